@@ -1,0 +1,118 @@
+/** What a caller may do about a failure: the same call at once, the same call later, or never. */
+export type Retry = "now" | "later" | "never"
+
+interface ErrorEntry {
+  readonly status: number
+  readonly retry: Retry
+  /** What the reader can do about it, one sentence. */
+  readonly hint: string
+}
+
+/** Every error that Berth raises. A code that is not here does not compile. */
+export const ERRORS = {
+  "input.invalid": {
+    status: 400,
+    retry: "never",
+    hint: "Correct the value at the path that the details name.",
+  },
+  "config.invalid": {
+    status: 400,
+    retry: "never",
+    hint: "Correct the key that the details name; `berth config --help` lists every key.",
+  },
+  "auth.required": {
+    status: 401,
+    retry: "never",
+    hint: "Send the token from the data directory as `Authorization: Bearer …`.",
+  },
+  not_found: { status: 404, retry: "never", hint: "Check the name; `berth ps` lists what exists." },
+  internal: {
+    status: 500,
+    retry: "later",
+    hint: "This is a defect in Berth: please report it with the server's log.",
+  },
+  "deadline.exceeded": {
+    status: 504,
+    retry: "later",
+    hint: "The operation took longer than its deadline; the host may be overloaded.",
+  },
+  cancelled: { status: 499, retry: "now", hint: "The operation was cancelled by its caller." },
+  "store.locked": {
+    status: 409,
+    retry: "never",
+    hint: "Another server uses this data directory: stop it, or give this one a directory of its own with --data-dir.",
+  },
+  "store.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "Free space on the disk that holds the data directory.",
+  },
+  "store.read_only": {
+    status: 500,
+    retry: "never",
+    hint: "Make the data directory writable for the user that runs the server.",
+  },
+  "store.damaged": {
+    status: 500,
+    retry: "never",
+    hint: "The database file was left as it is. Restore it from a backup, or move it away to start with an empty one.",
+  },
+  "store.too_new": {
+    status: 500,
+    retry: "never",
+    hint: "This data directory was written by a newer Berth: run that version, or a later one.",
+  },
+} as const satisfies Record<string, ErrorEntry>
+
+export type ErrorCode = keyof typeof ERRORS
+
+export type ErrorDetails = Readonly<Record<string, unknown>>
+
+/** How an error travels over HTTP and the bridge. */
+export interface WireError {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly hint: string
+  readonly retry: Retry
+  readonly details: ErrorDetails
+}
+
+/** The one error type. `details` say what failed on what; `cause` keeps the original. */
+export class BerthError extends Error {
+  override readonly name = "BerthError"
+  readonly code: ErrorCode
+  readonly details: ErrorDetails
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    { details = {}, cause }: { details?: ErrorDetails; cause?: unknown } = {},
+  ) {
+    super(message, cause === undefined ? {} : { cause })
+    this.code = code
+    this.details = details
+  }
+
+  get status(): number {
+    return ERRORS[this.code].status
+  }
+
+  get retry(): Retry {
+    return ERRORS[this.code].retry
+  }
+
+  get hint(): string {
+    return ERRORS[this.code].hint
+  }
+
+  toJSON(): WireError {
+    const { code, message, hint, retry, details } = this
+    return { code, message, hint, retry, details }
+  }
+}
+
+/** The wire error of anything that was thrown; what is not a BerthError tells nothing but that it happened. */
+export const toWireError = (thrown: unknown): WireError =>
+  thrown instanceof BerthError
+    ? thrown.toJSON()
+    : new BerthError("internal", "unexpected failure", { cause: thrown }).toJSON()
