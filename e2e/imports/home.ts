@@ -1,0 +1,29 @@
+import type { Rules } from "./rules.ts"
+
+/** Where a file belongs. */
+export interface Home {
+  /** `packages/server`, or `e2e`: relative imports stay inside. */
+  readonly folder: string
+  /** `server`; undefined outside of the packages. */
+  readonly packageName: string | undefined
+  /** Path below `src`; undefined for what stands beside it, such as the settings of a tool. */
+  readonly pathInSrc: string | undefined
+  /** Tests, and what only they use, may import every place of their own package. */
+  readonly forTests: boolean
+}
+
+export function homeOf(file: string, { outside }: Rules): Home {
+  const [top = "", name = "", third, ...rest] = file.split("/")
+  if (outside.includes(top))
+    return { folder: top, packageName: undefined, pathInSrc: undefined, forTests: true }
+  const pathInSrc = third === "src" ? rest.join("/") : undefined
+  return {
+    folder: `packages/${name}`,
+    packageName: name,
+    pathInSrc,
+    forTests: pathInSrc === undefined || isForTests(file),
+  }
+}
+
+export const isTest = (file: string) => /\.test\.[^./]+$/.test(file)
+export const isForTests = (file: string) => isTest(file) || file.includes("/testing/")

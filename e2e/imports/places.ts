@@ -1,0 +1,26 @@
+import type { PlaceRules } from "./rules.ts"
+
+/** A folder or a file directly in a package's `src`: what a row of the table speaks about. */
+export interface Place {
+  /** `backends/docker` */
+  readonly name: string
+  /** `backends/*`: the row that holds for it; undefined where the table has none. */
+  readonly row: string | undefined
+}
+
+/** The place of a file, given by its path in `src`. */
+export function placeOf(pathInSrc: string, rules: PlaceRules): Place {
+  const [first = "", second = "", ...deeper] = pathInSrc.split("/")
+  const everyFolderIn = `${first}/*`
+  if (everyFolderIn in rules && deeper.length > 0)
+    return { name: `${first}/${second}`, row: everyFolderIn }
+  const name = second === "" ? first.replace(/\..*$/, "") : first
+  return { name, row: name in rules ? name : undefined }
+}
+
+/** What a place may import besides itself. */
+export const allowedFor = ({ row }: Place, rules: PlaceRules): readonly string[] =>
+  row === undefined ? [] : (rules[row] ?? [])
+
+export const mayImport = (from: Place, to: Place, rules: PlaceRules): boolean =>
+  from.name === to.name || (to.row !== undefined && allowedFor(from, rules).includes(to.row))

@@ -1,0 +1,108 @@
+import { fileURLToPath } from "node:url"
+import { describe, expect, it } from "vitest"
+import { checkImports } from "./check.ts"
+import { RULES } from "./rules.ts"
+import { readTree } from "./tree.ts"
+
+const root = fileURLToPath(new URL("../..", import.meta.url))
+const tree = await readTree(root, ["packages", ...RULES.outside])
+
+/** The problems that one more file would bring. */
+const withFile = (file: string, source: string) =>
+  checkImports(new Map([...tree, [file, source]]), RULES).filter((problem) =>
+    problem.includes(file),
+  )
+
+describe("the imports of this project", () => {
+  it("keep the directions of the architecture", () => {
+    expect(checkImports(tree, RULES)).toEqual([])
+  })
+
+  it("are really looked at: source and manifests are read, what was built is not", () => {
+    const files = [...tree.keys()]
+    expect(files).toContain("packages/protocol/src/errors.ts")
+    expect(files).toContain("packages/protocol/package.json")
+    expect(files).toContain("e2e/imports/project.test.ts")
+    expect(files.filter((file) => /\/(dist|node_modules)\//.test(file))).toEqual([])
+  })
+
+  it.each([
+    ["protocol", "@berth/server/main"],
+    ["protocol", "@berth/sdk/client"],
+    ["sdk", "@berth/server/main"],
+    ["server", "@berth/sdk/client"],
+    ["server", "@berth/cli/main"],
+    ["supervisor", "@berth/server/main"],
+    ["supervisor", "@berth/sdk/client"],
+    ["cli", "@berth/supervisor/main"],
+    ["cli", "@berth/server/store/open"],
+  ])("would not pass with an import from %s to %s", (name, specifier) => {
+    const target = specifier.replace(/^@berth\/([^/]+)/, "packages/$1/src")
+    const added = new Map([...tree, [`${target}.ts`, ""]])
+    added.set(`packages/${name}/src/breach.test.ts`, `import type {} from "${specifier}"`)
+    expect(checkImports(added, RULES)).toContainEqual(expect.stringContaining(`"${specifier}": `))
+  })
+
+  it.each([
+    ["server", "api", "main"],
+    ["server", "sessions", "api"],
+    ["server", "sandboxes", "sessions"],
+    ["server", "backends", "sandboxes"],
+    ["server", "layers", "sandboxes"],
+    ["server", "events", "bridge"],
+    ["server", "events", "sessions"],
+    ["server", "bridge", "sessions"],
+    ["server", "sessions", "bridge"],
+    ["server", "store", "events"],
+    ["server", "store", "api"],
+    ["server", "config", "store"],
+    ["server", "logging", "config"],
+    ["server", "doctor", "store"],
+    ["server", "backends/docker", "backends/embedded"],
+    ["server", "backends/embedded", "backends/docker"],
+    ["supervisor", "processes", "boot"],
+    ["supervisor", "boot", "bridge"],
+    ["supervisor", "bridge", "boot"],
+    ["supervisor", "agents", "bridge"],
+    ["supervisor", "agents/opencode", "agents/acp"],
+    ["supervisor", "processes", "agents"],
+  ])("would not pass with an import in %s from %s to %s", (name, from, to) => {
+    const up = "../".repeat(from.split("/").length)
+    const file = `packages/${name}/src/${from}/breach.ts`
+    const target = to === "main" ? "main.ts" : `${to}/target.ts`
+    const added = new Map([...tree, [`packages/${name}/src/${target}`, ""]])
+    added.set(file, `import "${up}${target}"`)
+    expect(checkImports(added, RULES)).toContainEqual(
+      expect.stringContaining(`${file}:1 imports "${up}${target}": ${to} is not for ${from}`),
+    )
+  })
+
+  it("would not pass with a folder for which there is no rule", () => {
+    expect(withFile("packages/server/src/utils/a.ts", "")).toEqual([
+      expect.stringContaining("no rule for utils"),
+    ])
+  })
+})
+
+describe("the rules", () => {
+  const tables = Object.entries(RULES.packages).flatMap(([name, { places }]) =>
+    places === "flat" ? [] : [{ name, places }],
+  )
+
+  it.each(tables)("of $name speak only of places that have a row", ({ places }) => {
+    const rows = Object.keys(places)
+    expect(
+      Object.values(places)
+        .flat()
+        .filter((place) => !rows.includes(place)),
+    ).toEqual([])
+  })
+
+  it.each(tables)("of $name have a direction: no place reaches itself again", ({ places }) => {
+    const reach = (place: string, seen = new Set<string>()): Set<string> => {
+      for (const next of places[place] ?? []) if (!seen.has(next)) reach(next, seen.add(next))
+      return seen
+    }
+    expect(Object.keys(places).filter((place) => reach(place).has(place))).toEqual([])
+  })
+})

@@ -1,0 +1,95 @@
+/**
+ * Who may import whom. This is the whole rule: `check.ts` only applies it.
+ *
+ * ```
+ * web ─► sdk ─► protocol ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers
+ * cli ─► sdk       ▲                                             └──────► events ◄── bridge   (store below all)
+ *                  └────── supervisor   supervisor: main ─► boot ─► processes;  main ─► bridge ─► agents ─► processes
+ * ```
+ */
+
+export interface PackageRule {
+  /** The packages of this project that its source and its tests may import, by any file. */
+  readonly imports: readonly string[]
+  /** Single modules of other packages, loaded by `import()` only. */
+  readonly onDemand?: readonly string[]
+  /** Whether it runs in browsers too, and so never imports what only Node has. */
+  readonly browser: boolean
+  /**
+   * What each place may import besides itself. A place is a folder or a file directly in `src`;
+   * `backends/*` stands for each folder in `backends`, which are strangers to each other, and
+   * `backends` then for the files beside them. `"flat"` is a package without folders.
+   */
+  readonly places: PlaceRules | "flat"
+}
+
+export type PlaceRules = Readonly<Record<string, readonly string[]>>
+
+/** Importable from every place in the server. */
+const BELOW_ALL = ["store", "config", "logging"]
+
+const PACKAGES: Readonly<Record<string, PackageRule>> = {
+  protocol: { imports: [], browser: true, places: "flat" },
+
+  web: { imports: ["sdk", "protocol"], browser: true, places: "flat" },
+
+  sdk: { imports: ["protocol"], browser: true, places: "flat" },
+
+  cli: {
+    imports: ["sdk", "protocol"],
+    // A server starts on the machine where `berth serve` is typed: the host commands load it when they run.
+    onDemand: ["@berth/server/main"],
+    browser: false,
+    places: "flat",
+  },
+
+  supervisor: {
+    imports: ["protocol"],
+    browser: false,
+    places: {
+      main: ["boot", "bridge", "agents", "agents/*", "files", "processes"],
+      boot: ["processes"],
+      bridge: ["agents", "files", "processes"],
+      agents: ["processes"],
+      "agents/*": ["agents", "processes"],
+      files: [],
+      processes: [],
+    },
+  },
+
+  server: {
+    imports: ["protocol"],
+    browser: false,
+    places: {
+      main: [
+        ...["api", "sessions", "sandboxes", "backends", "backends/*", "layers"],
+        ...["bridge", "events", "doctor", ...BELOW_ALL],
+      ],
+      api: ["sessions", "sandboxes", "events", "doctor", ...BELOW_ALL],
+      sessions: ["sandboxes", "events", ...BELOW_ALL],
+      sandboxes: ["backends", "layers", "events", ...BELOW_ALL],
+      backends: BELOW_ALL,
+      "backends/*": ["backends", ...BELOW_ALL],
+      layers: BELOW_ALL,
+      bridge: ["events", ...BELOW_ALL],
+      events: BELOW_ALL,
+      store: ["config", "logging"],
+      config: [],
+      logging: [],
+      doctor: [],
+    },
+  },
+}
+
+/** Folders beside the packages: they use every package from outside, by its name. */
+const OUTSIDE = ["e2e", "bench", "scripts"]
+
+/** What every package of this project is called: `@berth/server`. */
+export const SCOPE = "@berth/"
+
+export interface Rules {
+  readonly packages: Readonly<Record<string, PackageRule>>
+  readonly outside: readonly string[]
+}
+
+export const RULES: Rules = { packages: PACKAGES, outside: OUTSIDE }
