@@ -1,0 +1,20 @@
+import { z } from "zod"
+import { LeaseId, SandboxId } from "./ids.ts"
+
+/** What can keep a sandbox in use. */
+export const LeaseKind = z.enum(["prompt", "exec", "terminal", "preview", "session", "hold"])
+export type LeaseKind = z.infer<typeof LeaseKind>
+
+/** Prompt and exec leases end with their result, never by time; the others are renewed by their holder. */
+export const expires = (kind: LeaseKind): boolean => kind !== "prompt" && kind !== "exec"
+
+export const Lease = z.strictObject({
+  id: LeaseId,
+  sandbox: SandboxId,
+  kind: LeaseKind,
+  /** Who holds it, in words a person understands: a prompt's id, a terminal's id, a user's name. */
+  holder: z.string().min(1).max(200),
+  acquiredAt: z.iso.datetime(),
+  expiresAt: z.iso.datetime().nullable(),
+})
+export type Lease = z.infer<typeof Lease>

@@ -1,0 +1,23 @@
+import { z } from "zod"
+
+const MIB = 1024 * 1024
+const GIB = 1024 * MIB
+
+/** What a sandbox may use. A limit that this host cannot hold is named in the sandbox's status. */
+export const Limits = z.strictObject({
+  memoryBytes: z
+    .int()
+    .min(32 * MIB)
+    .default(4 * GIB),
+  /** CPU time a second: 1.5 is one and a half cores. */
+  cpus: z.number().min(0.05).max(1024).default(2),
+  /** Processes and threads together. */
+  pids: z.int().min(16).max(4_194_304).default(2048),
+  openFiles: z.int().min(64).max(1_048_576).default(16_384),
+  /** Size of /tmp and of /run, which live in memory. */
+  tmpBytes: z.int().min(MIB).default(GIB),
+})
+export type Limits = z.infer<typeof Limits>
+
+export const LimitName = z.enum(["memoryBytes", "cpus", "pids", "openFiles", "tmpBytes"])
+export type LimitName = z.infer<typeof LimitName>

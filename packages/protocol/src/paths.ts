@@ -1,0 +1,26 @@
+import { z } from "zod"
+
+const noEscape = (path: string) => !path.split("/").some((part) => part === ".." || part === ".")
+const noNul = (path: string) => !path.includes("\0")
+const ESCAPE = "must not contain . or .. as a part"
+const NUL = "must not contain a NUL byte"
+/** Longer paths are refused by the kernel anyway (PATH_MAX). */
+const MAX_PATH_BYTES = 4095
+
+/** A path inside a sandbox or on the host: absolute, normal form, without a trailing slash. */
+export const AbsolutePath = z
+  .string()
+  .max(MAX_PATH_BYTES)
+  .regex(/^\/([^/]+(\/[^/]+)*)?$/, "must be an absolute path without empty parts")
+  .refine(noEscape, ESCAPE)
+  .refine(noNul, NUL)
+export type AbsolutePath = z.infer<typeof AbsolutePath>
+
+/** A path below some root that the reader knows: relative, normal form. */
+export const RelativePath = z
+  .string()
+  .max(MAX_PATH_BYTES)
+  .regex(/^[^/]+(\/[^/]+)*$/, "must be a relative path without empty parts")
+  .refine(noEscape, ESCAPE)
+  .refine(noNul, NUL)
+export type RelativePath = z.infer<typeof RelativePath>

@@ -1,0 +1,117 @@
+import { z } from "zod"
+import { InstallationId, SandboxId, Slug } from "./ids.ts"
+import { LimitName, Limits } from "./limits.ts"
+import { NetworkPolicy } from "./network.ts"
+import { AbsolutePath } from "./paths.ts"
+import { CacheName, Environment } from "./workspace.ts"
+
+/**
+ * creating → booting → ready ⇄ paused
+ *                      ready → draining
+ * any → stopping → gone            quarantined: what the store does not know
+ *
+ * Never backwards from stopping.
+ */
+export const SandboxPhase = z.enum([
+  "creating",
+  "booting",
+  "ready",
+  "paused",
+  "draining",
+  "quarantined",
+  "stopping",
+  "gone",
+])
+export type SandboxPhase = z.infer<typeof SandboxPhase>
+
+/** The system tree, by identity: a digest never changes its meaning, a tag does. */
+export const SystemIdentity = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("host") }),
+  z.strictObject({ kind: z.literal("rootfs"), path: AbsolutePath }),
+  z.strictObject({
+    kind: z.literal("image"),
+    digest: z.string().regex(/^sha256:[0-9a-f]{64}$/, "must be sha256:… with 64 hex digits"),
+  }),
+])
+export type SystemIdentity = z.infer<typeof SystemIdentity>
+
+/** What appears at a path inside beside the system tree. */
+export const Mount = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("directory"),
+    source: AbsolutePath,
+    target: AbsolutePath,
+    readOnly: z.boolean().default(false),
+  }),
+  z.strictObject({ kind: z.literal("cache"), cache: CacheName, target: AbsolutePath }),
+])
+export type Mount = z.infer<typeof Mount>
+
+/** Which of the fences around a sandbox stand. All do by default. */
+export const Hardening = z.strictObject({
+  /** Capabilities kept beyond none, without the CAP_ prefix. */
+  capabilities: z
+    .array(z.string().regex(/^[A-Z_]+$/))
+    .default(["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"]),
+  noNewPrivileges: z.boolean().default(true),
+  seccomp: z.enum(["default", "off"]).default("default"),
+})
+export type Hardening = z.infer<typeof Hardening>
+
+/** Everything that makes a sandbox what it is; its hash tells a stale sandbox from a current one. */
+export const SandboxConfig = z.strictObject({
+  system: SystemIdentity,
+  command: z.array(z.string().refine((part) => !part.includes("\0"))).min(1),
+  environment: Environment.default({}),
+  mounts: z.array(Mount).default([]),
+  limits: Limits.prefault({}),
+  network: NetworkPolicy.prefault({ kind: "none" }),
+  hardening: Hardening.prefault({}),
+  /** Versions of what Berth brings along: a new one makes running sandboxes stale. */
+  agentGeneration: z.string().default("none"),
+  supervisorGeneration: z.string().default("none"),
+})
+export type SandboxConfig = z.infer<typeof SandboxConfig>
+
+export const ConfigHash = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/)
+  .brand<"ConfigHash">()
+export type ConfigHash = z.infer<typeof ConfigHash>
+
+/** Who a sandbox is. The same words stand in its labels. */
+export const SandboxIdentity = z.strictObject({
+  installation: InstallationId,
+  workspace: Slug,
+  sandbox: SandboxId,
+  configHash: ConfigHash,
+})
+export type SandboxIdentity = z.infer<typeof SandboxIdentity>
+
+export const SandboxSpec = z.strictObject({
+  identity: SandboxIdentity,
+  config: SandboxConfig,
+})
+export type SandboxSpec = z.infer<typeof SandboxSpec>
+
+/** How a sandbox's first process ended. */
+export const SandboxExit = z.strictObject({
+  code: z.int().nullable(),
+  reason: z.enum(["exited", "signalled", "out-of-memory", "unknown"]),
+  at: z.iso.datetime(),
+})
+export type SandboxExit = z.infer<typeof SandboxExit>
+
+/** A limit of the config that this host does not enforce, and why. */
+export const UnheldLimit = z.strictObject({ limit: LimitName, why: z.string() })
+export type UnheldLimit = z.infer<typeof UnheldLimit>
+
+export const SandboxStatus = z.strictObject({
+  identity: SandboxIdentity,
+  phase: SandboxPhase,
+  createdAt: z.iso.datetime(),
+  exit: SandboxExit.optional(),
+  unheldLimits: z.array(UnheldLimit).default([]),
+  warnings: z.array(z.string()).default([]),
+})
+export type SandboxStatus = z.infer<typeof SandboxStatus>

@@ -1,0 +1,89 @@
+import { z } from "zod"
+import { Slug } from "./ids.ts"
+import { Limits } from "./limits.ts"
+import { NetworkPolicy } from "./network.ts"
+import { AbsolutePath, RelativePath } from "./paths.ts"
+
+/** Names of environment variables as POSIX shells take them. */
+export const Environment = z.record(
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be a name of letters, digits and _"),
+  z
+    .string()
+    .max(128 * 1024)
+    .refine((value) => !value.includes("\0"), "must not contain a NUL byte"),
+)
+export type Environment = z.infer<typeof Environment>
+
+/** A git remote: https, ssh or file URL, or a path on the host. Credentials never stand in it. */
+const RepoUrl = z
+  .string()
+  .min(1)
+  .max(2048)
+  .refine((url) => !/^[a-z+]+:\/\/[^/@]*:[^/@]*@/i.test(url), "must not contain a password")
+  .refine((url) => !url.startsWith("-"), "must not start with -")
+
+const GitRef = z
+  .string()
+  .regex(
+    /^(?!-)(?!.*\.\.)(?!.*\/\/)[A-Za-z0-9._/+@#-]{1,255}$/,
+    "must be a branch, a tag, a commit or a full ref",
+  )
+
+export const RepoSpec = z.strictObject({
+  url: RepoUrl,
+  ref: GitRef.optional(),
+  /** Where the repo lies, below /workspace. Default: the URL's last part. */
+  directory: RelativePath.optional(),
+})
+export type RepoSpec = z.infer<typeof RepoSpec>
+
+/** What the sandbox's /usr, /etc and so on come from. */
+export const SystemSource = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("host") }),
+  z.strictObject({ kind: z.literal("rootfs"), path: AbsolutePath }),
+  z.strictObject({ kind: z.literal("image"), reference: z.string().min(1).max(512) }),
+])
+export type SystemSource = z.infer<typeof SystemSource>
+
+export const AgentSpec = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("shell") }),
+  z.strictObject({ kind: z.literal("opencode"), model: z.string().optional() }),
+  z.strictObject({ kind: z.literal("acp"), command: z.array(z.string()).min(1) }),
+])
+export type AgentSpec = z.infer<typeof AgentSpec>
+
+export const Port = z.int().min(1).max(65_535)
+
+export const SidecarSpec = z.strictObject({
+  name: Slug,
+  command: z.array(z.string()).min(1),
+  port: Port.optional(),
+  required: z.boolean().default(false),
+})
+export type SidecarSpec = z.infer<typeof SidecarSpec>
+
+export const HooksSpec = z.strictObject({
+  /** Runs once per prebuild or fresh boot. */
+  setup: RelativePath.default(".berth/setup.sh"),
+  /** Runs at every boot. */
+  start: RelativePath.default(".berth/start.sh"),
+})
+
+export const CacheName = z.enum(["npm", "pip", "cargo", "go", "apt"])
+export type CacheName = z.infer<typeof CacheName>
+
+/** What a sandbox is made for. */
+export const WorkspaceSpec = z.strictObject({
+  slug: Slug,
+  repos: z.array(RepoSpec).default([]),
+  system: SystemSource.default({ kind: "host" }),
+  hooks: HooksSpec.prefault({}),
+  environment: Environment.default({}),
+  limits: Limits.prefault({}),
+  network: NetworkPolicy.prefault({ kind: "open" }),
+  agent: AgentSpec.default({ kind: "shell" }),
+  sidecars: z.array(SidecarSpec).default([]),
+  caches: z.array(CacheName).default([]),
+})
+export type WorkspaceSpec = z.infer<typeof WorkspaceSpec>
+export type WorkspaceSpecInput = z.input<typeof WorkspaceSpec>
