@@ -1,0 +1,62 @@
+import { readFileSync } from "node:fs"
+import { LineCounter, parseDocument } from "yaml"
+import type { Problem } from "./problem.ts"
+
+export interface ConfigFile {
+  readonly path: string
+  readonly present: boolean
+  /** Its keys and values, not yet checked. */
+  readonly values: Readonly<Record<string, unknown>>
+  /** Why it could not be read as a mapping. */
+  readonly problems: readonly Problem[]
+}
+
+/** `askedBy` names the flag or variable that wants this file; a file that nobody asked for may be missing. */
+export const readConfigFile = (path: string, askedBy: string | undefined): ConfigFile => {
+  const found = (values: Record<string, unknown>, ...problems: string[]): ConfigFile => ({
+    path,
+    present: true,
+    values,
+    problems: problems.map((what) => ({
+      path: "(file)",
+      source: path,
+      message: `${path}: ${what}`,
+    })),
+  })
+  try {
+    return found(...parse(readFileSync(path, "utf8")))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const missing = code === "ENOENT" || code === "ENOTDIR"
+    if (!missing) return found({}, `cannot be read (${code})`)
+    if (askedBy !== undefined) return found({}, `does not exist, but ${askedBy} names it`)
+    return { path, present: false, values: {}, problems: [] }
+  }
+}
+
+type Parsed = [values: Record<string, unknown>, ...problems: string[]]
+
+const parse = (text: string): Parsed => {
+  const lines = new LineCounter()
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
+  // The parser's messages quote the file, which may hold a secret: only its code and place are told.
+  const mistakes = [...document.errors, ...document.warnings].map(({ code, pos: [offset] }) => {
+    const { line, col } = lines.linePos(offset)
+    return `not valid YAML at line ${line}, column ${col} (${code})`
+  })
+  return mistakes.length > 0 ? [{}, ...mistakes] : toMapping(() => document.toJS())
+}
+
+const toMapping = (convert: () => unknown): Parsed => {
+  let content: unknown
+  try {
+    content = convert()
+  } catch {
+    return [{}, "its aliases multiply beyond what is read"]
+  }
+  if (content === null || content === undefined) return [{}]
+  if (typeof content !== "object" || Array.isArray(content)) {
+    return [{}, "must hold `key: value` lines"]
+  }
+  return [content as Record<string, unknown>]
+}

@@ -1,0 +1,84 @@
+import { z } from "zod"
+import type { Directories } from "./directories.ts"
+
+/** What refusals, flags and `berth config` say about a key, kept beside its type. */
+interface KeyFacts {
+  readonly description: string
+  /** What a value may be, as a person would say it. */
+  readonly allowed: string
+  readonly defaultValue: (directories: Directories) => unknown
+  /** Never shown, and never taken from a flag: every user of the machine can see a process's flags. */
+  readonly secret?: boolean
+  /** A path: resolved against the working directory, or the directory of the file that names it. */
+  readonly path?: boolean
+}
+
+const facts = z.registry<KeyFacts>()
+
+const DEFAULT_PORT = 7766
+const HOSTS = ["127.0.0.1", "::1", "localhost"] as const
+const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
+const BACKENDS = ["embedded"] as const
+
+const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
+
+/** Flags and environment variables are text; the file has numbers. */
+const wholeNumber = (value: unknown) =>
+  typeof value === "string" && /^\d{1,9}$/.test(value) ? Number(value) : value
+
+/** Every key of Berth's configuration: the only place that names them. */
+export const Config = z.strictObject({
+  dataDir: z
+    .string()
+    .regex(/^[^\0]+$/)
+    .register(facts, {
+      description: "Directory that holds the database, the API token and the sandboxes' files",
+      allowed: "a path",
+      defaultValue: ({ state }) => state,
+      path: true,
+    }),
+  host: z.enum(HOSTS).register(facts, {
+    description: "Address that the API listens on",
+    allowed: `a loopback address, as the API is for this machine only: ${oneOf(HOSTS)}`,
+    defaultValue: () => "127.0.0.1",
+  }),
+  port: z.preprocess(wholeNumber, z.number().int().min(0).max(65_535)).register(facts, {
+    description: "Port that the API listens on; 0 lets the system choose one",
+    allowed: "a whole number from 0 to 65535",
+    defaultValue: () => DEFAULT_PORT,
+  }),
+  logLevel: z.enum(LOG_LEVELS).register(facts, {
+    description: "Least level that is logged",
+    allowed: oneOf(LOG_LEVELS),
+    defaultValue: () => "info",
+  }),
+  backend: z.enum(BACKENDS).register(facts, {
+    description: "What makes the sandboxes",
+    allowed: oneOf(BACKENDS),
+    defaultValue: () => "embedded",
+  }),
+  token: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{16,256}$/)
+    .optional()
+    .register(facts, {
+      description: "API token to use instead of the one that is kept in the data directory",
+      allowed: "16 to 256 of A–Z, a–z, 0–9, - and _",
+      defaultValue: () => undefined,
+      secret: true,
+    }),
+})
+export type Config = z.infer<typeof Config>
+export type ConfigKey = keyof Config
+
+/** A key with its type and its facts. */
+export interface KeyEntry extends KeyFacts {
+  readonly name: ConfigKey
+  readonly type: z.ZodType
+}
+
+export const KEYS: readonly KeyEntry[] = Object.entries(Config.shape).map(([name, type]) => {
+  const known = facts.get(type)
+  if (known === undefined) throw new Error(`configuration key without facts: ${name}`)
+  return { ...known, name: name as ConfigKey, type }
+})
