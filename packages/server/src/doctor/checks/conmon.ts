@@ -1,0 +1,8 @@
+import type { Check } from "../check.ts"
+import { probeTool } from "../tools/probe-tool.ts"
+
+export const conmon: Check = {
+  name: "conmon",
+  why: "It keeps the exit status and the bounded log of an embedded sandbox, even while no server runs.",
+  probe: probeTool({ tool: "conmon", part: "conmon" }),
+}

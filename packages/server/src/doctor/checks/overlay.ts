@@ -1,0 +1,71 @@
+import { mkdir, mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Check } from "../check.ts"
+import { nearestDirectory } from "../nearest-directory.ts"
+import { findTool } from "../tools/find.ts"
+import { fixForMissing } from "../tools/install.ts"
+import { oneLine } from "../tools/one-line.ts"
+import { run } from "../tools/run.ts"
+
+export const overlay: Check = {
+  name: "overlay",
+  why: "A sandbox's files are layers: a snapshot or a fork costs milliseconds whatever its size.",
+  probe: async (host, signal) => {
+    const unshare = await findTool("unshare", host.path)
+    const shell = await findTool("sh", host.path)
+    if (unshare === undefined || shell === undefined) {
+      const fix = await fixForMissing(unshare === undefined ? "unshare" : "sh", "util-linux")
+      return {
+        status: "missing",
+        found: "no unshare and sh on the path to try one",
+        fix,
+        details: {},
+      }
+    }
+    const trial = await makeTrial(host.dataDir)
+    try {
+      const namespace = [unshare, "--user", "--map-root-user", "--mount"] as const
+      const { status, stderr } = await run(host, [...namespace, shell, "-ec", TRY], signal, {
+        cwd: trial,
+      })
+      const details = { directory: trial.slice(0, trial.lastIndexOf("/")) || "/" }
+      if (status === 0) {
+        return { status: "ok", found: `userxattr works in ${details.directory}`, details }
+      }
+      return {
+        status: "missing",
+        found: `an overlay with userxattr fails in ${details.directory}: ${oneLine(stderr)}`,
+        fix: "use a kernel of 5.11 or newer that allows user namespaces, and a data directory on ext4, xfs or btrfs",
+        details,
+      }
+    } finally {
+      await rm(trial, { recursive: true, force: true })
+    }
+  },
+}
+
+/**
+ * Removing a directory of a lower layer is what fails without userxattr. The kernel's own directory in
+ * `work` can only be removed by root of the namespace, so the script does it.
+ */
+const TRY = `
+mount -t overlay overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work merged
+rm -r merged/removed
+mkdir merged/removed
+umount merged
+rm -r work
+`
+
+/** The answer depends on the filesystem, so the trial lies where the layers will; else where it can. */
+const makeTrial = async (dataDir: string): Promise<string> => {
+  const trial = await mkdtemp(join(await nearestDirectory(dataDir), ".berth-doctor-")).catch(() =>
+    mkdtemp(join(tmpdir(), "berth-doctor-")),
+  )
+  await Promise.all(
+    ["lower/removed", "upper", "work", "merged"].map((directory) =>
+      mkdir(join(trial, directory), { recursive: true }),
+    ),
+  )
+  return trial
+}

@@ -1,0 +1,8 @@
+import type { Check } from "../check.ts"
+import { probeTool } from "../tools/probe-tool.ts"
+
+export const tini: Check = {
+  name: "tini",
+  why: "It is the first process of every embedded sandbox: it reaps orphans and forwards signals.",
+  probe: probeTool({ tool: "tini", part: "tini" }),
+}

@@ -1,0 +1,65 @@
+import { readFile } from "node:fs/promises"
+import type { Check } from "../check.ts"
+import { asRoot } from "../tools/as-root.ts"
+import { findTool } from "../tools/find.ts"
+import { fixForMissing } from "../tools/install.ts"
+import { oneLine } from "../tools/one-line.ts"
+import { run } from "../tools/run.ts"
+
+export const userNamespaces: Check = {
+  name: "user-namespaces",
+  why: "They make root inside a sandbox nobody outside of it.",
+  probe: async (host, signal) => {
+    const unshare = await findTool("unshare", host.path)
+    if (unshare === undefined) {
+      const fix = await fixForMissing("unshare", "util-linux")
+      return { status: "missing", found: "no unshare on the path to try one", fix, details: {} }
+    }
+    const trial = [unshare, "--user", "--map-root-user", process.execPath, "-e", PRINT_UID] as const
+    const { status, stdout, stderr } = await run(host, trial, signal)
+    const uid = process.getuid?.() ?? -1
+    if (status === 0 && stdout === "0") {
+      return { status: "ok", found: `root inside, uid ${uid} outside`, details: { uid } }
+    }
+    return {
+      status: "missing",
+      found: `one cannot be made: ${oneLine(stderr)}`,
+      fix: fixFor(await readSwitches()),
+      details: { uid },
+    }
+  },
+}
+
+const PRINT_UID = "process.stdout.write(String(process.getuid()))"
+
+/** The kernel's switches that can forbid user namespaces; undefined where this kernel has no such switch. */
+export interface Switches {
+  readonly maxUserNamespaces: string | undefined
+  readonly unprivilegedUsernsClone: string | undefined
+  readonly apparmorRestricts: string | undefined
+}
+
+const readSwitches = async (): Promise<Switches> => ({
+  maxUserNamespaces: await readSwitch("/proc/sys/user/max_user_namespaces"),
+  unprivilegedUsernsClone: await readSwitch("/proc/sys/kernel/unprivileged_userns_clone"),
+  apparmorRestricts: await readSwitch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+})
+
+const readSwitch = async (file: string): Promise<string | undefined> => {
+  try {
+    return (await readFile(file, "utf8")).trim()
+  } catch {
+    return undefined
+  }
+}
+
+export const fixFor = (switches: Switches): string => {
+  if (switches.maxUserNamespaces === "0") return asRoot("sysctl -w user.max_user_namespaces=15000")
+  if (switches.unprivilegedUsernsClone === "0") {
+    return asRoot("sysctl -w kernel.unprivileged_userns_clone=1")
+  }
+  if (switches.apparmorRestricts === "1") {
+    return asRoot("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+  }
+  return "run the server outside of the container or sandbox that forbids user namespaces"
+}

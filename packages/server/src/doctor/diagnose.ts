@@ -1,0 +1,73 @@
+import type { DoctorCheck, DoctorFinding, DoctorReport, DoctorStatus } from "@berth/protocol/doctor"
+import { BerthError } from "@berth/protocol/errors"
+import type { Check, DoctorHost } from "./check.ts"
+import { cgroups } from "./checks/cgroups.ts"
+import { conmon } from "./checks/conmon.ts"
+import { disk } from "./checks/disk.ts"
+import { docker } from "./checks/docker.ts"
+import { firewall } from "./checks/firewall.ts"
+import { git } from "./checks/git.ts"
+import { iproute2 } from "./checks/iproute2.ts"
+import { node } from "./checks/node.ts"
+import { ociRuntime } from "./checks/oci-runtime.ts"
+import { overlay } from "./checks/overlay.ts"
+import { tini } from "./checks/tini.ts"
+import { userNamespaces } from "./checks/user-namespaces.ts"
+import { withDeadline } from "./deadline.ts"
+import { oneLine } from "./tools/one-line.ts"
+
+/** In the order in which they are reported. */
+const CHECKS: readonly Check[] = [
+  node,
+  git,
+  ociRuntime,
+  tini,
+  conmon,
+  cgroups,
+  userNamespaces,
+  overlay,
+  iproute2,
+  firewall,
+  docker,
+  disk,
+]
+
+/** Asks every check at once what this host offers. Rejects only when the caller cancels. */
+export const diagnose = async (
+  host: DoctorHost,
+  signal: AbortSignal,
+  checks: readonly Check[] = CHECKS,
+): Promise<DoctorReport> => {
+  const findings = await Promise.all(checks.map((check) => examine(check, host, signal)))
+  if (signal.aborted) {
+    throw new BerthError("cancelled", "the diagnosis was cancelled", { cause: signal.reason })
+  }
+  return { status: worst(findings), checks: findings }
+}
+
+const examine = async (
+  check: Check,
+  host: DoctorHost,
+  signal: AbortSignal,
+): Promise<DoctorCheck> => {
+  const { name, why } = check
+  try {
+    const finding = await withDeadline((limited) => check.probe(host, limited), signal)
+    return { name, why, ...finding }
+  } catch (thrown) {
+    return { name, why, ...undecided(thrown) }
+  }
+}
+
+/** A check that could not be made says nothing about the host, so it must not say "missing". */
+const undecided = (thrown: unknown): DoctorFinding => ({
+  status: "degraded",
+  found: `could not be checked: ${oneLine(thrown instanceof Error ? thrown.message : String(thrown))}`,
+  fix: "run `berth doctor` again when the host is less busy",
+  details: {},
+})
+
+const WORST_FIRST: readonly DoctorStatus[] = ["missing", "degraded", "ok"]
+
+const worst = (checks: readonly DoctorCheck[]): DoctorStatus =>
+  WORST_FIRST.find((status) => checks.some((check) => check.status === status)) ?? "ok"

@@ -1,0 +1,57 @@
+import { dirname } from "node:path"
+import { asRoot, isRoot } from "./as-root.ts"
+import { findTool } from "./find.ts"
+
+/** What the checks ask a package manager for. */
+export type Part =
+  | "conmon"
+  | "crun"
+  | "runc"
+  | "docker"
+  | "git"
+  | "iproute2"
+  | "nftables"
+  | "tini"
+  | "util-linux"
+
+/** How each package manager is told to install, and the names it uses where they differ from ours. */
+const MANAGERS = {
+  "apt-get": { command: "apt-get install -y", names: { docker: "docker.io" } },
+  dnf: { command: "dnf install -y", names: { docker: "moby-engine", iproute2: "iproute" } },
+  zypper: { command: "zypper install -y", names: {} },
+  pacman: { command: "pacman -S --noconfirm", names: {} },
+  apk: { command: "apk add", names: {} },
+} as const satisfies Record<string, { command: string; names: Partial<Record<Part, string>> }>
+
+export type PackageManager = keyof typeof MANAGERS
+
+/** Where packages put their programs, whatever $PATH says. */
+export const SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+
+export const findPackageManager = async (): Promise<PackageManager | undefined> => {
+  for (const manager of Object.keys(MANAGERS) as PackageManager[]) {
+    if (await findTool(manager, SYSTEM_PATH)) return manager
+  }
+  return undefined
+}
+
+export const installCommand = (
+  part: Part,
+  manager: PackageManager | undefined,
+  root = isRoot(),
+): string => {
+  if (manager === undefined) return `install ${part} with the system's package manager`
+  const { command, names }: { command: string; names: Partial<Record<Part, string>> } =
+    MANAGERS[manager]
+  return asRoot(`${command} ${names[part] ?? part}`, root)
+}
+
+/**
+ * The command that brings a missing part. Often its tool is installed, only not in a directory of $PATH:
+ * then the path is what needs mending.
+ */
+export const fixForMissing = async (tool: string | undefined, part: Part): Promise<string> => {
+  const elsewhere = tool === undefined ? undefined : await findTool(tool, SYSTEM_PATH)
+  if (elsewhere !== undefined) return `export PATH="$PATH:${dirname(elsewhere)}"`
+  return installCommand(part, await findPackageManager())
+}
