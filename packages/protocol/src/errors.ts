@@ -15,6 +15,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Correct the value at the path that the details name.",
   },
+  "input.too_large": {
+    status: 413,
+    retry: "never",
+    hint: "Send less in one request; the details name the limit.",
+  },
   "config.invalid": {
     status: 400,
     retry: "never",
@@ -24,6 +29,16 @@ export const ERRORS = {
     status: 401,
     retry: "never",
     hint: "Send the token from the data directory as `Authorization: Bearer …`.",
+  },
+  "auth.host_refused": {
+    status: 403,
+    retry: "never",
+    hint: "Call the server by the name localhost, 127.0.0.1 or [::1]: it refuses others, so that no web page can reach it through a name of its own.",
+  },
+  "route.unknown": {
+    status: 404,
+    retry: "never",
+    hint: "Check the method and the path, and that client and server are of the same version.",
   },
   not_found: { status: 404, retry: "never", hint: "Check the name; `berth ps` lists what exists." },
   internal: {
@@ -37,6 +52,41 @@ export const ERRORS = {
     hint: "The operation took longer than its deadline; the host may be overloaded.",
   },
   cancelled: { status: 499, retry: "now", hint: "The operation was cancelled by its caller." },
+  "server.not_running": {
+    status: 503,
+    retry: "later",
+    hint: "Start a server with `berth serve`, or name the data directory of one that runs with --data-dir.",
+  },
+  "server.unreachable": {
+    status: 503,
+    retry: "later",
+    hint: "Check that the server runs: `berth status`.",
+  },
+  "server.stopping": {
+    status: 503,
+    retry: "later",
+    hint: "The server is going down: try again when it runs again.",
+  },
+  "server.reply_invalid": {
+    status: 502,
+    retry: "never",
+    hint: "What answers is not a Berth server, or one of another version: check the address.",
+  },
+  "server.port_in_use": {
+    status: 409,
+    retry: "never",
+    hint: "Stop what listens on that port, or choose another one with --port (0 lets the system choose).",
+  },
+  "server.listen_failed": {
+    status: 500,
+    retry: "never",
+    hint: "Choose another address with --host, or a port above 1023 with --port.",
+  },
+  "server.token_unusable": {
+    status: 500,
+    retry: "never",
+    hint: "Correct the file that the details name, or remove it: the next start makes a new token.",
+  },
   "store.locked": {
     status: 409,
     retry: "never",

@@ -1,0 +1,18 @@
+import { z } from "zod"
+
+/** What `GET /v1/health` answers to everyone on this machine: enough to tell that a server lives. */
+export const Health = z.object({
+  version: z.string(),
+  pid: z.int().positive(),
+  uptimeMs: z.number().nonnegative(),
+})
+export type Health = z.infer<typeof Health>
+
+/** What `GET /v1/status` answers to those who have the token. */
+export const ServerStatus = Health.extend({
+  startedAt: z.iso.datetime(),
+  url: z.url(),
+  dataDir: z.string(),
+  backend: z.string(),
+})
+export type ServerStatus = z.infer<typeof ServerStatus>
