@@ -1,0 +1,52 @@
+import { type DestinationStream, type Logger as PinoLogger, pino } from "pino"
+import type { Config } from "../config/schema.ts"
+import { redact } from "./redact.ts"
+import type { Secrets } from "./secrets.ts"
+
+export type Logger = PinoLogger
+
+export interface LoggerOptions {
+  readonly level: Config["logLevel"]
+  /** For a person at a terminal, instead of JSON for programs. */
+  readonly pretty: boolean
+  readonly secrets: Secrets
+  readonly destination: DestinationStream
+}
+
+/** A logger through which no secret passes: fields are redacted by name, the finished line by known values. */
+export const createLogger = async (options: LoggerOptions): Promise<Logger> =>
+  pino(
+    {
+      level: options.level,
+      base: { pid: process.pid },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      // `redact` has made plain objects of errors already; pino's own serializer would read them again.
+      serializers: { err: (error: unknown) => error },
+      formatters: {
+        level: (level) => ({ level }),
+        log: (fields) => redact(fields) as Record<string, unknown>,
+      },
+      hooks: {
+        // What is to be set into the message text goes through no formatter.
+        logMethod(args, method) {
+          const [first, ...rest] = args as unknown[]
+          const safe = [typeof first === "string" ? redact(first) : first, ...rest.map(redact)]
+          method.apply(this, safe as Parameters<typeof method>)
+        },
+        // What a child logger carries along reaches no formatter either, so the whole line is read again.
+        streamWrite: (line) =>
+          options.secrets.scrub(`${JSON.stringify(redact(JSON.parse(line)))}\n`),
+      },
+    },
+    options.pretty ? await prettyStream(options.destination) : options.destination,
+  )
+
+const prettyStream = async (destination: DestinationStream): Promise<DestinationStream> => {
+  const { prettyFactory } = await import("pino-pretty")
+  const prettify = prettyFactory({
+    colorize: true,
+    translateTime: "SYS:HH:MM:ss.l",
+    ignore: "pid,op,outcome",
+  })
+  return { write: (line) => destination.write(prettify(line)) }
+}
