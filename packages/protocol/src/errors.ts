@@ -105,13 +105,34 @@ export const ERRORS = {
   "store.damaged": {
     status: 500,
     retry: "never",
-    hint: "The database file was left as it is. Restore it from a backup, or move it away to start with an empty one.",
+    hint: "Nothing was changed. Restore the file from a backup, or move it away together with its -wal and -shm files to start with an empty database; `sqlite3 FILE .recover` saves what is readable.",
   },
   "store.too_new": {
     status: 500,
     retry: "never",
     hint: "This data directory was written by a newer Berth: run that version, or a later one.",
   },
+  "store.migration_failed": {
+    status: 500,
+    retry: "never",
+    hint: "The database is as it was before the migration: go back to the Berth that ran last, and report this with the server's log.",
+  },
+  "store.busy": {
+    status: 503,
+    retry: "later",
+    hint: "Another program has the database open: end that backup or database shell.",
+  },
+  "store.io": {
+    status: 500,
+    retry: "later",
+    hint: "The file system refused: look at the host's kernel log and at the disk's health.",
+  },
+  "store.no_directory": {
+    status: 500,
+    retry: "never",
+    hint: "Name a directory that exists or can be made, with --data-dir.",
+  },
+  "store.closed": { status: 503, retry: "later", hint: "The server is stopping: ask again." },
 } as const satisfies Record<string, ErrorEntry>
 
 export type ErrorCode = keyof typeof ERRORS
