@@ -1,0 +1,116 @@
+import { BerthError } from "@berth/protocol/errors"
+import type Database from "better-sqlite3"
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type QueryResult,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type TransactionSettings,
+} from "kysely"
+import { typedError } from "./typed-error.ts"
+
+/** Kysely over one better-sqlite3 connection. Every statement passes here, so every failure is typed here. */
+export const storeDialect = (database: Database.Database): Dialect => ({
+  createDriver: () => new StoreDriver(database),
+  createQueryCompiler: () => new SqliteQueryCompiler(),
+  createAdapter: () => new SqliteAdapter(),
+  createIntrospector: (db) => new SqliteIntrospector(db),
+})
+
+class StoreDriver implements Driver {
+  readonly #connection: StoreConnection
+
+  constructor(database: Database.Database) {
+    this.#connection = new StoreConnection(database)
+  }
+
+  async init(): Promise<void> {}
+
+  async acquireConnection(): Promise<DatabaseConnection> {
+    return this.#connection
+  }
+
+  async beginTransaction(_: DatabaseConnection, settings: TransactionSettings): Promise<void> {
+    this.#connection.begin(settings)
+  }
+
+  async commitTransaction(): Promise<void> {
+    this.#connection.commit()
+  }
+
+  async rollbackTransaction(): Promise<void> {
+    this.#connection.rollback()
+  }
+
+  async releaseConnection(): Promise<void> {}
+
+  /** Closing belongs to whoever opened the connection. */
+  async destroy(): Promise<void> {}
+}
+
+class StoreConnection implements DatabaseConnection {
+  readonly #database: Database.Database
+  #inTransaction = false
+  /** The failure at which SQLite itself ended the running transaction. */
+  #endedBy: unknown
+
+  constructor(database: Database.Database) {
+    this.#database = database
+  }
+
+  async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
+    return this.#typed(() => {
+      const statement = this.#database.prepare(sql)
+      if (statement.reader) return { rows: statement.all(parameters) as Row[] }
+      const { changes, lastInsertRowid } = statement.run(parameters)
+      return { numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid), rows: [] }
+    })
+  }
+
+  /** A stream would keep the only connection for as long as its reader takes. */
+  streamQuery(): never {
+    throw new Error("the store does not stream: read page by page, by key")
+  }
+
+  /**
+   * Takes the write lock at once: a transaction that reads first and then writes would otherwise fail
+   * half-way when another process has written in between.
+   */
+  begin({ accessMode }: TransactionSettings): void {
+    this.#typed(() => {
+      this.#database.exec(accessMode === "read only" ? "begin" : "begin immediate")
+    })
+    this.#inTransaction = true
+  }
+
+  commit(): void {
+    this.#typed(() => this.#database.exec("commit"))
+    this.#inTransaction = false
+  }
+
+  /** SQLite has already rolled back after some failures; a second rollback would hide the first error. */
+  rollback(): void {
+    this.#inTransaction = false
+    this.#endedBy = undefined
+    if (this.#database.open && this.#database.inTransaction) {
+      this.#typed(() => this.#database.exec("rollback"))
+    }
+  }
+
+  #typed<Result>(act: () => Result): Result {
+    if (!this.#database.open) throw new BerthError("store.closed", "The store is closed")
+    // What follows in a transaction that SQLite has ended would be committed statement by statement.
+    if (this.#endedBy !== undefined) throw this.#endedBy
+    try {
+      return act()
+    } catch (thrown) {
+      const error = typedError(thrown, this.#database.name)
+      if (this.#inTransaction && !this.#database.inTransaction) this.#endedBy = error
+      throw error
+    }
+  }
+}

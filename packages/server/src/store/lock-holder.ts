@@ -1,0 +1,61 @@
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { z } from "zod"
+
+/** The note beside the lock that says who holds it. It informs people; it never decides. */
+const LockHolder = z.object({
+  pid: z.number().int().positive(),
+  /** Tells the process from a later one with the same pid. */
+  processStart: z.string(),
+  since: z.iso.datetime(),
+})
+export type LockHolder = z.infer<typeof LockHolder>
+
+const ONLY_OWNER = 0o600
+
+const notePath = (dataDir: string): string => join(dataDir, "server.json")
+
+/** Only the lock's holder writes, so the draft's name can be fixed. */
+export const writeLockHolder = (dataDir: string): void => {
+  const note: LockHolder = {
+    pid: process.pid,
+    processStart: processStart(process.pid) ?? "",
+    since: new Date().toISOString(),
+  }
+  const draft = `${notePath(dataDir)}.new`
+  writeFileSync(draft, `${JSON.stringify(note)}\n`, { mode: ONLY_OWNER })
+  renameSync(draft, notePath(dataDir))
+}
+
+/** A note that cannot be removed misleads nobody: readers look for its process. */
+export const removeLockHolder = (dataDir: string): void => {
+  try {
+    rmSync(notePath(dataDir), { force: true })
+  } catch {}
+}
+
+/** Who holds the lock, if the note was written by a process that still runs. */
+export const readLockHolder = (dataDir: string): LockHolder | undefined => {
+  try {
+    const holder = LockHolder.parse(JSON.parse(readFileSync(notePath(dataDir), "utf8")))
+    return processStart(holder.pid) === holder.processStart ? holder : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Boot and clock tick at which the process started, or undefined if none with this pid is visible. */
+const processStart = (pid: number): string | undefined => {
+  try {
+    const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
+    // The second field is the command in parentheses, and may itself hold spaces and parentheses.
+    const fieldsFromThird = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+    return `${bootId}/${fieldsFromThird[START_TIME_FIELD - 3]}`
+  } catch {
+    return undefined
+  }
+}
+
+/** proc(5) numbers the fields of `stat` from 1. */
+const START_TIME_FIELD = 22

@@ -1,0 +1,10 @@
+import { installation } from "./0001-installation.ts"
+import { workspaces } from "./0002-workspaces.ts"
+import type { Migration } from "./migration.ts"
+
+/**
+ * Every migration, in order. A database's version is how many of these it has run.
+ * To add one: write `000N-what.ts` beside this file, append it here, describe its table in
+ * ../database.ts, and give the upgrade test rows for it in samples.ts.
+ */
+export const MIGRATIONS: readonly Migration[] = [installation, workspaces]

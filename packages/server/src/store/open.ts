@@ -1,0 +1,90 @@
+import { join } from "node:path"
+import { InstallationId } from "@berth/protocol/ids"
+import { Kysely, type Transaction } from "kysely"
+import { connect } from "./connect.ts"
+import { createDatabase } from "./create.ts"
+import { ensureDataDirectory } from "./data-directory.ts"
+import type { Database } from "./database.ts"
+import { storeDialect } from "./dialect.ts"
+import { durably } from "./durably.ts"
+import { damaged, databaseExists, inspectDatabase } from "./inspect.ts"
+import { lockDataDirectory } from "./lock.ts"
+import { migrate } from "./migrate.ts"
+import { MIGRATIONS } from "./migrations/list.ts"
+import type { Migration } from "./migrations/migration.ts"
+import { typedError } from "./typed-error.ts"
+
+/**
+ * There is one connection, and a transaction has it to itself: inside one, query through `trx`; a
+ * query through `db` would wait for the transaction that waits for it.
+ */
+export interface Store {
+  readonly installationId: InstallationId
+  /** A commit survives the death of any process, and a power loss once a later commit is durable. */
+  readonly db: Kysely<Database>
+  /** Runs a transaction that is on disk when the promise resolves. */
+  durably<Result>(work: (trx: Transaction<Database>) => Promise<Result>): Promise<Result>
+  /** Lets the running transaction end, then closes the file and frees the data directory. */
+  close(): Promise<void>
+}
+
+export interface StoreOptions {
+  readonly dataDir: string
+  readonly migrations?: readonly Migration[]
+}
+
+/** Opens the store of a data directory, for this process alone; makes what is missing. */
+export const openStore = async ({
+  dataDir,
+  migrations = MIGRATIONS,
+}: StoreOptions): Promise<Store> => {
+  ensureDataDirectory(dataDir)
+  const lock = await lockDataDirectory(dataDir)
+  const path = join(dataDir, "berth.db")
+  try {
+    return await openDatabase(path, migrations, lock.release)
+  } catch (thrown) {
+    lock.release()
+    throw typedError(thrown, path)
+  }
+}
+
+const openDatabase = async (
+  path: string,
+  migrations: readonly Migration[],
+  release: () => void,
+): Promise<Store> => {
+  if (databaseExists(path)) inspectDatabase(path, migrations.length)
+  else await createDatabase(path, migrations)
+  const database = connect(path)
+  const db = new Kysely<Database>({ dialect: storeDialect(database) })
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= db
+      .connection()
+      .execute(async () => {
+        database.close()
+      })
+      .finally(release)
+    return closing
+  }
+  try {
+    await migrate(db, migrations)
+    return {
+      installationId: await readInstallationId(db, path),
+      db,
+      durably: (work) => durably(db, work),
+      close,
+    }
+  } catch (thrown) {
+    database.close()
+    throw thrown
+  }
+}
+
+const readInstallationId = async (db: Kysely<Database>, path: string): Promise<InstallationId> => {
+  const row = await db.selectFrom("installation").select("id").executeTakeFirst()
+  const id = InstallationId.safeParse(row?.id)
+  if (!id.success) throw damaged(path, ["it has no installation id"])
+  return id.data
+}
