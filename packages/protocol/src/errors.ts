@@ -133,6 +133,46 @@ export const ERRORS = {
     hint: "Name a directory that exists or can be made, with --data-dir.",
   },
   "store.closed": { status: 503, retry: "later", hint: "The server is stopping: ask again." },
+  "backend.engine_failed": {
+    status: 502,
+    retry: "later",
+    hint: "The engine's own words are in the details; `berth doctor` tells what this host lacks.",
+  },
+  "backend.unavailable": {
+    status: 503,
+    retry: "later",
+    hint: "Run `berth doctor`: it names what is missing on this host and the command that installs it.",
+  },
+  "backend.unsupported": {
+    status: 501,
+    retry: "never",
+    hint: "This backend cannot do that here; the details say what can.",
+  },
+  "backend.conflict": {
+    status: 409,
+    retry: "never",
+    hint: "A sandbox of this id exists with another configuration: remove it first.",
+  },
+  "backend.wrong_state": {
+    status: 409,
+    retry: "never",
+    hint: "The details say what state the sandbox is in and which it must be in.",
+  },
+  "backend.unknown_sandbox": {
+    status: 404,
+    retry: "never",
+    hint: "There is no such sandbox any more: `berth ps` lists those that exist.",
+  },
+  "backend.state_damaged": {
+    status: 500,
+    retry: "never",
+    hint: "The sandbox's state file was left as it is. Remove the sandbox to start anew.",
+  },
+  "backend.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "Free space on the disk that holds the data directory.",
+  },
 } as const satisfies Record<string, ErrorEntry>
 
 export type ErrorCode = keyof typeof ERRORS

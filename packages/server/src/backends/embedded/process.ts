@@ -1,0 +1,56 @@
+import { readFile } from "node:fs/promises"
+import { z } from "zod"
+
+/**
+ * A process for good: a pid is used again, but not with the same start time in the same boot of the
+ * machine.
+ */
+export const ProcessIdentity = z.strictObject({
+  pid: z.int().min(2),
+  /** Clock ticks between the machine's start and the process's. */
+  startTicks: z.int().min(0),
+  bootId: z.string(),
+})
+export type ProcessIdentity = z.infer<typeof ProcessIdentity>
+
+/** Who has this pid now; undefined when nobody does, or only a zombie. */
+export const identifyProcess = async (pid: number): Promise<ProcessIdentity | undefined> => {
+  const [stat, bootId] = await Promise.all([readStat(pid), readBootId()])
+  if (stat === undefined || stat.state === "Z" || stat.state === "X") return undefined
+  return { pid, startTicks: stat.startTicks, bootId }
+}
+
+export const isAlive = async (identity: ProcessIdentity): Promise<boolean> => {
+  const now = await identifyProcess(identity.pid)
+  return now?.startTicks === identity.startTicks && now.bootId === identity.bootId
+}
+
+/** Sends a signal to exactly this process; false when it is gone. */
+export const signalProcess = async (
+  identity: ProcessIdentity,
+  signal: NodeJS.Signals,
+): Promise<boolean> => {
+  if (!(await isAlive(identity))) return false
+  try {
+    process.kill(identity.pid, signal)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** /proc/PID/stat: the name in its second field may hold spaces and parentheses, so it is cut off first. */
+export const parseStat = (stat: string): { state: string; startTicks: number } => {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  return { state: fields[0] ?? "?", startTicks: Number(fields[19]) }
+}
+
+const readStat = async (pid: number) => {
+  try {
+    return parseStat(await readFile(`/proc/${pid}/stat`, "utf8"))
+  } catch {
+    return undefined
+  }
+}
+
+const readBootId = async () => (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim()

@@ -1,0 +1,118 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
+import { z } from "zod"
+import { type Outcome, run } from "../../host/run.ts"
+
+/** An OCI runtime of this host, and how it is called here. */
+export interface Runtime {
+  readonly name: "crun" | "runc"
+  readonly version: string
+  /** The command line that joins the given cgroups and becomes the runtime: for `create`. */
+  joining(joinFiles: readonly string[]): readonly [string, ...string[]]
+  start(sandbox: SandboxId, signal: AbortSignal): Promise<void>
+  /** `created`, `running` or `stopped`, or undefined where the runtime has no such container. */
+  status(sandbox: SandboxId, signal: AbortSignal): Promise<string | undefined>
+  /** By force; of an unknown container: nothing. */
+  remove(sandbox: SandboxId, signal: AbortSignal): Promise<void>
+}
+
+export interface RuntimeOptions {
+  readonly name: "crun" | "runc"
+  /** The runtime's binary. */
+  readonly path: string
+  /** Where the runtime keeps its own state. */
+  readonly root: string
+  /** A cgroup2 mount beside v1 controllers, which crun refuses to see. */
+  readonly hybridMount: string | undefined
+}
+
+/** The part of the runtime's answer that matters here. */
+const ContainerState = z.object({ status: z.string() })
+
+/** The oldest versions that the flags used here exist in. */
+const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
+
+/** A container's start and removal take tens of milliseconds; a host that swaps takes seconds. */
+const RUNTIME_DEADLINE_MS = 15_000
+
+/**
+ * Writes its own pid into the first N files given, hides a mount from the program, and becomes it. A shell
+ * does this in two milliseconds; conmon calls it in the runtime's place.
+ */
+const JOIN_AND_EXEC = `
+count=$1; hidden=$2; shift 2
+while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; count=$((count - 1)); done
+[ -z "$hidden" ] || umount "$hidden" || exit 1
+exec "$@"
+`
+
+export const openRuntime = async (
+  options: RuntimeOptions,
+  signal: AbortSignal,
+): Promise<Runtime> => {
+  const version = await readVersion(options, signal)
+  const { name, path, root } = options
+  const hidden = name === "crun" ? options.hybridMount : undefined
+  const base = [path, "--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
+
+  const joining = (joinFiles: readonly string[]): readonly [string, ...string[]] => {
+    const join = ["-c", JOIN_AND_EXEC, "join", `${joinFiles.length}`, hidden ?? "", ...joinFiles]
+    return hidden === undefined
+      ? ["/bin/sh", ...join, ...base]
+      : ["/usr/bin/unshare", "--mount", "--propagation=slave", "/bin/sh", ...join, ...base]
+  }
+  // runc joins the sandbox's cgroups by itself.
+  const plain = joining([])
+  const call = (args: readonly string[], signal: AbortSignal) =>
+    run([...plain, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
+
+  const status: Runtime["status"] = async (sandbox, signal) => {
+    const { status, stdout } = await call(["state", sandbox], signal)
+    return status === 0 ? ContainerState.parse(JSON.parse(stdout)).status : undefined
+  }
+
+  return {
+    name,
+    version,
+    status,
+    joining: (joinFiles) => joining(name === "crun" ? joinFiles : []),
+    async start(sandbox, signal) {
+      expectSuccess(name, "start", sandbox, await call(["start", sandbox], signal))
+    },
+    async remove(sandbox, signal) {
+      const outcome = await call(["delete", "--force", sandbox], signal)
+      if (outcome.status === 0) return
+      // Asked after the fact: a container that is not there needs no removal.
+      if ((await status(sandbox, signal)) === undefined) return
+      expectSuccess(name, "delete", sandbox, outcome)
+    },
+  }
+}
+
+const expectSuccess = (runtime: string, what: string, sandbox: string, outcome: Outcome) => {
+  if (outcome.status === 0) return
+  throw new BerthError("backend.engine_failed", `${runtime} could not ${what} the sandbox`, {
+    details: { sandbox, runtime, status: outcome.status, engineSaid: outcome.stderr.trim() },
+  })
+}
+
+const readVersion = async (
+  { name, path }: Pick<RuntimeOptions, "name" | "path">,
+  signal: AbortSignal,
+): Promise<string> => {
+  const { status, stdout, stderr } = await run([path, "--version"], { signal })
+  const version = /version (\d+\.\d+[^\s]*)/.exec(stdout)?.[1]
+  if (status !== 0 || version === undefined) {
+    throw new BerthError("backend.unavailable", `${name} does not tell its version`, {
+      details: { path, status, engineSaid: (stderr || stdout).trim() },
+    })
+  }
+  const [major = 0, minor = 0] = version.split(".").map(Number)
+  const [oldestMajor, oldestMinor] = OLDEST[name]
+  if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
+    throw new BerthError("backend.unavailable", `${name} ${version} is too old`, {
+      details: { path, version, oldest: OLDEST[name].join(".") },
+    })
+  }
+  return version
+}

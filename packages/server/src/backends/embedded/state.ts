@@ -1,0 +1,139 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { SandboxId } from "@berth/protocol/ids"
+import { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
+import { z } from "zod"
+import { ProcessIdentity } from "./process.ts"
+
+/**
+ * How far a sandbox has come, written before each step that a crash could interrupt:
+ * creating → created → starting → started; any → removing. What is found `creating` or `removing` by a new
+ * server was left by a crash.
+ */
+export const Progress = z.enum(["creating", "created", "starting", "started", "removing"])
+export type Progress = z.infer<typeof Progress>
+
+export const SandboxState = z.strictObject({
+  version: z.literal(1),
+  spec: SandboxSpec,
+  progress: Progress,
+  createdAt: z.iso.datetime(),
+  /** The sandbox's first process, as the host sees it. */
+  init: ProcessIdentity.optional(),
+  /** conmon, which outlives the server and keeps the exit status. */
+  monitor: ProcessIdentity.optional(),
+  unheldLimits: z.array(UnheldLimit),
+})
+export type SandboxState = z.infer<typeof SandboxState>
+
+/** Where everything of one sandbox lies. All paths come from a validated id. */
+export interface SandboxPaths {
+  readonly directory: string
+  readonly state: string
+  readonly bundle: string
+  readonly etc: string
+  readonly home: string
+  readonly workspace: string
+  readonly log: string
+  readonly initPid: string
+  readonly monitorPid: string
+  readonly exit: string
+}
+
+/** The sandboxes of one installation, on disk: one directory each, found again after any crash. */
+export interface StateDirectory {
+  readonly exits: string
+  readonly runtimeRoot: string
+  readonly sockets: string
+  prepare(): Promise<void>
+  paths(sandbox: SandboxId): SandboxPaths
+  /** Makes the sandbox's directory with its state in it: both or neither. */
+  begin(state: SandboxState): Promise<void>
+  write(state: SandboxState): Promise<void>
+  /** Undefined when there is no such sandbox, or a begin that a crash cut short. */
+  read(sandbox: SandboxId): Promise<SandboxState | undefined>
+  list(): Promise<SandboxId[]>
+  remove(sandbox: SandboxId): Promise<void>
+}
+
+export const stateDirectory = (root: string): StateDirectory => {
+  const sandboxes = join(root, "sandboxes")
+  const exits = join(root, "exits")
+  const runtimeRoot = join(root, "runtime")
+  const sockets = join(root, "sockets")
+
+  const paths = (sandbox: SandboxId): SandboxPaths => {
+    const directory = join(sandboxes, sandbox)
+    const inside = (name: string) => join(directory, name)
+    return {
+      directory,
+      state: inside("state.json"),
+      bundle: inside("bundle"),
+      etc: inside("etc"),
+      home: inside("home"),
+      workspace: inside("workspace"),
+      log: inside("log"),
+      initPid: inside("init.pid"),
+      monitorPid: inside("monitor.pid"),
+      exit: join(exits, sandbox),
+    }
+  }
+
+  return {
+    exits,
+    runtimeRoot,
+    sockets,
+    paths,
+    async prepare() {
+      for (const directory of [sandboxes, exits, runtimeRoot, sockets]) {
+        await mkdir(directory, { recursive: true, mode: 0o700 })
+      }
+    },
+    async begin(state) {
+      const { directory } = paths(state.spec.identity.sandbox)
+      const aside = `${directory}.new`
+      await rm(aside, { recursive: true, force: true })
+      await mkdir(aside, { mode: 0o700 })
+      await writeFile(join(aside, "state.json"), JSON.stringify(state), { mode: 0o600 })
+      await rename(aside, directory)
+    },
+    async write(state) {
+      const { state: file } = paths(state.spec.identity.sandbox)
+      await writeFile(`${file}.new`, JSON.stringify(state), { mode: 0o600 })
+      await rename(`${file}.new`, file)
+    },
+    async read(sandbox) {
+      const { state: file } = paths(sandbox)
+      let text: string
+      try {
+        text = await readFile(file, "utf8")
+      } catch (thrown) {
+        if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return undefined
+        throw thrown
+      }
+      return parseState(text, file)
+    },
+    async list() {
+      const names = await readdir(sandboxes)
+      return names.filter((name): name is SandboxId => SandboxId.safeParse(name).success)
+    },
+    async remove(sandbox) {
+      const { directory, exit } = paths(sandbox)
+      await rm(exit, { force: true })
+      await rm(`${directory}.new`, { recursive: true, force: true })
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+const parseState = (text: string, file: string): SandboxState => {
+  try {
+    return SandboxState.parse(JSON.parse(text))
+  } catch (cause) {
+    throw new BerthError("backend.state_damaged", "a sandbox's state file cannot be read", {
+      details: { file },
+      cause,
+    })
+  }
+}
