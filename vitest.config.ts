@@ -1,4 +1,8 @@
 import { defineConfig } from "vitest/config"
+import { SkipReporter } from "./packages/testing/src/skip-reporter.ts"
+
+/** Where a machine reads the results; unset, only people do. */
+const reportFile = process.env.BERTH_TEST_REPORT
 
 export default defineConfig({
   resolve: { conditions: ["source"] },
@@ -7,5 +11,10 @@ export default defineConfig({
     include: ["packages/*/src/**/*.test.ts", "e2e/**/*.test.ts", "bench/**/*.test.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    reporters: [
+      "default",
+      ...(reportFile ? [["json", { outputFile: reportFile }] as ["json", object]] : []),
+      new SkipReporter({ strict: process.env.CI === "true" }),
+    ],
   },
 })

@@ -16,6 +16,7 @@ const RULES: Rules = {
         store: [],
       },
     },
+    testing: { imports: [], browser: false, places: "flat" },
     tool: { imports: ["base"], onDemand: ["@berth/app/main"], browser: false, places: "flat" },
   },
   outside: ["e2e"],
@@ -29,7 +30,8 @@ const manifest = (dependencies: string[], devDependencies: string[] = []) =>
 
 /** A project that keeps every rule. */
 const SOUND: Readonly<Record<string, string>> = {
-  "package.json": manifest([], ["vitest"]),
+  "package.json": manifest([], ["vitest", "@berth/testing"]),
+  "packages/testing/src/requires.ts": 'import "vitest"',
   "packages/base/package.json": manifest(["zod"]),
   "packages/base/src/errors.ts": 'import { z } from "zod"',
   "packages/app/package.json": manifest(["@berth/base", "fastify"], ["types-only"]),
@@ -181,6 +183,16 @@ describe("checkImports", () => {
       expect(
         check({ "packages/app/src/api/a.ts": 'import "../testing/server.ts"' }),
       ).toContainEqual(expect.stringContaining("only tests import what stands in testing/"))
+    })
+
+    it("share the package testing, which is for nobody else", () => {
+      const source = 'import "@berth/testing/requires"'
+      expect(check({ "packages/app/src/store/a.test.ts": source })).toEqual([])
+      expect(check({ "packages/app/src/testing/server.ts": source })).toEqual([])
+      expect(check({ "e2e/a.test.ts": source })).toEqual([])
+      expect(check({ "packages/app/src/store/a.ts": source })).toEqual([
+        expect.stringContaining("only tests import it"),
+      ])
     })
   })
 

@@ -1,6 +1,6 @@
 import { type Context, list, type Verdict, WHERE } from "./context.ts"
 import { checkDeclared, manifestOf, packageOf } from "./manifest.ts"
-import { type Rules, SCOPE } from "./rules.ts"
+import { type Rules, SCOPE, TESTING } from "./rules.ts"
 import type { Import } from "./scan.ts"
 import type { Tree } from "./tree.ts"
 
@@ -15,6 +15,11 @@ export function checkPackage(specifier: string, kind: Import["kind"], context: C
   const { imports = [], onDemand = [] } = rules.packages[home.packageName] ?? {}
   if (name === home.packageName)
     return { target, problem: "a package imports its own files by relative path" }
+  if (name === TESTING)
+    return {
+      target,
+      problem: home.forTests ? checkDeclared(specifier, kind, context) : "only tests import it",
+    }
   if (imports.includes(name)) return { target, problem: checkDeclared(specifier, kind, context) }
   if (!onDemand.includes(specifier)) {
     const allowed = list([

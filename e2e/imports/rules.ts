@@ -28,8 +28,13 @@ export type PlaceRules = Readonly<Record<string, readonly string[]>>
 /** Importable from every place in the server. */
 const BELOW_ALL = ["store", "config", "logging"]
 
+/** The package that serves the tests of every package, and nothing else. */
+export const TESTING = "testing"
+
 const PACKAGES: Readonly<Record<string, PackageRule>> = {
   protocol: { imports: [], browser: true, places: "flat" },
+
+  [TESTING]: { imports: [], browser: false, places: "flat" },
 
   web: { imports: ["sdk", "protocol"], browser: true, places: "flat" },
 

@@ -1,0 +1,43 @@
+import { readdir, readFile } from "node:fs/promises"
+import { requires } from "@berth/testing/requires"
+import { describe, expect, it } from "vitest"
+import { LIMITS, usableLimits } from "./limits.ts"
+import { parseMembership } from "./membership.ts"
+import { type CgroupMounts, parseCgroupMounts } from "./mounts.ts"
+
+const here = async () => ({
+  mounts: parseCgroupMounts(await readFile("/proc/self/mounts", "utf8")),
+  membership: parseMembership(await readFile("/proc/self/cgroup", "utf8")),
+})
+
+requires("root").describe("usableLimits on this host", () => {
+  it("finds every limit for root, and leaves no cgroup behind", async () => {
+    const { mounts, membership } = await here()
+    expect(await usableLimits(mounts, membership)).toEqual([...LIMITS])
+    for (const mount of [...mounts.v1.values(), mounts.v2].filter((it) => it !== undefined)) {
+      expect((await readdir(mount)).filter((name) => name.startsWith("berth-doctor-"))).toEqual([])
+    }
+  })
+
+  it("believes the v2 hierarchy only for the controllers it has; its freezer needs none", async () => {
+    const { mounts, membership } = await here()
+    if (mounts.v2 === undefined) return
+    const offered = (await readFile(`${mounts.v2}/cgroup.controllers`, "utf8")).trim().split(" ")
+    const v2Only: CgroupMounts = { mode: "v2", v1: new Map(), v2: mounts.v2 }
+    expect(await usableLimits(v2Only, membership)).toEqual(
+      LIMITS.filter((limit) => limit === "freezer" || offered.includes(limit)),
+    )
+  })
+})
+
+describe("usableLimits", () => {
+  it("finds none where no hierarchy is mounted", async () => {
+    const none: CgroupMounts = { mode: "none", v1: new Map(), v2: undefined }
+    expect(await usableLimits(none, new Map())).toEqual([])
+  })
+
+  it("finds none where the hierarchy takes no cgroup of ours", async () => {
+    const shut: CgroupMounts = { mode: "v1", v1: new Map([["memory", "/proc/1"]]), v2: "/proc/1" }
+    expect(await usableLimits(shut, new Map([["memory", "/elsewhere"]]))).toEqual([])
+  })
+})

@@ -1,0 +1,64 @@
+import { spawnSync } from "node:child_process"
+import { accessSync, constants } from "node:fs"
+import { delimiter, join } from "node:path"
+
+/** A trial of the kernel takes milliseconds; this covers a machine that is busy with other tests. */
+const TRIAL_DEADLINE_MS = 10_000
+
+/** Looked at by `which` after $PATH: outside of root's path, administrators' tools are there all the same. */
+const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"]
+
+/**
+ * What a test may need of the machine, each with a probe that says why it cannot be had, or undefined if it
+ * can. `scripts/system-deps --for test` installs what a package can bring.
+ */
+export const REQUIREMENTS = {
+  root: () => notRoot(),
+  crunOrRunc: () =>
+    which("crun") === undefined && which("runc") === undefined
+      ? "neither crun nor runc is installed"
+      : undefined,
+  conmon: () => missing("conmon"),
+  tini: () => missing("tini"),
+  docker: () => notRoot() ?? missing("dockerd"),
+  userNamespaces: () => trial("unshare", "--user", "--map-root-user", "true"),
+  networkNamespaces: () => trial("unshare", "--net", "true"),
+  strace: () => trial("strace", "-o", "/dev/null", "true"),
+} as const satisfies Record<string, () => string | undefined>
+
+export type RequirementName = keyof typeof REQUIREMENTS
+
+const notRoot = (): string | undefined =>
+  process.getuid?.() === 0 ? undefined : "the tests do not run as root"
+
+const missing = (tool: string): string | undefined =>
+  which(tool) === undefined ? `${tool} is not installed` : undefined
+
+/** Runs a command that needs the thing itself, so that what is installed but forbidden counts as unmet. */
+const trial = (tool: string, ...args: string[]): string | undefined => {
+  const file = which(tool)
+  if (file === undefined) return `${tool} is not installed`
+  const { error, status, stderr } = spawnSync(file, args, {
+    stdio: ["ignore", "ignore", "pipe"],
+    timeout: TRIAL_DEADLINE_MS,
+    encoding: "utf8",
+  })
+  if (status === 0) return undefined
+  const said = error?.message ?? stderr.trim().split("\n", 1)[0] ?? ""
+  return `\`${[tool, ...args].join(" ")}\` fails: ${said || `status ${status}`}`
+}
+
+/** The path of an executable, or undefined. Only tests call it, so it may read the environment. */
+const which = (tool: string): string | undefined =>
+  [...(process.env.PATH ?? "").split(delimiter), ...SYSTEM_DIRECTORIES]
+    .map((directory) => join(directory, tool))
+    .find(isExecutable)
+
+const isExecutable = (file: string): boolean => {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
