@@ -1,15 +1,14 @@
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { Slug } from "@berth/protocol/ids"
 import { type Kysely, sql } from "kysely"
 import { describe, expect, it } from "vitest"
 import { schemaVersion } from "./migrate.ts"
 import { MIGRATIONS } from "./migrations/list.ts"
 import type { Migration } from "./migrations/migration.ts"
-import type { Store } from "./open.ts"
 import { startChild } from "./testing/child.ts"
 import { makeDataDir } from "./testing/data-dir.ts"
 import { openForTest } from "./testing/open-for-test.ts"
+import { addWorkspace, workspaceSlugs } from "./testing/workspaces.ts"
 
 const NEWEST = MIGRATIONS.length
 
@@ -21,15 +20,6 @@ const migration = (name: string, ...statements: string[]): Migration => ({
     for (const statement of statements) await sql.raw(statement).execute(trx)
   },
 })
-
-const addWorkspace = (store: Store, slug: string) =>
-  store.db
-    .insertInto("workspaces")
-    .values({ slug: Slug.parse(slug), spec: "{}", created_at_ms: 1, updated_at_ms: 1 })
-    .execute()
-
-const slugs = async (store: Store): Promise<string[]> =>
-  (await store.db.selectFrom("workspaces").select("slug").execute()).map(({ slug }) => slug)
 
 const tables = async (db: Kysely<never>): Promise<string[]> =>
   (await db.introspection.getTables()).map(({ name }) => name)
@@ -56,7 +46,7 @@ describe("migrations", () => {
   it("that throw half-way leave the version, the schema and the rows as they were", async () => {
     const dataDir = makeDataDir()
     const store = await openForTest({ dataDir })
-    await addWorkspace(store, "kept")
+    await addWorkspace(store.db, "kept")
     await store.close()
 
     const bad = migration(
@@ -73,14 +63,14 @@ describe("migrations", () => {
 
     const again = await openForTest({ dataDir })
     expect(await schemaVersion(again.db)).toBe(NEWEST)
-    expect(await slugs(again)).toEqual(["kept"])
+    expect(await workspaceSlugs(again.db)).toEqual(["kept"])
     expect(await tables(again.db as never)).not.toContain("half_way")
   })
 
   it("that are killed half-way leave the version, the schema and the rows as they were", async () => {
     const dataDir = makeDataDir()
     const store = await openForTest({ dataDir })
-    await addWorkspace(store, "kept")
+    await addWorkspace(store.db, "kept")
     await store.close()
 
     const child = startChild("hang-in-migration.ts", { args: [dataDir] })
@@ -89,7 +79,7 @@ describe("migrations", () => {
 
     const again = await openForTest({ dataDir })
     expect(await schemaVersion(again.db)).toBe(NEWEST)
-    expect(await slugs(again)).toEqual(["kept"])
+    expect(await workspaceSlugs(again.db)).toEqual(["kept"])
     expect(await tables(again.db as never)).not.toContain("half_way")
   })
 
