@@ -1,4 +1,5 @@
 import { z } from "zod"
+import { InstallationId } from "./ids.ts"
 
 /** What `GET /v1/health` answers to everyone on this machine: enough to tell that a server lives. */
 export const Health = z.object({
@@ -11,7 +12,7 @@ export type Health = z.infer<typeof Health>
 /** What `GET /v1/status` answers to those who have the token. */
 export const ServerStatus = Health.extend({
   startedAt: z.iso.datetime(),
-  url: z.url(),
+  installationId: InstallationId,
   dataDir: z.string(),
   backend: z.string(),
 })

@@ -22,6 +22,9 @@ const BACKENDS = ["embedded"] as const
 
 const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
 
+/** Letters that need no quoting in a header, a shell or a URL. */
+export const ApiToken = z.string().regex(/^[A-Za-z0-9_-]{16,256}$/)
+
 /** Flags and environment variables are text; the file has numbers. */
 const wholeNumber = (value: unknown) =>
   typeof value === "string" && /^\d{1,9}$/.test(value) ? Number(value) : value
@@ -57,16 +60,12 @@ export const Config = z.strictObject({
     allowed: oneOf(BACKENDS),
     defaultValue: () => "embedded",
   }),
-  token: z
-    .string()
-    .regex(/^[A-Za-z0-9_-]{16,256}$/)
-    .optional()
-    .register(facts, {
-      description: "API token to use instead of the one that is kept in the data directory",
-      allowed: "16 to 256 of A–Z, a–z, 0–9, - and _",
-      defaultValue: () => undefined,
-      secret: true,
-    }),
+  token: ApiToken.optional().register(facts, {
+    description: "API token to use instead of the one that is kept in the data directory",
+    allowed: "16 to 256 of A–Z, a–z, 0–9, - and _",
+    defaultValue: () => undefined,
+    secret: true,
+  }),
 })
 export type Config = z.infer<typeof Config>
 export type ConfigKey = keyof Config

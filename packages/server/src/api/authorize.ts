@@ -1,0 +1,31 @@
+import { createHash, timingSafeEqual } from "node:crypto"
+import { BerthError } from "@berth/protocol/errors"
+import type { FastifyReply, FastifyRequest } from "fastify"
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Answered without a token. */
+    open?: boolean
+  }
+}
+
+/** Guards every known route that is not marked open; unknown ones tell nothing anyway. */
+export const requireToken = (token: string) => {
+  const expected = digest(token)
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    if (request.is404 || request.routeOptions.config.open === true) return
+    const given = bearerOf(request.headers.authorization)
+    if (given !== undefined && timingSafeEqual(digest(given), expected)) return
+    reply.header("www-authenticate", "Bearer")
+    throw new BerthError(
+      "auth.required",
+      given === undefined ? "this route needs the API token" : "the API token is not the right one",
+    )
+  }
+}
+
+const bearerOf = (header: string | undefined): string | undefined =>
+  header === undefined ? undefined : /^bearer +(\S+)$/i.exec(header)?.[1]
+
+/** Digests have one length, which a comparison in constant time asks for. */
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest()

@@ -1,0 +1,61 @@
+import { STATUS_CODES } from "node:http"
+import type { Socket } from "node:net"
+import { BerthError } from "@berth/protocol/errors"
+
+/** The error of the table for whatever a hook, a handler or the framework threw. */
+export const berthErrorOf = (thrown: unknown, limitBytes: number | undefined): BerthError => {
+  if (thrown instanceof BerthError) return thrown
+  const { code, statusCode = 500, message } = thrown as FrameworkError
+  const cause = thrown
+  switch (code) {
+    case "FST_ERR_CTP_BODY_TOO_LARGE":
+      return new BerthError("input.too_large", "the body is larger than is accepted", {
+        details: { limitBytes },
+        cause,
+      })
+    case "FST_ERR_HANDLER_TIMEOUT":
+      return new BerthError("deadline.exceeded", "the request took too long to answer", { cause })
+  }
+  // The framework's own refusals: a body that is no JSON, a content type that nobody reads, a bad URL.
+  if (code?.startsWith("FST_ERR_") && statusCode >= 400 && statusCode < 500) {
+    return new BerthError("input.invalid", message, { cause })
+  }
+  return new BerthError("internal", "unexpected failure", { cause })
+}
+
+interface FrameworkError {
+  readonly code?: string
+  readonly statusCode?: number
+  readonly message: string
+}
+
+/** Answers what Node's parser gave up on, before there was a request to route. */
+export const answerBrokenRequest = (thrown: NodeJS.ErrnoException, socket: Socket): void => {
+  if (thrown.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const error = brokenRequest(thrown)
+  const body = JSON.stringify(error.toJSON())
+  socket.end(
+    [
+      `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? "Error"}`,
+      "Content-Type: application/json; charset=utf-8",
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      "Connection: close",
+      "",
+      body,
+    ].join("\r\n"),
+  )
+}
+
+const brokenRequest = (cause: NodeJS.ErrnoException): BerthError => {
+  switch (cause.code) {
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new BerthError("deadline.exceeded", "the request took too long to arrive", { cause })
+    case "HPE_HEADER_OVERFLOW":
+      return new BerthError("input.too_large", "the headers are larger than is accepted", { cause })
+    default:
+      return new BerthError("input.invalid", "the request is not valid HTTP", { cause })
+  }
+}

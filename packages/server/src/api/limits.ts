@@ -1,0 +1,16 @@
+/** What one request may cost. */
+export interface Limits {
+  readonly bodyBytes: number
+  /** From the first byte of a request to its last. */
+  readonly receiveMs: number
+  /** From a request to its reply, unless its route sets its own. */
+  readonly handleMs: number
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  // Prompts and specs are text that people write; files travel in requests of their own.
+  bodyBytes: 1024 * 1024,
+  // Clients are on this machine: a request that takes longer to arrive is stuck.
+  receiveMs: 10_000,
+  handleMs: 30_000,
+}

@@ -1,0 +1,15 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { FastifyRequest } from "fastify"
+
+/**
+ * A web page can make its own host name resolve to 127.0.0.1 and then talk to this server as its own
+ * origin. Its requests still carry that name, so only names of this machine are answered.
+ */
+export const requireLocalName = async (request: FastifyRequest): Promise<void> => {
+  if (isLocalName(request.headers.host)) return
+  throw new BerthError("auth.host_refused", "the request names a host that is not this machine")
+}
+
+/** Any port: a forwarded one differs from ours. */
+export const isLocalName = (host: string | undefined): boolean =>
+  host !== undefined && /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i.test(host)

@@ -1,0 +1,48 @@
+import type { BerthError } from "@berth/protocol/errors"
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify"
+import type { Logger } from "../logging/logger.ts"
+import type { Outcome } from "../logging/operation.ts"
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** What went wrong with this request. */
+    failure: BerthError | undefined
+  }
+}
+
+/** Writes the one line of every request when it ends, also when its client went away. */
+export const logRequests = (api: FastifyInstance, log: Logger): void => {
+  api.decorateRequest("failure", undefined)
+  api.addHook("onRequest", async (request, reply) => {
+    reply.header("x-request-id", request.id)
+    reply.raw.once("close", () => writeLine(log, request, reply))
+  })
+}
+
+const writeLine = (log: Logger, request: FastifyRequest, reply: FastifyReply): void => {
+  const answered = reply.raw.writableFinished
+  const { failure } = request
+  const outcome: Outcome = !answered ? "cancelled" : failure === undefined ? "ok" : "failed"
+  const ours = answered && failure !== undefined && failure.status >= 500
+  log[levelOf(request, outcome, ours)](
+    {
+      op: "request.answer",
+      outcome,
+      durationMs: Math.round(reply.elapsedTime * 10) / 10,
+      requestId: request.id,
+      method: request.method,
+      // The pattern, not what was asked for: a path or a query may hold anything.
+      route: request.routeOptions.url ?? "(unknown)",
+      status: answered ? reply.statusCode : undefined,
+      code: failure?.code,
+      err: ours ? failure : undefined,
+    },
+    `request.answer ${outcome}`,
+  )
+}
+
+/** Liveness probes come every second and say nothing while all is well. */
+const levelOf = (request: FastifyRequest, outcome: Outcome, ours: boolean) => {
+  if (ours) return "error"
+  return outcome === "ok" && request.routeOptions.config.open === true ? "debug" : "info"
+}

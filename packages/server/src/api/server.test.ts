@@ -1,0 +1,355 @@
+import { connect, type Socket } from "node:net"
+import { text } from "node:stream/consumers"
+import { BerthError, type WireError } from "@berth/protocol/errors"
+import { Health, ServerStatus } from "@berth/protocol/health"
+import { newId } from "@berth/protocol/ids"
+import { afterEach, describe, expect, it } from "vitest"
+import { createLogger } from "../logging/logger.ts"
+import { Secrets } from "../logging/secrets.ts"
+import { DEFAULT_LIMITS, type Limits } from "./limits.ts"
+import { listen } from "./listen.ts"
+import { createApi } from "./server.ts"
+import { stopApi } from "./stop.ts"
+
+const TOKEN = "right-token-0123456789"
+const cleanUp: (() => unknown)[] = []
+afterEach(async () => {
+  for (const undo of cleanUp.splice(0).reverse()) await undo()
+})
+
+const makeApi = async (limits: Partial<Limits> = {}) => {
+  const lines: string[] = []
+  const log = await createLogger({
+    level: "debug",
+    pretty: false,
+    secrets: new Secrets(),
+    destination: { write: (line: string) => void lines.push(line) },
+  })
+  const facts = {
+    version: "1.2.3",
+    pid: process.pid,
+    installationId: newId.installation(),
+    dataDir: "/data",
+    backend: "embedded",
+    startedAt: new Date(),
+    startedAtMs: performance.now(),
+  }
+  const api = createApi({ log, token: TOKEN, facts, limits: { ...DEFAULT_LIMITS, ...limits } })
+  cleanUp.push(() => stopApi(api, 0))
+  return { api, lines: () => lines.map((line) => JSON.parse(line)) }
+}
+
+const start = async (limits: Partial<Limits> = {}) => {
+  const made = await makeApi(limits)
+  made.api.post("/v1/echo", async (request) => ({ got: request.body }))
+  made.api.get("/v1/broken", async () => {
+    throw new Error("a secret reason")
+  })
+  made.api.get("/v1/teapot", async () => {
+    throw new BerthError("not_found", "no such thing", { details: { thing: "tea" } })
+  })
+  made.api.get("/v1/never", () => new Promise(() => {}))
+  const url = await listen(made.api, { host: "127.0.0.1", port: 0 })
+  const call = (path: string, init: RequestInit = {}) =>
+    fetch(url + path, { ...init, headers: { authorization: `Bearer ${TOKEN}`, ...init.headers } })
+  const failure = async (path: string, init?: RequestInit) => {
+    const reply = await call(path, init)
+    const error = (await reply.json()) as WireError
+    return { status: reply.status, ...error }
+  }
+  /** Sends these bytes as they are and gives all that comes back. */
+  const raw = async (bytes: string) => {
+    const socket = connect(Number(new URL(url).port), "127.0.0.1")
+    socket.write(bytes)
+    return await text(socket)
+  }
+  return { ...made, url, call, failure, raw }
+}
+
+describe("health and status", () => {
+  it("answers health without a token", async () => {
+    const { url } = await start()
+    const reply = await fetch(`${url}/v1/health`)
+    expect(reply.status).toBe(200)
+    expect(Health.parse(await reply.json())).toMatchObject({ version: "1.2.3", pid: process.pid })
+  })
+
+  it("answers status with the token only", async () => {
+    const { url, call } = await start()
+    expect(ServerStatus.parse(await (await call("/v1/status")).json())).toMatchObject({
+      dataDir: "/data",
+      backend: "embedded",
+    })
+    const reply = await fetch(`${url}/v1/status`)
+    expect(reply.status).toBe(401)
+    expect(reply.headers.get("www-authenticate")).toBe("Bearer")
+    expect(await reply.json()).toMatchObject({ code: "auth.required", retry: "never" })
+  })
+
+  it.each([
+    "Bearer wrong",
+    `Bearer ${TOKEN}x`,
+    `Bearer ${TOKEN.slice(1)}`,
+    `Basic ${TOKEN}`,
+    TOKEN,
+    "Bearer",
+    "",
+  ])("refuses the authorization %j", async (authorization) => {
+    const { failure } = await start()
+    expect(await failure("/v1/status", { headers: { authorization } })).toMatchObject({
+      status: 401,
+      code: "auth.required",
+    })
+  })
+
+  it("guards a route that says nothing about tokens", async () => {
+    const { url } = await start()
+    expect((await fetch(`${url}/v1/teapot`)).status).toBe(401)
+  })
+})
+
+describe("errors", () => {
+  it("answers an error of the table with its status, hint and details", async () => {
+    const { failure } = await start()
+    expect(await failure("/v1/teapot")).toMatchObject({
+      status: 404,
+      code: "not_found",
+      message: "no such thing",
+      hint: expect.any(String),
+      retry: "never",
+      details: { thing: "tea" },
+    })
+  })
+
+  it("tells a client nothing about a defect, and the log everything", async () => {
+    const { failure, lines } = await start()
+    const error = await failure("/v1/broken")
+    expect(error).toMatchObject({ status: 500, code: "internal" })
+    expect(JSON.stringify(error)).not.toContain("reason")
+    expect(lines().at(-1)).toMatchObject({
+      level: "error",
+      err: { cause: { message: "a secret reason" } },
+    })
+  })
+
+  it.each([["/nope"], ["/v1/nope?token=abc"], ["/"], ["/v1/health/x"]])(
+    "answers %s, which does not exist",
+    async (path) => {
+      const { url } = await start()
+      const reply = await fetch(url + path)
+      expect(reply.status).toBe(404)
+      const body = await reply.text()
+      expect(JSON.parse(body)).toMatchObject({ code: "route.unknown" })
+      expect(body).not.toContain("abc")
+    },
+  )
+
+  it("answers a method that a route does not have", async () => {
+    const { failure } = await start()
+    expect(await failure("/v1/health", { method: "DELETE" })).toMatchObject({
+      code: "route.unknown",
+    })
+  })
+
+  it.each([
+    ["no JSON", "{", "application/json"],
+    ["an empty body", "", "application/json"],
+    ["a poisoned prototype", '{"__proto__":{"x":1}}', "application/json"],
+    ["an unknown content type", "a: 1", "text/yaml"],
+  ])("refuses %s", async (_, body, type) => {
+    const { failure } = await start()
+    const init = { method: "POST", body, headers: { "content-type": type } }
+    expect(await failure("/v1/echo", init)).toMatchObject({ status: 400, code: "input.invalid" })
+  })
+
+  it("refuses a bad URL, and what is not HTTP at all", async () => {
+    const { raw } = await start()
+    const badUrl = await raw("GET /v1/%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    expect(badUrl).toMatch(/^HTTP\/1\.1 400 /)
+    expect(badUrl).toContain('"code":"input.invalid"')
+    expect(await raw("hello\r\n\r\n")).toContain('"code":"input.invalid"')
+  })
+})
+
+describe("limits", () => {
+  it("refuses a body above the limit, announced or not", async () => {
+    const { failure } = await start({ bodyBytes: 100 })
+    const body = JSON.stringify("x".repeat(200))
+    const headers = { "content-type": "application/json" }
+    const expected = { status: 413, code: "input.too_large", details: { limitBytes: 100 } }
+    expect(await failure("/v1/echo", { method: "POST", body, headers })).toMatchObject(expected)
+    const stream = new Blob([body]).stream()
+    const chunked = { method: "POST", body: stream, headers, duplex: "half" } as RequestInit
+    expect(await failure("/v1/echo", chunked)).toMatchObject(expected)
+  })
+
+  it("refuses a body before it reads it when the token is wrong", async () => {
+    const { raw } = await start()
+    const reply = await raw(
+      "POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
+    )
+    expect(reply).toMatch(/^HTTP\/1\.1 401 /)
+  })
+
+  it("refuses headers above the limit", async () => {
+    const { raw } = await start()
+    const reply = await raw(`GET / HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(20_000)}\r\n\r\n`)
+    expect(reply).toMatch(/^HTTP\/1\.1 413 /)
+    expect(reply).toContain('"code":"input.too_large"')
+  })
+
+  it("gives up on a request that does not arrive", async () => {
+    const { raw } = await start({ receiveMs: 100 })
+    const headers = await raw("GET /v1/health HTTP/1.1\r\nHost: localhost\r\n")
+    expect(headers).toContain('"code":"deadline.exceeded"')
+  })
+
+  it("gives up on a reply that does not come", async () => {
+    const { failure } = await start({ handleMs: 50 })
+    expect(await failure("/v1/never")).toMatchObject({ status: 504, code: "deadline.exceeded" })
+  })
+})
+
+describe("names of this machine", () => {
+  it.each([
+    ["localhost", 200],
+    ["LOCALHOST:1234", 200],
+    ["127.0.0.1:80", 200],
+    ["[::1]:80", 200],
+    ["evil.example", 403],
+    ["localhost.evil.example", 403],
+    ["evil.example:80@localhost", 403],
+    ["localhost:80:evil.example", 403],
+    ["127.0.0.1.evil.example", 403],
+    ["0.0.0.0", 403],
+    ["", 403],
+  ])("answers the Host %j with %i", async (host, status) => {
+    const { raw } = await start()
+    const reply = await raw(`GET /v1/health HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    expect(reply).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    if (status === 403) expect(reply).toContain('"code":"auth.host_refused"')
+  })
+
+  it("refuses a request without a Host", async () => {
+    const { raw } = await start()
+    expect(await raw("GET /v1/health HTTP/1.0\r\n\r\n")).toContain("auth.host_refused")
+  })
+
+  it("refuses another name on unknown routes too, even with the token", async () => {
+    const { raw } = await start()
+    const reply = await raw(
+      `GET /nope HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer ${TOKEN}\r\nConnection: close\r\n\r\n`,
+    )
+    expect(reply).toContain("auth.host_refused")
+  })
+})
+
+describe("the line of a request", () => {
+  it("is one, with route, status, duration and id, without path or query", async () => {
+    const { call, lines } = await start()
+    const reply = await call("/v1/status?q=private")
+    await reply.text()
+    expect(lines()).toEqual([
+      expect.objectContaining({
+        level: "info",
+        op: "request.answer",
+        outcome: "ok",
+        durationMs: expect.any(Number),
+        requestId: reply.headers.get("x-request-id"),
+        method: "GET",
+        route: "/v1/status",
+        status: 200,
+      }),
+    ])
+    expect(JSON.stringify(lines())).not.toContain("private")
+  })
+
+  it("says when the client went away", async () => {
+    const { call, lines, api } = await start()
+    const abort = new AbortController()
+    const arrived = new Promise<void>((resolve) => {
+      api.server.once("request", () => resolve())
+    })
+    const gone = call("/v1/never", { signal: abort.signal }).catch(() => {})
+    await arrived
+    abort.abort()
+    await gone
+    await expect.poll(lines).toEqual([expect.objectContaining({ outcome: "cancelled" })])
+  })
+})
+
+describe("listening and stopping", () => {
+  it("names the port that is in use", async () => {
+    const { url } = await start()
+    const port = Number(new URL(url).port)
+    const { api } = await makeApi()
+    await expect(listen(api, { host: "127.0.0.1", port })).rejects.toMatchObject({
+      code: "server.port_in_use",
+      details: { host: "127.0.0.1", port },
+      message: expect.stringContaining(String(port)),
+    })
+  })
+
+  it("listens on loopback only", async () => {
+    const { api } = await start()
+    expect(api.server.address()).toMatchObject({ address: "127.0.0.1" })
+  })
+
+  it("lets a running request end, and refuses new ones meanwhile", async () => {
+    const { api, url, call, arrived, finish } = await makeSlow()
+    const slow = call("/v1/slow")
+    await arrived
+    const stopped = stopApi(api, 10_000)
+    await expect.poll(() => api.server.listening).toBe(false)
+    await expect(fetch(`${url}/v1/health`)).rejects.toThrow()
+    finish()
+    expect(await (await slow).json()).toBe("done")
+    expect(await stopped).toBe(true)
+  })
+
+  it("refuses a request whose last byte arrives while it stops", async () => {
+    const { api, url } = await start()
+    const served = new Promise<Socket>((resolve) => api.server.once("connection", resolve))
+    const socket = connect(Number(new URL(url).port), "127.0.0.1")
+    const [head, rest] = ["GET /v1/health HTTP/1.1\r\n", "Host: localhost\r\n\r\n"]
+    socket.write(head)
+    const other = await served
+    await expect.poll(() => other.bytesRead).toBe(head.length)
+    const stopped = stopApi(api, 10_000)
+    await expect.poll(() => api.server.listening).toBe(false)
+    socket.write(rest)
+    expect(await text(socket)).toMatch(/^HTTP\/1.1 503 .*"code":"server.stopping"/s)
+    expect(await stopped).toBe(true)
+  })
+
+  it("cuts what does not end within the grace", async () => {
+    const { api, call } = await start()
+    const arrived = new Promise((resolve) => api.server.once("request", resolve))
+    const never = call("/v1/never")
+    await arrived
+    const stopped = stopApi(api, 50)
+    await expect(never).rejects.toThrow()
+    expect(await stopped).toBe(false)
+  })
+
+  it("stops twice as well as once", async () => {
+    const { api } = await start()
+    expect(await Promise.all([stopApi(api, 1_000), stopApi(api, 1_000)])).toEqual([true, true])
+  })
+})
+
+/** A server with a request that ends when it is told to. */
+const makeSlow = async () => {
+  const { api } = await makeApi()
+  const finished = Promise.withResolvers<void>()
+  const arrived = Promise.withResolvers<void>()
+  api.get("/v1/slow", async () => {
+    arrived.resolve()
+    await finished.promise
+    return JSON.stringify("done")
+  })
+  const url = await listen(api, { host: "127.0.0.1", port: 0 })
+  const call = (path: string) =>
+    fetch(url + path, { headers: { authorization: `Bearer ${TOKEN}` } })
+  return { api, url, call, arrived: arrived.promise, finish: finished.resolve }
+}

@@ -1,0 +1,83 @@
+import { randomUUID } from "node:crypto"
+import { BerthError } from "@berth/protocol/errors"
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify"
+import type { Logger } from "../logging/logger.ts"
+import { requireToken } from "./authorize.ts"
+import { answerBrokenRequest, berthErrorOf } from "./errors.ts"
+import { DEFAULT_LIMITS, type Limits } from "./limits.ts"
+import { requireLocalName } from "./local-name.ts"
+import { logRequests } from "./log-requests.ts"
+import { type Facts, healthRoute } from "./routes/health.ts"
+import { statusRoute } from "./routes/status.ts"
+
+export interface ApiOptions {
+  readonly log: Logger
+  readonly token: string
+  readonly facts: Facts
+  readonly limits?: Limits
+}
+
+/** The HTTP API, not yet listening. Every route asks for the token unless it says that it is open. */
+export const createApi = ({ log, token, facts, limits = DEFAULT_LIMITS }: ApiOptions) => {
+  const api = fastify({
+    // One canonical line a request is written by `logRequests`.
+    logger: false,
+    genReqId: () => randomUUID(),
+    bodyLimit: limits.bodyBytes,
+    requestTimeout: limits.receiveMs,
+    handlerTimeout: limits.handleMs,
+    http: {
+      headersTimeout: limits.receiveMs,
+      connectionsCheckingInterval: Math.min(limits.receiveMs, MAX_CHECK_INTERVAL_MS),
+    },
+    // `drainWhileStopping` says the same as an error of the table.
+    return503OnClosing: false,
+    clientErrorHandler: answerBrokenRequest,
+    frameworkErrors: (thrown, request, reply) => {
+      void answerError(thrown, request, reply as FastifyReply)
+    },
+  })
+
+  logRequests(api, log)
+  drainWhileStopping(api)
+  api.addHook("onRequest", requireLocalName)
+  api.addHook("onRequest", requireToken(token))
+  answerErrors(api)
+
+  healthRoute(api, facts)
+  statusRoute(api, facts)
+  return api
+}
+
+/** How often Node looks for requests that arrive too slowly. */
+const MAX_CHECK_INTERVAL_MS = 1_000
+
+/** While the server goes down, running requests are the last of their connections, and later ones are refused. */
+const drainWhileStopping = (api: FastifyInstance): void => {
+  let stopping = false
+  api.addHook("preClose", async () => {
+    stopping = true
+  })
+  api.addHook("onRequest", async () => {
+    if (stopping) throw new BerthError("server.stopping", "the server is stopping")
+  })
+  api.addHook("onSend", async (_request, reply) => {
+    if (stopping) reply.header("connection", "close")
+  })
+}
+
+const answerErrors = (api: FastifyInstance): void => {
+  api.setNotFoundHandler((request) => {
+    throw new BerthError("route.unknown", `there is no ${request.method} ${pathOf(request.url)}`)
+  })
+  api.setErrorHandler(answerError)
+}
+
+const answerError = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
+  const error = berthErrorOf(thrown, request.routeOptions.bodyLimit)
+  request.failure = error
+  return reply.code(error.status).send(error.toJSON())
+}
+
+/** A query may hold a secret, so it is not repeated. */
+const pathOf = (url: string): string => url.split("?", 1)[0] ?? ""
