@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
-import type { CgroupMounts } from "./mounts.ts"
+import type { CgroupMounts } from "../../host/cgroups/mounts.ts"
 
 /** Whether crun can set limits here: it refuses a hybrid host whose v2 hierarchy has any controller. */
 export const crunManagesCgroups = (mode: CgroupMounts["mode"], v2Controllers: string): boolean =>

@@ -1,9 +1,9 @@
 import { readdir, readFile } from "node:fs/promises"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it } from "vitest"
+import { parseMembership } from "../../host/cgroups/membership.ts"
+import { type CgroupMounts, parseCgroupMounts } from "../../host/cgroups/mounts.ts"
 import { LIMITS, usableLimits } from "./limits.ts"
-import { parseMembership } from "./membership.ts"
-import { type CgroupMounts, parseCgroupMounts } from "./mounts.ts"
 
 const here = async () => ({
   mounts: parseCgroupMounts(await readFile("/proc/self/mounts", "utf8")),

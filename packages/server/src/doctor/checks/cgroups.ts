@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises"
 import type { DoctorFinding } from "@berth/protocol/doctor"
+import { parseMembership } from "../../host/cgroups/membership.ts"
+import { type CgroupMode, parseCgroupMounts } from "../../host/cgroups/mounts.ts"
 import { LIMITS, type Limit, usableLimits } from "../cgroups/limits.ts"
-import { parseMembership } from "../cgroups/membership.ts"
-import { type CgroupMode, parseCgroupMounts } from "../cgroups/mounts.ts"
 import type { Check } from "../check.ts"
 import { isRoot } from "../tools/as-root.ts"
 

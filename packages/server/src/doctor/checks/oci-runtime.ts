@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises"
 import type { DoctorFinding } from "@berth/protocol/doctor"
+import { parseCgroupMounts } from "../../host/cgroups/mounts.ts"
 import { crunManagesCgroups, readV2Controllers } from "../cgroups/crun.ts"
-import { parseCgroupMounts } from "../cgroups/mounts.ts"
 import type { Check } from "../check.ts"
 import { fixForMissing } from "../tools/install.ts"
 import { type ToolState, toolState } from "../tools/probe-tool.ts"

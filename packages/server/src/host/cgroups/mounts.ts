@@ -32,7 +32,7 @@ const modeOf = (hasV1: boolean, hasV2: boolean): CgroupMode => {
 }
 
 /** The options of a v1 mount name its controllers among ordinary mount flags; only those Berth uses matter. */
-const CONTROLLERS: ReadonlySet<string> = new Set(["memory", "pids", "cpu", "freezer"])
+const CONTROLLERS: ReadonlySet<string> = new Set(["memory", "pids", "cpu", "cpuacct", "freezer"])
 const isController = (option: string): boolean => CONTROLLERS.has(option)
 
 /** The kernel writes a space, tab, newline or backslash in a path as three octal digits. */

@@ -22,6 +22,7 @@ describe("parseCgroupMounts", () => {
       "v1",
       {
         cpu: "/sys/fs/cgroup/cpu,cpuacct",
+        cpuacct: "/sys/fs/cgroup/cpu,cpuacct",
         memory: "/sys/fs/cgroup/memory",
         freezer: "/sys/fs/cgroup/freezer",
         pids: "/sys/fs/cgroup/pids",
@@ -34,6 +35,7 @@ describe("parseCgroupMounts", () => {
       "hybrid",
       {
         cpu: "/sys/fs/cgroup/cpu,cpuacct",
+        cpuacct: "/sys/fs/cgroup/cpu,cpuacct",
         memory: "/sys/fs/cgroup/memory",
         freezer: "/sys/fs/cgroup/freezer",
         pids: "/sys/fs/cgroup/pids",
