@@ -15,6 +15,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Correct the value at the path that the details name.",
   },
+  "input.usage": {
+    status: 400,
+    retry: "never",
+    hint: "`berth --help` lists the commands, and `berth COMMAND --help` what each of them takes.",
+  },
   "input.too_large": {
     status: 413,
     retry: "never",
@@ -60,7 +65,7 @@ export const ERRORS = {
   "server.unreachable": {
     status: 503,
     retry: "later",
-    hint: "Check that the server runs: `berth status`.",
+    hint: "Check that a server runs there, and that the address is right.",
   },
   "server.stopping": {
     status: 503,
@@ -105,7 +110,7 @@ export const ERRORS = {
   "store.damaged": {
     status: 500,
     retry: "never",
-    hint: "Nothing was changed. Restore the file from a backup, or move it away together with its -wal and -shm files to start with an empty database; `sqlite3 FILE .recover` saves what is readable.",
+    hint: "Nothing was changed. Move the file away together with those of the same name and -wal, -shm or -journal, then put a backup in its place or start with an empty database; `sqlite3 FILE .recover` saves what is readable.",
   },
   "store.too_new": {
     status: 500,
@@ -172,6 +177,21 @@ export const ERRORS = {
     status: 507,
     retry: "later",
     hint: "Free space on the disk that holds the data directory.",
+  },
+  "backend.cgroups_unavailable": {
+    status: 500,
+    retry: "never",
+    hint: "Run the server as root where /sys/fs/cgroup is writable; `berth doctor` says what works on this host.",
+  },
+  "backend.cgroups_exhausted": {
+    status: 503,
+    retry: "later",
+    hint: "The host takes no more cgroups: remove sandboxes, or raise the bound of the cgroup that the details name.",
+  },
+  "backend.limit_refused": {
+    status: 409,
+    retry: "never",
+    hint: "The kernel refused this limit: choose one that is not below what the sandbox uses, and not above what the server itself may use.",
   },
 } as const satisfies Record<string, ErrorEntry>
 

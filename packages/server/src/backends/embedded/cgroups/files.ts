@@ -1,0 +1,60 @@
+import { constants } from "node:fs"
+import { mkdir, readdir, readFile, rmdir, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { isFileError } from "./file-error.ts"
+
+/** Writes to a file of the kernel's: never makes one, and asks for no right to read. */
+export const writeValue = (path: string, value: string): Promise<void> =>
+  writeFile(path, value, { flag: constants.O_WRONLY })
+
+/** The text of a file, or undefined where there is none, or its cgroup is being removed. */
+export const readIfThere = async (path: string): Promise<string | undefined> => {
+  try {
+    return await readFile(path, "utf8")
+  } catch (error) {
+    if (isFileError(error, "ENOENT", "ENODEV")) return undefined
+    throw error
+  }
+}
+
+/** Makes a directory; says whether it was this call that made it. */
+export const makeDirectory = async (path: string): Promise<boolean> => {
+  try {
+    await mkdir(path)
+    return true
+  } catch (error) {
+    if (isFileError(error, "EEXIST")) return false
+    throw error
+  }
+}
+
+/** Removes a cgroup; false when it has processes or nested cgroups. One that is not there is removed. */
+export const removeIfEmpty = async (path: string): Promise<boolean> => {
+  try {
+    await rmdir(path)
+    return true
+  } catch (error) {
+    if (isFileError(error, "ENOENT")) return true
+    if (isFileError(error, "EBUSY", "ENOTEMPTY")) return false
+    throw error
+  }
+}
+
+/** A cgroup with all that are nested in it, the innermost first; nothing where there is none. */
+export const withNested = async (path: string): Promise<string[]> => {
+  try {
+    const entries = await readdir(path, { withFileTypes: true })
+    const nested = entries.filter((entry) => entry.isDirectory())
+    const below = await Promise.all(nested.map((entry) => withNested(join(path, entry.name))))
+    return [...below.flat(), path]
+  } catch (error) {
+    if (isFileError(error, "ENOENT", "ENODEV")) return []
+    throw error
+  }
+}
+
+/** The number after a word in a file of `word number` lines. */
+export const fieldOf = (text: string, word: string): number | undefined => {
+  const match = new RegExp(`^${word} (\\d+)$`, "m").exec(text)
+  return match ? Number(match[1]) : undefined
+}
