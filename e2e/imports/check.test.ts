@@ -179,10 +179,23 @@ describe("checkImports", () => {
       ])
     })
 
+    it("share contract.ts, which may import what they may", () => {
+      const contract = {
+        "packages/app/src/engines/contract.ts": 'import "vitest"\nimport "../main.ts"',
+      }
+      const source = 'import "../contract.ts"'
+      expect(check({ ...contract, "packages/app/src/engines/docker/a.test.ts": source })).toEqual(
+        [],
+      )
+      expect(check({ ...contract, "packages/app/src/engines/docker/a.ts": source })).toEqual([
+        expect.stringContaining("only tests import what is for tests"),
+      ])
+    })
+
     it("keep testing/ to themselves", () => {
       expect(
         check({ "packages/app/src/api/a.ts": 'import "../testing/server.ts"' }),
-      ).toContainEqual(expect.stringContaining("only tests import what stands in testing/"))
+      ).toContainEqual(expect.stringContaining("only tests import what is for tests"))
     })
 
     it("share the package testing, which is for nobody else", () => {

@@ -26,4 +26,7 @@ export function homeOf(file: string, { outside }: Rules): Home {
 }
 
 export const isTest = (file: string) => /\.test\.[^./]+$/.test(file)
-export const isForTests = (file: string) => isTest(file) || file.includes("/testing/")
+
+/** Besides tests: what stands in `testing/`, and the suite `contract.ts` that the tests of siblings share. */
+export const isForTests = (file: string) =>
+  isTest(file) || file.includes("/testing/") || file.endsWith("/contract.ts")

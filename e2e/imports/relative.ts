@@ -18,7 +18,7 @@ export function checkRelative(specifier: string, { file, home, rules, tree }: Co
     return { problem: `source imports stay in ${home.folder}/src` }
   if (isTest(target)) return { target, problem: "nothing imports a test" }
   if (home.forTests) return { target }
-  if (to.forTests) return { target, problem: "only tests import what stands in testing/" }
+  if (to.forTests) return { target, problem: "only tests import what is for tests" }
 
   const places = rules.packages[home.packageName ?? ""]?.places
   if (places === undefined || places === "flat") return { target }
