@@ -1,7 +1,7 @@
 import { renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
+import Database from "better-sqlite3"
 import { Kysely } from "kysely"
-import { connect } from "./connect.ts"
 import { syncDirectory } from "./data-directory.ts"
 import { storeDialect } from "./dialect.ts"
 import { migrate } from "./migrate.ts"
@@ -15,20 +15,29 @@ export const createDatabase = async (
   const draft = `${path}.new`
   removeDraft(draft)
   try {
-    // SQLite gives its side files the mode of this one.
-    writeFileSync(draft, "", { flag: "wx", mode: 0o600 })
-    const database = connect(draft)
-    try {
-      await migrate(new Kysely({ dialect: storeDialect(database) }), migrations)
-    } finally {
-      database.close()
-    }
+    await fill(draft, migrations)
     renameSync(draft, path)
-  } catch (thrown) {
+  } finally {
     removeDraft(draft)
-    throw thrown
   }
   syncDirectory(dirname(path))
+}
+
+/**
+ * The log is turned on last, when there is nothing left to write: on a full disk a log that holds
+ * something outlives the close, and the rename would leave it behind.
+ */
+const fill = async (draft: string, migrations: readonly Migration[]): Promise<void> => {
+  // SQLite gives its side files the mode of this one.
+  writeFileSync(draft, "", { flag: "wx", mode: 0o600 })
+  const database = new Database(draft, { fileMustExist: true })
+  try {
+    await migrate(new Kysely({ dialect: storeDialect(database) }), migrations)
+    database.pragma("synchronous = FULL")
+    database.pragma("journal_mode = WAL")
+  } finally {
+    database.close()
+  }
 }
 
 const removeDraft = (draft: string): void => {

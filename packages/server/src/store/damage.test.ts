@@ -1,7 +1,15 @@
-import { copyFileSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs"
+import {
+  copyFileSync,
+  existsSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs"
 import { open } from "node:fs/promises"
 import { join } from "node:path"
 import { ERRORS } from "@berth/protocol/errors"
+import Sqlite from "better-sqlite3"
 import { describe, expect, it } from "vitest"
 import { makeDataDir } from "./testing/data-dir.ts"
 import { openForTest } from "./testing/open-for-test.ts"
@@ -25,10 +33,13 @@ const makeCrashedDatabase = async (): Promise<string> => {
   const store = await openForTest({ dataDir: running })
   await addWorkspace(store.db, "in-the-log")
   const dataDir = makeDataDir()
-  for (const suffix of ["", "-wal"]) {
-    copyFileSync(databasePath(running) + suffix, databasePath(dataDir) + suffix)
-  }
+  copyDatabase(running, dataDir, ["", "-wal"])
   return dataDir
+}
+
+const copyDatabase = (from: string, to: string, suffixes: readonly string[]): void => {
+  for (const suffix of suffixes)
+    copyFileSync(databasePath(from) + suffix, databasePath(to) + suffix)
 }
 
 const overwrite = async (path: string, bytes: Buffer, position: number): Promise<void> => {
@@ -72,18 +83,21 @@ describe.each(DAMAGES)("a database of which %s", (_, damage) => {
   })
 })
 
-describe("a database file that is missing while its log is there", () => {
-  it("is not replaced by a new one, which would take the log for its own", async () => {
-    const dataDir = await makeCrashedDatabase()
-    const log = readFileSync(`${databasePath(dataDir)}-wal`)
-    rmSync(databasePath(dataDir))
+describe.each([
+  ["log", "-wal"],
+  ["journal", "-journal"],
+])("a database file that is missing while its %s is there", (_, suffix) => {
+  it("is not replaced by a new one, which would take that for its own", async () => {
+    const dataDir = makeDataDir()
+    const orphan = databasePath(dataDir) + suffix
+    writeFileSync(orphan, garbage(PAGE_BYTES))
 
     await expect(openForTest({ dataDir })).rejects.toMatchObject({
       code: "store.damaged",
-      message: expect.stringContaining("berth.db-wal"),
+      message: expect.stringContaining(orphan),
     })
-    expect(readFileSync(`${databasePath(dataDir)}-wal`).equals(log)).toBe(true)
-    expect(() => statSync(databasePath(dataDir))).toThrow("ENOENT")
+    expect(readFileSync(orphan).equals(garbage(PAGE_BYTES))).toBe(true)
+    expect(existsSync(databasePath(dataDir))).toBe(false)
   })
 })
 
@@ -101,6 +115,22 @@ describe("a database that a crash left behind", () => {
   it("is opened with what its log holds", async () => {
     const store = await openForTest({ dataDir: await makeCrashedDatabase() })
     expect(await workspaceSlugs(store.db)).toContain("in-the-log")
+  })
+
+  it("is opened without the transaction that its journal undoes", async () => {
+    const original = await makeFilledDatabase()
+    const database = new Sqlite(databasePath(original))
+    database.pragma("journal_mode = DELETE")
+    // So that pages reach the file before the commit.
+    database.pragma("cache_size = 1")
+    database.exec("BEGIN; UPDATE workspaces SET spec = '{}'")
+    const dataDir = makeDataDir()
+    copyDatabase(original, dataDir, ["", "-journal"])
+    database.close()
+
+    const store = await openForTest({ dataDir })
+    const changed = store.db.selectFrom("workspaces").select("slug").where("spec", "=", "{}")
+    expect(await changed.execute()).toEqual([])
   })
 })
 

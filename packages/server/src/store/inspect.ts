@@ -9,10 +9,9 @@ const MAX_FINDINGS = 5
 /** Whether there is a database to open. Throws if there are only remains of one. */
 export const databaseExists = (path: string): boolean => {
   const size = sizeOf(path)
-  if (size === undefined && sizeOf(`${path}-wal`)) {
-    // A new database beside the log of another would take that log for its own.
-    throw damaged(path, [`it is missing, but its log ${path}-wal is there`])
-  }
+  // A new database beside the log or the journal of another would take it for its own.
+  const orphan = [`${path}-wal`, `${path}-journal`].find(sizeOf)
+  if (size === undefined && orphan) throw damaged(path, [`it is missing, but ${orphan} is there`])
   // A new database gets its name when it is complete, so an empty one has lost its content.
   if (size === 0) throw damaged(path, ["it is empty"])
   return size !== undefined
@@ -23,6 +22,7 @@ export const databaseExists = (path: string): boolean => {
  * can write would, when it closes, carry the log over into the file.
  */
 export const inspectDatabase = (path: string, newestVersion: number): void => {
+  if (sizeOf(`${path}-journal`)) rollBack(path)
   const database = new Database(path, {
     readonly: true,
     fileMustExist: true,
@@ -33,6 +33,19 @@ export const inspectDatabase = (path: string, newestVersion: number): void => {
     if (findings[0] !== "ok") throw damaged(path, findings.map(String))
     const version = Number(database.pragma("user_version", { simple: true }))
     if (version > newestVersion) throw tooNew(path, version, newestVersion)
+  } finally {
+    database.close()
+  }
+}
+
+/**
+ * Undoes a transaction that a crash cut off before the log was on, as when a restored copy is turned
+ * to it. SQLite does that at the first read, if the connection can write.
+ */
+const rollBack = (path: string): void => {
+  const database = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT_MS })
+  try {
+    database.pragma("schema_version")
   } finally {
     database.close()
   }

@@ -8,6 +8,8 @@ const LockHolder = z.object({
   /** Tells the process from a later one with the same pid. */
   processStart: z.string(),
   since: z.iso.datetime(),
+  /** Where it answers clients, once it does. */
+  url: z.url().optional(),
 })
 export type LockHolder = z.infer<typeof LockHolder>
 
@@ -16,11 +18,12 @@ const ONLY_OWNER = 0o600
 const notePath = (dataDir: string): string => join(dataDir, "server.json")
 
 /** Only the lock's holder writes, so the draft's name can be fixed. */
-export const writeLockHolder = (dataDir: string): void => {
+export const writeLockHolder = (dataDir: string, url?: string): void => {
   const note: LockHolder = {
     pid: process.pid,
     processStart: processStart(process.pid) ?? "",
     since: new Date().toISOString(),
+    ...(url !== undefined && { url }),
   }
   const draft = `${notePath(dataDir)}.new`
   writeFileSync(draft, `${JSON.stringify(note)}\n`, { mode: ONLY_OWNER })

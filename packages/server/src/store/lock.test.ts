@@ -76,7 +76,9 @@ describe("a data directory that a server uses", () => {
     await openForTest({ dataDir })
   })
 
-  it("goes to exactly one of ten servers that start at the same moment", async () => {
+  it("goes to exactly one of ten servers that start at the same moment", {
+    timeout: 60_000,
+  }, async () => {
     const dataDir = makeDataDir()
     const servers = await Promise.all(Array.from({ length: 10 }, () => startServer(dataDir)))
 

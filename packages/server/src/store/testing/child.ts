@@ -9,6 +9,8 @@ export interface Child {
   readonly pid: number
   /** The next line that it says; throws if it ends without one. */
   next<Line>(): Promise<Line>
+  /** Every further line, once it has ended. */
+  rest<Line>(): Promise<Line[]>
   tell(line: string): void
   kill(signal: NodeJS.Signals): Promise<void>
   /** Closes its standard input, at which every script ends by itself. */
@@ -37,6 +39,13 @@ export const startChild = (script: string, { args, wrapper = [] }: ChildOptions)
       const { value, done } = await lines.next()
       if (done) throw new Error(`${script} ended without a word`)
       return JSON.parse(value)
+    },
+    rest: async () => {
+      const rest = []
+      for (let line = await lines.next(); !line.done; line = await lines.next()) {
+        rest.push(JSON.parse(line.value))
+      }
+      return rest
     },
     tell: (line) => child.stdin.write(`${line}\n`),
     kill: async (signal) => {

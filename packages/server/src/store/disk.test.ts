@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest"
+import { startChild } from "./testing/child.ts"
+import { makeDataDir } from "./testing/data-dir.ts"
+import { onSmallDisk, whyNoSmallDisk } from "./testing/small-disk.ts"
+
+const reason = whyNoSmallDisk()
+
+/** Runs a script on a real, small disk of its own and gathers what it says. */
+const runOnSmallDisk = <Line extends object>(script: string): Promise<Line[]> => {
+  const disk = makeDataDir()
+  return startChild(script, { args: [disk], wrapper: onSmallDisk(disk) }).rest()
+}
+
+const together = (lines: readonly object[]): object => Object.assign({}, ...lines)
+
+describe.skipIf(reason)(`the store on a real disk${reason ? ` (${reason})` : ""}`, () => {
+  it("that is full fails writes and starts with store.disk_full, loses nothing, and goes on when there is space", async () => {
+    expect(together(await runOnSmallDisk("fill-disk.ts"))).toEqual({
+      durable: "store.disk_full",
+      ordinary: "store.disk_full",
+      readsWhileFull: ["before"],
+      readsAfterwards: ["after", "before"],
+      open: "store.disk_full",
+      openElsewhere: "store.disk_full",
+      unchanged: true,
+      leftElsewhere: [],
+      migration: "store.disk_full",
+      readsAtLast: ["after", "before"],
+    })
+  })
+
+  it("that has any amount of space, however little, never gets a database that is not whole", async () => {
+    const attempts = await runOnSmallDisk<Attempt>("nearly-fill-disk.ts")
+    const outcomes = new Set(attempts.map(({ nearlyFull }) => nearlyFull))
+    expect(outcomes).toEqual(new Set(["store.disk_full", "opened"]))
+    expect(attempts.filter(({ afterwards }) => afterwards !== "opened")).toEqual([])
+  })
+
+  it("that is read-only is refused with store.read_only, untouched, and opens when it is writable again", async () => {
+    expect(together(await runOnSmallDisk("go-read-only.ts"))).toEqual({
+      open: "store.read_only",
+      openElsewhere: "store.read_only",
+      unchanged: true,
+      readsAtLast: ["before"],
+    })
+  })
+})
+
+interface Attempt {
+  readonly freePages: number
+  readonly nearlyFull: string
+  readonly afterwards: string
+}
