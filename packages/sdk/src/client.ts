@@ -1,0 +1,35 @@
+import { Health, ServerStatus } from "@berth/protocol/health"
+import { type CallOptions, type Connection, get } from "./call.ts"
+
+export interface ClientOptions {
+  /** `http://127.0.0.1:7766` */
+  readonly url: string
+  /** The API token; health needs none. */
+  readonly token?: string | undefined
+  /** The longest that a call may take unless it says otherwise. */
+  readonly deadlineMs?: number
+  readonly fetch?: typeof globalThis.fetch
+}
+
+/** A Berth server, as its clients see it. Every call fails with a BerthError and nothing else. */
+export interface Client {
+  health(options?: CallOptions): Promise<Health>
+  status(options?: CallOptions): Promise<ServerStatus>
+}
+
+/** A server on this machine answers in milliseconds; one that takes this long is stuck. */
+const DEFAULT_DEADLINE_MS = 10_000
+
+export const createClient = (options: ClientOptions): Client => {
+  const connection: Connection = {
+    url: options.url,
+    token: options.token,
+    deadlineMs: options.deadlineMs ?? DEFAULT_DEADLINE_MS,
+    // Browsers want it called without an owner.
+    fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
+  }
+  return {
+    health: (call) => get(connection, "/v1/health", Health, call),
+    status: (call) => get(connection, "/v1/status", ServerStatus, call),
+  }
+}
