@@ -1,7 +1,7 @@
 import type { BerthError } from "@berth/protocol/errors"
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify"
 import type { Logger } from "../logging/logger.ts"
-import type { Outcome } from "../logging/operation.ts"
+import { type Outcome, writeOperation } from "../logging/operation.ts"
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -24,21 +24,18 @@ const writeLine = (log: Logger, request: FastifyRequest, reply: FastifyReply): v
   const { failure } = request
   const outcome: Outcome = !answered ? "cancelled" : failure === undefined ? "ok" : "failed"
   const ours = answered && failure !== undefined && failure.status >= 500
-  log[levelOf(request, outcome, ours)](
-    {
-      op: "request.answer",
-      outcome,
-      durationMs: Math.round(reply.elapsedTime * 10) / 10,
-      requestId: request.id,
-      method: request.method,
-      // The pattern, not what was asked for: a path or a query may hold anything.
-      route: request.routeOptions.url ?? "(unknown)",
-      status: answered ? reply.statusCode : undefined,
-      code: failure?.code,
-      err: ours ? failure : undefined,
-    },
-    `request.answer ${outcome}`,
-  )
+  writeOperation(log, levelOf(request, outcome, ours), {
+    op: "request.answer",
+    outcome,
+    durationMs: reply.elapsedTime,
+    requestId: request.id,
+    method: request.method,
+    // The pattern, not what was asked for: a path or a query may hold anything.
+    route: request.routeOptions.url ?? "(unknown)",
+    status: answered ? reply.statusCode : undefined,
+    code: failure?.code,
+    err: ours ? failure : undefined,
+  })
 }
 
 /** Liveness probes come every second and say nothing while all is well. */

@@ -50,3 +50,11 @@ const prettyStream = async (destination: DestinationStream): Promise<Destination
   })
   return { write: (line) => destination.write(prettify(line)) }
 }
+
+/** Where logs go: standard output belongs to what a command answers. */
+export const standardError = (): DestinationStream => {
+  const destination = pino.destination({ fd: 2, sync: true })
+  // A reader that went away or a full disk must not end the server.
+  destination.on("error", () => {})
+  return destination
+}

@@ -19,24 +19,33 @@ export const operation = async <T>(
 ): Promise<T> => {
   const startedMs = performance.now()
   let noted: OperationFields = ids
-  const line = (outcome: Outcome) => ({
-    ...noted,
-    op,
-    outcome,
-    durationMs: Math.round((performance.now() - startedMs) * 10) / 10,
-  })
   try {
     const result = await run((fields) => {
       noted = { ...noted, ...fields }
     })
-    log.info(line("ok"), `${op} ok`)
+    writeOperation(log, "info", { ...noted, op, outcome: "ok", durationMs: since(startedMs) })
     return result
   } catch (err) {
-    const { level, outcome, code } = failure(err)
-    log[level]({ ...line(outcome), code, err }, `${op} ${outcome}`)
+    const { level, ...said } = failure(err)
+    writeOperation(log, level, { ...noted, op, ...said, durationMs: since(startedMs), err })
     throw err
   }
 }
+
+/** The form of every operation's line, for those that do not end where a function does. */
+export const writeOperation = (
+  log: Logger,
+  level: "debug" | "info" | "warn" | "error" | "fatal",
+  line: { op: OperationName; outcome: Outcome; durationMs: number; err?: unknown } & Record<
+    string,
+    unknown
+  >,
+): void => {
+  const durationMs = Math.round(line.durationMs * 10) / 10
+  log[level]({ ...line, durationMs }, `${line.op} ${line.outcome}`)
+}
+
+const since = (startedMs: number): number => performance.now() - startedMs
 
 /** What the caller asked for or got wrong is no failure of ours. */
 const failure = (error: unknown) => {

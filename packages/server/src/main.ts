@@ -1,0 +1,184 @@
+import { accessSync, constants, readFileSync } from "node:fs"
+import { homedir } from "node:os"
+import { performance } from "node:perf_hooks"
+import type { DoctorReport } from "@berth/protocol/doctor"
+import { BerthError } from "@berth/protocol/errors"
+import { listen } from "./api/listen.ts"
+import { stopApi } from "./api/stop.ts"
+import { ensureToken, readToken } from "./api/token.ts"
+import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
+import { type LoadedConfig, loadConfig } from "./config/load.ts"
+import type { Logger } from "./logging/logger.ts"
+import { operation, writeOperation } from "./logging/operation.ts"
+import { Secrets } from "./logging/secrets.ts"
+import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
+
+/*
+ * The composition root: the commands that run on the host, each of which builds what it needs. Only
+ * here is the environment read. What a command alone needs is loaded when it runs, so that asking
+ * for the status does not wait for a database and a web framework.
+ */
+
+/** What was given on the command line. */
+export interface HostOptions {
+  /** By configuration key. */
+  readonly flags: Readonly<Record<string, unknown>>
+  readonly configFile?: string | undefined
+}
+
+/** Requests that still run when a stop is asked for get this long: longer than any of them may take is of no use. */
+const REQUEST_GRACE_MS = 10_000
+
+export interface RunningServer {
+  readonly pid: number
+  readonly url: string
+  readonly dataDir: string
+  /** Lets running requests end, then frees the data directory. Twice is as good as once. */
+  stop(reason: string): Promise<void>
+}
+
+/** Starts a server in this process. It answers when this resolves. */
+export const serve = async (options: HostOptions): Promise<RunningServer> => {
+  const startedAtMs = performance.now()
+  const { config } = load(options)
+  const { dataDir } = config
+  const [{ createApi }, { openStore }] = await Promise.all([
+    import("./api/server.ts"),
+    import("./store/open.ts"),
+  ])
+  const { log, secrets } = await startLogging(config)
+
+  const store = await openStore({ dataDir })
+  try {
+    const token = config.token ?? (await ensureToken(dataDir))
+    secrets.add(token)
+    const api = createApi({
+      log,
+      token,
+      facts: {
+        version: version(),
+        pid: process.pid,
+        installationId: store.installationId,
+        dataDir,
+        backend: config.backend,
+        startedAt: new Date(),
+        startedAtMs,
+      },
+    })
+    const url = await listen(api, config)
+    writeLockHolder(dataDir, url)
+    const durationMs = performance.now() - startedAtMs
+    writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
+
+    let stopped: Promise<void> | undefined
+    const stop = (reason: string) => {
+      stopped ??= operation(log, "server.stop", { reason }, async (note) => {
+        note({ requestsEnded: await stopApi(api, REQUEST_GRACE_MS) })
+        await store.close()
+      })
+      return stopped
+    }
+    return { pid: process.pid, url, dataDir, stop }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/** Where the server of a data directory answers, and what opens its door. */
+export interface FoundServer {
+  readonly url: string
+  readonly token: string | undefined
+}
+
+/** Finds the server that runs on the configured data directory. */
+export const findServer = async (options: HostOptions): Promise<FoundServer> => {
+  const { dataDir, token } = load(options).config
+  const holder = readLockHolder(dataDir)
+  if (holder?.url === undefined) throw notFound(dataDir, holder?.pid)
+  return { url: holder.url, token: token ?? (await readToken(dataDir)) }
+}
+
+const notFound = (dataDir: string, startingPid: number | undefined): BerthError => {
+  if (startingPid !== undefined) {
+    const message = `the server with pid ${startingPid} on ${dataDir} does not answer yet`
+    return new BerthError("server.unreachable", message, { details: { dataDir } })
+  }
+  try {
+    accessSync(dataDir, constants.R_OK | constants.X_OK)
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "EACCES") {
+      const message = `this user may not look into ${dataDir}`
+      return new BerthError("server.unreachable", message, { details: { dataDir }, cause })
+    }
+  }
+  return new BerthError("server.not_running", `no server runs on ${dataDir}`, {
+    details: { dataDir },
+  })
+}
+
+export interface EffectiveConfig {
+  readonly file: LoadedConfig["file"]
+  readonly values: readonly ShownValue[]
+}
+
+/** The effective configuration as it may be shown. */
+export const config = (options: HostOptions): EffectiveConfig => {
+  const loaded = load(options)
+  return { file: loaded.file, values: showConfig(loaded) }
+}
+
+/** Every configuration key, for flags and help texts. */
+export const configKeys = (): readonly KeyHelp[] => describeKeys()
+
+export interface Diagnosis {
+  readonly report: DoctorReport
+  /** The report as a text for people. */
+  render(options: { color: boolean }): string
+}
+
+/** What this host offers. */
+export const doctor = async (options: HostOptions, signal: AbortSignal): Promise<Diagnosis> => {
+  const { dataDir } = load(options).config
+  const [{ diagnose }, { renderReport }] = await Promise.all([
+    import("./doctor/diagnose.ts"),
+    import("./doctor/render.ts"),
+  ])
+  const { PATH = "", DOCKER_HOST: dockerHost } = process.env
+  const host = { path: PATH, dataDir, ...(dockerHost !== undefined && { dockerHost }) }
+  const report = await diagnose(host, signal)
+  return { report, render: (how) => renderReport(report, how) }
+}
+
+const load = ({ flags, configFile }: HostOptions): LoadedConfig =>
+  loadConfig({
+    flags,
+    configFile,
+    env: process.env,
+    home: homedir(),
+    isRoot: process.geteuid?.() === 0,
+    workingDir: process.cwd(),
+  })
+
+const startLogging = async ({ logLevel, token }: LoadedConfig["config"]) => {
+  const { createLogger, standardError } = await import("./logging/logger.ts")
+  const secrets = new Secrets()
+  if (token !== undefined) secrets.add(token)
+  const pretty = process.stderr.isTTY === true
+  const log = await createLogger({ level: logLevel, pretty, secrets, destination: standardError() })
+  exitOnDefect(log)
+  return { log, secrets }
+}
+
+/** A defect that nobody caught leaves unknown state behind: it is written down, and the process ends. */
+const exitOnDefect = (log: Logger): void => {
+  process.on("uncaughtException", (err, origin) => {
+    log.fatal({ op: "server.crash", outcome: "failed", origin, err }, "server.crash failed")
+    process.exit(1)
+  })
+}
+
+const version = (): string => {
+  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8")
+  return JSON.parse(manifest).version
+}
