@@ -36,10 +36,6 @@ export const killAll = async (
   )
 }
 
-/**
- * The kernel kills a v2 cgroup as a whole. Otherwise all are stopped first: none can fork between being
- * listed and being killed. A killed process that is frozen under v1 ends as soon as it is thawed.
- */
 const killRound = async (
   places: readonly Place[],
   freezer: Freezer | undefined,
@@ -48,15 +44,31 @@ const killRound = async (
   const unified = places.filter((place) => place.version === 2)
   const killed = await Promise.all(unified.map(killWhole))
   if (unified.length === places.length && killed.every(Boolean)) return
+  await killStopped(
+    places.map((place) => place.directory),
+    freezer,
+    signal,
+  )
+}
+
+/**
+ * Stops all before it kills them: none can fork between being listed and being killed. A process that was
+ * killed while frozen under v1 ends as soon as it is thawed.
+ */
+export const killStopped = async (
+  directories: readonly string[],
+  freezer: Freezer | undefined,
+  signal: AbortSignal,
+): Promise<void> => {
   try {
     if (freezer) await freezeWithin(freezer, { signal, withinMs: STANDSTILL_MS })
-    for (const pid of await processesIn(places.map((place) => place.directory))) killOne(pid)
+    for (const pid of await processesIn(directories)) killOne(pid)
   } finally {
     if (freezer) await requestThaw(freezer)
   }
 }
 
-/** Whether this kernel can do it: since 5.14. */
+/** Has the kernel kill a v2 cgroup with all that is nested in it; says whether it can: since 5.14. */
 const killWhole = async ({ directory }: Place): Promise<boolean> => {
   const path = join(directory, "cgroup.kill")
   try {

@@ -19,7 +19,7 @@ export interface Inside {
 }
 
 /** Starts a program that is in the cgroup from its first instruction on. */
-export const runInside = (cgroup: Cgroup, command: readonly string[]): Inside => {
+const runInside = (cgroup: Cgroup, command: readonly string[]): Inside => {
   const { joinFiles } = cgroup
   const args = ["-c", JOIN_THEN_RUN, "sh", `${joinFiles.length}`, ...joinFiles, ...command]
   const child = spawn("/bin/sh", args, { stdio: ["ignore", "pipe", "ignore"] })
@@ -40,4 +40,9 @@ export const shellInside = async (cgroup: Cgroup, script: string): Promise<Insid
   const inside = runInside(cgroup, ["/bin/sh", "-c", `echo ready\n${script}`])
   await inside.nextLine()
   return inside
+}
+
+/** Runs a shell script in no cgroup of ours, to its end. */
+export const runOutside = async (script: string): Promise<void> => {
+  await once(spawn("/bin/sh", ["-c", script], { stdio: "ignore" }), "exit")
 }

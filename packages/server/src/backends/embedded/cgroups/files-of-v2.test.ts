@@ -1,0 +1,71 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it } from "vitest"
+import { openCgroups } from "./open.ts"
+import { onlyV2, SMALL, soon, temporaryDirectory } from "./testing/host.ts"
+
+/** A sandbox's cgroup with the files that a v2 kernel with all controllers gives it. */
+const FILES = {
+  "memory.max": "max\n",
+  "memory.swap.max": "max\n",
+  "memory.current": "30000000\n",
+  "memory.stat": "anon 9000000\nfile 21000000\ninactive_anon 7\ninactive_file 20000000\n",
+  "memory.events": "low 0\nhigh 0\nmax 12\noom 2\noom_kill 2\noom_group_kill 0\n",
+  "cpu.max": "max 100000\n",
+  "cpu.stat": "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n",
+  "pids.max": "max\n",
+  "pids.current": "7\n",
+  "cgroup.procs": "",
+}
+
+/** Plain files in place of the kernel's: they show what is written, and do not react to it. */
+const playV2 = async (files: Readonly<Record<string, string>>) => {
+  const mount = await temporaryDirectory()
+  const [group, sandbox] = [`berth-${newId.installation()}`, newId.sandbox()]
+  const directory = join(mount, group, sandbox)
+  await mkdir(directory, { recursive: true })
+  await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids\n")
+  await writeFile(join(mount, group, "cgroup.subtree_control"), "")
+  await writeFile(join(mount, group, "cgroup.freeze"), "0\n")
+  for (const [file, text] of Object.entries(files)) await writeFile(join(directory, file), text)
+  const cgroups = await openCgroups({ group, procMounts: await onlyV2(mount) }, soon())
+  const read = (file: string) => readFile(join(directory, file), "utf8")
+  return { cgroups, sandbox, read, subtreeControl: join(mount, group, "cgroup.subtree_control") }
+}
+
+describe("the files of a v2 cgroup", () => {
+  it("hold every limit where its parent hands the controllers on", async () => {
+    const { cgroups } = await playV2(FILES)
+    expect(cgroups.mode).toBe("v2")
+    expect(Object.values(cgroups.held)).toEqual(Array(5).fill({ held: true }))
+  })
+
+  it("take the limits in their own form, and no swap", async () => {
+    const empty = Object.fromEntries(Object.keys(FILES).map((file) => [file, ""]))
+    const { cgroups, sandbox, read, subtreeControl } = await playV2(empty)
+    await cgroups.create(sandbox, { memoryBytes: 512 * 1024 * 1024, cpus: 1.5, pids: 99 })
+    expect(await read("memory.max")).toBe("536870912")
+    expect(await read("memory.swap.max")).toBe("0")
+    expect(await read("cpu.max")).toBe("150000 100000")
+    expect(await read("pids.max")).toBe("99")
+    expect(await readFile(subtreeControl, "utf8")).toBe("+memory +pids +cpu")
+  })
+
+  it("may lack the one for swap, where the kernel has none", async () => {
+    const { "memory.swap.max": _, ...withoutSwap } = FILES
+    const { cgroups, sandbox } = await playV2(withoutSwap)
+    await expect(cgroups.create(sandbox, SMALL)).resolves.toBeDefined()
+  })
+
+  it("tell what is used, without file cache that can be dropped", async () => {
+    const { cgroups, sandbox } = await playV2(FILES)
+    const stats = await cgroups.open(sandbox).stats()
+    expect(stats).toEqual({ memoryBytes: 10_000_000, cpuSeconds: 2.5, pids: 7 })
+  })
+
+  it("count the processes killed for their memory", async () => {
+    const { cgroups, sandbox } = await playV2(FILES)
+    expect(await cgroups.open(sandbox).oomKills()).toBe(2)
+  })
+})
