@@ -173,10 +173,30 @@ export const ERRORS = {
     retry: "never",
     hint: "The sandbox's state file was left as it is. Remove the sandbox to start anew.",
   },
+  "backend.network_conflict": {
+    status: 409,
+    retry: "later",
+    hint: "The details name the route or link that is in the way: give the sandboxes another address pool, or remove it.",
+  },
+  "backend.network_exhausted": {
+    status: 503,
+    retry: "later",
+    hint: "Remove sandboxes, or give them a larger address pool.",
+  },
   "backend.disk_full": {
     status: 507,
     retry: "later",
     hint: "Free space on the disk that holds the data directory.",
+  },
+  "backend.rootfs_invalid": {
+    status: 400,
+    retry: "never",
+    hint: "Name a directory with a system in it (usr/bin or bin) by its real path; `mmdebstrap bookworm DIRECTORY` makes one.",
+  },
+  "backend.mount_invalid": {
+    status: 400,
+    retry: "never",
+    hint: "Name a directory of the host that exists, by its real path: no part of it may be a link.",
   },
   "backend.cgroups_unavailable": {
     status: 500,

@@ -1,0 +1,182 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
+import { ID_COUNT } from "./id-range.ts"
+import type { OciConfig, OciMount } from "./oci.ts"
+import { type Architecture, seccompProfile } from "./seccomp/profile.ts"
+import { TTY_GROUP_ID } from "./system/accounts.ts"
+import { MASKED_PATHS, READ_ONLY_PATHS } from "./system/masked-paths.ts"
+import { INIT_PATH, SANDBOX_FILES } from "./system/places.ts"
+import type { Bind, PreparedSystem } from "./system/prepared.ts"
+import type { PrivateDirectories } from "./system/private-directories.ts"
+
+export interface BundleInput {
+  readonly spec: SandboxSpec
+  readonly system: PreparedSystem
+  /** The spec's mounts, checked. */
+  readonly mounts: readonly Bind[]
+  readonly directories: PrivateDirectories
+  /** Where this sandbox's own files of /etc lie. */
+  readonly files: { readonly etc: string }
+  readonly idBase: number
+  readonly cgroupPath: string
+  readonly hostname: string
+  readonly architecture: Architecture
+  /** What the server's own process may open: a sandbox cannot have more. */
+  readonly maxOpenFiles: number
+}
+
+export interface Bundle {
+  readonly config: OciConfig
+  readonly unheldLimits: readonly UnheldLimit[]
+}
+
+const NAMESPACES = ["pid", "mount", "ipc", "uts", "network", "cgroup", "user"]
+
+const PLAIN_ENVIRONMENT = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/root",
+  LANG: "C.UTF-8",
+}
+
+const MIB = 1024 * 1024
+/** /dev holds a few links and nodes, /root and /var what root's programs leave behind. */
+const DEV_BYTES = MIB
+const SMALL_TMPFS_BYTES = 64 * MIB
+
+/** What the runtime is told of a sandbox. */
+export const makeBundle = (input: BundleInput): Bundle => {
+  const { spec, system, idBase, hostname, cgroupPath, architecture } = input
+  const { config, identity } = spec
+  const { hardening } = config
+  const openFiles = Math.min(config.limits.openFiles, input.maxOpenFiles)
+  const capabilities = hardening.capabilities.map(capabilityName)
+  const mappings = [{ containerID: 0, hostID: idBase, size: ID_COUNT }]
+  return {
+    config: {
+      ociVersion: "1.0.2",
+      process: {
+        terminal: false,
+        user: { uid: 0, gid: 0, umask: 0o022 },
+        args: [INIT_PATH, "--", ...config.command],
+        env: environment(config.environment),
+        cwd: "/workspace",
+        capabilities: {
+          bounding: capabilities,
+          effective: capabilities,
+          permitted: capabilities,
+          inheritable: [],
+          ambient: [],
+        },
+        rlimits: [
+          { type: "RLIMIT_NOFILE", soft: openFiles, hard: openFiles },
+          { type: "RLIMIT_CORE", soft: 0, hard: 0 },
+        ],
+        noNewPrivileges: hardening.noNewPrivileges,
+      },
+      root: { path: system.root, readonly: true },
+      hostname,
+      mounts: mounts(input),
+      annotations: {
+        "berth.installation": identity.installation,
+        "berth.workspace": identity.workspace,
+        "berth.sandbox": identity.sandbox,
+        "berth.config-hash": identity.configHash,
+      },
+      linux: {
+        cgroupsPath: cgroupPath,
+        namespaces: NAMESPACES.map((type) => ({ type })),
+        uidMappings: mappings,
+        gidMappings: mappings,
+        rootfsPropagation: "rprivate",
+        maskedPaths: MASKED_PATHS,
+        readonlyPaths: READ_ONLY_PATHS,
+        ...(hardening.seccomp === "default" && { seccomp: seccompProfile(architecture) }),
+      },
+    },
+    unheldLimits: unheld(config.limits.openFiles, input.maxOpenFiles),
+  }
+}
+
+const unheld = (wanted: number, most: number): UnheldLimit[] =>
+  wanted <= most
+    ? []
+    : [
+        {
+          limit: "openFiles",
+          why: `the server's own limit is ${most} open files, and nothing it starts can have more`,
+        },
+      ]
+
+const environment = (own: Readonly<Record<string, string>>): string[] =>
+  Object.entries({ ...PLAIN_ENVIRONMENT, ...own }).map(([name, value]) => `${name}=${value}`)
+
+/** In the order in which the runtime mounts them: outer ones first. */
+const mounts = ({ spec, system, mounts, directories, files }: BundleInput): OciMount[] => {
+  const { tmpBytes } = spec.config.limits
+  const smallBytes = Math.min(tmpBytes, SMALL_TMPFS_BYTES)
+  const taken = new Set(mounts.map(({ target }) => target))
+  const own: Bind[] = [
+    { source: directories.home, target: "/home", readOnly: false },
+    { source: directories.workspace, target: "/workspace", readOnly: false },
+  ]
+  return [
+    mount("proc", "/proc", ["nosuid", "nodev", "noexec"]),
+    ...system.binds.map(bind),
+    mount("tmpfs", "/dev", ["nosuid", "noexec", "mode=0755", `size=${DEV_BYTES}`]),
+    mount("devpts", "/dev/pts", [
+      "nosuid",
+      "noexec",
+      "newinstance",
+      "ptmxmode=0666",
+      "mode=0620",
+      `gid=${TTY_GROUP_ID}`,
+    ]),
+    tmpfs("/dev/shm", tmpBytes, "1777", "noexec"),
+    mount("mqueue", "/dev/mqueue", ["nosuid", "nodev", "noexec"]),
+    mount("sysfs", "/sys", ["nosuid", "nodev", "noexec", "ro"]),
+    tmpfs("/tmp", tmpBytes, "1777"),
+    tmpfs("/run", tmpBytes, "0755"),
+    tmpfs("/root", smallBytes, "0700"),
+    tmpfs("/var", smallBytes, "0755", "tmpcopyup"),
+    bind({ source: files.etc, target: SANDBOX_FILES, readOnly: true }),
+    ...own.filter(({ target }) => !taken.has(target)).map(bind),
+    ...mounts.map(bind),
+  ]
+}
+
+const mount = (type: string, destination: string, options: readonly string[]): OciMount => ({
+  destination,
+  type,
+  source: type,
+  options,
+})
+
+const tmpfs = (destination: string, bytes: number, mode: string, ...more: readonly string[]) =>
+  mount("tmpfs", destination, ["nosuid", "nodev", `mode=${mode}`, `size=${bytes}`, ...more])
+
+/**
+ * The recursive forms of the flags: crun drops nosuid and nodev from a bind that is not read-only, and
+ * clearing a flag that the source's own mount has, as the plain forms do, is refused in a user namespace.
+ */
+const bind = ({ source, target, readOnly }: Bind): OciMount => ({
+  destination: target,
+  type: "bind",
+  source,
+  options: ["rbind", ...(readOnly ? ["rro"] : []), "rnosuid", "rnodev"],
+})
+
+/** The kernel's list, capabilities(7). The runtimes differ in what they do with a name that is not on it. */
+const CAPABILITIES = new Set(
+  `AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE
+  DAC_READ_SEARCH FOWNER FSETID IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE MKNOD
+  NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID SETPCAP SETUID SYSLOG SYS_ADMIN
+  SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME
+  SYS_TTY_CONFIG WAKE_ALARM`.split(/\s+/),
+)
+
+const capabilityName = (name: string): string => {
+  if (CAPABILITIES.has(name)) return `CAP_${name}`
+  throw new BerthError("input.invalid", `there is no capability ${name}`, {
+    details: { path: "hardening.capabilities", name },
+  })
+}

@@ -1,0 +1,33 @@
+import { AGENT_ID } from "../id-range.ts"
+
+const NOBODY_ID = 65_534
+/** The group that terminals belong to; /dev/pts is mounted with it. */
+export const TTY_GROUP_ID = 5
+
+const AGENT_NAME = "agent"
+export const AGENT_HOME = `/home/${AGENT_NAME}`
+
+/** passwd and group of a system that brings none of its own. */
+const OWN_GROUPS = [`root:x:0:`, `tty:x:${TTY_GROUP_ID}:`, `nogroup:x:${NOBODY_ID}:`]
+const ownUsers = (shell: string) => [
+  `root:x:0:0:root:/root:${shell}`,
+  `nobody:x:${NOBODY_ID}:${NOBODY_ID}:nobody:/nonexistent:/usr/sbin/nologin`,
+]
+
+/**
+ * /etc/passwd: the system's own users, and before them the one that agents run as, so that it is the name
+ * of its id even where the system has another user with that id.
+ */
+export const passwd = (own: string | undefined, shell: string): string =>
+  lines([
+    `${AGENT_NAME}:x:${AGENT_ID}:${AGENT_ID}:agent:${AGENT_HOME}:${shell}`,
+    ...(own === undefined ? ownUsers(shell) : withoutAgent(own)),
+  ])
+
+export const group = (own: string | undefined): string =>
+  lines([`${AGENT_NAME}:x:${AGENT_ID}:`, ...(own === undefined ? OWN_GROUPS : withoutAgent(own))])
+
+const withoutAgent = (text: string) =>
+  text.split("\n").filter((line) => line !== "" && !line.startsWith(`${AGENT_NAME}:`))
+
+const lines = (all: readonly string[]) => `${all.join("\n")}\n`

@@ -1,0 +1,106 @@
+import { realpath, stat } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { Mount } from "@berth/protocol/sandbox"
+import type { CacheName } from "@berth/protocol/workspace"
+import { descend } from "./descend.ts"
+import { type MountedAt, readMountTable, withSubmounts } from "./mount-table.ts"
+import { checkMountTargets } from "./mount-targets.ts"
+import { isWithin } from "./places.ts"
+import type { Bind } from "./prepared.ts"
+
+/** File systems that are doors to the host's kernel, not files. */
+const KERNEL_FILE_SYSTEMS =
+  /^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|fusectl|hugetlbfs|mqueue|nsfs|proc|pstore|securityfs|selinuxfs|sysfs|tracefs)$/
+
+export interface MountOptions {
+  readonly mounts: readonly Mount[]
+  readonly cachePath: (cache: CacheName) => string
+  /** Directories that no mount may hold or lie in: Berth's own data. */
+  readonly keepOut: readonly string[]
+}
+
+/** The config's mounts as binds, outer ones first; refused where the host's side or the inside forbids it. */
+export const resolveMounts = async ({
+  mounts,
+  cachePath,
+  keepOut,
+}: MountOptions): Promise<readonly Bind[]> => {
+  checkMountTargets(mounts)
+  if (mounts.length === 0) return []
+  const table = readMountTable()
+  const binds = mounts.map((mount): Bind & { mount: Mount } => {
+    const { target } = mount
+    return mount.kind === "cache"
+      ? { source: cachePath(mount.cache), target, readOnly: false, mount }
+      : { source: mount.source, target, readOnly: mount.readOnly, mount }
+  })
+  for (const [index, bind] of binds.entries()) {
+    const path = `mounts.${index}.source`
+    await checkSource(bind.source, path)
+    if (bind.mount.kind === "directory") checkPlace(bind.source, path, keepOut, table)
+    checkNesting(bind, binds, index)
+  }
+  const outerFirst = binds
+    .map(({ source, target, readOnly }) => ({ source, target, readOnly }))
+    .sort((one, other) => (one.target < other.target ? -1 : 1))
+  return withSubmounts(outerFirst, table)
+}
+
+const checkSource = async (source: string, path: string): Promise<void> => {
+  let leadsTo: string
+  try {
+    leadsTo = await realpath(source)
+  } catch (cause) {
+    const engineSaid = (cause as Error).message
+    throw refused("the mount's source cannot be opened", { path, source, engineSaid }, cause)
+  }
+  if (leadsTo !== source) {
+    throw refused("the mount's source leads through a link", { path, source, leadsTo })
+  }
+  if (!(await stat(source)).isDirectory()) {
+    throw refused("the mount's source is not a directory", { path, source })
+  }
+}
+
+const checkPlace = (
+  source: string,
+  path: string,
+  keepOut: readonly string[],
+  table: readonly MountedAt[],
+): void => {
+  const own = keepOut.find((place) => isWithin(place, source) || isWithin(source, place))
+  if (own !== undefined) {
+    throw refused("the mount's source holds Berth's own data", { path, source, dataDirectory: own })
+  }
+  const kernel = table.find(
+    (mounted) =>
+      KERNEL_FILE_SYSTEMS.test(mounted.type) &&
+      (isWithin(mounted.path, source) || isWithin(source, mounted.path)),
+  )
+  if (kernel !== undefined) {
+    throw refused("the mount's source holds the kernel's own files", {
+      path,
+      source,
+      mounted: kernel,
+    })
+  }
+}
+
+/** A mount within a mount needs its place there: none is made in a directory of the host. */
+const checkNesting = (inner: Bind, all: readonly Bind[], index: number): void => {
+  const outer = all.find((bind) => bind !== inner && isWithin(inner.target, bind.target))
+  if (outer === undefined) return
+  const found = descend(outer.source, inner.target.slice(outer.target.length))
+  if (found.kind === "directory") return
+  throw new BerthError("input.invalid", `${inner.target} is no directory in the mount around it`, {
+    details: {
+      path: `mounts.${index}.target`,
+      target: inner.target,
+      around: outer.target,
+      source: outer.source,
+    },
+  })
+}
+
+const refused = (message: string, details: Readonly<Record<string, unknown>>, cause?: unknown) =>
+  new BerthError("backend.mount_invalid", message, { details, cause })

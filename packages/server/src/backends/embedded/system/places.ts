@@ -1,0 +1,21 @@
+/** Where Berth's own things lie inside, whatever system is around them. */
+export const BERTH_DIRECTORY = "/.berth"
+
+/** The first process inside. */
+export const INIT_PATH = `${BERTH_DIRECTORY}/init`
+
+/** The files that differ between sandboxes; links in /etc lead there. */
+export const SANDBOX_FILES = `${BERTH_DIRECTORY}/etc`
+
+/** Where a rootfs's own /etc lies; links in /etc lead there. */
+export const ROOTFS_ETC = `${BERTH_DIRECTORY}/system/etc`
+
+/** Directories that every sandbox has for itself, on disk. A mount of the config may take their place. */
+export const PRIVATE_DIRECTORIES = ["/home", "/workspace"] as const
+
+/** Directories that every sandbox has for itself, in memory. */
+export const PRIVATE_TMPFS = ["/tmp", "/run", "/root", "/var"] as const
+
+/** Whether `path` is `place` or lies below it. */
+export const isWithin = (path: string, place: string): boolean =>
+  path === place || path.startsWith(place === "/" ? "/" : `${place}/`)

@@ -1,0 +1,52 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SystemIdentity } from "@berth/protocol/sandbox"
+import { asBackendError } from "../files-error.ts"
+import { hostPlan } from "./host.ts"
+import { isWithin, PRIVATE_DIRECTORIES, PRIVATE_TMPFS } from "./places.ts"
+import type { PreparedSystem } from "./prepared.ts"
+import { rootfsPlan } from "./rootfs.ts"
+import { writeSkeleton } from "./skeleton.ts"
+import type { SystemPlan } from "./tree.ts"
+
+export interface SystemOptions {
+  readonly identity: SystemIdentity
+  /** Where the roots are kept. It is Berth's own. */
+  readonly directory: string
+  /** The host's tini; for a rootfs without glibc, a static one. */
+  readonly init: string
+  /** Where the config's mounts go inside. */
+  readonly mountTargets: readonly string[]
+}
+
+/** A root directory for sandboxes on this system, made now or found. */
+export const prepareSystem = async (
+  { identity, directory, init, mountTargets }: SystemOptions,
+  signal: AbortSignal,
+): Promise<PreparedSystem> => {
+  // In the sandbox's own directories the mount points are made there, for that sandbox.
+  const mountPoints = mountTargets.filter(
+    (target) => ![...PRIVATE_DIRECTORIES, ...PRIVATE_TMPFS].some((own) => isWithin(target, own)),
+  )
+  const plan = planOf(identity, { directory, init, mountPoints })
+  return writeSkeleton(plan, directory, signal)
+}
+
+const planOf = (
+  identity: SystemIdentity,
+  options: { directory: string; init: string; mountPoints: readonly string[] },
+): SystemPlan => {
+  try {
+    switch (identity.kind) {
+      case "host":
+        return hostPlan(options)
+      case "rootfs":
+        return rootfsPlan({ ...options, path: identity.path })
+      case "image":
+        throw new BerthError("backend.unsupported", "the embedded backend has no images", {
+          details: { digest: identity.digest, instead: ["host", "rootfs"] },
+        })
+    }
+  } catch (thrown) {
+    throw asBackendError(thrown, "reading the system")
+  }
+}

@@ -1,0 +1,65 @@
+import { chown, lstat, mkdir } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { asBackendError } from "../files-error.ts"
+import { AGENT_ID } from "../id-range.ts"
+import { AGENT_HOME } from "./accounts.ts"
+import { descend } from "./descend.ts"
+import { isWithin } from "./places.ts"
+
+export interface PrivateDirectories {
+  /** What appears as /workspace. */
+  readonly workspace: string
+  /** What appears as /home. */
+  readonly home: string
+}
+
+/**
+ * Makes a sandbox's own directories: /workspace and the agent's home belong to the agent, /home to root inside.
+ * What exists keeps its owner. The mount points below them belong to the owner of the directory that they
+ * are made in; made by the runtime, they would be root's, and an agent could not write beside them.
+ */
+export const makePrivateDirectories = async (
+  { workspace, home }: PrivateDirectories,
+  { idBase, mountTargets }: { idBase: number; mountTargets: readonly string[] },
+): Promise<void> => {
+  const agent = idBase + AGENT_ID
+  try {
+    await makeOwned(workspace, agent, 0o755)
+    await makeOwned(home, idBase, 0o755)
+    await makeOwned(join(home, AGENT_HOME.slice("/home".length)), agent, 0o700)
+    for (const target of mountTargets) {
+      if (isWithin(target, "/workspace")) await makeMountPoint(workspace, "/workspace", target)
+      if (isWithin(target, "/home")) await makeMountPoint(home, "/home", target)
+    }
+  } catch (thrown) {
+    throw asBackendError(thrown, "making the sandbox's own directories")
+  }
+}
+
+const makeMountPoint = async (source: string, place: string, target: string): Promise<void> => {
+  const path = target.slice(place.length)
+  const found = descend(source, path)
+  if (found.kind === "other") {
+    // What an earlier sandbox left there must not lead a mount of this one elsewhere.
+    throw new BerthError("input.invalid", `nothing can be mounted at ${target}`, {
+      details: { path: "mounts", target, why: "something that is no directory is in the way" },
+    })
+  }
+  let at = source
+  for (const part of path.split("/").filter((part) => part !== "")) {
+    const { uid } = await lstat(at)
+    at = join(at, part)
+    await makeOwned(at, uid, 0o755)
+  }
+}
+
+const makeOwned = async (path: string, owner: number, mode: number): Promise<void> => {
+  try {
+    await mkdir(path, { mode })
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return
+    throw thrown
+  }
+  await chown(path, owner, owner)
+}

@@ -1,0 +1,116 @@
+import { randomUUID } from "node:crypto"
+import { existsSync } from "node:fs"
+import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { newId } from "@berth/protocol/ids"
+import { SandboxSpec } from "@berth/protocol/sandbox"
+import type { z } from "zod"
+import { type Outcome, run } from "../../../../host/run.ts"
+import { type Bundle, makeBundle } from "../../bundle.ts"
+import { resolveMounts } from "../mount-sources.ts"
+import { prepareSystem } from "../prepare.ts"
+import { makePrivateDirectories } from "../private-directories.ts"
+import { writeSandboxFiles } from "../sandbox-files.ts"
+
+export type RuntimeName = "crun" | "runc"
+
+export const ID_BASE = 0x7001_0000
+
+/** crun refuses to see a cgroup2 mount beside v1 controllers. */
+const HYBRID_MOUNT = "/sys/fs/cgroup/unified"
+const WITHOUT_HYBRID_MOUNT = [
+  "unshare",
+  "--mount",
+  "--propagation=slave",
+  "sh",
+  "-c",
+  `umount ${HYBRID_MOUNT}; exec "$@"`,
+  "sh",
+] as const
+
+const DEADLINE_MS = 20_000
+
+export type ConfigInput = Partial<z.input<typeof SandboxSpec>["config"]>
+
+/** A place on disk for sandboxes that run one command each, removed by `remove`. */
+export interface Testbed {
+  readonly directory: string
+  readonly systems: string
+  bundle(config: ConfigInput): Promise<Bundle>
+  /** Runs a shell script inside, to its end. */
+  inside(runtime: RuntimeName, script: string, config?: ConfigInput): Promise<Outcome>
+  run(runtime: RuntimeName, bundle: Bundle): Promise<Outcome>
+  remove(): Promise<void>
+}
+
+export const openTestbed = async (): Promise<Testbed> => {
+  const directory = await mkdtemp(join(tmpdir(), "berth-system-"))
+  const systems = join(directory, "systems")
+  await chmod(directory, 0o711)
+  const signal = new AbortController().signal
+  await mkdir(systems)
+
+  const bundle = async (config: ConfigInput): Promise<Bundle> => {
+    const spec = SandboxSpec.parse({
+      identity: {
+        installation: newId.installation(),
+        workspace: "test",
+        sandbox: newId.sandbox(),
+        configHash: "0".repeat(64),
+      },
+      config: { system: { kind: "host" }, command: ["true"], ...config },
+    })
+    const own = join(directory, randomUUID())
+    const directories = { workspace: join(own, "workspace"), home: join(own, "home") }
+    const files = { etc: join(own, "etc") }
+    await mkdir(own)
+    const mounts = await resolveMounts({
+      mounts: spec.config.mounts,
+      cachePath: (cache) => join(directory, "caches", cache),
+      keepOut: [systems],
+    })
+    const mountTargets = mounts.map(({ target }) => target)
+    const identity = spec.config.system
+    const init = existsSync("/usr/bin/tini-static") ? "/usr/bin/tini-static" : "/usr/bin/tini"
+    const system = await prepareSystem({ identity, directory: systems, init, mountTargets }, signal)
+    await makePrivateDirectories(directories, { idBase: ID_BASE, mountTargets })
+    await writeSandboxFiles(files.etc, { hostname: "inside", nameservers: ["192.0.2.1"] })
+    return makeBundle({
+      spec,
+      system,
+      mounts,
+      directories,
+      files,
+      idBase: ID_BASE,
+      cgroupPath: `/berth-test-${randomUUID()}`,
+      hostname: "inside",
+      architecture: process.arch === "arm64" ? "arm64" : "x64",
+      maxOpenFiles: 1024,
+    })
+  }
+
+  const runBundle = async (runtime: RuntimeName, { config }: Bundle): Promise<Outcome> => {
+    const place = join(directory, randomUUID())
+    await mkdir(place)
+    await writeFile(join(place, "config.json"), JSON.stringify(config))
+    const root = join(directory, runtime)
+    const call = ["--root", root, "run", "--bundle", place, randomUUID()] as const
+    const runc = ["runc", ...call] as const
+    const crun = ["crun", "--cgroup-manager=disabled", ...call] as const
+    const hidden = existsSync(HYBRID_MOUNT) ? ([...WITHOUT_HYBRID_MOUNT, ...crun] as const) : crun
+    const command = runtime === "runc" ? runc : hidden
+    // A pipe as standard input: crun makes what it is given there the sandbox's own, /dev/null too.
+    return run(command, { signal, input: "", deadlineMs: DEADLINE_MS })
+  }
+
+  return {
+    directory,
+    systems,
+    bundle,
+    run: runBundle,
+    inside: async (runtime, script, config = {}) =>
+      runBundle(runtime, await bundle({ command: ["/bin/sh", "-c", script], ...config })),
+    remove: () => rm(directory, { recursive: true, force: true }),
+  }
+}
