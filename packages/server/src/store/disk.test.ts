@@ -1,9 +1,8 @@
-import { describe, expect, it } from "vitest"
+import { requires } from "@berth/testing/requires"
+import { expect, it } from "vitest"
 import { startChild } from "./testing/child.ts"
 import { makeDataDir } from "./testing/data-dir.ts"
-import { onSmallDisk, whyNoSmallDisk } from "./testing/small-disk.ts"
-
-const reason = whyNoSmallDisk()
+import { onSmallDisk } from "./testing/small-disk.ts"
 
 /** Runs a script on a real, small disk of its own and gathers what it says. */
 const runOnSmallDisk = <Line extends object>(script: string): Promise<Line[]> => {
@@ -13,7 +12,7 @@ const runOnSmallDisk = <Line extends object>(script: string): Promise<Line[]> =>
 
 const together = (lines: readonly object[]): object => Object.assign({}, ...lines)
 
-describe.skipIf(reason)(`the store on a real disk${reason ? ` (${reason})` : ""}`, () => {
+requires("userNamespaces").describe("the store on a real disk", () => {
   it("that is full fails writes and starts with store.disk_full, loses nothing, and goes on when there is space", async () => {
     expect(together(await runOnSmallDisk("fill-disk.ts"))).toEqual({
       durable: "store.disk_full",

@@ -1,6 +1,6 @@
-import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { requires } from "@berth/testing/requires"
 import { type Kysely, sql } from "kysely"
 import { describe, expect, it } from "vitest"
 import { startChild } from "./testing/child.ts"
@@ -42,27 +42,22 @@ describe("a durable transaction", () => {
   })
 })
 
-const canTrace = spawnSync("strace", ["-o", "/dev/null", "true"]).status === 0
+requires("strace").describe("system calls", () => {
+  it("[R3.1] sync the log before a durable transaction resolves, not for an ordinary one", async () => {
+    const dataDir = makeDataDir()
+    const traceFile = join(makeDataDir(), "trace")
+    const wrapper = ["strace", "-f", "-y", "-e", "trace=write,fsync,fdatasync", "-o", traceFile]
+    await startChild("commit.ts", { args: [dataDir], wrapper }).end()
+    const trace = readFileSync(traceFile, "utf8").split("\n")
 
-describe.skipIf(!canTrace)(
-  `system calls${canTrace ? "" : " (strace is missing or not allowed)"}`,
-  () => {
-    it("[R3.1] sync the log before a durable transaction resolves, not for an ordinary one", async () => {
-      const dataDir = makeDataDir()
-      const traceFile = join(makeDataDir(), "trace")
-      const wrapper = ["strace", "-f", "-y", "-e", "trace=write,fsync,fdatasync", "-o", traceFile]
-      await startChild("commit.ts", { args: [dataDir], wrapper }).end()
-      const trace = readFileSync(traceFile, "utf8").split("\n")
-
-      const syncsBetween = (from: string, to: string): number =>
-        trace
-          .slice(positionOf(trace, from), positionOf(trace, to))
-          .filter((call) => /\bf(data)?sync\(\d+<.*\/berth\.db-wal>\) += 0$/.test(call)).length
-      expect(syncsBetween("durable", "ordinary again")).toBe(1)
-      expect(syncsBetween("ordinary again", "done")).toBe(0)
-    })
-  },
-)
+    const syncsBetween = (from: string, to: string): number =>
+      trace
+        .slice(positionOf(trace, from), positionOf(trace, to))
+        .filter((call) => /\bf(data)?sync\(\d+<.*\/berth\.db-wal>\) += 0$/.test(call)).length
+    expect(syncsBetween("durable", "ordinary again")).toBe(1)
+    expect(syncsBetween("ordinary again", "done")).toBe(0)
+  })
+})
 
 /** Where a process said the word on its standard output. */
 const positionOf = (trace: readonly string[], word: string): number => {
