@@ -17,7 +17,12 @@ const RULES: Rules = {
       },
     },
     testing: { imports: [], browser: false, places: "flat" },
-    tool: { imports: ["base"], onDemand: ["@berth/app/main"], browser: false, places: "flat" },
+    tool: {
+      imports: ["base"],
+      onDemand: ["@berth/app/main"],
+      browser: false,
+      places: { main: ["commands", "*.ts"], commands: ["*.ts"], "*.ts": [] },
+    },
   },
   outside: ["e2e"],
 }
@@ -146,6 +151,26 @@ describe("checkImports", () => {
     it("keeps what siblings share from knowing them", () => {
       expect(check({ "packages/app/src/engines/a.ts": 'import "./docker/engine.ts"' })).toEqual([
         expect.stringContaining("engines/docker is not for engines"),
+      ])
+    })
+
+    it("takes the files without a row of their own for one place, where the table says so", () => {
+      const loose = {
+        "packages/tool/src/loose.ts": 'import "./other.ts"',
+        "packages/tool/src/other.ts": "",
+      }
+      const source = 'import "../loose.ts"'
+      expect(check({ ...loose, "packages/tool/src/commands/a.ts": source })).toEqual([])
+      const file = "packages/tool/src/other.ts"
+      expect(
+        check({
+          ...loose,
+          "packages/tool/src/commands/a.ts": "",
+          [file]: 'import "./commands/a.ts"',
+        }),
+      ).toEqual([expect.stringContaining("commands is not for *.ts, which may import: *.ts")])
+      expect(check({ "packages/tool/src/other/a.ts": "" })).toEqual([
+        expect.stringContaining("no rule for other"),
       ])
     })
 

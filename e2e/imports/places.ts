@@ -8,13 +8,19 @@ export interface Place {
   readonly row: string | undefined
 }
 
+/** The row for files directly in `src` that have none of their own. */
+const OTHER_FILES = "*.ts"
+
 /** The place of a file, given by its path in `src`. */
 export function placeOf(pathInSrc: string, rules: PlaceRules): Place {
   const [first = "", second = "", ...deeper] = pathInSrc.split("/")
   const everyFolderIn = `${first}/*`
   if (everyFolderIn in rules && deeper.length > 0)
     return { name: `${first}/${second}`, row: everyFolderIn }
-  const name = second === "" ? first.replace(/\..*$/, "") : first
+  const isFile = second === ""
+  const name = isFile ? first.replace(/\..*$/, "") : first
+  if (isFile && !(name in rules) && OTHER_FILES in rules)
+    return { name: OTHER_FILES, row: OTHER_FILES }
   return { name, row: name in rules ? name : undefined }
 }
 

@@ -18,7 +18,8 @@ export interface PackageRule {
   /**
    * What each place may import besides itself. A place is a folder or a file directly in `src`;
    * `backends/*` stands for each folder in `backends`, which are strangers to each other, and
-   * `backends` then for the files beside them. `"flat"` is a package without folders.
+   * `backends` then for the files beside them; `*.ts` stands for the files directly in `src` that have
+   * no row of their own. `"flat"` is a package without folders.
    */
   readonly places: PlaceRules | "flat"
 }
@@ -45,7 +46,14 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     // A server starts on the machine where `berth serve` is typed: the host commands load it when they run.
     onDemand: ["@berth/server/main"],
     browser: false,
-    places: "flat",
+    places: {
+      main: ["run", "*.ts"],
+      run: ["run-command", "overview", "*.ts"],
+      "run-command": ["overview", "commands", "*.ts"],
+      overview: ["commands", "*.ts"],
+      commands: ["*.ts"],
+      "*.ts": [],
+    },
   },
 
   supervisor: {
