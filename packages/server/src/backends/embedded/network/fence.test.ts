@@ -1,0 +1,197 @@
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import {
+  HOST_ADDRESS,
+  INTERNET,
+  makeWorld,
+  NOT_INTERNET,
+  OUTSIDE_ADDRESS,
+  PORT,
+  type Sandbox,
+  type World,
+} from "./testing/world.ts"
+
+/** What a program inside sees of a refusal. */
+const REFUSED = "ECONNREFUSED"
+
+requires("root", "networkNamespaces").describe("a sandbox with the policy open", () => {
+  let world: World
+  let sandbox: Sandbox
+  let neighbour: Sandbox
+  let address: string
+  let neighbourAddress: string
+  let gateway: string
+
+  beforeAll(async () => {
+    world = await makeWorld()
+    const { host } = world
+    await host.call("ensure")
+    sandbox = await world.sandbox()
+    neighbour = await world.sandbox()
+    ;({ address, gateway } = await host.call("reserve", sandbox.id))
+    neighbourAddress = (await host.call("reserve", neighbour.id)).address
+    await host.call("attach", { sandbox: sandbox.id, pid: sandbox.pid })
+    await host.call("attach", {
+      sandbox: neighbour.id,
+      pid: neighbour.pid,
+      allow: ["10.77.0.0/24", "10.77.0.5/32", "127.0.0.0/8", "192.0.2.2/32", "198.18.0.0/15"],
+    })
+    await neighbour.call("listen", { port: PORT, name: "neighbour" })
+  })
+  afterAll(() => world.end())
+
+  const dial = (to: string, from = sandbox) => from.call("dial", { address: to, port: PORT })
+
+  const withoutRules = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    await world.dropTable()
+    try {
+      return await work()
+    } finally {
+      await world.host.call("ensure")
+    }
+  }
+
+  /** Proves first that the address answers when no rules stand in between. */
+  const expectFenced = async (to: string, from = sandbox) => {
+    expect(await withoutRules(() => dial(to, from))).toContain(" hears ")
+    expect(await dial(to, from)).toBe(REFUSED)
+  }
+
+  it.each(INTERNET)("reaches the internet at %s, with the host's address", async (internet) => {
+    expect(await dial(internet)).toBe(`outside at ${internet} hears ${HOST_ADDRESS}`)
+  })
+
+  it("reaches the internet over UDP", async () => {
+    expect(await sandbox.call("ask", { address: OUTSIDE_ADDRESS, port: PORT })).toBe(
+      `outside hears ${HOST_ADDRESS} from ${OUTSIDE_ADDRESS}`,
+    )
+    await world.outside.call("arrived", "question")
+  })
+
+  it.each(Object.entries(NOT_INTERNET))("does not reach %s", async (_, elsewhere) => {
+    await expectFenced(elsewhere)
+  })
+
+  it("sends no packet to what it may not reach", async () => {
+    const packets = Object.values(NOT_INTERNET).map((to) => ({ address: to, port: PORT, text: to }))
+    const last = { address: "198.51.100.10", port: PORT, text: "last" }
+    const received = async () => {
+      await sandbox.call("send", [...packets, last])
+      return (await world.outside.call("arrived", "last")).map(({ text }) => text)
+    }
+    expect(await withoutRules(received)).toEqual([...Object.values(NOT_INTERNET), "last"])
+    expect(await received()).toEqual(["last"])
+  })
+
+  describe("and the host", () => {
+    const hostReceived = async () => {
+      await world.host.call("send", [{ address: HOST_ADDRESS, port: PORT, text: "last" }])
+      return (await world.host.call("arrived", "last")).map(({ text }) => text)
+    }
+
+    it("does not reach the host at its address", () => expectFenced(HOST_ADDRESS))
+
+    it("does not reach the host at the gateway", () => expectFenced(gateway))
+
+    it("does not reach the host's loopback, though it routes 127.0.0.0/8 to the gateway", async () => {
+      const { host } = world
+      await host.call("resolvers", ["127.0.0.53"])
+      await host.call("ensure")
+      const router = await world.sandbox()
+      await host.call("attach", { sandbox: router.id, pid: router.pid, allow: ["127.0.0.0/8"] })
+      await router.run("sysctl -q net.ipv4.conf.eth0.route_localnet=1")
+      await router.ip(
+        "route delete local 127.0.0.0/8 dev lo table local",
+        "route delete local 127.0.0.1 dev lo table local",
+        `route add 127.0.0.1 via ${gateway}`,
+      )
+      const received = async () => {
+        await router.call("send", [{ address: "127.0.0.1", port: PORT, text: "to loopback" }])
+        return hostReceived()
+      }
+      expect(await withoutRules(received)).toEqual(["to loopback", "last"])
+      expect(await received()).toEqual(["last"])
+      await host.call("detach", router.id)
+      await host.call("resolvers", [])
+      await host.call("ensure")
+    })
+
+    it("reaches the host neither by broadcast nor by multicast", async () => {
+      const packets = ["255.255.255.255", "224.0.0.1"].map((to) => ({
+        address: to,
+        port: PORT,
+        text: to,
+      }))
+      const received = async () => {
+        await sandbox.call("send", packets)
+        return hostReceived()
+      }
+      expect(await withoutRules(received)).toEqual(["255.255.255.255", "224.0.0.1", "last"])
+      expect(await received()).toEqual(["last"])
+    })
+
+    it("has no IPv6 to reach the host by", async () => {
+      const { host } = world
+      expect(await sandbox.run("ip -6 address show dev eth0")).toBe("")
+      expect(await host.run(`ip -6 address show dev ${sandbox.device}`)).toBe("")
+      // Given addresses all the same, the rules stand.
+      await host.run(`sysctl -q net.ipv6.conf.${sandbox.device}.disable_ipv6=0`)
+      await host.ip(`address add fd00::1/64 dev ${sandbox.device} nodad`)
+      await sandbox.ip("address add fd00::2/64 dev eth0 nodad")
+      await host.call("listen", { port: 7006, host: "::", name: "host" })
+      const over6 = () => sandbox.call("dial", { address: "fd00::1", port: 7006 })
+      expect(await withoutRules(over6)).toContain("host at fd00::1")
+      expect(await over6()).toBe("silence")
+    })
+  })
+
+  describe("and its neighbours", () => {
+    it("does not reach a neighbour", () => expectFenced(neighbourAddress))
+
+    it("cannot speak with a neighbour's address, nor any other than its own", async () => {
+      await sandbox.ip(
+        "address add 203.0.113.77/32 dev eth0",
+        `address add ${neighbourAddress}/32 dev eth0`,
+      )
+      const packets = ["203.0.113.77", neighbourAddress, address].map((localAddress) => ({
+        address: "198.51.100.10",
+        port: PORT,
+        text: `as ${localAddress}`,
+        localAddress,
+      }))
+      const received = async () => {
+        await sandbox.call("send", packets)
+        return (await world.outside.call("arrived", `as ${address}`)).map(({ text }) => text)
+      }
+      expect(await withoutRules(received)).toEqual(packets.map(({ text }) => text))
+      expect(await received()).toEqual([`as ${address}`])
+      await sandbox.ip(
+        "address delete 203.0.113.77/32 dev eth0",
+        `address delete ${neighbourAddress}/32 dev eth0`,
+      )
+    })
+  })
+
+  describe("whose workspace allows a range", () => {
+    it("reaches that range, and its neighbour does not", async () => {
+      expect(await dial("10.77.0.5", neighbour)).toBe(`outside at 10.77.0.5 hears ${HOST_ADDRESS}`)
+      expect(await dial("10.77.0.5", sandbox)).toBe(REFUSED)
+    })
+
+    it("reaches nothing beside that range", async () => {
+      await expectFenced("172.20.0.5", neighbour)
+    })
+
+    it("reaches neither the host nor a neighbour by it", async () => {
+      await expectFenced(HOST_ADDRESS, neighbour)
+      await sandbox.call("listen", { port: PORT, name: "sandbox" })
+      await expectFenced(address, neighbour)
+    })
+  })
+
+  it("is not reached from outside, though it routes the sandboxes' addresses to the host", async () => {
+    const knock = () => world.outside.call("dial", { address: neighbourAddress, port: PORT })
+    expect(await withoutRules(knock)).toContain("neighbour at")
+    expect(await knock()).toBe("silence")
+  })
+})

@@ -1,0 +1,98 @@
+import { readlink } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { Claim } from "./claims.ts"
+import { toAddress } from "./ipv4.ts"
+import type { Pool } from "./pool.ts"
+import { describeRoute, readRoutes } from "./routes.ts"
+import { closeDevice, deviceExists, routeLoopback } from "./sysctl.ts"
+import { ask, demand, refusal } from "./tool.ts"
+
+interface LinkOptions {
+  readonly claim: Claim
+  readonly pool: Pool
+  /** The sandbox's first process: its network namespace gets the other end. */
+  readonly pid: number
+  readonly loopbackResolver: boolean
+  readonly signal: AbortSignal
+}
+
+/** Makes the pair of devices and sets up both ends. What an earlier attempt left is replaced. */
+export const makeLink = async (options: LinkOptions): Promise<void> => {
+  const { claim, pid, signal } = options
+  await refuseOwnNamespace(pid)
+  if (deviceExists(claim.device)) await removeLink(claim.device, signal)
+  await setUpHost(options)
+  await closeDevice(claim.device)
+  if (options.loopbackResolver) await routeLoopback(claim.device, true)
+  await setUpInside(options)
+}
+
+/** The other end goes with it, and so do their addresses and routes. */
+export const removeLink = async (device: string, signal: AbortSignal): Promise<void> => {
+  if (!deviceExists(device)) return
+  const command = ["ip", "link", "delete", device] as const
+  const outcome = await ask(command, { signal })
+  // It goes by itself when the sandbox's namespace ends at the same time.
+  if (outcome.status !== 0 && deviceExists(device)) throw refusal(command, outcome)
+}
+
+/** Without addresses of its own making (`addrgenmode none`), the device has none of IPv6. */
+const setUpHost = async ({ claim, pool, pid, signal }: LinkOptions): Promise<void> => {
+  const { device, address, sandbox } = claim
+  const command = ["ip", "-batch", "-"] as const
+  const outcome = await ask(command, {
+    signal,
+    input: lines(
+      `link add ${device} type veth peer name eth0 netns ${pid}`,
+      `link set ${device} alias "berth ${sandbox}" addrgenmode none up`,
+      `address add ${pool.gateway}/32 dev ${device}`,
+      `route add ${address}/32 dev ${device} src ${pool.gateway}`,
+    ),
+  })
+  if (outcome.status === 0) return
+  await refuseTakenAddress(claim)
+  throw refusal(command, outcome)
+}
+
+const setUpInside = async ({ claim, pool, pid, signal }: LinkOptions): Promise<void> => {
+  await demand(["nsenter", `--net=/proc/${pid}/ns/net`, "ip", "-batch", "-"], {
+    signal,
+    input: lines(
+      "link set lo up",
+      "link set eth0 addrgenmode none up",
+      `address add ${claim.address}/32 dev eth0`,
+      `route add ${pool.gateway}/32 dev eth0`,
+      `route add default via ${pool.gateway} dev eth0`,
+    ),
+  })
+}
+
+const lines = (...commands: string[]) => `${commands.join("\n")}\n`
+
+/** In the server's own namespace, the sandbox's end would take over the host's default route. */
+const refuseOwnNamespace = async (pid: number): Promise<void> => {
+  const namespaces = [`/proc/${pid}/ns/net`, "/proc/self/ns/net"].map((path) => readlink(path))
+  const [theirs, ours] = await Promise.all(namespaces).catch((cause: unknown) => {
+    throw new BerthError("backend.engine_failed", `process ${pid} has ended`, {
+      details: { pid },
+      cause,
+    })
+  })
+  if (theirs !== ours) return
+  throw new BerthError("backend.engine_failed", `process ${pid} has no network of its own`, {
+    details: { pid },
+  })
+}
+
+/** Another installation on this host may take the same address between the claim and the link. */
+const refuseTakenAddress = async ({ address, device }: Claim): Promise<void> => {
+  const taken = (await readRoutes()).find(
+    (route) =>
+      route.bits === 32 && route.device !== device && toAddress(route.span.first) === address,
+  )
+  if (taken === undefined) return
+  const route = describeRoute(taken)
+  throw new BerthError("backend.network_conflict", `another link has the address: ${route}`, {
+    details: { address, route },
+  })
+}

@@ -1,0 +1,30 @@
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+
+/** The longest name that the kernel takes for a network device. */
+const MAX_DEVICE_LENGTH = 15
+const INSTALLATION_LETTERS = 5
+
+/** Begins the name of every installation's devices. */
+export const DEVICE_MARK = "bt"
+
+export interface Names {
+  /** The firewall's table, of family inet. */
+  readonly table: string
+  /** Begins the names of this installation's devices, and of no other device: the rules match it. */
+  readonly devicePrefix: string
+  /** On rules in chains that belong to others. */
+  readonly comment: string
+  /** Derived from the id alone, so that it is known after a crash. Two ids may share one: the claim tells. */
+  deviceOf(sandbox: SandboxId): string
+}
+
+/** What this installation's parts are called on the host. */
+export const namesOf = (installation: InstallationId): Names => {
+  const devicePrefix = `${DEVICE_MARK}${installation.slice(-INSTALLATION_LETTERS)}`
+  return {
+    table: `berth_${installation.slice("inst-".length)}`,
+    devicePrefix,
+    comment: `berth ${installation}`,
+    deviceOf: (sandbox) => devicePrefix + sandbox.slice(devicePrefix.length - MAX_DEVICE_LENGTH),
+  }
+}

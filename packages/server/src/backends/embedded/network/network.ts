@@ -1,0 +1,134 @@
+import { isDeepStrictEqual } from "node:util"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { Ipv4Range } from "@berth/protocol/network"
+import { abortable } from "./abortable.ts"
+import { readChains } from "./chains.ts"
+import { createClaims } from "./claims.ts"
+import { closeHostFirewall, openHostFirewall } from "./host-firewall.ts"
+import { isLoopback } from "./ipv4.ts"
+import { makeLink, removeLink } from "./link.ts"
+import { namesOf } from "./names.ts"
+import { DEFAULT_POOL, poolOf } from "./pool.ts"
+import { readResolvers } from "./resolvers.ts"
+import { heldAddresses, readRoutes, refuseConflict } from "./routes.ts"
+import { markOf, type RulesInput } from "./rules.ts"
+import { deviceExists, enableForwarding, routeLoopback } from "./sysctl.ts"
+import { createTable } from "./table.ts"
+
+export interface Reservation {
+  readonly address: string
+  readonly gateway: string
+  /** What the sandbox's resolv.conf names. */
+  readonly resolver: string
+}
+
+/**
+ * The network of sandboxes with policy `open`: the internet, names, what the workspace allows, and nothing
+ * else. Everything of it lives in the kernel, so that it works while no server runs.
+ */
+export interface SandboxNetwork {
+  /**
+   * Makes what all sandboxes share, or whatever of it has gone since; concurrent callers share one attempt.
+   * It also follows the host's choice of name server.
+   */
+  ensure(signal: AbortSignal): Promise<void>
+  /** Claims an address; the same one for the same sandbox. */
+  reserve(sandbox: SandboxId): Promise<Reservation>
+  /** Links the network namespace of `pid` before anything of the sandbox runs in it. Idempotent. */
+  attach(
+    sandbox: SandboxId,
+    pid: number,
+    allow: readonly Ipv4Range[],
+    signal: AbortSignal,
+  ): Promise<void>
+  /** Removes everything of the sandbox, from any half-done state; with the last one, what all shared. */
+  detach(sandbox: SandboxId, signal: AbortSignal): Promise<void>
+  /** The sandboxes that hold a claim. */
+  list(): Promise<SandboxId[]>
+}
+
+export interface NetworkOptions {
+  readonly installation: InstallationId
+  /** Where the claims are. */
+  readonly directory: string
+  readonly pool?: Ipv4Range
+  readonly resolvers?: () => Promise<readonly string[]>
+}
+
+export const createNetwork = ({
+  installation,
+  directory,
+  pool: range = DEFAULT_POOL,
+  resolvers = readResolvers,
+}: NetworkOptions): SandboxNetwork => {
+  const names = namesOf(installation)
+  const pool = poolOf(range)
+  const claims = createClaims(directory, names, pool)
+  const rules = async (): Promise<RulesInput> => {
+    const [resolver] = await resolvers()
+    return { names, pool, resolver }
+  }
+  const table = createTable({ claims, rules, onLast: () => closeHostFirewall(names) })
+
+  const makeShared = async (): Promise<void> => {
+    refuseConflict(pool, await readRoutes())
+    await enableForwarding()
+    const input = await rules()
+    const chains = await readChains()
+    const mark = markOf(input)
+    if (!chains.some(({ table, name }) => table === names.table && name === mark)) {
+      await table.make()
+      await followResolver(input.resolver)
+    }
+    await openHostFirewall(names, chains, input.resolver)
+  }
+
+  const followResolver = async (resolver: string | undefined): Promise<void> => {
+    for (const { device } of await claims.all()) {
+      if (deviceExists(device)) await routeLoopback(device, isLoopback(resolver ?? ""))
+    }
+  }
+
+  let attempt: Promise<void> | undefined
+  const reserve = async (sandbox: SandboxId) =>
+    claims.reserve(sandbox, heldAddresses(await readRoutes()))
+
+  return {
+    ensure(signal) {
+      // Assigned before the first await, so that concurrent callers share one attempt.
+      attempt ??= makeShared().finally(() => {
+        attempt = undefined
+      })
+      return abortable(attempt, signal)
+    },
+
+    async reserve(sandbox) {
+      const { address } = await reserve(sandbox)
+      return { address, gateway: pool.gateway, resolver: pool.gateway }
+    },
+
+    async attach(sandbox, pid, allow, signal) {
+      signal.throwIfAborted()
+      const before = await reserve(sandbox)
+      const claim = await claims.attach(before, allow)
+      const { resolver = "" } = await rules()
+      const changed = before.allow !== undefined && !isDeepStrictEqual(before.allow, claim.allow)
+      // Both ends before the caller hears of either: nothing is still being made when it cleans up.
+      const steps = await Promise.allSettled([
+        changed ? table.make() : table.add(claim),
+        makeLink({ claim, pool, pid, loopbackResolver: isLoopback(resolver), signal }),
+      ])
+      for (const step of steps) if (step.status === "rejected") throw step.reason
+    },
+
+    async detach(sandbox, signal) {
+      const claim = await claims.holder(sandbox)
+      if (claim !== undefined && claim.sandbox !== sandbox) return
+      const device = names.deviceOf(sandbox)
+      await removeLink(device, signal)
+      await abortable(table.remove(claim ?? { sandbox, device, address: pool.gateway }), signal)
+    },
+
+    list: async () => (await claims.all()).map(({ sandbox }) => sandbox),
+  }
+}

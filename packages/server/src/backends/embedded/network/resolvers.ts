@@ -1,0 +1,31 @@
+import { readFile } from "node:fs/promises"
+import { isIPv4 } from "node:net"
+import { isLoopback } from "./ipv4.ts"
+
+/** The host's own choice. */
+const RESOLV_CONF = "/etc/resolv.conf"
+/** The servers behind systemd-resolved, whose own listener takes only what comes in by the loopback device. */
+const SYSTEMD_UPSTREAMS = "/run/systemd/resolve/resolv.conf"
+
+/** The host's name servers, best first. Only IPv4: a sandbox has no other way out. */
+export const readResolvers = async (): Promise<string[]> => {
+  const own = parseResolvConf(await readOptional(RESOLV_CONF))
+  if (own.some((server) => !isLoopback(server))) return own
+  const upstreams = parseResolvConf(await readOptional(SYSTEMD_UPSTREAMS))
+  return [...upstreams.filter((server) => !isLoopback(server)), ...own]
+}
+
+export const parseResolvConf = (text: string): string[] =>
+  text.split("\n").flatMap((line) => {
+    const [keyword, server] = line.trim().split(/\s+/)
+    return keyword === "nameserver" && server !== undefined && isIPv4(server) ? [server] : []
+  })
+
+const readOptional = async (path: string): Promise<string> => {
+  try {
+    return await readFile(path, "utf8")
+  } catch {
+    // A host without this file has no name servers in it.
+    return ""
+  }
+}

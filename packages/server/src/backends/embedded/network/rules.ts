@@ -1,0 +1,126 @@
+import { createHash } from "node:crypto"
+import type { Attached } from "./claims.ts"
+import { merge, spanOf, toText } from "./ipv4.ts"
+import type { Names } from "./names.ts"
+import type { Pool } from "./pool.ts"
+import { REFUSED } from "./refused.ts"
+
+export interface RulesInput {
+  readonly names: Names
+  readonly pool: Pool
+  /** The host's name server, if it has one that can be reached over IPv4. */
+  readonly resolver: string | undefined
+}
+
+const DNS = "meta l4proto { tcp, udp } th dport 53"
+
+/**
+ * The whole fence. The chains never change; a sandbox is one element in `sources` and one in `allowed` per
+ * range. What a device of ours sends is judged by the name's prefix, so a link whose element is missing
+ * reaches nothing at all.
+ *
+ * Each packet from a sandbox is judged twice: by the destination that it names, before any address is
+ * translated, and by the one that it has after, so that no translation of the host's own leads around.
+ * Connections get no shortcut: addresses are used again, and an old connection must not outlive its rules.
+ */
+const chains = ({ names, pool, resolver }: RulesInput): string => {
+  const from = `iifname "${names.devicePrefix}*"`
+  const notFrom = `iifname != "${names.devicePrefix}*"`
+  const asked = `ct status dnat ct original ip daddr ${pool.gateway} ${DNS}`
+  return `
+  set refused {
+    type ipv4_addr; flags interval;
+    elements = { ${merge(REFUSED.map(spanOf)).map(toText).join(", ")} }
+  }
+  set sources { type ifname . ipv4_addr; }
+  set allowed { type ifname . ipv4_addr; flags interval; }
+
+  # The sandbox hears of it at once. ICMP alone would not do: the kernel sends few of them a second.
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    meta nfproto ipv4 reject with icmp type admin-prohibited
+    drop
+  }
+  # Neighbours are refused before what is allowed: no workspace opens another sandbox.
+  chain judge {
+    ip daddr ${pool.range} goto refuse
+    iifname . ip daddr @allowed accept
+    ip daddr @refused goto refuse
+    accept
+  }
+  # "unicast" is neither an address of the host nor broadcast nor multicast.
+  chain sent {
+    type filter hook prerouting priority mangle; policy accept;
+    ${notFrom} accept
+    meta nfproto != ipv4 drop
+    iifname . ip saddr != @sources drop
+    ${resolver === undefined ? "" : `ip daddr ${pool.gateway} ${DNS} accept`}
+    fib daddr type != unicast goto refuse
+    goto judge
+  }
+  # Before the host's own translations, which may take every packet to port 53.
+  chain ask {
+    type nat hook prerouting priority dstnat - 10; policy accept;
+    ${resolver === undefined ? "" : `${from} ip daddr ${pool.gateway} ${DNS} dnat ip to ${resolver}`}
+  }
+  # A name server on the host itself is asked from its own address, as by any program of the host:
+  # many answer nobody else. 100 is where source addresses are translated.
+  chain ask_locally {
+    type nat hook input priority 100; policy accept;
+    ${resolver === undefined ? "" : `${from} ${asked} snat ip to ${resolver}`}
+  }
+  chain into_host {
+    type filter hook input priority filter; policy accept;
+    ${notFrom} accept
+    ${asked} accept
+    goto refuse
+  }
+  chain through_host {
+    type filter hook forward priority filter; policy accept;
+    oifname "${names.devicePrefix}*" goto to_sandbox
+    ${notFrom} accept
+    meta nfproto != ipv4 drop
+    ${asked} accept
+    goto judge
+  }
+  chain to_sandbox {
+    ct direction reply ct state established,related accept
+    drop
+  }
+  chain leave {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr ${pool.range} oifname != "${names.devicePrefix}*" masquerade
+  }
+`
+}
+
+/** An empty chain of this name tells that the table was made from exactly these rules. */
+export const markOf = (input: RulesInput): string =>
+  `made_${createHash("sha256").update(chains(input)).digest("hex").slice(0, 16)}`
+
+/** Replaces the table in one transaction: there is no moment without a fence. */
+export const tableText = (input: RulesInput, attached: readonly Attached[]): string =>
+  `${dropText(input.names)}
+table inet ${input.names.table} {
+  chain ${markOf(input)} { }
+${chains(input)}}
+${attached.map((claim) => addText(input.names, claim)).join("")}`
+
+/** Works whether the table exists or not. */
+export const dropText = ({ table }: Names): string =>
+  `add table inet ${table}\ndelete table inet ${table}\n`
+
+export const addText = (names: Names, claim: Attached): string => elements("add", names, claim)
+
+export const deleteText = (names: Names, claim: Attached): string =>
+  elements("delete", names, claim)
+
+const elements = (verb: string, { table }: Names, { device, address, allow }: Attached): string => {
+  const ranges = merge(allow.map(spanOf)).map((span) => `"${device}" . ${toText(span)}`)
+  return [
+    `${verb} element inet ${table} sources { "${device}" . ${address} }\n`,
+    ranges.length > 0 && `${verb} element inet ${table} allowed { ${ranges.join(", ")} }\n`,
+  ]
+    .filter((line) => line !== false)
+    .join("")
+}

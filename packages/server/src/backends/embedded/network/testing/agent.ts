@@ -1,0 +1,109 @@
+/**
+ * Runs in a network namespace of its own and does there what the test asks: plays the host, a sandbox or
+ * the world outside. A line of JSON is a call, a line of JSON is its answer; it ends with its input.
+ */
+import { createInterface } from "node:readline"
+import { BerthError } from "@berth/protocol/errors"
+import { PLAIN_ENV, run } from "../../../../host/run.ts"
+import { createNetwork, type SandboxNetwork } from "../network.ts"
+import { arrived, ask, dial, listen, send } from "./traffic.ts"
+
+export interface Calls {
+  run(command: [string, ...string[]]): Promise<string>
+  create(options: { installation: string; directory: string; pool?: string }): void
+  resolvers(servers: string[]): void
+  path(directories: string): void
+  ensure(): Promise<void>
+  ensureTogether(callers: number): Promise<void>
+  reserve(sandbox: string): Promise<{ address: string; gateway: string; resolver: string }>
+  reserveMany(sandboxes: string[]): Promise<string[]>
+  attach(attachment: {
+    sandbox: string
+    pid: number
+    allow?: string[]
+    abortAfterMs?: number
+  }): Promise<void>
+  detach(sandbox: string): Promise<void>
+  list(): Promise<string[]>
+  listen: typeof listen
+  dial: typeof dial
+  send: typeof send
+  ask: typeof ask
+  arrived: typeof arrived
+}
+
+let network: SandboxNetwork | undefined
+let servers: string[] = []
+const never = new AbortController().signal
+type Options = Parameters<typeof createNetwork>[0]
+type Sandbox = Parameters<SandboxNetwork["reserve"]>[0]
+
+const ours = (): SandboxNetwork => {
+  if (network === undefined) throw new Error("create comes first")
+  return network
+}
+
+const calls: Calls = {
+  async run(command) {
+    const { status, stdout, stderr } = await run(command, { signal: never })
+    if (status !== 0) throw new Error(`${command.join(" ")}: ${stderr}`)
+    return stdout
+  },
+  create(options) {
+    network = createNetwork({ ...(options as Options), resolvers: async () => servers })
+  },
+  resolvers(wanted) {
+    servers = wanted
+  },
+  path(directories) {
+    Object.assign(PLAIN_ENV, { PATH: directories })
+  },
+  ensure: () => ours().ensure(never),
+  async ensureTogether(callers) {
+    await Promise.all(Array.from({ length: callers }, () => ours().ensure(never)))
+  },
+  reserve: (sandbox) => ours().reserve(sandbox as Sandbox),
+  reserveMany: async (sandboxes) => {
+    const reserved = await Promise.all(
+      sandboxes.map((sandbox) => ours().reserve(sandbox as Sandbox)),
+    )
+    return reserved.map(({ address }) => address)
+  },
+  attach: ({ sandbox, pid, allow = [], abortAfterMs }) =>
+    ours().attach(
+      sandbox as Sandbox,
+      pid,
+      allow,
+      abortAfterMs === undefined ? never : AbortSignal.timeout(abortAfterMs),
+    ),
+  detach: (sandbox) => ours().detach(sandbox as Sandbox, never),
+  list: () => ours().list(),
+  listen,
+  dial,
+  send,
+  ask,
+  arrived,
+}
+
+const answer = async (line: string): Promise<void> => {
+  const { id, call, argument } = JSON.parse(line) as {
+    id: number
+    call: keyof Calls
+    argument: never
+  }
+  try {
+    const result = await (calls[call] as (argument: unknown) => unknown)(argument)
+    console.log(JSON.stringify({ id, result }))
+  } catch (thrown) {
+    const error =
+      thrown instanceof BerthError
+        ? thrown.toJSON()
+        : { code: "", message: String(thrown), details: {} }
+    console.log(JSON.stringify({ id, error }))
+  }
+}
+
+const input = createInterface({ input: process.stdin })
+input.on("line", (line) => void answer(line))
+input.on("close", () => process.exit())
+console.log(JSON.stringify({ ready: true }))

@@ -1,0 +1,102 @@
+import { createSocket, type Socket } from "node:dgram"
+import { EventEmitter, once } from "node:events"
+import { connect, createServer } from "node:net"
+
+/** Long enough for a busy machine; an answer or a refusal comes at once. */
+const SILENCE_MS = 3_000
+
+export interface Target {
+  readonly address: string
+  readonly port: number
+  readonly localAddress?: string
+}
+
+interface Arrival {
+  readonly text: string
+  readonly from: string
+}
+
+const arrivals: Arrival[] = []
+const arrival = new EventEmitter()
+
+/** Takes connections and packets on a port of every address, answers each, and remembers the packets. */
+export const listen = async (where: {
+  port: number
+  host?: string
+  name: string
+  group?: string
+}): Promise<void> => {
+  const { port, name, group, host = "0.0.0.0" } = where
+  const server = createServer((socket) => {
+    socket.on("error", () => {})
+    socket.end(`${name} at ${socket.localAddress} hears ${socket.remoteAddress}`)
+  })
+  server.listen(port, host)
+  await once(server, "listening")
+  const socket = createSocket({ type: host.includes(":") ? "udp6" : "udp4", reuseAddr: true })
+  socket.bind(port, host)
+  await once(socket, "listening")
+  if (group !== undefined) socket.addMembership(group)
+  socket.on("message", (message, { address, port }) => {
+    arrivals.push({ text: message.toString(), from: address })
+    arrival.emit("packet")
+    socket.send(`${name} hears ${address}`, port, address)
+  })
+}
+
+/** Waits for this packet, then tells of all that have come: what was sent before it has come before it. */
+export const arrived = async (text: string): Promise<Arrival[]> => {
+  const signal = AbortSignal.timeout(SILENCE_MS)
+  while (!arrivals.some((packet) => packet.text === text)) await once(arrival, "packet", { signal })
+  return arrivals.splice(0)
+}
+
+/** What the other side says over TCP, or the error's code. */
+export const dial = (target: Target): Promise<string> =>
+  new Promise((resolve) => {
+    const { address: host, port, localAddress } = target
+    const socket = connect({ host, port, ...(localAddress && { localAddress }) })
+    socket.setEncoding("utf8").setTimeout(SILENCE_MS)
+    let heard = ""
+    socket.on("data", (text) => {
+      heard += text
+    })
+    socket.on("end", () => resolve(heard))
+    socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    socket.on("timeout", () => {
+      socket.destroy()
+      resolve("silence")
+    })
+  })
+
+const open = async (localAddress?: string): Promise<Socket> => {
+  const socket = createSocket("udp4")
+  socket.bind(0, localAddress)
+  await once(socket, "listening")
+  socket.setBroadcast(true)
+  return socket
+}
+
+/** Sends a packet to each, in this order; whether it can leave at all is not told. */
+export const send = async (packets: (Target & { text: string })[]): Promise<void> => {
+  for (const { address, port, text, localAddress } of packets) {
+    const socket = await open(localAddress)
+    await new Promise((done) => socket.send(text, port, address, done))
+    socket.close()
+  }
+}
+
+/** What the other side says over UDP, or that it says nothing. */
+export const ask = async ({ address, port, localAddress }: Target): Promise<string> => {
+  const socket = await open(localAddress)
+  try {
+    socket.send("question", port, address)
+    const signal = AbortSignal.timeout(SILENCE_MS)
+    const [message, { address: from }] = await once(socket, "message", { signal })
+    return `${message} from ${from}`
+  } catch {
+    return "silence"
+  } finally {
+    socket.close()
+  }
+}
