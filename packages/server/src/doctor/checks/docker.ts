@@ -1,9 +1,9 @@
 import type { DoctorFinding } from "@berth/protocol/doctor"
+import { findTool } from "../../host/find-tool.ts"
 import type { Check } from "../check.ts"
 import { DEFAULT_ENGINE, parseEngineAddress } from "../engine/address.ts"
 import { engineVersion } from "../engine/version.ts"
 import { asRoot } from "../tools/as-root.ts"
-import { findTool } from "../tools/find.ts"
 import { fixForMissing, SYSTEM_PATH } from "../tools/install.ts"
 import { oneLine } from "../tools/one-line.ts"
 

@@ -1,8 +1,8 @@
+import { findTool } from "../../host/find-tool.ts"
 import type { Check, DoctorHost } from "../check.ts"
 import { isRoot } from "../tools/as-root.ts"
-import { findTool } from "../tools/find.ts"
 import { fixForMissing } from "../tools/install.ts"
-import { run } from "../tools/run.ts"
+import { runTool } from "../tools/run-tool.ts"
 
 /** Each tool with a change that needs all of it: the program, the kernel's part and the right. */
 const TRIALS = {
@@ -49,5 +49,5 @@ const works = async (
   if (file === undefined) return false
   const rootless = isRoot() ? [] : ["--user", "--map-root-user"]
   const command = [unshare, ...rootless, "--net", file, ...TRIALS[tool]] as const
-  return (await run(host, command, signal)).status === 0
+  return (await runTool(host, command, signal)).status === 0
 }

@@ -1,12 +1,12 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { findTool } from "../../host/find-tool.ts"
 import type { Check } from "../check.ts"
 import { nearestDirectory } from "../nearest-directory.ts"
-import { findTool } from "../tools/find.ts"
 import { fixForMissing } from "../tools/install.ts"
 import { oneLine } from "../tools/one-line.ts"
-import { run } from "../tools/run.ts"
+import { runTool } from "../tools/run-tool.ts"
 
 export const overlay: Check = {
   name: "overlay",
@@ -26,7 +26,7 @@ export const overlay: Check = {
     const trial = await makeTrial(host.dataDir)
     try {
       const namespace = [unshare, "--user", "--map-root-user", "--mount"] as const
-      const { status, stderr } = await run(host, [...namespace, shell, "-ec", TRY], signal, {
+      const { status, stderr } = await runTool(host, [...namespace, shell, "-ec", TRY], signal, {
         cwd: trial,
       })
       const details = { directory: trial.slice(0, trial.lastIndexOf("/")) || "/" }

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises"
+import { findTool } from "../../host/find-tool.ts"
 import type { Check } from "../check.ts"
 import { asRoot } from "../tools/as-root.ts"
-import { findTool } from "../tools/find.ts"
 import { fixForMissing } from "../tools/install.ts"
 import { oneLine } from "../tools/one-line.ts"
-import { run } from "../tools/run.ts"
+import { runTool } from "../tools/run-tool.ts"
 
 export const userNamespaces: Check = {
   name: "user-namespaces",
@@ -16,7 +16,7 @@ export const userNamespaces: Check = {
       return { status: "missing", found: "no unshare on the path to try one", fix, details: {} }
     }
     const trial = [unshare, "--user", "--map-root-user", process.execPath, "-e", PRINT_UID] as const
-    const { status, stdout, stderr } = await run(host, trial, signal)
+    const { status, stdout, stderr } = await runTool(host, trial, signal)
     const uid = process.getuid?.() ?? -1
     if (status === 0 && stdout === "0") {
       return { status: "ok", found: `root inside, uid ${uid} outside`, details: { uid } }

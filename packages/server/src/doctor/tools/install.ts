@@ -1,6 +1,6 @@
 import { dirname } from "node:path"
+import { findTool } from "../../host/find-tool.ts"
 import { asRoot, isRoot } from "./as-root.ts"
-import { findTool } from "./find.ts"
 
 /** What the checks ask a package manager for. */
 export type Part =

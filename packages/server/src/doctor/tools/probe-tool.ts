@@ -1,9 +1,10 @@
 import type { DoctorFinding } from "@berth/protocol/doctor"
+import { findTool } from "../../host/find-tool.ts"
+import type { Outcome } from "../../host/run.ts"
 import type { DoctorHost } from "../check.ts"
-import { findTool } from "./find.ts"
 import { fixForMissing, type Part } from "./install.ts"
 import { oneLine } from "./one-line.ts"
-import { type Outcome, run } from "./run.ts"
+import { runTool } from "./run-tool.ts"
 import { parseVersion } from "./version.ts"
 
 export type ToolState =
@@ -22,7 +23,7 @@ export const toolState = async (
   if (file === undefined) return { state: "absent" }
   let outcome: Outcome
   try {
-    outcome = await run(host, [file, versionFlag], signal)
+    outcome = await runTool(host, [file, versionFlag], signal)
   } catch (thrown) {
     signal.throwIfAborted()
     return { state: "broken", file, reason: oneLine(String(thrown)) }

@@ -2,9 +2,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest"
-import { run } from "./run.ts"
+import { PLAIN_ENV, run } from "./run.ts"
 
-const HOST = { path: "/usr/bin:/bin" }
 const never = new AbortController().signal
 
 let directory: string
@@ -15,35 +14,48 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 
 describe("run", () => {
   it("returns status and both outputs", async () => {
-    expect(await run(HOST, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], never)).toEqual({
+    expect(
+      await run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], { signal: never }),
+    ).toEqual({
       status: 3,
       stdout: "out\n",
       stderr: "err\n",
     })
   })
 
-  it("passes on nothing of the environment but the path", async () => {
+  it("passes on nothing of the environment but the standard path", async () => {
     process.env.BERTH_DOCTOR_SECRET = "s3cret"
     onTestFinished(() => {
       delete process.env.BERTH_DOCTOR_SECRET
     })
-    const { stdout } = await run(HOST, ["/usr/bin/env"], never)
-    expect(stdout).toContain(`PATH=${HOST.path}`)
+    const { stdout } = await run(["/usr/bin/env"], { signal: never })
+    expect(stdout).toContain(`PATH=${PLAIN_ENV.PATH}`)
     expect(stdout).not.toContain("s3cret")
   })
 
   it("bounds what it keeps of an endless output", async () => {
     const { status, stdout } = await run(
-      HOST,
       ["/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x"],
-      never,
+      { signal: never },
     )
     expect(status).toBe(0)
-    expect(stdout).toHaveLength(64 * 1024)
+    expect(stdout).toHaveLength(256 * 1024)
+  })
+
+  it("feeds the input, also to a program that does not read all of it", async () => {
+    const input = "x".repeat(1_000_000)
+    const { stdout } = await run(["/usr/bin/wc", "-c"], { signal: never, input })
+    expect(stdout.trim()).toBe("1000000")
+    expect(await run(["/usr/bin/head", "-c", "1"], { signal: never, input })).toMatchObject({
+      status: 0,
+      stdout: "x",
+    })
   })
 
   it("rejects when the program cannot be started", async () => {
-    await expect(run(HOST, ["/no/such/file"], never)).rejects.toMatchObject({ code: "ENOENT" })
+    await expect(run(["/no/such/file"], { signal: never })).rejects.toMatchObject({
+      code: "ENOENT",
+    })
   })
 
   // The background child inherits the pipes: `run` can only end when it is dead as well.
@@ -51,14 +63,14 @@ describe("run", () => {
 
   it("kills the program and its children at the deadline", async () => {
     await expect(
-      run(HOST, ["/bin/sh", "-c", FOREVER], never, { cwd: directory, deadlineMs: 300 }),
+      run(["/bin/sh", "-c", FOREVER], { signal: never, cwd: directory, deadlineMs: 300 }),
     ).rejects.toMatchObject({ code: "deadline.exceeded" })
     await expect.poll(async () => isAlive(await childPid())).toBe(false)
   })
 
   it("kills the program and its children when the caller cancels", async () => {
     const stop = new AbortController()
-    const running = run(HOST, ["/bin/sh", "-c", FOREVER], stop.signal, { cwd: directory })
+    const running = run(["/bin/sh", "-c", FOREVER], { signal: stop.signal, cwd: directory })
     await expect.poll(childPid).toBeGreaterThan(0)
     stop.abort(new Error("enough"))
     await expect(running).rejects.toThrow("enough")
@@ -68,7 +80,7 @@ describe("run", () => {
   it("starts nothing once the caller has cancelled", async () => {
     const args = ["/bin/sh", "-c", "echo started > child"] as const
     await expect(
-      run(HOST, args, AbortSignal.abort(new Error("too late")), { cwd: directory }),
+      run(args, { signal: AbortSignal.abort(new Error("too late")), cwd: directory }),
     ).rejects.toThrow("too late")
     expect(await childPid()).toBe(0)
   })

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, relative } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { findTool } from "./find.ts"
+import { findTool } from "./find-tool.ts"
 
 let directory: string
 beforeAll(async () => {
