@@ -193,6 +193,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Name a directory with a system in it (usr/bin or bin) by its real path; `mmdebstrap bookworm DIRECTORY` makes one.",
   },
+  "backend.directory_unreachable": {
+    status: 500,
+    retry: "never",
+    hint: "Root inside is an ordinary user outside: make the directory that the details name searchable for all (`chmod o+x`), or choose another one.",
+  },
   "backend.mount_invalid": {
     status: 400,
     retry: "never",

@@ -62,10 +62,11 @@ export interface BackendDescription {
   readonly notes: readonly string[]
 }
 
+/** What a sandbox uses; undefined is what this host does not count. */
 export interface SandboxStats {
-  readonly memoryBytes: number
-  readonly cpuSeconds: number
-  readonly pids: number
+  readonly memoryBytes: number | undefined
+  readonly cpuSeconds: number | undefined
+  readonly pids: number | undefined
 }
 
 /** What an engine says of its own accord. After `resync`, anything may have changed: list again. */

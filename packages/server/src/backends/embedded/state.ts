@@ -46,6 +46,7 @@ export interface StateDirectory {
   readonly exits: string
   readonly runtimeRoot: string
   readonly sockets: string
+  /** Makes the directories, and removes what a crash left of a `begin`. */
   prepare(): Promise<void>
   paths(sandbox: SandboxId): SandboxPaths
   /** Makes the sandbox's directory with its state in it: both or neither. */
@@ -55,13 +56,19 @@ export interface StateDirectory {
   read(sandbox: SandboxId): Promise<SandboxState | undefined>
   list(): Promise<SandboxId[]>
   remove(sandbox: SandboxId): Promise<void>
+  /** Takes a sandbox's directory out of the way without deleting anything in it. */
+  setAside(sandbox: SandboxId): Promise<void>
 }
+
+/** What is written under this ending does not count until it is renamed. */
+const ASIDE = ".new"
 
 export const stateDirectory = (root: string): StateDirectory => {
   const sandboxes = join(root, "sandboxes")
   const exits = join(root, "exits")
   const runtimeRoot = join(root, "runtime")
   const sockets = join(root, "sockets")
+  const damaged = join(root, "damaged")
 
   const paths = (sandbox: SandboxId): SandboxPaths => {
     const directory = join(sandboxes, sandbox)
@@ -89,10 +96,12 @@ export const stateDirectory = (root: string): StateDirectory => {
       for (const directory of [sandboxes, exits, runtimeRoot, sockets]) {
         await mkdir(directory, { recursive: true, mode: 0o700 })
       }
+      const unfinished = (await readdir(sandboxes)).filter((name) => name.endsWith(ASIDE))
+      await Promise.all(unfinished.map((name) => rm(join(sandboxes, name), { recursive: true })))
     },
     async begin(state) {
       const { directory } = paths(state.spec.identity.sandbox)
-      const aside = `${directory}.new`
+      const aside = `${directory}${ASIDE}`
       await rm(aside, { recursive: true, force: true })
       await mkdir(aside, { mode: 0o700 })
       await writeFile(join(aside, "state.json"), JSON.stringify(state), { mode: 0o600 })
@@ -100,8 +109,8 @@ export const stateDirectory = (root: string): StateDirectory => {
     },
     async write(state) {
       const { state: file } = paths(state.spec.identity.sandbox)
-      await writeFile(`${file}.new`, JSON.stringify(state), { mode: 0o600 })
-      await rename(`${file}.new`, file)
+      await writeFile(`${file}${ASIDE}`, JSON.stringify(state), { mode: 0o600 })
+      await rename(`${file}${ASIDE}`, file)
     },
     async read(sandbox) {
       const { state: file } = paths(sandbox)
@@ -121,8 +130,13 @@ export const stateDirectory = (root: string): StateDirectory => {
     async remove(sandbox) {
       const { directory, exit } = paths(sandbox)
       await rm(exit, { force: true })
-      await rm(`${directory}.new`, { recursive: true, force: true })
       await rm(directory, { recursive: true, force: true })
+    },
+    async setAside(sandbox) {
+      const { directory, exit } = paths(sandbox)
+      await mkdir(damaged, { recursive: true, mode: 0o700 })
+      await rename(directory, join(damaged, `${sandbox}-${Date.now()}`))
+      await rm(exit, { force: true })
     },
   }
 }

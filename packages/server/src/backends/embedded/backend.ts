@@ -1,0 +1,333 @@
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { LimitName } from "@berth/protocol/limits"
+import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
+import { parseCgroupMounts } from "../../host/cgroups/mounts.ts"
+import type {
+  Backend,
+  BackendDescription,
+  BackendEvent,
+  Call,
+  ObservedSandbox,
+} from "../backend.ts"
+import { DEADLINES_MS } from "../backend.ts"
+import { withinDeadline } from "../call.ts"
+import { openCaches } from "./caches.ts"
+import { openCgroups } from "./cgroups/open.ts"
+import { createSandbox } from "./create.ts"
+import { openExits } from "./exits.ts"
+import { asBackendError } from "./files-error.ts"
+import { AGENT_ID, idBase } from "./id-range.ts"
+import { readLog } from "./log.ts"
+import { createNetwork } from "./network/network.ts"
+import { describeExit, findExit, observe } from "./observe.ts"
+import type { Parts } from "./parts.ts"
+import { signalProcess } from "./process.ts"
+import { recoverSandboxes } from "./recover.ts"
+import { removeSandbox } from "./remove.ts"
+import { openRuntime } from "./runtime.ts"
+import type { Architecture } from "./seccomp/profile.ts"
+import { serialByKey } from "./serial.ts"
+import { type SandboxState, stateDirectory } from "./state.ts"
+import { findTools } from "./tools.ts"
+import { openWatchers } from "./watch.ts"
+
+export interface EmbeddedOptions {
+  readonly installation: InstallationId
+  /** Where everything of this backend lies: sandboxes, caches, the runtime's state. */
+  readonly directory: string
+  /**
+   * Where system trees are prepared; nothing in them is secret, and a restart of the machine may lose them.
+   * Every user must be able to pass through to it, since the runtime opens them as the sandbox's root.
+   */
+  readonly systems: string
+  /** Where the host's programs are looked for. Default: the standard places. */
+  readonly path?: string
+  /** Called before each step that a crash could interrupt: tests crash there. */
+  readonly at?: (step: string) => void | Promise<void>
+}
+
+/** Sandboxes by an OCI runtime of this host, without any daemon. */
+export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): Promise<Backend> =>
+  withinDeadline("backend.open", DEADLINES_MS.describe, call, async (signal) => {
+    const { installation, directory } = options
+    const tools = await findTools(options.path)
+    const states = stateDirectory(directory)
+    await states.prepare()
+    const cgroups = await openCgroups({ group: `berth-${installation}` }, signal)
+    const runtime = await openRuntime(
+      { ...tools.runtime, root: states.runtimeRoot, hybridMount: await findHybridMount() },
+      signal,
+    )
+    const base = idBase(installation)
+    const parts: Parts = {
+      states,
+      tools,
+      runtime,
+      cgroups,
+      idBase: base,
+      directory,
+      architecture: nativeArchitecture(),
+      maxOpenFiles: await readMaxOpenFiles(),
+      systems: options.systems,
+      network: createNetwork({ installation, directory: join(directory, "network") }),
+      caches: openCaches(join(directory, "caches"), base + AGENT_ID),
+      at: async (step) => options.at?.(step),
+    }
+    return compose(options, parts)
+  })
+
+const compose = ({ installation }: EmbeddedOptions, parts: Parts): Backend => {
+  const { states, cgroups, runtime, network, caches } = parts
+  const exits = openExits(states.exits)
+  const inTurn = serialByKey<SandboxId>()
+
+  const watchers = openWatchers((emit) =>
+    exits.subscribe(
+      (sandbox) => {
+        announce(sandbox, emit).catch(() => emit({ kind: "resync" }))
+      },
+      () => emit({ kind: "resync" }),
+    ),
+  )
+  const announce = async (sandbox: SandboxId, emit: (event: BackendEvent) => void) => {
+    const record = await exits.read(sandbox)
+    if (record === undefined) return
+    emit({ kind: "exited", sandbox, exit: await describeExit(record, cgroups.open(sandbox)) })
+  }
+
+  /** Sandboxes that are being made or removed do not exist for anyone else. */
+  const find = async (sandbox: SandboxId): Promise<SandboxState | undefined> => {
+    const state = await states.read(sandbox)
+    return state?.progress === "creating" || state?.progress === "removing" ? undefined : state
+  }
+  const need = async (sandbox: SandboxId): Promise<SandboxState> => {
+    const state = await find(sandbox)
+    if (state !== undefined) return state
+    throw new BerthError("backend.unknown_sandbox", "there is no such sandbox", {
+      details: { sandbox },
+    })
+  }
+  const look = (state: SandboxState, signal: AbortSignal): Promise<ObservedSandbox> =>
+    observe(state, cgroups.open(state.spec.identity.sandbox), exits, signal)
+
+  const operation = <Result>(
+    name: keyof typeof DEADLINES_MS,
+    call: Call = {},
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> =>
+    withinDeadline(`sandbox.${name}`, DEADLINES_MS[name], call, async (signal) => {
+      try {
+        return await work(signal)
+      } catch (thrown) {
+        throw asBackendError(thrown, name)
+      }
+    })
+
+  return {
+    name: "embedded",
+
+    describe: (call) => operation("describe", call, async () => describeHost(parts)),
+
+    recover: (call) => operation("remove", call, (signal) => recoverSandboxes(parts, signal)),
+
+    create: (spec, call) =>
+      operation("create", call, (signal) =>
+        inTurn(spec.identity.sandbox, async () => {
+          refuseForeign(spec, installation)
+          const existing = await find(spec.identity.sandbox)
+          if (existing !== undefined) {
+            refuseOther(spec, existing)
+            return look(existing, signal)
+          }
+          const state = await createSandbox(parts, spec, unheldLimits(parts), signal)
+          return look(state, signal)
+        }),
+      ),
+
+    start: (sandbox, call) =>
+      operation("start", call, (signal) =>
+        inTurn(sandbox, async () => {
+          const state = await need(sandbox)
+          const { state: now } = await look(state, signal)
+          if (now === "running") return
+          if (now !== "created") {
+            throw new BerthError(
+              "backend.wrong_state",
+              `a sandbox that is ${now} cannot be started`,
+              {
+                details: { sandbox, state: now, needed: "created" },
+              },
+            )
+          }
+          await states.write({ ...state, progress: "starting" })
+          await parts.at("starting")
+          await runtime.start(sandbox, signal)
+          await parts.at("started")
+          await states.write({ ...state, progress: "started" })
+        }),
+      ),
+
+    stop: (sandbox, { graceMs }, call) =>
+      operation(
+        "stop",
+        { ...call, deadlineMs: call?.deadlineMs ?? graceMs + DEADLINES_MS.stop },
+        (signal) =>
+          inTurn(sandbox, async () => {
+            const state = await need(sandbox)
+            const cgroup = cgroups.open(sandbox)
+            const already = await findExit(state, cgroup, exits, signal)
+            if (already !== undefined) return already
+            if (state.init) await signalProcess(state.init, "SIGTERM")
+            if (await cgroup.isFrozen()) await cgroup.thaw(signal)
+            const grace = AbortSignal.any([signal, AbortSignal.timeout(graceMs)])
+            const inTime = await exits.wait(sandbox, grace).catch(() => undefined)
+            signal.throwIfAborted()
+            if (inTime !== undefined) return describeExit(inTime, cgroup)
+            if (state.init) await signalProcess(state.init, "SIGKILL")
+            if (cgroups.held.kill.held) await cgroup.kill(signal)
+            return describeExit(await exits.wait(sandbox, signal), cgroup)
+          }),
+      ),
+
+    pause: (sandbox, call) =>
+      operation("pause", call, (signal) =>
+        inTurn(sandbox, async () => {
+          const { state: now } = await look(await need(sandbox), signal)
+          if (now === "paused") return
+          if (now !== "running") {
+            throw new BerthError(
+              "backend.wrong_state",
+              `a sandbox that is ${now} cannot be paused`,
+              {
+                details: { sandbox, state: now, needed: "running" },
+              },
+            )
+          }
+          await cgroups.open(sandbox).freeze(signal)
+        }),
+      ),
+
+    resume: (sandbox, call) =>
+      operation("resume", call, (signal) =>
+        inTurn(sandbox, async () => {
+          const { state: now } = await look(await need(sandbox), signal)
+          if (now === "running") return
+          if (now !== "paused") {
+            throw new BerthError(
+              "backend.wrong_state",
+              `a sandbox that is ${now} cannot be resumed`,
+              {
+                details: { sandbox, state: now, needed: "paused" },
+              },
+            )
+          }
+          await cgroups.open(sandbox).thaw(signal)
+        }),
+      ),
+
+    remove: (sandbox, call) =>
+      operation("remove", call, (signal) =>
+        inTurn(sandbox, async () => {
+          const state = await states.read(sandbox)
+          if (state === undefined) return
+          await removeSandbox(parts, state, signal)
+          watchers.emit({ kind: "removed", sandbox })
+        }),
+      ),
+
+    list: (call) =>
+      operation("list", call, async (signal) => {
+        const known = await Promise.all((await states.list()).map(find))
+        const whole = known.filter((state) => state !== undefined)
+        return Promise.all(whole.map((state) => look(state, signal)))
+      }),
+
+    inspect: (sandbox, call) =>
+      operation("inspect", call, async (signal) => {
+        const state = await find(sandbox)
+        return state && look(state, signal)
+      }),
+
+    watch: (signal) => watchers.watch(signal),
+
+    stats: (sandbox, call) =>
+      operation("stats", call, async () => {
+        await need(sandbox)
+        return cgroups.open(sandbox).stats()
+      }),
+
+    logs: (sandbox, call) =>
+      operation("logs", call, async () => {
+        await need(sandbox)
+        return readLog(states.paths(sandbox).log)
+      }),
+
+    ensureNetwork: (call) => operation("ensureNetwork", call, (signal) => network.ensure(signal)),
+
+    ensureCaches: (workspace, names, call) =>
+      operation("ensureCache", call, () => caches.ensure(workspace, names)),
+  }
+}
+
+/** The cgroup2 mount beside v1 controllers, if this host has such. */
+const findHybridMount = async (): Promise<string | undefined> => {
+  const mounts = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
+  return mounts.mode === "hybrid" ? mounts.v2 : undefined
+}
+
+const nativeArchitecture = (): Architecture => {
+  const { arch } = process
+  if (arch === "x64" || arch === "arm64") return arch
+  throw new BerthError("backend.unsupported", `there is no system call profile for ${arch}`, {
+    details: { architecture: arch, supported: ["x64", "arm64"] },
+  })
+}
+
+const readMaxOpenFiles = async (): Promise<number> => {
+  const limits = await readFile("/proc/self/limits", "utf8")
+  const hard = /^Max open files\s+\S+\s+(\S+)/m.exec(limits)?.[1]
+  return hard === "unlimited" ? Number.MAX_SAFE_INTEGER : Number(hard)
+}
+
+const refuseForeign = ({ identity }: SandboxSpec, installation: InstallationId) => {
+  if (identity.installation === installation) return
+  throw new BerthError("input.invalid", "the sandbox belongs to another installation", {
+    details: { path: "identity.installation", given: identity.installation, allowed: installation },
+  })
+}
+
+const refuseOther = ({ identity }: SandboxSpec, { spec: existing }: SandboxState) => {
+  if (identity.configHash === existing.identity.configHash) return
+  throw new BerthError("backend.conflict", "a sandbox of this id has another configuration", {
+    details: {
+      sandbox: identity.sandbox,
+      given: identity.configHash,
+      exists: existing.identity.configHash,
+    },
+  })
+}
+
+const describeHost = ({ cgroups, runtime }: Parts): BackendDescription => ({
+  backend: "embedded",
+  engine: `${runtime.name} ${runtime.version}`,
+  pause: cgroups.held.pause.held,
+  limits: {
+    memoryBytes: cgroups.held.memoryBytes,
+    cpus: cgroups.held.cpus,
+    pids: cgroups.held.pids,
+    openFiles: { held: true },
+    tmpBytes: { held: true },
+  },
+  networks: ["none", "open"],
+  notes: [
+    "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
+  ],
+})
+
+const unheldLimits = (parts: Parts): UnheldLimit[] =>
+  Object.entries(describeHost(parts).limits).flatMap(([limit, held]) =>
+    held.held ? [] : [{ limit: limit as LimitName, why: held.why }],
+  )

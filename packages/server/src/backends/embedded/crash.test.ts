@@ -1,0 +1,164 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { newId, Slug } from "@berth/protocol/ids"
+import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
+import { requires } from "@berth/testing/requires"
+import { expect, it, onTestFinished } from "vitest"
+import { z } from "zod"
+import { configHash } from "../../sandboxes/config-hash.ts"
+import type { CrashPlan } from "./testing/crash-plan.ts"
+import { openHarness } from "./testing/harness.ts"
+
+const CHILD = fileURLToPath(new URL("./testing/crash-child.ts", import.meta.url))
+
+/** Passes the plan's operation in a process of its own; gives the steps that it came by. */
+const play = async (plan: CrashPlan): Promise<{ steps: string[]; signal: string | null }> => {
+  const child = spawn(
+    process.execPath,
+    ["--conditions=source", "--disable-warning=ExperimentalWarning", CHILD, JSON.stringify(plan)],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  )
+  let output = ""
+  child.stdout.on("data", (chunk: Buffer) => {
+    output += chunk.toString("utf8")
+  })
+  const [, signal] = (await once(child, "close")) as [number | null, string | null]
+  return { steps: output.split("\n").filter((line) => line !== ""), signal }
+}
+
+const open = async () => {
+  const harness = await openHarness()
+  onTestFinished(() => harness.close())
+  const config = SandboxConfig.parse({
+    system: harness.system,
+    command: ["/bin/sh", "-c", "echo up; exec sleep 1000"],
+    network: { kind: "open" },
+  })
+  const planOf = (operation: CrashPlan["operation"], dieAt?: string): CrashPlan => {
+    const spec: SandboxSpec = {
+      identity: {
+        installation: harness.installation,
+        workspace: Slug.parse("crash"),
+        sandbox: newId.sandbox(),
+        configHash: configHash(config),
+      },
+      config,
+    }
+    const { directory } = harness
+    const systems = join(directory, "systems")
+    return { directory, systems, spec, operation, ...(dieAt && { dieAt }) }
+  }
+  return { harness, planOf, empty: await harness.census() }
+}
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "a server that is killed",
+  () => {
+    it.each(["create", "remove"] as const)(
+      "[R1.14] at any step of %s leaves nothing that its successor does not clean up",
+      async (operation) => {
+        const { harness, planOf, empty } = await open()
+        const whole = planOf(operation)
+        const { steps } = await play(whole)
+        await harness.backend.remove(whole.spec.identity.sandbox)
+        expect(steps.length).toBeGreaterThan(3)
+        for (const step of new Set(steps)) {
+          const plan = planOf(operation, step)
+          expect(await play(plan), step).toMatchObject({ signal: "SIGKILL" })
+          const successor = await harness.reopen()
+          await successor.recover()
+          expect(await successor.list(), step).toEqual([])
+          expect(await harness.census(), step).toEqual(empty)
+          // Nothing of it stands in the way of the same sandbox.
+          await successor.create(plan.spec)
+          await successor.remove(plan.spec.identity.sandbox)
+        }
+      },
+      120_000,
+    )
+
+    it("[R1.9] at any step of start leaves a sandbox that its successor knows and can use", async () => {
+      const { harness, planOf, empty } = await open()
+      for (const [step, state] of [
+        ["starting", "created"],
+        ["started", "running"],
+      ] as const) {
+        const plan = planOf("start", step)
+        const { sandbox } = plan.spec.identity
+        expect(await play(plan)).toMatchObject({ signal: "SIGKILL" })
+        const successor = await harness.reopen()
+        await successor.recover()
+        expect(await successor.inspect(sandbox)).toMatchObject({ state })
+        await successor.start(sandbox)
+        expect(await successor.inspect(sandbox)).toMatchObject({ state: "running" })
+        await successor.remove(sandbox)
+        expect(await harness.census()).toEqual(empty)
+      }
+    }, 60_000)
+
+    it("whose sandbox has lost its monitor as well still sees that it ended", async () => {
+      const { harness, planOf } = await open()
+      const { spec } = planOf("create")
+      const { sandbox } = spec.identity
+      await harness.backend.create(spec)
+      await harness.backend.start(sandbox)
+      const { monitor, init } = await readState(harness.directory, sandbox)
+      process.kill(monitor.pid, "SIGKILL")
+      process.kill(init.pid, "SIGKILL")
+      await expect
+        .poll(async () => (await harness.backend.inspect(sandbox))?.exit)
+        .toMatchObject({ code: null, reason: "unknown" })
+      await harness.backend.remove(sandbox)
+    })
+
+    it("never takes a process for a sandbox's that only has its pid", async () => {
+      const { harness, planOf, empty } = await open()
+      const { spec } = planOf("create")
+      const { sandbox } = spec.identity
+      await harness.backend.create(spec)
+      const stranger = spawn("sleep", ["1000"])
+      onTestFinished(() => {
+        stranger.kill("SIGKILL")
+      })
+      const state = await readState(harness.directory, sandbox)
+      process.kill(state.init.pid, "SIGKILL")
+      process.kill(state.monitor.pid, "SIGKILL")
+      const recycled = { ...state, init: { ...state.init, pid: stranger.pid } }
+      await writeFile(stateFile(harness.directory, sandbox), JSON.stringify(recycled))
+      expect(await harness.backend.inspect(sandbox)).toMatchObject({ state: "exited" })
+      await harness.backend.remove(sandbox)
+      expect(stranger.exitCode ?? stranger.signalCode).toBeNull()
+      expect(await harness.census()).toEqual(empty)
+    })
+
+    it("after a power loss that tore a state file keeps the sandbox's files aside", async () => {
+      const { harness, planOf } = await open()
+      const { spec } = planOf("create")
+      const { sandbox } = spec.identity
+      await harness.backend.create(spec)
+      await writeFile(stateFile(harness.directory, sandbox), '{"version":1,"sp')
+      const successor = await harness.reopen()
+      await successor.recover()
+      expect(await successor.list()).toEqual([])
+      const census = await harness.census()
+      expect(census).toMatchObject({ processes: 0, cgroups: 0, mounts: 0, devices: 0, tables: 0 })
+      expect(census.files).toBeGreaterThan(0)
+    })
+  },
+)
+
+const stateFile = (directory: string, sandbox: string) =>
+  join(directory, "sandboxes", sandbox, "state.json")
+
+const readState = async (directory: string, sandbox: string) => {
+  const state = JSON.parse(await readFile(stateFile(directory, sandbox), "utf8"))
+  return z
+    .looseObject({
+      init: z.looseObject({ pid: z.int() }),
+      monitor: z.looseObject({ pid: z.int() }),
+    })
+    .parse(state)
+}

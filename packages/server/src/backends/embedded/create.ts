@@ -1,0 +1,152 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
+import { makeBundle } from "./bundle.ts"
+import type { Cgroup } from "./cgroups/cgroups.ts"
+import { createUnderConmon } from "./conmon.ts"
+import type { Parts } from "./parts.ts"
+import { identifyProcess, type ProcessIdentity } from "./process.ts"
+import { removeSandbox } from "./remove.ts"
+import type { SandboxPaths, SandboxState } from "./state.ts"
+import { resolveMounts } from "./system/mount-sources.ts"
+import { prepareSystem } from "./system/prepare.ts"
+import { makePrivateDirectories } from "./system/private-directories.ts"
+import { writeSandboxFiles } from "./system/sandbox-files.ts"
+
+/** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
+const UNDO_DEADLINE_MS = 15_000
+
+/**
+ * Makes a sandbox, up to the moment before its first process runs. Its state is on disk before anything
+ * else is, so that a crash at any line leaves something that `recover` finds; a failure undoes all of it.
+ */
+export const createSandbox = async (
+  parts: Parts,
+  spec: SandboxSpec,
+  unheldLimits: readonly UnheldLimit[],
+  signal: AbortSignal,
+): Promise<SandboxState> => {
+  const begun: SandboxState = {
+    version: 1,
+    spec,
+    progress: "creating",
+    createdAt: new Date().toISOString(),
+    unheldLimits: [...unheldLimits],
+  }
+  await parts.states.begin(begun)
+  try {
+    const created = await build(parts, begun, signal)
+    await parts.states.write(created)
+    return created
+  } catch (failure) {
+    await removeSandbox(parts, begun, AbortSignal.timeout(UNDO_DEADLINE_MS))
+    throw failure
+  }
+}
+
+const build = async (
+  parts: Parts,
+  begun: SandboxState,
+  signal: AbortSignal,
+): Promise<SandboxState> => {
+  const { states, cgroups, network } = parts
+  const { identity, config } = begun.spec
+  const { sandbox } = identity
+  const paths = states.paths(sandbox)
+  await parts.at("create.cgroup")
+  const [cgroup, nameservers] = await Promise.all([
+    cgroups.create(sandbox, config.limits),
+    reserveNetwork(parts, begun.spec, signal),
+  ])
+  signal.throwIfAborted()
+  await parts.at("create.bundle")
+  const unheldLimits = await writeBundle(parts, begun, { cgroup, nameservers, paths }, signal)
+  await parts.at("create.runtime")
+  const init = await startMonitor(parts, begun.spec, { cgroup, paths }, signal)
+  await parts.at("create.network")
+  if (config.network.kind === "open") {
+    await network.attach(sandbox, init.pid, config.network.allow, signal)
+  }
+  await parts.at("create.done")
+  const monitor = await readMonitor(paths)
+  return { ...begun, progress: "created", init, ...(monitor && { monitor }), unheldLimits }
+}
+
+const reserveNetwork = async (
+  { network }: Parts,
+  { identity, config }: SandboxSpec,
+  signal: AbortSignal,
+): Promise<string[]> => {
+  if (config.network.kind === "none") return []
+  await network.ensure(signal)
+  return [(await network.reserve(identity.sandbox)).resolver]
+}
+
+const writeBundle = async (
+  parts: Parts,
+  { spec, unheldLimits }: SandboxState,
+  made: { cgroup: Cgroup; nameservers: readonly string[]; paths: SandboxPaths },
+  signal: AbortSignal,
+): Promise<UnheldLimit[]> => {
+  const { identity, config } = spec
+  const { cgroup, nameservers, paths } = made
+  const { idBase } = parts
+  const hostname = identity.sandbox
+  const mounts = await resolveMounts({
+    mounts: config.mounts,
+    cachePath: (cache) => parts.caches.path(identity.workspace, cache),
+    keepOut: [parts.directory],
+  })
+  const mountTargets = mounts.map(({ target }) => target)
+  const [system] = await Promise.all([
+    prepareSystem(
+      { identity: config.system, directory: parts.systems, init: parts.tools.tini, mountTargets },
+      signal,
+    ),
+    makePrivateDirectories(paths, { idBase, mountTargets }),
+    writeSandboxFiles(paths.etc, { hostname, nameservers }),
+    mkdir(paths.bundle, { mode: 0o700 }),
+  ])
+  const bundle = makeBundle({
+    spec,
+    system,
+    mounts,
+    directories: paths,
+    files: paths,
+    idBase,
+    cgroupPath: cgroup.path,
+    hostname,
+    architecture: parts.architecture,
+    maxOpenFiles: parts.maxOpenFiles,
+  })
+  await writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 })
+  return [...unheldLimits, ...bundle.unheldLimits]
+}
+
+const startMonitor = async (
+  { runtime, tools, states }: Parts,
+  { identity: { sandbox } }: SandboxSpec,
+  { cgroup, paths }: { cgroup: Cgroup; paths: SandboxPaths },
+  signal: AbortSignal,
+): Promise<ProcessIdentity> => {
+  const pid = await createUnderConmon(
+    {
+      ...paths,
+      sandbox,
+      conmon: tools.conmon,
+      runtime: runtime.joining(cgroup.joinFiles),
+      exits: states.exits,
+      sockets: states.sockets,
+    },
+    signal,
+  )
+  const init = await identifyProcess(pid)
+  if (init !== undefined) return init
+  throw new BerthError("backend.engine_failed", "the sandbox's first process ended at once", {
+    details: { sandbox, pid },
+  })
+}
+
+const readMonitor = async ({ monitorPid }: SandboxPaths): Promise<ProcessIdentity | undefined> =>
+  identifyProcess(Number(await readFile(monitorPid, "utf8")))

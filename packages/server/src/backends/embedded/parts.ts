@@ -1,0 +1,27 @@
+import type { Caches } from "./caches.ts"
+import type { Cgroups } from "./cgroups/cgroups.ts"
+import type { SandboxNetwork } from "./network/network.ts"
+import type { Runtime } from "./runtime.ts"
+import type { Architecture } from "./seccomp/profile.ts"
+import type { StateDirectory } from "./state.ts"
+import type { Tools } from "./tools.ts"
+
+/** What sandboxes are made from, put together once. */
+export interface Parts {
+  readonly states: StateDirectory
+  readonly tools: Tools
+  readonly runtime: Runtime
+  readonly cgroups: Cgroups
+  readonly network: SandboxNetwork
+  readonly caches: Caches
+  readonly idBase: number
+  /** Everything of this backend lies below it. */
+  readonly directory: string
+  /** Where system trees are prepared. */
+  readonly systems: string
+  readonly architecture: Architecture
+  /** What the server's own process may open: a sandbox cannot have more. */
+  readonly maxOpenFiles: number
+  /** Passed before each step that a crash could interrupt. */
+  at(step: string): Promise<void>
+}

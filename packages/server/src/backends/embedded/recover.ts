@@ -1,0 +1,55 @@
+import { readdir } from "node:fs/promises"
+import { SandboxId } from "@berth/protocol/ids"
+import type { Parts } from "./parts.ts"
+import { removeSandbox, removeTraces } from "./remove.ts"
+
+/**
+ * Puts right what a crash left. A sandbox that was being created or removed is removed; one that was being
+ * started is what the runtime says it is; traces of an id that has no directory are removed. The rest is
+ * left alone: it runs on.
+ */
+export const recoverSandboxes = async (parts: Parts, signal: AbortSignal): Promise<void> => {
+  const known = new Set(await parts.states.list())
+  const traces = new Set(await tracesOf(parts))
+  const results = await Promise.allSettled([
+    ...[...known].map((sandbox) => recoverKnown(parts, sandbox, signal)),
+    ...[...traces.difference(known)].map(async (sandbox) => {
+      await removeTraces(parts, sandbox, undefined, signal)
+      await parts.states.remove(sandbox)
+    }),
+  ])
+  // One that cannot be put right holds up no other; the first reason is told when all are done.
+  const failed = results.find((result) => result.status === "rejected")
+  if (failed !== undefined) throw failed.reason
+}
+
+const recoverKnown = async (parts: Parts, sandbox: SandboxId, signal: AbortSignal) => {
+  const { states, runtime } = parts
+  const state = await states.read(sandbox).catch(() => "damaged" as const)
+  if (state === "damaged") {
+    // Only a power loss tears a state file, and after one nothing runs. Its files are the user's: they stay.
+    await removeTraces(parts, sandbox, undefined, signal)
+    await states.setAside(sandbox)
+    return
+  }
+  if (state?.progress === "creating" || state?.progress === "removing") {
+    await removeSandbox(parts, state, signal)
+  } else if (state?.progress === "starting") {
+    const started = (await runtime.status(sandbox, signal)) !== "created"
+    await states.write({ ...state, progress: started ? "started" : "created" })
+  }
+}
+
+/** Every id of which something exists outside the sandboxes' directories. */
+const tracesOf = async ({ states, cgroups, network }: Parts): Promise<SandboxId[]> => {
+  const [inRuntime, asExits, inCgroups, inNetwork] = await Promise.all([
+    readdir(states.runtimeRoot),
+    readdir(states.exits),
+    cgroups.list(),
+    network.list(),
+  ])
+  const names = [...inRuntime, ...asExits].filter(
+    (name): name is SandboxId => SandboxId.safeParse(name).success,
+  )
+  return [...names, ...inCgroups, ...inNetwork]
+}

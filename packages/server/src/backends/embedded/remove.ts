@@ -1,0 +1,52 @@
+import type { SandboxId } from "@berth/protocol/ids"
+import { findMonitors } from "./monitors.ts"
+import type { Parts } from "./parts.ts"
+import { isAlive, type ProcessIdentity, signalProcess } from "./process.ts"
+import type { SandboxState } from "./state.ts"
+
+/** Between two looks at whether conmon has ended: it has nothing more to do but to end. */
+const MONITOR_POLL_MS = 2
+
+/** Removes a sandbox by force, from whatever state it is in. Its files go last: until then it is found again. */
+export const removeSandbox = async (
+  parts: Parts,
+  state: SandboxState,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { sandbox } = state.spec.identity
+  await parts.states.write({ ...state, progress: "removing" })
+  await removeTraces(parts, sandbox, state, signal)
+  await parts.at("remove.files")
+  await parts.states.remove(sandbox)
+}
+
+/** Removes everything that a sandbox's id leads to, but for its own directory; with or without a state. */
+export const removeTraces = async (
+  parts: Parts,
+  sandbox: SandboxId,
+  state: SandboxState | undefined,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { cgroups, runtime, network } = parts
+  const cgroup = cgroups.open(sandbox)
+  await parts.at("remove.kill")
+  // A creation that a crash cut short may still go on: its conmon is known by its arguments only.
+  const monitors = state?.monitor ? [state.monitor] : await findMonitors(sandbox)
+  if (state?.monitor === undefined)
+    await Promise.all(monitors.map((it) => signalProcess(it, "SIGKILL")))
+  if (state?.init) await signalProcess(state.init, "SIGKILL")
+  if (cgroups.held.kill.held && (await cgroup.exists())) await cgroup.kill(signal)
+  await parts.at("remove.runtime")
+  await Promise.all([runtime.remove(sandbox, signal), network.detach(sandbox, signal)])
+  await Promise.all(monitors.map((monitor) => ended(monitor, signal)))
+  await parts.at("remove.cgroup")
+  await cgroup.remove(signal)
+}
+
+/** Waits for conmon's end: it still writes into the sandbox's directory until then. */
+const ended = async (monitor: ProcessIdentity, signal: AbortSignal): Promise<void> => {
+  while (await isAlive(monitor)) {
+    signal.throwIfAborted()
+    await new Promise((resolve) => setTimeout(resolve, MONITOR_POLL_MS))
+  }
+}

@@ -1,0 +1,112 @@
+import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type InstallationId, newId } from "@berth/protocol/ids"
+import { PLAIN_ENV, run } from "../../../host/run.ts"
+import type { ContractHarness } from "../../contract.ts"
+import { type EmbeddedOptions, openEmbedded } from "../backend.ts"
+import { namesOf } from "../network/names.ts"
+
+/** Long enough for a busy machine to list its processes. */
+const CENSUS_DEADLINE_MS = 20_000
+
+/** An embedded backend in a directory of its own, and the means to see what it leaves on the host. */
+export const openHarness = async (
+  options: Partial<EmbeddedOptions> = {},
+): Promise<ContractHarness & { readonly directory: string }> => {
+  const directory = await mkdtemp(join(tmpdir(), "berth-embedded-"))
+  const others: string[] = []
+  const installation = newId.installation()
+  // Everyone may pass through, as through /run.
+  await chmod(directory, 0o711)
+  const systems = join(directory, "systems")
+  const reopen = () => openEmbedded({ installation, directory, systems, ...options })
+  return {
+    installation,
+    directory,
+    backend: await reopen(),
+    system: { kind: "host" },
+    reopen,
+    async other() {
+      const theirs = await mkdtemp(join(tmpdir(), "berth-other-"))
+      others.push(theirs)
+      const their = newId.installation()
+      return {
+        installation: their,
+        backend: await openEmbedded({
+          installation: their,
+          directory: theirs,
+          systems,
+          ...options,
+        }),
+      }
+    },
+    census: () => takeCensus(installation, directory),
+    async close() {
+      for (const each of [directory, ...others]) await rm(each, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Everything on this host that leads back to an installation. */
+export const takeCensus = async (installation: InstallationId, directory: string) => {
+  const names = namesOf(installation)
+  const signal = AbortSignal.timeout(CENSUS_DEADLINE_MS)
+  // Counted alone: the other questions are asked by processes that name the installation.
+  const processes = await countProcesses([installation, directory])
+  const [mounts, cgroups, devices, tables, files] = await Promise.all([
+    readFile("/proc/self/mountinfo", "utf8").then((text) => linesWith(text, directory)),
+    run(["find", "/sys/fs/cgroup", "-path", `*${installation}*`], { signal }),
+    readdir("/sys/class/net"),
+    run(["nft", "list", "tables"], { signal, env: PLAIN_ENV }),
+    run(
+      [
+        "find",
+        ...KEPT.map((name) => join(directory, name)),
+        "-mindepth",
+        "1",
+        "-not",
+        "(",
+        "-type",
+        "d",
+        "-empty",
+        ")",
+      ],
+      {
+        signal,
+      },
+    ),
+  ])
+  return {
+    processes,
+    mounts,
+    cgroups: lines(cgroups.stdout),
+    devices: devices.filter((device) => device.startsWith(names.devicePrefix)).length,
+    tables: linesWith(tables.stdout, names.table),
+    files: lines(files.stdout),
+  }
+}
+
+/** The directories that hold something of sandboxes; prepared systems, caches and empty directories stay. */
+const KEPT = ["sandboxes", "exits", "runtime", "sockets", "network", "damaged"]
+
+const countProcesses = async (marks: readonly string[]): Promise<number> => {
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name))
+  const hits = await Promise.all(
+    pids.map(async (pid) => {
+      if (Number(pid) === process.pid) return false
+      try {
+        const cgroup = await readFile(`/proc/${pid}/cgroup`, "utf8")
+        const cmdline = await readFile(`/proc/${pid}/cmdline`, "utf8")
+        return marks.some((mark) => cgroup.includes(mark) || cmdline.includes(mark))
+      } catch {
+        return false
+      }
+    }),
+  )
+  return hits.filter(Boolean).length
+}
+
+const lines = (text: string) => text.split("\n").filter((line) => line !== "").length
+const linesWith = (text: string, mark: string) =>
+  text.split("\n").filter((line) => line.includes(mark)).length

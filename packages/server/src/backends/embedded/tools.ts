@@ -1,0 +1,29 @@
+import { BerthError } from "@berth/protocol/errors"
+import { findTool } from "../../host/find-tool.ts"
+import { PLAIN_ENV } from "../../host/run.ts"
+
+/** The host's programs that sandboxes are made with. */
+export interface Tools {
+  readonly runtime: { readonly name: "crun" | "runc"; readonly path: string }
+  readonly conmon: string
+  readonly tini: string
+}
+
+/** Finds them; crun before runc, since it starts a container in a third of the time. */
+export const findTools = async (path: string = PLAIN_ENV.PATH): Promise<Tools> => {
+  const [crun, runc, conmon, tini] = await Promise.all(
+    ["crun", "runc", "conmon", "tini"].map((tool) => findTool(tool, path)),
+  )
+  return {
+    runtime: crun ? { name: "crun", path: crun } : { name: "runc", path: need("crun", runc, path) },
+    conmon: need("conmon", conmon, path),
+    tini: need("tini", tini, path),
+  }
+}
+
+const need = (tool: string, found: string | undefined, path: string): string => {
+  if (found !== undefined) return found
+  throw new BerthError("backend.unavailable", `${tool} is not installed`, {
+    details: { tool, lookedIn: path },
+  })
+}

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises"
+import { request } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+/** A Docker engine of our own: private directories and socket, so that nobody's is touched. */
+export interface DockerEngine {
+  readonly socket: string
+  /** The value of DOCKER_HOST that leads to it. */
+  readonly host: string
+  stop(): Promise<void>
+}
+
+export interface DockerEngineOptions {
+  /** Without networks the engine leaves the host's firewall alone, and has `--network none` only. */
+  readonly networks: boolean
+}
+
+/** It is up in about 3 s; a busy machine takes longer. */
+const START_DEADLINE_MS = 60_000
+const STOP_DEADLINE_MS = 30_000
+const PING_INTERVAL_MS = 50
+
+/** The default pools hold about 30 networks and may belong to another engine. */
+const ADDRESS_POOL = "base=10.214.0.0/16,size=24"
+
+export const startDockerEngine = async ({
+  networks,
+}: DockerEngineOptions): Promise<DockerEngine> => {
+  const directory = await mkdtemp(join(tmpdir(), "berth-docker-"))
+  const at = (name: string) => join(directory, name)
+  await mkdir(at("data"))
+  const socket = at("docker.sock")
+  const engine = spawn(
+    "dockerd",
+    [
+      ["--data-root", at("data"), "--exec-root", at("exec"), "--pidfile", at("pid")],
+      ["--host", `unix://${socket}`, "--log-level", "error"],
+      networks
+        ? ["--bridge", "none", "--default-address-pool", ADDRESS_POOL]
+        : ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
+    ].flat(),
+    { stdio: ["ignore", "pipe", "pipe"], detached: true },
+  )
+  const log = collect(engine)
+  try {
+    await answers(engine, socket, log)
+  } catch (failure) {
+    await stop(engine, directory)
+    throw failure
+  }
+  return { socket, host: `unix://${socket}`, stop: () => stop(engine, directory) }
+}
+
+const answers = async (engine: ChildProcess, socket: string, log: () => string) => {
+  const deadline = Date.now() + START_DEADLINE_MS
+  while (!(await ping(socket))) {
+    if (engine.exitCode !== null) throw new Error(`dockerd ended at its start:\n${log()}`)
+    if (Date.now() > deadline) throw new Error(`dockerd did not answer in time:\n${log()}`)
+    await new Promise((resolve) => setTimeout(resolve, PING_INTERVAL_MS))
+  }
+}
+
+const ping = (socketPath: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const asked = request({ socketPath, path: "/_ping", timeout: 1_000 }, (reply) => {
+      reply.resume()
+      resolve(reply.statusCode === 200)
+    })
+    asked.on("timeout", () => asked.destroy())
+    asked.on("error", () => resolve(false))
+    asked.end()
+  })
+
+const stop = async (engine: ChildProcess, directory: string) => {
+  if (engine.exitCode === null && engine.signalCode === null) {
+    const ended = once(engine, "exit")
+    engine.kill("SIGTERM")
+    const late = setTimeout(() => engine.kill("SIGKILL"), STOP_DEADLINE_MS)
+    await ended
+    clearTimeout(late)
+  }
+  await unmountBelow(directory)
+  await rm(directory, { recursive: true, force: true })
+}
+
+/** An engine that was killed leaves its mounts. */
+const unmountBelow = async (directory: string) => {
+  const mounts = (await readFile("/proc/self/mounts", "utf8"))
+    .split("\n")
+    .map((line) => line.split(" ")[1] ?? "")
+    .filter((target) => target.startsWith(`${directory}/`))
+  for (const target of mounts.reverse()) {
+    await once(spawn("umount", ["--lazy", target], { stdio: "ignore" }), "exit")
+  }
+}
+
+const collect = (engine: ChildProcess): (() => string) => {
+  let text = ""
+  for (const stream of [engine.stdout, engine.stderr]) {
+    stream?.on("data", (chunk: Buffer) => {
+      text = (text + chunk.toString("utf8")).slice(-16_384)
+    })
+  }
+  return () => text
+}
