@@ -11,14 +11,20 @@ export const userNamespaces: Check = {
   why: "They make root inside a sandbox nobody outside of it.",
   probe: async (host, signal) => {
     const unshare = await findTool("unshare", host.path)
-    if (unshare === undefined) {
-      const fix = await fixForMissing("unshare", "util-linux")
-      return { status: "missing", found: "no unshare on the path to try one", fix, details: {} }
+    const shell = await findTool("sh", host.path)
+    if (unshare === undefined || shell === undefined) {
+      const fix = await fixForMissing(unshare === undefined ? "unshare" : "sh", "util-linux")
+      return {
+        status: "missing",
+        found: "no unshare and sh on the path to try one",
+        fix,
+        details: {},
+      }
     }
-    const trial = [unshare, "--user", "--map-root-user", process.execPath, "-e", PRINT_UID] as const
+    const trial = [unshare, "--user", "--map-root-user", shell, "-c", PRINT_UID] as const
     const { status, stdout, stderr } = await runTool(host, trial, signal)
     const uid = process.getuid?.() ?? -1
-    if (status === 0 && stdout === "0") {
+    if (status === 0 && stdout.trim() === "0") {
       return { status: "ok", found: `root inside, uid ${uid} outside`, details: { uid } }
     }
     return {
@@ -30,7 +36,8 @@ export const userNamespaces: Check = {
   },
 }
 
-const PRINT_UID = "process.stdout.write(String(process.getuid()))"
+/** The first word of the map is the uid that this process has inside. */
+const PRINT_UID = "read -r inside rest < /proc/self/uid_map && echo $inside"
 
 /** The kernel's switches that can forbid user namespaces; undefined where this kernel has no such switch. */
 export interface Switches {

@@ -11,9 +11,8 @@ const DEFAULT_TCP_PORT = 2375
 /** Reads a value of $DOCKER_HOST; undefined for what cannot be asked over plain HTTP. */
 export const parseEngineAddress = (dockerHost: string): EngineAddress | undefined => {
   if (/^unix:\/\/\/./.test(dockerHost)) return { socketPath: dockerHost.slice("unix://".length) }
-  if (!/^(tcp|http):\/\//.test(dockerHost)) return undefined
-  const url = URL.parse(dockerHost.replace(/^tcp:/, "http:"))
-  if (url === null || url.hostname === "") return undefined
-  const port = url.port === "" ? DEFAULT_TCP_PORT : Number(url.port)
-  return { host: url.hostname.replace(/^\[(.*)\]$/, "$1"), port }
+  const tcp = /^tcp:\/\/(?:\[([\da-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?\/?$/i.exec(dockerHost)
+  if (tcp === null) return undefined
+  const [, ipv6, name = "", port = DEFAULT_TCP_PORT] = tcp
+  return { host: ipv6 ?? name, port: Number(port) }
 }

@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest"
+import { withDeadline } from "./deadline.ts"
+
+const never = new AbortController().signal
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    signal.addEventListener("abort", () => resolve(), { once: true })
+  })
+
+describe("withDeadline", () => {
+  it("passes on what the work returns, and what it throws", async () => {
+    expect(await withDeadline(async () => 7, never)).toBe(7)
+    const failing = withDeadline(async () => Promise.reject(new Error("no")), never)
+    await expect(failing).rejects.toThrow("no")
+  })
+
+  it("awaits the clean-up of work that obeys the deadline", async () => {
+    let cleaned = false
+    const obedient = withDeadline(
+      async (signal) => {
+        await aborted(signal)
+        await new Promise(setImmediate)
+        cleaned = true
+        throw new Error("something else")
+      },
+      never,
+      { deadlineMs: 20 },
+    )
+    await expect(obedient).rejects.toMatchObject({ code: "deadline.exceeded" })
+    expect(cleaned).toBe(true)
+  })
+
+  it("leaves work behind that does not obey", async () => {
+    const hanging = withDeadline(() => new Promise(() => {}), never, {
+      deadlineMs: 20,
+      cleanupMs: 20,
+    })
+    await expect(hanging).rejects.toMatchObject({ code: "deadline.exceeded" })
+  })
+
+  it("stops when the caller does, before or during", async () => {
+    const stop = new AbortController()
+    const running = withDeadline(aborted, stop.signal)
+    stop.abort(new Error("enough"))
+    // The work obeyed and returned: a result that came after the cancel is still a result.
+    await expect(running).resolves.toBeUndefined()
+    const late = withDeadline(() => new Promise(() => {}), stop.signal, { cleanupMs: 20 })
+    await expect(late).rejects.toThrow("enough")
+  })
+})
