@@ -38,12 +38,16 @@ const RUNTIME_DEADLINE_MS = 15_000
 /**
  * Writes its own pid into the first N files given, hides a mount from the program, and becomes it. A shell
  * does this in two milliseconds; conmon calls it in the runtime's place.
+ *
+ * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
+ * there, and conmon gives it the host's own /dev/null.
  */
 const JOIN_AND_EXEC = `
 count=$1; hidden=$2; shift 2
 while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; count=$((count - 1)); done
 [ -z "$hidden" ] || umount "$hidden" || exit 1
-exec "$@"
+exec "$@" <<END
+END
 `
 
 export const openRuntime = async (
