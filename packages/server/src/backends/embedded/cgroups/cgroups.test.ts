@@ -1,4 +1,4 @@
-import { mkdir, readFile, rmdir, writeFile } from "node:fs/promises"
+import { access, mkdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
@@ -232,6 +232,22 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       await removed
       expect(await cgroup.exists()).toBe(false)
       expect(await leftovers(group)).toEqual([])
+    })
+
+    it("is not torn apart, and can be killed, while a process is in one hierarchy of it", async () => {
+      const { cgroups } = await openHere(await view())
+      const cgroup = await cgroups.create(newId.sandbox(), SMALL)
+      for (const joinFile of cgroup.joinFiles) {
+        const { pid, ended } = await shellInside(
+          { ...cgroup, joinFiles: [joinFile] },
+          "exec sleep 1000",
+        )
+        expect(await cgroup.pids()).toEqual([pid])
+        await expect(cgroup.remove(AbortSignal.timeout(20))).rejects.toThrow(/timeout/)
+        for (const file of cgroup.joinFiles) await expect(access(file)).resolves.toBeUndefined()
+        await cgroup.kill(soon())
+        expect((await ended).signal).toBe("SIGKILL")
+      }
     })
 
     it("is made again without harm, and killed and removed twice", async () => {

@@ -20,13 +20,13 @@ const FILES = {
 }
 
 /** Plain files in place of the kernel's: they show what is written, and do not react to it. */
-const playV2 = async (files: Readonly<Record<string, string>>) => {
+const playV2 = async (files: Readonly<Record<string, string>>, { handsOn = true } = {}) => {
   const mount = await temporaryDirectory()
   const [group, sandbox] = [`berth-${newId.installation()}`, newId.sandbox()]
   const directory = join(mount, group, sandbox)
   await mkdir(directory, { recursive: true })
   await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids\n")
-  await writeFile(join(mount, group, "cgroup.subtree_control"), "")
+  if (handsOn) await writeFile(join(mount, group, "cgroup.subtree_control"), "")
   await writeFile(join(mount, group, "cgroup.freeze"), "0\n")
   for (const [file, text] of Object.entries(files)) await writeFile(join(directory, file), text)
   const cgroups = await openCgroups({ group, procMounts: await onlyV2(mount) }, soon())
@@ -39,6 +39,20 @@ describe("the files of a v2 cgroup", () => {
     const { cgroups } = await playV2(FILES)
     expect(cgroups.mode).toBe("v2")
     expect(Object.values(cgroups.held)).toEqual(Array(5).fill({ held: true }))
+  })
+
+  it("hold no limit where its parent does not, but pause and kill all the same", async () => {
+    const { cgroups } = await playV2(FILES, { handsOn: false })
+    for (const [limit, controller] of [
+      ["memoryBytes", "memory"],
+      ["cpus", "cpu"],
+      ["pids", "pids"],
+    ] as const) {
+      const why = expect.stringContaining(`does not hand the ${controller} controller on (ENOENT`)
+      expect(cgroups.held[limit]).toEqual({ held: false, why })
+    }
+    expect(cgroups.held.pause).toEqual({ held: true })
+    expect(cgroups.held.kill).toEqual({ held: true })
   })
 
   it("take the limits in their own form, and no swap", async () => {

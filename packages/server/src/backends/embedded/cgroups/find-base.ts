@@ -75,16 +75,19 @@ const whyMissing = async (
   place: { base: string; group: string },
   controller: Controller,
 ): Promise<string | undefined> => {
-  try {
-    if (version === 2 && HANDED_ON.has(controller)) await handDown(place, [controller])
-    else await tryFile(join(place.group, (version === 1 ? V1_FILES : V2_FILES)[controller] ?? ""))
-    return undefined
-  } catch (error) {
-    if (isFileError(error, "EBUSY") && version === 2) {
-      return `${place.base} holds processes, so it hands no controller on (${wordsOf(error)})`
-    }
-    return wordsOf(error)
+  if (version === 2 && HANDED_ON.has(controller)) {
+    return handDown(place, [controller]).then(
+      () => undefined,
+      (error: unknown) => whyNotHandedOn(place.base, controller, error),
+    )
   }
+  const file = (version === 1 ? V1_FILES : V2_FILES)[controller] ?? ""
+  return access(join(place.group, file), constants.W_OK).then(() => undefined, wordsOf)
+}
+
+const whyNotHandedOn = (base: string, controller: Controller, error: unknown): string => {
+  const because = isFileError(error, "EBUSY") ? ", because it holds processes" : ""
+  return `${base} does not hand the ${controller} controller on${because} (${wordsOf(error)})`
 }
 
 /** Files that show that a controller can be set, where the kernel is built or booted without parts of it. */
@@ -96,8 +99,6 @@ const V1_FILES: Readonly<Partial<Record<Controller, string>>> = {
 }
 
 const V2_FILES: Readonly<Partial<Record<Controller, string>>> = { freezer: "cgroup.freeze" }
-
-const tryFile = (path: string): Promise<void> => access(path, constants.W_OK)
 
 const wordsOf = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message : String(thrown)
