@@ -26,8 +26,8 @@ export interface HostOptions {
   readonly configFile?: string | undefined
 }
 
-/** Requests that still run when a stop is asked for get this long: longer than any of them may take is of no use. */
-const REQUEST_GRACE_MS = 10_000
+/** Requests that still run at a stop get this long; container engines kill what has not ended after 10 s. */
+const REQUEST_GRACE_MS = 5_000
 
 export interface RunningServer {
   readonly pid: number

@@ -1,0 +1,12 @@
+import type { Command } from "commander"
+import type { Terminal } from "./terminal.ts"
+
+export interface CommandContext extends Terminal {
+  /** Makes the exit status tell of a failure that the command has already shown. */
+  readonly fail: () => void
+}
+
+/** Gives a command its flags, its help and its action. */
+export type DefineCommand = (command: Command, context: CommandContext) => void | Promise<void>
+
+export const toJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`

@@ -1,0 +1,32 @@
+import type { DefineCommand } from "./command.ts"
+
+interface CommandEntry {
+  readonly name: string
+  /** What the list of commands says about it. */
+  readonly summary: string
+  readonly load: () => Promise<{ define: DefineCommand }>
+}
+
+/** Every command. All but its summary is loaded only when it is named. */
+export const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: "serve",
+    summary: "run a server on this machine until it is told to stop",
+    load: () => import("./commands/serve.ts"),
+  },
+  {
+    name: "status",
+    summary: "show the server that runs on this machine",
+    load: () => import("./commands/status.ts"),
+  },
+  {
+    name: "doctor",
+    summary: "show what this machine offers, and how to get what it lacks",
+    load: () => import("./commands/doctor.ts"),
+  },
+  {
+    name: "config",
+    summary: "show the effective configuration and where each value came from",
+    load: () => import("./commands/config.ts"),
+  },
+]

@@ -1,0 +1,23 @@
+import type { Command } from "commander"
+import { loadHost } from "./host.ts"
+
+export interface HostFlags {
+  readonly flags: Readonly<Record<string, unknown>>
+  readonly configFile: string | undefined
+}
+
+/** Gives a command the flags of these configuration keys (all, if none are named), and `--config`. */
+export const addConfigFlags = async (command: Command, ...only: string[]): Promise<void> => {
+  const { configKeys } = await loadHost()
+  for (const { key, flag, description, allowed, variable } of configKeys()) {
+    if (flag === undefined || (only.length > 0 && !only.includes(key))) continue
+    command.option(`${flag} <value>`, `${description}: ${allowed} [${variable}]`)
+  }
+  command.option("--config <file>", "YAML file to read the configuration from [BERTH_CONFIG]")
+}
+
+/** What was given of them, as the host takes it. */
+export const hostFlags = (options: Readonly<Record<string, unknown>>): HostFlags => {
+  const { config, json: _, ...flags } = options
+  return { flags, configFile: config === undefined ? undefined : String(config) }
+}
