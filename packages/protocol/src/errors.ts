@@ -218,6 +218,76 @@ export const ERRORS = {
     retry: "never",
     hint: "The kernel refused this limit: choose one that is not below what the sandbox uses, and not above what the server itself may use.",
   },
+  "layers.unknown": {
+    status: 404,
+    retry: "never",
+    hint: "There is no such stack, top, layer or pin any more: `berth layers ls` lists what exists.",
+  },
+  "layers.exists": {
+    status: 409,
+    retry: "never",
+    hint: "The details name what exists already: remove it first, or choose another name.",
+  },
+  "layers.top_in_use": {
+    status: 409,
+    retry: "later",
+    hint: "A sandbox has these files mounted: stop it first, or take a live snapshot.",
+  },
+  "layers.wrong_flavour": {
+    status: 409,
+    retry: "never",
+    hint: "These layers mark deleted files in another way, and mounting them would bring those back: use the backend that made them.",
+  },
+  "layers.wrong_ids": {
+    status: 409,
+    retry: "never",
+    hint: "These layers belong to another range of user ids: export them there and import them here.",
+  },
+  "layers.too_deep": {
+    status: 409,
+    retry: "never",
+    hint: "Stop the sandbox of this workspace and flatten its stack.",
+  },
+  "layers.parent_missing": {
+    status: 409,
+    retry: "never",
+    hint: "Import the layers that it stands on first, lowest first; the details name those that are missing.",
+  },
+  "layers.changed_meanwhile": {
+    status: 409,
+    retry: "now",
+    hint: "The stack got a new top or another layer in the meantime; nothing was changed.",
+  },
+  "layers.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "Free space on the disk that holds the data directory; nothing was changed.",
+  },
+  "layers.damaged": {
+    status: 500,
+    retry: "never",
+    hint: "Run `berth layers verify`: it repairs what a crash left and names what it cannot repair.",
+  },
+  "layers.archive_refused": {
+    status: 400,
+    retry: "never",
+    hint: "The archive holds what no layer may hold, or is cut short; the details name the entry.",
+  },
+  "layers.archive_too_large": {
+    status: 413,
+    retry: "never",
+    hint: "The archive holds more than the limit that the details name.",
+  },
+  "layers.thaw_failed": {
+    status: 500,
+    retry: "later",
+    hint: "The sandbox may still be frozen: resume it, or stop it.",
+  },
+  "layers.io": {
+    status: 500,
+    retry: "later",
+    hint: "A program or the file system refused; its own words are in the details.",
+  },
 } as const satisfies Record<string, ErrorEntry>
 
 export type ErrorCode = keyof typeof ERRORS

@@ -2,6 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { ID_COUNT } from "./id-range.ts"
 import type { OciConfig, OciMount } from "./oci.ts"
+import { compiledAnnotation } from "./seccomp/compiled.ts"
 import { type Architecture, seccompProfile } from "./seccomp/profile.ts"
 import { TTY_GROUP_ID } from "./system/accounts.ts"
 import { MASKED_PATHS, READ_ONLY_PATHS } from "./system/masked-paths.ts"
@@ -23,6 +24,8 @@ export interface BundleInput {
   readonly architecture: Architecture
   /** What the server's own process may open: a sandbox cannot have more. */
   readonly maxOpenFiles: number
+  /** The system call filter as crun has compiled it before. */
+  readonly compiledFilter?: string | undefined
 }
 
 export interface Bundle {
@@ -81,6 +84,7 @@ export const makeBundle = (input: BundleInput): Bundle => {
         "berth.workspace": identity.workspace,
         "berth.sandbox": identity.sandbox,
         "berth.config-hash": identity.configHash,
+        ...(hardening.seccomp === "default" && compiledAnnotation(input.compiledFilter)),
       },
       linux: {
         cgroupsPath: cgroupPath,

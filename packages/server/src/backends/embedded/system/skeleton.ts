@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto"
-import { type BigIntStats, lstatSync, readdirSync, readFileSync } from "node:fs"
+import { type BigIntStats, lstatSync, readdirSync, readFileSync, statSync } from "node:fs"
 import {
   chmod,
   copyFile,
@@ -33,6 +33,8 @@ export const writeSkeleton = async (
   signal: AbortSignal,
 ): Promise<PreparedSystem> => {
   try {
+    await mkdir(directory, { recursive: true, mode: 0o755 })
+    checkReachable(directory)
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       signal.throwIfAborted()
       const key = keyOf(plan)
@@ -54,6 +56,18 @@ export const writeSkeleton = async (
   throw new BerthError("backend.engine_failed", "the host's /etc changes all the time", {
     details: { attempts: ATTEMPTS },
   })
+}
+
+/** The runtime enters the root as the sandbox's root, who is an ordinary user outside. */
+const checkReachable = (directory: string): void => {
+  for (let at = directory; ; at = dirname(at)) {
+    if ((statSync(at).mode & 0o001) === 0) {
+      throw new BerthError("backend.directory_unreachable", `${at} is closed to sandboxes`, {
+        details: { directory: at, systems: directory },
+      })
+    }
+    if (at === dirname(at)) return
+  }
 }
 
 /**
@@ -136,7 +150,8 @@ const copyReadable = async (from: string, to: string): Promise<void> => {
   }
   if (!seen.isDirectory() || (seen.mode & 0o005) !== 0o005) return
   await makeDirectory(to, 0o755)
-  for (const name of await readdir(from)) await copyReadable(join(from, name), join(to, name))
+  const names = await readdir(from)
+  await Promise.all(names.map((name) => copyReadable(join(from, name), join(to, name))))
 }
 
 /** Whatever the server's umask is. */

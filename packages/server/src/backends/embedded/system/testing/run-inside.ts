@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto"
 import { existsSync } from "node:fs"
-import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { SandboxSpec } from "@berth/protocol/sandbox"
 import type { z } from "zod"
 import { type Outcome, run } from "../../../../host/run.ts"
-import { type Bundle, makeBundle } from "../../bundle.ts"
+import { type Bundle, type BundleInput, makeBundle } from "../../bundle.ts"
 import { resolveMounts } from "../mount-sources.ts"
 import { prepareSystem } from "../prepare.ts"
 import { makePrivateDirectories } from "../private-directories.ts"
@@ -37,11 +37,24 @@ export type ConfigInput = Partial<z.input<typeof SandboxSpec>["config"]>
 export interface Testbed {
   readonly directory: string
   readonly systems: string
-  bundle(config: ConfigInput): Promise<Bundle>
+  bundle(config: ConfigInput, input?: Partial<BundleInput>): Promise<Bundle>
   /** Runs a shell script inside, to its end. */
   inside(runtime: RuntimeName, script: string, config?: ConfigInput): Promise<Outcome>
   run(runtime: RuntimeName, bundle: Bundle): Promise<Outcome>
+  /** Creates a container named `made` and does not start it; the runtime's state is kept in `root`. */
+  create(runtime: RuntimeName, bundle: Bundle, root: string): Promise<void>
+  destroy(runtime: RuntimeName, root: string): Promise<void>
   remove(): Promise<void>
+}
+
+/** Given a pipe as standard input: crun makes what it is given there the sandbox's own, /dev/null too. */
+const commandLine = (
+  runtime: RuntimeName,
+  args: readonly string[],
+): readonly [string, ...string[]] => {
+  if (runtime === "runc") return ["runc", ...args]
+  const crun = ["crun", "--cgroup-manager=disabled", ...args] as const
+  return existsSync(HYBRID_MOUNT) ? [...WITHOUT_HYBRID_MOUNT, ...crun] : crun
 }
 
 export const openTestbed = async (): Promise<Testbed> => {
@@ -51,7 +64,7 @@ export const openTestbed = async (): Promise<Testbed> => {
   const signal = new AbortController().signal
   await mkdir(systems)
 
-  const bundle = async (config: ConfigInput): Promise<Bundle> => {
+  const bundle = async (config: ConfigInput, input: Partial<BundleInput> = {}): Promise<Bundle> => {
     const spec = SandboxSpec.parse({
       identity: {
         installation: newId.installation(),
@@ -87,21 +100,23 @@ export const openTestbed = async (): Promise<Testbed> => {
       hostname: "inside",
       architecture: process.arch === "arm64" ? "arm64" : "x64",
       maxOpenFiles: 1024,
+      ...input,
     })
   }
 
-  const runBundle = async (runtime: RuntimeName, { config }: Bundle): Promise<Outcome> => {
+  const call = async (runtime: RuntimeName, ...args: readonly string[]): Promise<Outcome> =>
+    run(commandLine(runtime, args), { signal, input: "", deadlineMs: DEADLINE_MS })
+
+  const write = async ({ config }: Bundle): Promise<string> => {
     const place = join(directory, randomUUID())
     await mkdir(place)
     await writeFile(join(place, "config.json"), JSON.stringify(config))
+    return place
+  }
+
+  const runBundle = async (runtime: RuntimeName, bundle: Bundle): Promise<Outcome> => {
     const root = join(directory, runtime)
-    const call = ["--root", root, "run", "--bundle", place, randomUUID()] as const
-    const runc = ["runc", ...call] as const
-    const crun = ["crun", "--cgroup-manager=disabled", ...call] as const
-    const hidden = existsSync(HYBRID_MOUNT) ? ([...WITHOUT_HYBRID_MOUNT, ...crun] as const) : crun
-    const command = runtime === "runc" ? runc : hidden
-    // A pipe as standard input: crun makes what it is given there the sandbox's own, /dev/null too.
-    return run(command, { signal, input: "", deadlineMs: DEADLINE_MS })
+    return call(runtime, "--root", root, "run", "--bundle", await write(bundle), randomUUID())
   }
 
   return {
@@ -109,6 +124,17 @@ export const openTestbed = async (): Promise<Testbed> => {
     systems,
     bundle,
     run: runBundle,
+    create: async (runtime, bundle, root) => {
+      const place = await write(bundle)
+      // The container keeps what it was given as its standard streams: files, that nobody waits for.
+      const create = commandLine(runtime, ["--root", root, "create", "--bundle", place, "made"])
+      const apart = ["sh", "-c", ': > in; exec "$@" < in > out 2>&1', "sh", ...create] as const
+      const { status } = await run(apart, { signal, cwd: place, deadlineMs: DEADLINE_MS })
+      if (status !== 0) throw new Error(await readFile(join(place, "out"), "utf8"))
+    },
+    destroy: async (runtime, root) => {
+      await call(runtime, "--root", root, "delete", "--force", "made")
+    },
     inside: async (runtime, script, config = {}) =>
       runBundle(runtime, await bundle({ command: ["/bin/sh", "-c", script], ...config })),
     remove: () => rm(directory, { recursive: true, force: true }),

@@ -1,0 +1,27 @@
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+
+/** An instruction of the kernel's filter machine. */
+const INSTRUCTION_BYTES = 8
+
+/**
+ * The filter in the form that the kernel takes, as crun left it beside a container that it created. Compiling
+ * it is a quarter of the time that crun needs for a container; given back as an annotation, crun skips that.
+ * Undefined where the runtime leaves none: then every creation compiles the profile again.
+ */
+export const readCompiledFilter = async (
+  runtimeRoot: string,
+  container: string,
+): Promise<string | undefined> => {
+  try {
+    const filter = await readFile(join(runtimeRoot, container, "seccomp.bpf"))
+    const whole = filter.length > 0 && filter.length % INSTRUCTION_BYTES === 0
+    return whole ? filter.toString("base64") : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A crun that does not know the annotation compiles the profile, which stands in the config as well. */
+export const compiledAnnotation = (filter: string | undefined): Record<string, string> =>
+  filter === undefined ? {} : { "run.oci.seccomp_bpf_data": filter }
