@@ -86,6 +86,13 @@ describe("the report of skipped tests", () => {
     expect(status).toBe(1)
   })
 
+  it("leaves out what could not run because its suite failed: that is a failure already", async () => {
+    const { status, output } = await runFixture("hook-fails", { ci: true })
+    expect(output).toContain("Error: no engine")
+    expect(output).not.toContain("Skipped:")
+    expect(status).toBe(1)
+  })
+
   it("keeps quiet where a person picked tests by name", async () => {
     const { status, output } = await runFixture("skips-by-hand", { ci: true, args: ["-t", "runs"] })
     expect(output).not.toContain("Skipped:")

@@ -19,7 +19,9 @@ export class SkipReporter implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[]): void {
-    const skipped = modules.flatMap((module) => [...module.children.allTests("skipped")])
+    const skipped = modules
+      .flatMap((module) => [...module.children.allTests("skipped")])
+      .filter((test) => !isVictim(test))
     if (skipped.length === 0 || this.#byHand) return
     const lines = [...groupBySuite(skipped)].map(([title, count]) => `   ${title} (${count})`)
     const verdict = this.#strict ? " With CI=true that is a failure." : ""
@@ -27,6 +29,10 @@ export class SkipReporter implements Reporter {
     if (this.#strict) process.exitCode = 1
   }
 }
+
+/** A test whose suite failed before it ran. The failure is reported as such. */
+const isVictim = (test: TestCase): boolean =>
+  [test.module, ...lineage(test)].some((task) => task.type !== "test" && task.errors().length > 0)
 
 /** One entry for each suite or test that carries a reason, with the number of tests it stands for. */
 const groupBySuite = (tests: readonly TestCase[]): Map<string, number> => {
