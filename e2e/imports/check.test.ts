@@ -314,6 +314,13 @@ describe("checkImports", () => {
       expect(check({ "packages/app/src/store/a.ts": 'import "@berth/base/gone"' })).toHaveLength(1)
     })
 
+    it("are not imported by absolute path or URL", () => {
+      for (const specifier of ["/srv/app/store/open.ts", "file:///srv/app/store/open.ts"])
+        expect(check({ "packages/app/src/store/a.ts": `import "${specifier}"` })).toEqual([
+          expect.stringContaining("imports are relative, or name a package"),
+        ])
+    })
+
     it("in packages import only names that stand in the source", () => {
       expect(check({ "packages/app/src/store/a.ts": "await import(name)" })).toEqual([
         "packages/app/src/store/a.ts:1 imports a computed name: only a name that stands in the source can be checked",

@@ -79,5 +79,7 @@ function checkImport({ specifier, kind }: Import, context: Context): Verdict {
         }
       : {}
   }
+  // An absolute path or a URL, which holds on one machine only.
+  if (/^(\/|[a-z]+:)/.test(specifier)) return { problem: "imports are relative, or name a package" }
   return { problem: checkDeclared(specifier, kind, context) }
 }
