@@ -37,6 +37,8 @@ export interface Claims {
   attach(claim: Claim, allow: readonly Ipv4Range[]): Promise<Attached>
   /** Whoever holds the device that is named after this sandbox: seldom, another one of nearly the same id. */
   holder(sandbox: SandboxId): Promise<Claim | undefined>
+  /** The devices of all claims, without reading them. */
+  devices(): Promise<string[]>
   all(): Promise<Claim[]>
   release(sandbox: SandboxId): Promise<void>
 }
@@ -87,10 +89,24 @@ export const createClaims = (directory: string, names: Names, pool: Pool): Claim
 
   const holder = (sandbox: SandboxId) => read(names.deviceOf(sandbox))
 
+  const listDevices = async (): Promise<string[]> =>
+    ((await orMissing(readdir(devices))) ?? []).filter((name) => !isDraft(name))
+
   const all = async (): Promise<Claim[]> => {
-    const files = await orMissing(readdir(devices))
-    const claims = await Promise.all((files ?? []).filter((name) => !isDraft(name)).map(read))
-    return claims.filter((claim) => claim !== undefined)
+    const claims: Claim[] = []
+    for (const device of await listDevices()) {
+      const claim = await read(device)
+      if (claim === undefined) await inTurn(() => discard(device))
+      else claims.push(claim)
+    }
+    return claims
+  }
+
+  /** Removes what a power loss left of a claim; the links that it stood for are gone by themselves. */
+  const discard = async (device: string): Promise<void> => {
+    if ((await read(device)) !== undefined) return
+    await rm(join(devices, device), { force: true })
+    for (const address of (await orMissing(readdir(addresses))) ?? []) await holderOf(address)
   }
 
   const read = async (device: string): Promise<Claim | undefined> => {
@@ -149,13 +165,13 @@ export const createClaims = (directory: string, names: Names, pool: Pool): Claim
       }),
     release: (sandbox) => inTurn(() => release(sandbox)),
     holder,
+    devices: listDevices,
     all,
   }
 }
 
 const isDraft = (name: string) => name.startsWith(".")
 
-/** What a power loss left of a file is no claim: the links that it stood for are gone as well. */
 const parse = (text: string): Claim | undefined => {
   try {
     return Claim.parse(JSON.parse(text))

@@ -139,7 +139,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       await host.ip(`address add fd00::1/64 dev ${sandbox.device} nodad`)
       await sandbox.ip("address add fd00::2/64 dev eth0 nodad")
       await host.call("listen", { port: 7006, host: "::", name: "host" })
-      const over6 = () => sandbox.call("dial", { address: "fd00::1", port: 7006 })
+      const over6 = () => sandbox.call("dial", { address: "fd00::1", port: 7006, silenceMs: 500 })
       expect(await withoutRules(over6)).toContain("host at fd00::1")
       expect(await over6()).toBe("silence")
     })
@@ -190,7 +190,8 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
   })
 
   it("is not reached from outside, though it routes the sandboxes' addresses to the host", async () => {
-    const knock = () => world.outside.call("dial", { address: neighbourAddress, port: PORT })
+    const knock = () =>
+      world.outside.call("dial", { address: neighbourAddress, port: PORT, silenceMs: 500 })
     expect(await withoutRules(knock)).toContain("neighbour at")
     expect(await knock()).toBe("silence")
   })

@@ -57,9 +57,10 @@ export const createTable = ({ claims, rules, onLast }: TableOptions): Table => {
   }
 
   const commit = async ({ joining, leaving, anew }: Batch): Promise<void> => {
-    const staying = (await claims.all()).filter(({ device }) => !leaving.has(device))
     const input = await rules()
-    if (staying.length === 0 && !anew) {
+    const devices = await claims.devices()
+    const isLast = devices.every((device) => leaving.has(device))
+    if (isLast && !anew) {
       await nft(dropText(input.names))
       await onLast()
     } else {
@@ -67,10 +68,14 @@ export const createTable = ({ claims, rules, onLast }: TableOptions): Table => {
         ...[...leaving.values()].filter(isAttached).map((claim) => deleteText(input.names, claim)),
         ...[...joining.values()].map((claim) => addText(input.names, claim)),
       ].join("")
-      if (anew || !(await accepted(changes)))
-        await nft(tableText(input, staying.filter(isAttached)))
+      if (anew || !(await accepted(changes))) await replace(input, leaving)
     }
     for (const { sandbox } of leaving.values()) await claims.release(sandbox)
+  }
+
+  const replace = async (input: RulesInput, leaving: Batch["leaving"]): Promise<void> => {
+    const staying = (await claims.all()).filter(({ device }) => !leaving.has(device))
+    await nft(tableText(input, staying.filter(isAttached)))
   }
 
   return {

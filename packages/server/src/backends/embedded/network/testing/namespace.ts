@@ -28,11 +28,19 @@ export class CallFailed extends Error {
   }
 }
 
-/** `sandbox` has a user namespace of its own, which owns the network namespace. */
-export const enterNamespace = async (kind: "host" | "sandbox"): Promise<Namespace> => {
-  const unshare = ["--net", ...(kind === "sandbox" ? ["--user", "--map-root-user"] : [])]
+/** A network namespace of its own; a sandbox's is owned by a user namespace of its own. */
+export const UNSHARE = {
+  host: ["unshare", "--net"],
+  sandbox: ["unshare", "--net", "--user", "--map-root-user"],
+} as const
+
+/** One more agent in a namespace that exists. */
+export const joining = ({ pid }: Namespace) => ["nsenter", `--net=/proc/${pid}/ns/net`] as const
+
+export const enterNamespace = async (by: readonly [string, ...string[]]): Promise<Namespace> => {
+  const [program, ...args] = by
   const agent = join(import.meta.dirname, "agent.ts")
-  const child = spawn("unshare", [...unshare, process.execPath, "--conditions=source", agent], {
+  const child = spawn(program, [...args, process.execPath, "--conditions=source", agent], {
     stdio: ["pipe", "pipe", "inherit"],
   })
   const gone = once(child, "exit")
@@ -45,15 +53,19 @@ export const enterNamespace = async (kind: "host" | "sandbox"): Promise<Namespac
     else waiting.get(id)?.reject(new CallFailed(error))
     waiting.delete(id)
   })
+  const ended = new Error("the agent ended")
+  let hasEnded = false
   void gone.then(() => {
-    const ended = new Error("the agent ended")
+    hasEnded = true
     ready.reject(ended)
     for (const { reject } of waiting.values()) reject(ended)
+    waiting.clear()
   })
   await ready.promise
 
   let calls = 0
   const call: Namespace["call"] = (name, argument) => {
+    if (hasEnded) return Promise.reject(ended)
     const id = ++calls
     const reply = Promise.withResolvers<unknown>()
     waiting.set(id, reply)

@@ -9,6 +9,8 @@ export interface Target {
   readonly address: string
   readonly port: number
   readonly localAddress?: string
+  /** How long nothing is heard before it counts as silence. */
+  readonly silenceMs?: number
 }
 
 interface Arrival {
@@ -54,9 +56,9 @@ export const arrived = async (text: string): Promise<Arrival[]> => {
 /** What the other side says over TCP, or the error's code. */
 export const dial = (target: Target): Promise<string> =>
   new Promise((resolve) => {
-    const { address: host, port, localAddress } = target
+    const { address: host, port, localAddress, silenceMs = SILENCE_MS } = target
     const socket = connect({ host, port, ...(localAddress && { localAddress }) })
-    socket.setEncoding("utf8").setTimeout(SILENCE_MS)
+    socket.setEncoding("utf8").setTimeout(silenceMs)
     let heard = ""
     socket.on("data", (text) => {
       heard += text

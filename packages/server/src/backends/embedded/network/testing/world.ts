@@ -1,9 +1,9 @@
-import { mkdtemp, rm } from "node:fs/promises"
+import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type InstallationId, newId, type SandboxId } from "@berth/protocol/ids"
 import { namesOf } from "../names.ts"
-import { enterNamespace, type Namespace } from "./namespace.ts"
+import { enterNamespace, joining, type Namespace, UNSHARE } from "./namespace.ts"
 
 /** Played by `outside`, all behind the host's only link: a packet that the rules miss gets there. */
 export const INTERNET = ["198.51.100.10", "203.0.113.5"]
@@ -31,9 +31,19 @@ export interface World {
   readonly outside: Namespace
   /** A new sandbox: a process with a network namespace that its own user namespace owns. */
   sandbox(): Promise<Sandbox>
+  /** One more server on this host, or the next one of the same installation. */
+  server(options?: ServerOptions): Promise<Namespace>
+  /** Everything that a network could leave on the host, as text. */
+  remains(): Promise<string>
   /** As someone who flushes the firewall. */
   dropTable(): Promise<void>
   end(): Promise<void>
+}
+
+export interface ServerOptions {
+  readonly installation: InstallationId
+  readonly directory: string
+  readonly pool?: string
 }
 
 export interface Sandbox extends Namespace {
@@ -46,18 +56,21 @@ export const makeWorld = async (): Promise<World> => {
   const installation = newId.installation()
   const names = namesOf(installation)
   const directory = await mkdtemp(join(tmpdir(), "berth-network-"))
-  const [host, outside] = await Promise.all([enterNamespace("host"), enterNamespace("host")])
+  const [host, outside] = await Promise.all([
+    enterNamespace(UNSHARE.host),
+    enterNamespace(UNSHARE.host),
+  ])
   const started: Namespace[] = [host, outside]
   await host.ip(
     "link set lo up",
     `link add up0 type veth peer name out0 netns ${outside.pid}`,
     `address add ${HOST_ADDRESS}/24 dev up0`,
-    "link set up0 up",
+    "link set up0 addrgenmode none up",
   )
   await outside.ip(
     "link set lo up",
     `address add ${OUTSIDE_ADDRESS}/24 dev out0`,
-    "link set out0 up",
+    "link set out0 addrgenmode none up",
     `route add 198.18.0.0/16 via ${HOST_ADDRESS}`,
     ...[...INTERNET, ...Object.values(NOT_INTERNET)].map((it) => `address add ${it}/32 dev lo`),
   )
@@ -73,9 +86,26 @@ export const makeWorld = async (): Promise<World> => {
     outside,
     async sandbox() {
       const id = newId.sandbox()
-      const namespace = await enterNamespace("sandbox")
+      const namespace = await enterNamespace(UNSHARE.sandbox)
       started.push(namespace)
       return { ...namespace, id, device: names.deviceOf(id) }
+    },
+    async server({ pool, ...options } = { installation, directory }) {
+      const server = await enterNamespace(joining(host))
+      started.push(server)
+      await server.call("create", {
+        installation: options.installation,
+        directory: options.directory,
+        ...(pool && { pool }),
+      })
+      return server
+    },
+    async remains() {
+      const parts = ["ip link", "ip address", "ip route", "nft list ruleset"].map(host.run)
+      const files = (await readdir(directory, { recursive: true, withFileTypes: true }))
+        .filter((entry) => !entry.isDirectory())
+        .map(({ name }) => name)
+      return [...(await Promise.all(parts)), ...files.toSorted()].join("\n")
     },
     dropTable: async () => {
       await host.run(`nft delete table inet ${names.table}`)
