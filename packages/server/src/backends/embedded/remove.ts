@@ -27,7 +27,7 @@ export const removeTraces = async (
   state: SandboxState | undefined,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { cgroups, runtime, network } = parts
+  const { cgroups, runtime } = parts
   const cgroup = cgroups.open(sandbox)
   await parts.at("remove.kill")
   // A creation that a crash cut short may still go on: its conmon is known by its arguments only.
@@ -37,10 +37,22 @@ export const removeTraces = async (
   if (state?.init) await signalProcess(state.init, "SIGKILL")
   if (cgroups.held.kill.held && (await cgroup.exists())) await cgroup.kill(signal)
   await parts.at("remove.runtime")
-  await Promise.all([runtime.remove(sandbox, signal), network.detach(sandbox, signal)])
-  await Promise.all(monitors.map((monitor) => ended(monitor, signal)))
+  await Promise.all([
+    runtime.forget(sandbox),
+    detach(parts, sandbox, state, signal),
+    ...monitors.map((monitor) => ended(monitor, signal)),
+  ])
   await parts.at("remove.cgroup")
   await cgroup.remove(signal)
+}
+
+const detach = async (
+  { network }: Parts,
+  sandbox: SandboxId,
+  state: SandboxState | undefined,
+  signal: AbortSignal,
+): Promise<void> => {
+  if (state?.spec.config.network.kind !== "none") await network.detach(sandbox, signal)
 }
 
 /** Waits for conmon's end: it still writes into the sandbox's directory until then. */

@@ -43,6 +43,10 @@ export const openHarness = async (
     },
     census: () => takeCensus(installation, directory),
     async close() {
+      // A test that failed half-way leaves nothing either.
+      const last = await openEmbedded({ installation, directory, systems })
+      await last.recover()
+      for (const { identity } of await last.list()) await last.remove(identity.sandbox)
       for (const each of [directory, ...others]) await rm(each, { recursive: true, force: true })
     },
   }
