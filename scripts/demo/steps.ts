@@ -1,0 +1,48 @@
+import { join } from "node:path"
+import type { Scene } from "./scene.ts"
+
+export interface Step {
+  readonly title: string
+  /** Does it, and gives what is to be shown of it. Throws when it cannot be done. */
+  run(scene: Scene): Promise<string>
+}
+
+/** The demo, in order. What a step starts, it hands to `scene.defer` to be ended. */
+export const STEPS: readonly Step[] = [
+  {
+    title: "What sandboxes need from this system",
+    run: async ({ root, show }) => {
+      await show(join(root, "scripts/system-deps"))
+      return "all that can be installed is there"
+    },
+  },
+  {
+    title: "A server starts",
+    run: async ({ startServer }) => `it answers on ${(await startServer()).url}`,
+  },
+  {
+    title: "It answers to anyone on this machine: GET /v1/health",
+    run: async ({ server, signal }) => {
+      const reply = await fetch(`${server().url}/v1/health`, { signal })
+      if (!reply.ok) throw new Error(`health answered ${reply.status}`)
+      return await reply.text()
+    },
+  },
+  {
+    title: "It answers to those who have its token: berth status",
+    run: ({ berth }) => berth(["status"]),
+  },
+  {
+    title: "What this machine offers to sandboxes: berth doctor",
+    // A part that is missing is what the doctor is there to say.
+    run: ({ berth }) => berth(["doctor"], { accept: [0, 1] }),
+  },
+  {
+    title: "The server stops when it is asked to",
+    run: async ({ server }) => {
+      const status = await server().stop()
+      if (status !== 0) throw new Error(`the server ended with ${status}`)
+      return "it ended by itself, with status 0"
+    },
+  },
+]
