@@ -223,6 +223,37 @@ describe.each<RuntimeName>(["crun", "runc"])(
       expect(mode & 0o777).toBe(0o666)
     })
 
+    it("is the same whatever the server's umask is", async () => {
+      const before = process.umask(0o077)
+      const fresh = await openTestbed()
+      try {
+        const { stdout } = await fresh.inside(
+          runtime,
+          `setpriv --reuid 1000 --regid 1000 --clear-groups sh -c 'cat /etc/hostname; touch /tmp/x /workspace/x
+        ls -d /opt/mounted /home/agent/.cache/*; node --version | cut -c1; umask'`,
+          {
+            mounts: ["/opt/mounted", "/home/agent/.cache/x"].map((target) => ({
+              kind: "directory",
+              source: "/usr/share",
+              target,
+              readOnly: true,
+            })),
+          },
+        )
+        expect(stdout.split("\n")).toEqual([
+          "inside",
+          "/home/agent/.cache/x",
+          "/opt/mounted",
+          "v",
+          "0022",
+          "",
+        ])
+      } finally {
+        process.umask(before)
+        await fresh.remove()
+      }
+    })
+
     it("fails with the command's own status", async () => {
       expect(await bed.inside(runtime, "echo no >&2; exit 7")).toEqual({
         status: 7,

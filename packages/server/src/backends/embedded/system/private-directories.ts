@@ -1,4 +1,4 @@
-import { chown, lstat, mkdir } from "node:fs/promises"
+import { chmod, chown, lstat, mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { asBackendError } from "../files-error.ts"
@@ -56,10 +56,12 @@ const makeMountPoint = async (source: string, place: string, target: string): Pr
 
 const makeOwned = async (path: string, owner: number, mode: number): Promise<void> => {
   try {
-    await mkdir(path, { mode })
+    await mkdir(path)
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return
     throw thrown
   }
+  // Whatever the server's umask is.
+  await chmod(path, mode)
   await chown(path, owner, owner)
 }

@@ -46,6 +46,7 @@ export const rootfsPlan = ({
   const binds: Bind[] = []
   for (const name of readdirSync(path).sort()) {
     if (NOT_TAKEN.has(name) || NEVER_SHOWN.has(name)) continue
+    if (lstatSync(join(path, name)).isFile()) continue
     graft({ source: join(path, name), target: `/${name}`, entries, binds, mountPoints })
   }
   for (const name of USR_LINKS) {
@@ -111,8 +112,8 @@ const graft = ({ source, target, entries, binds, mountPoints }: Graft): void => 
   if (seen.isSymbolicLink()) {
     entries.set(target, link(readlinkSync(source)))
   } else if (seen.isFile()) {
-    entries.set(target, file(""))
-    binds.push({ source, target, readOnly: true })
+    // crun does not bind a file with flags that hold for all below it.
+    entries.set(target, { kind: "copy", from: source })
   } else if (seen.isDirectory()) {
     entries.set(target, directory())
     const children = readdirSync(source).sort()

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises"
+import { chmod, mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { asBackendError } from "../files-error.ts"
 import type { SANDBOX_FILE_NAMES } from "./tree.ts"
@@ -9,7 +9,7 @@ export interface SandboxFiles {
   readonly nameservers: readonly string[]
 }
 
-/** Writes the files of /etc that differ between sandboxes; the directory is bound read-only. */
+/** Writes the files of /etc that differ between sandboxes, readable inside whatever the server's umask is. */
 export const writeSandboxFiles = async (
   directory: string,
   { hostname, nameservers }: SandboxFiles,
@@ -20,11 +20,14 @@ export const writeSandboxFiles = async (
     "resolv.conf": nameservers.map((server) => `nameserver ${server}\n`).join(""),
   }
   try {
-    await mkdir(directory, { recursive: true, mode: 0o755 })
+    await mkdir(directory, { recursive: true })
+    await chmod(directory, 0o755)
     await Promise.all(
-      Object.entries(contents).map(([name, content]) =>
-        writeFile(join(directory, name), content, { mode: 0o644 }),
-      ),
+      Object.entries(contents).map(async ([name, content]) => {
+        const path = join(directory, name)
+        await writeFile(path, content)
+        await chmod(path, 0o644)
+      }),
     )
   } catch (thrown) {
     throw asBackendError(thrown, "writing the sandbox's files")

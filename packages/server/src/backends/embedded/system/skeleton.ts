@@ -33,7 +33,7 @@ export const writeSkeleton = async (
   signal: AbortSignal,
 ): Promise<PreparedSystem> => {
   try {
-    await mkdir(directory, { recursive: true, mode: 0o755 })
+    if (!(await exists(directory))) await makeDirectory(directory, 0o755)
     checkReachable(directory)
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       signal.throwIfAborted()
@@ -119,13 +119,21 @@ const writeTree = async (
   signal: AbortSignal,
 ): Promise<void> => {
   await makeDirectory(root, 0o755)
+  const made = new Set(["/"])
   for (const [path, entry] of entries) {
     signal.throwIfAborted()
-    const place = join(root, path)
-    await mkdir(dirname(place), { recursive: true, mode: 0o755 })
-    await writeEntry(place, entry)
+    for (const parent of parents(path)) {
+      if (!made.has(parent)) await makeDirectory(join(root, parent), 0o755)
+      made.add(parent)
+    }
+    if (entry.kind === "directory") made.add(path)
+    await writeEntry(join(root, path), entry)
   }
 }
+
+/** The directories above a path, outermost first. */
+const parents = (path: string): string[] =>
+  path === "/" ? [] : [...parents(dirname(path)), dirname(path)]
 
 const writeEntry = async (place: string, entry: Entry): Promise<void> => {
   switch (entry.kind) {
@@ -134,7 +142,8 @@ const writeEntry = async (place: string, entry: Entry): Promise<void> => {
     case "link":
       return symlink(entry.to, place)
     case "file":
-      return writeFile(place, entry.content, { mode: 0o644 })
+      await writeFile(place, entry.content)
+      return chmod(place, 0o644)
     case "copy":
       return copyReadable(entry.from, place)
   }

@@ -62,7 +62,6 @@ export const openTestbed = async (): Promise<Testbed> => {
   const systems = join(directory, "systems")
   await chmod(directory, 0o711)
   const signal = new AbortController().signal
-  await mkdir(systems)
 
   const bundle = async (config: ConfigInput, input: Partial<BundleInput> = {}): Promise<Bundle> => {
     const spec = SandboxSpec.parse({
