@@ -292,7 +292,7 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
         const script = [
           "ulimit -n",
           "head -c 4000000 /dev/zero > /tmp/big 2>/dev/null; stat -c %s /tmp/big",
-          "perl -e 'my $n = 0; while (defined(my $p = fork())) { if (!$p) { sleep 5; exit } last if ++$n > 200 } print \"forked $n\\n\"; kill 9, -1'",
+          "perl -e '$| = 1; my $n = 0; while (defined(my $p = fork())) { if (!$p) { sleep 5; exit } last if ++$n > 200 } print \"forked $n\\n\"; kill 9, -1'",
         ]
         const { output } = await run(script.join("\n"), { limits: asked })
         if (limits.openFiles.held) expect(output).toMatch(/^777$/m)
