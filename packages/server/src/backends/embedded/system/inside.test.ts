@@ -129,6 +129,16 @@ describe.each<RuntimeName>(["crun", "runc"])(
       }
     })
 
+    it("holds the system read-only by its mounts, not only by who owns it", async () => {
+      const table = await inside("cat /proc/self/mountinfo")
+      const flags = new Map(
+        table.split("\n").map((line) => [line.split(" ")[4], line.split(" ")[5]]),
+      )
+      for (const target of ["/", "/usr", "/.berth/etc", "/sys", "/proc/sys"]) {
+        expect([target, flags.get(target)]).toEqual([target, expect.stringMatching(/^ro,/)])
+      }
+    })
+
     it("shows nothing of the host's accounts, keys, homes and names", async () => {
       const secret = join(bed.directory, "secret")
       await writeFile(secret, "secret")
