@@ -1,5 +1,9 @@
+import { setTimeout } from "node:timers/promises"
 import { describe, expect, it } from "vitest"
 import { withDeadline } from "./deadline.ts"
+
+/** Long after the deadline, and long before the clean-up is given up. */
+const SLOW_CLEANUP_MS = 100
 
 const never = new AbortController().signal
 const aborted = (signal: AbortSignal) =>
@@ -19,7 +23,7 @@ describe("withDeadline", () => {
     const obedient = withDeadline(
       async (signal) => {
         await aborted(signal)
-        await new Promise(setImmediate)
+        await setTimeout(SLOW_CLEANUP_MS)
         cleaned = true
         throw new Error("something else")
       },
