@@ -36,4 +36,5 @@ export const merge = (spans: readonly Span[]): Span[] => {
 export const toText = ({ first, last }: Span): string =>
   first === last ? toAddress(first) : `${toAddress(first)}-${toAddress(last)}`
 
-export const isLoopback = (address: string): boolean => address.startsWith("127.")
+export const isLoopback = (address: string | undefined): boolean =>
+  address?.startsWith("127.") ?? false

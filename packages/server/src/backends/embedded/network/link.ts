@@ -23,7 +23,7 @@ export const makeLink = async (options: LinkOptions): Promise<void> => {
   if (deviceExists(claim.device)) await removeLink(claim.device, signal)
   await setUpHost(options)
   await closeDevice(claim.device)
-  if (options.loopbackResolver) await routeLoopback(claim.device, true)
+  await routeLoopback(claim.device, options.loopbackResolver)
   await setUpInside(options)
 }
 

@@ -1,9 +1,10 @@
+import { isIPv4 } from "node:net"
 import { isDeepStrictEqual } from "node:util"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Ipv4Range } from "@berth/protocol/network"
 import { abortable } from "./abortable.ts"
 import { readChains } from "./chains.ts"
-import { createClaims } from "./claims.ts"
+import { createClaims, isAttached } from "./claims.ts"
 import { closeHostFirewall, openHostFirewall } from "./host-firewall.ts"
 import { isLoopback } from "./ipv4.ts"
 import { makeLink, removeLink } from "./link.ts"
@@ -64,11 +65,26 @@ export const createNetwork = ({
   const names = namesOf(installation)
   const pool = poolOf(range)
   const claims = createClaims(directory, names, pool)
+  const departures = new Map<string, "leaving" | "gone">()
+
   const rules = async (): Promise<RulesInput> => {
-    const [resolver] = await resolvers()
+    const resolver = (await resolvers()).find(isIPv4)
     return { names, pool, resolver }
   }
-  const table = createTable({ claims, rules, onLast: () => closeHostFirewall(names) })
+
+  const table = createTable({
+    rules,
+    attached: () =>
+      claims
+        .all()
+        .filter(isAttached)
+        .filter(({ device }) => !departures.has(device)),
+    async onReplaced({ resolver }) {
+      for (const device of claims.devices()) {
+        if (deviceExists(device)) await routeLoopback(device, isLoopback(resolver))
+      }
+    },
+  })
 
   const makeShared = async (): Promise<void> => {
     refuseConflict(pool, await readRoutes())
@@ -76,17 +92,16 @@ export const createNetwork = ({
     const input = await rules()
     const chains = await readChains()
     const mark = markOf(input)
-    if (!chains.some(({ table, name }) => table === names.table && name === mark)) {
-      await table.make()
-      await followResolver(input.resolver)
-    }
+    const stands = chains.some(({ table, name }) => table === names.table && name === mark)
+    if (!stands) await table.make()
     await openHostFirewall(names, chains, input.resolver)
   }
 
-  const followResolver = async (resolver: string | undefined): Promise<void> => {
-    for (const { device } of await claims.all()) {
-      if (deviceExists(device)) await routeLoopback(device, isLoopback(resolver ?? ""))
-    }
+  const isUnused = () => claims.devices().every((device) => departures.get(device) === "gone")
+
+  const dropShared = async (): Promise<void> => {
+    await table.drop(isUnused)
+    if (isUnused()) await closeHostFirewall(names)
   }
 
   let attempt: Promise<void> | undefined
@@ -110,25 +125,42 @@ export const createNetwork = ({
     async attach(sandbox, pid, allow, signal) {
       signal.throwIfAborted()
       const before = await reserve(sandbox)
-      const claim = await claims.attach(before, allow)
-      const { resolver = "" } = await rules()
+      const claim = claims.attach(before, allow)
+      const { resolver } = await rules()
       const changed = before.allow !== undefined && !isDeepStrictEqual(before.allow, claim.allow)
-      // Both ends before the caller hears of either: nothing is still being made when it cleans up.
-      const steps = await Promise.allSettled([
+      await all([
         changed ? table.make() : table.add(claim),
         makeLink({ claim, pool, pid, loopbackResolver: isLoopback(resolver), signal }),
       ])
-      for (const step of steps) if (step.status === "rejected") throw step.reason
     },
 
     async detach(sandbox, signal) {
-      const claim = await claims.holder(sandbox)
-      if (claim !== undefined && claim.sandbox !== sandbox) return
       const device = names.deviceOf(sandbox)
-      await removeLink(device, signal)
-      await abortable(table.remove(claim ?? { sandbox, device, address: pool.gateway }), signal)
+      const claim = claims.holder(sandbox)
+      if (claim === undefined && !deviceExists(device)) return
+      if (claim !== undefined && claim.sandbox !== sandbox) return
+      departures.set(device, "leaving")
+      try {
+        await all([
+          removeLink(device, signal),
+          ...(claim !== undefined && isAttached(claim) ? [table.remove(claim)] : []),
+        ])
+        departures.set(device, "gone")
+        if (isUnused()) await dropShared()
+        // Last, so that what a crash leaves before this is found by its claim.
+        claims.release(sandbox)
+      } finally {
+        departures.delete(device)
+      }
     },
 
-    list: async () => (await claims.all()).map(({ sandbox }) => sandbox),
+    list: async () => claims.all().map(({ sandbox }) => sandbox),
+  }
+}
+
+/** Waits for every step to end before it tells of one that failed: nothing is still going on after it. */
+const all = async (steps: readonly Promise<void>[]): Promise<void> => {
+  for (const step of await Promise.allSettled(steps)) {
+    if (step.status === "rejected") throw step.reason
   }
 }

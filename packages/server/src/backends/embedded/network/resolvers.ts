@@ -8,17 +8,21 @@ const RESOLV_CONF = "/etc/resolv.conf"
 const SYSTEMD_UPSTREAMS = "/run/systemd/resolve/resolv.conf"
 
 /** The host's name servers, best first. Only IPv4: a sandbox has no other way out. */
-export const readResolvers = async (): Promise<string[]> => {
-  const own = parseResolvConf(await readOptional(RESOLV_CONF))
-  if (own.some((server) => !isLoopback(server))) return own
-  const upstreams = parseResolvConf(await readOptional(SYSTEMD_UPSTREAMS))
-  return [...upstreams.filter((server) => !isLoopback(server)), ...own]
+export const readResolvers = async (): Promise<string[]> =>
+  chooseResolvers(await readOptional(RESOLV_CONF), await readOptional(SYSTEMD_UPSTREAMS))
+
+/** The host's own order, unless it begins on the loopback and a server beyond it is known. */
+export const chooseResolvers = (resolvConf: string, systemd: string): string[] => {
+  const own = parseResolvConf(resolvConf)
+  if (!isLoopback(own[0])) return own
+  return [...parseResolvConf(systemd).filter((server) => !isLoopback(server)), ...own]
 }
 
 export const parseResolvConf = (text: string): string[] =>
   text.split("\n").flatMap((line) => {
     const [keyword, server] = line.trim().split(/\s+/)
-    return keyword === "nameserver" && server !== undefined && isIPv4(server) ? [server] : []
+    if (keyword !== "nameserver" || server === undefined || !isIPv4(server)) return []
+    return [server === "0.0.0.0" ? "127.0.0.1" : server]
   })
 
 const readOptional = async (path: string): Promise<string> => {

@@ -1,4 +1,5 @@
-import type { Attached, Claim, Claims } from "./claims.ts"
+import type { Attached } from "./claims.ts"
+import type { Names } from "./names.ts"
 import { addText, deleteText, dropText, type RulesInput, tableText } from "./rules.ts"
 import { ask, demand } from "./tool.ts"
 
@@ -6,33 +7,36 @@ import { ask, demand } from "./tool.ts"
 const NFT_DEADLINE_MS = 10_000
 
 export interface Table {
-  /** Replaces it by what the claims say. */
+  /** Replaces it, whatever it holds. */
   make(): Promise<void>
   add(claim: Attached): Promise<void>
-  /** Removes the sandbox's elements, then its claim; with the last claim, the table. */
-  remove(claim: Claim): Promise<void>
+  remove(claim: Attached): Promise<void>
+  /** Removes it, unless someone needs it by the time that its turn comes. */
+  drop(isUnused: () => boolean): Promise<void>
 }
 
 interface TableOptions {
-  readonly claims: Claims
   readonly rules: () => Promise<RulesInput>
-  /** Runs when the table goes, with what else stands for it on the host. */
-  readonly onLast: () => Promise<void>
+  /** Who must be in it. */
+  readonly attached: () => readonly Attached[]
+  /** Runs after each replacement, which may have brought another name server. */
+  readonly onReplaced: (rules: RulesInput) => Promise<void>
 }
 
+/** What one transaction does. */
 interface Batch {
-  readonly joining: Map<string, Attached>
-  readonly leaving: Map<string, Claim>
+  readonly changes: ((names: Names) => string)[]
   anew: boolean
+  drop: (() => boolean) | undefined
   readonly done: Promise<void>
 }
 
 /**
  * The firewall's table. One nft process runs at a time; what is asked for meanwhile goes together into the
- * next one. Whenever nft refuses a change, the table is not what the claims say (someone flushed it, or a
- * crash came in between), and it is made anew from them.
+ * next one. Whenever nft refuses a change, the table is not what it should be (someone flushed it, or a
+ * crash came in between), and it is made anew.
  */
-export const createTable = ({ claims, rules, onLast }: TableOptions): Table => {
+export const createTable = ({ rules, attached, onReplaced }: TableOptions): Table => {
   let running: Promise<void> = Promise.resolve()
   let next: Batch | undefined
 
@@ -44,9 +48,9 @@ export const createTable = ({ claims, rules, onLast }: TableOptions): Table => {
 
   const open = (): Batch => {
     const batch: Batch = {
-      joining: new Map(),
-      leaving: new Map(),
+      changes: [],
       anew: false,
+      drop: undefined,
       done: running.then(() => {
         next = undefined
         return commit(batch)
@@ -56,26 +60,12 @@ export const createTable = ({ claims, rules, onLast }: TableOptions): Table => {
     return batch
   }
 
-  const commit = async ({ joining, leaving, anew }: Batch): Promise<void> => {
+  const commit = async ({ changes, anew, drop }: Batch): Promise<void> => {
     const input = await rules()
-    const devices = await claims.devices()
-    const isLast = devices.every((device) => leaving.has(device))
-    if (isLast && !anew) {
-      await nft(dropText(input.names))
-      await onLast()
-    } else {
-      const changes = [
-        ...[...leaving.values()].filter(isAttached).map((claim) => deleteText(input.names, claim)),
-        ...[...joining.values()].map((claim) => addText(input.names, claim)),
-      ].join("")
-      if (anew || !(await accepted(changes))) await replace(input, leaving)
-    }
-    for (const { sandbox } of leaving.values()) await claims.release(sandbox)
-  }
-
-  const replace = async (input: RulesInput, leaving: Batch["leaving"]): Promise<void> => {
-    const staying = (await claims.all()).filter(({ device }) => !leaving.has(device))
-    await nft(tableText(input, staying.filter(isAttached)))
+    if (!anew && drop?.()) return nft(dropText(input.names))
+    if (!anew && (await accepted(changes.map((change) => change(input.names)).join("")))) return
+    await nft(tableText(input, attached()))
+    await onReplaced(input)
   }
 
   return {
@@ -83,11 +73,11 @@ export const createTable = ({ claims, rules, onLast }: TableOptions): Table => {
       enqueue((batch) => {
         batch.anew = true
       }),
-    add: (claim) => enqueue(({ joining }) => joining.set(claim.device, claim)),
-    remove: (claim) =>
-      enqueue(({ joining, leaving }) => {
-        joining.delete(claim.device)
-        leaving.set(claim.device, claim)
+    add: (claim) => enqueue(({ changes }) => changes.push((names) => addText(names, claim))),
+    remove: (claim) => enqueue(({ changes }) => changes.push((names) => deleteText(names, claim))),
+    drop: (isUnused) =>
+      enqueue((batch) => {
+        batch.drop = isUnused
       }),
   }
 }
@@ -99,9 +89,9 @@ const options = (input: string) => ({
   input,
 })
 
-const nft = (text: string): Promise<string> => demand(["nft", "-f", "-"], options(text))
+const nft = async (text: string): Promise<void> => {
+  await demand(["nft", "-f", "-"], options(text))
+}
 
 const accepted = async (text: string): Promise<boolean> =>
   text === "" || (await ask(["nft", "-f", "-"], options(text))).status === 0
-
-const isAttached = (claim: Claim): claim is Attached => claim.allow !== undefined
