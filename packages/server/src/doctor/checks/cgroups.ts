@@ -34,7 +34,7 @@ export const judge = (mode: CgroupMode, limits: readonly Limit[], root: boolean)
 }
 
 const fixFor = (mode: CgroupMode, root: boolean): string => {
-  if (!root) return "run the server as root: sudo berth up"
+  if (!root) return "run the server as root: sudo berth serve"
   if (mode === "v2") return "run the server where the cgroup's controllers are delegated to it"
   return "boot with systemd.unified_cgroup_hierarchy=1 on the kernel command line"
 }
