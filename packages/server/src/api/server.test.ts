@@ -198,10 +198,16 @@ describe("limits", () => {
     expect(reply).toContain('"code":"input.too_large"')
   })
 
-  it("gives up on a request that does not arrive", async () => {
+  it.each([
+    ["headers do", "GET /v1/health HTTP/1.1\r\nHost: localhost\r\n"],
+    [
+      "body does",
+      `POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\n` +
+        "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
+    ],
+  ])("gives up on a request whose %s not arrive", async (_, bytes) => {
     const { raw } = await start({ receiveMs: 100 })
-    const headers = await raw("GET /v1/health HTTP/1.1\r\nHost: localhost\r\n")
-    expect(headers).toContain('"code":"deadline.exceeded"')
+    expect(await raw(bytes)).toContain('"code":"deadline.exceeded"')
   })
 
   it("gives up on a reply that does not come", async () => {
@@ -288,6 +294,21 @@ describe("listening and stopping", () => {
       details: { host: "127.0.0.1", port },
       message: expect.stringContaining(String(port)),
     })
+  })
+
+  it("says what the system says when it cannot listen", async () => {
+    const { api } = await makeApi()
+    // An address for documents, which no machine has.
+    await expect(listen(api, { host: "192.0.2.1" as "::1", port: 0 })).rejects.toMatchObject({
+      code: "server.listen_failed",
+      details: { host: "192.0.2.1", errno: "EADDRNOTAVAIL" },
+    })
+  })
+
+  it("takes localhost for the address, whatever the name resolves to", async () => {
+    const { api } = await makeApi()
+    expect(await listen(api, { host: "localhost", port: 0 })).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(api.addresses()).toHaveLength(1)
   })
 
   it("listens on loopback only", async () => {
