@@ -1,12 +1,13 @@
+import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxExit } from "@berth/protocol/sandbox"
 import type { ObservedSandbox } from "../backend.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
 import type { ExitRecord, Exits } from "./exits.ts"
-import { isAlive } from "./process.ts"
+import { isAlive, type ProcessIdentity } from "./process.ts"
 import type { SandboxState } from "./state.ts"
 
-/** conmon writes the exit file within milliseconds of the end; a host under load takes longer. */
-const EXIT_FILE_DEADLINE_MS = 5_000
+/** Between two looks at whether conmon, which is about to write the exit file, still lives. */
+const MONITOR_POLL_MS = 10
 
 const SIGNAL_BASE = 128
 const LAST_SIGNAL = 64
@@ -38,15 +39,27 @@ export const findExit = async (
   const record = await exits.read(sandbox)
   if (record !== undefined) return describeExit(record, cgroup)
   if (init !== undefined && (await isAlive(init))) return undefined
-  if (monitor !== undefined && (await isAlive(monitor))) {
-    const soon = AbortSignal.any([signal, AbortSignal.timeout(EXIT_FILE_DEADLINE_MS)])
-    return describeExit(await exits.wait(sandbox, soon), cgroup)
-  }
-  // Without conmon nobody saw the end: it was killed as well, or the machine was started anew. It may also
-  // have written the file and ended since the first look.
-  const late = await exits.read(sandbox)
+  const late = await lastRecord(sandbox, monitor, exits, signal)
   if (late !== undefined) return describeExit(late, cgroup)
+  // Without conmon nobody saw the end: it was killed as well, or the machine was started anew.
   return { code: null, reason: "unknown", at: new Date().toISOString() }
+}
+
+/** The first process is gone: conmon writes the exit file, unless it is gone too. */
+const lastRecord = async (
+  sandbox: SandboxId,
+  monitor: ProcessIdentity | undefined,
+  exits: Exits,
+  signal: AbortSignal,
+): Promise<ExitRecord | undefined> => {
+  while (monitor !== undefined && (await isAlive(monitor))) {
+    signal.throwIfAborted()
+    const record = await exits.read(sandbox)
+    if (record !== undefined) return record
+    await new Promise((resolve) => setTimeout(resolve, MONITOR_POLL_MS))
+  }
+  // It may have written the file and ended since the last look.
+  return exits.read(sandbox)
 }
 
 /** tini and conmon tell a signal as 128 and its number. */
