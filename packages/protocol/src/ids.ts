@@ -27,6 +27,12 @@ export const PromptId = id("pr")
 export type PromptId = z.infer<typeof PromptId>
 export const LeaseId = id("ls")
 export type LeaseId = z.infer<typeof LeaseId>
+export const LayerId = id("ly")
+export type LayerId = z.infer<typeof LayerId>
+export const TopId = id("tp")
+export type TopId = z.infer<typeof TopId>
+export const PinId = id("pin")
+export type PinId = z.infer<typeof PinId>
 
 const CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 const ID_LETTERS = 20
@@ -38,6 +44,9 @@ export const newId = {
   session: () => SessionId.parse(random("ses")),
   prompt: () => PromptId.parse(random("pr")),
   lease: () => LeaseId.parse(random("ls")),
+  layer: () => LayerId.parse(random("ly")),
+  top: () => TopId.parse(random("tp")),
+  pin: () => PinId.parse(random("pin")),
 }
 
 const random = (prefix: string): string => {
