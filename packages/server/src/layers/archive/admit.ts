@@ -1,0 +1,122 @@
+import { BerthError } from "@berth/protocol/errors"
+import { refuse } from "./refuse.ts"
+import { isSparse, sparseBody, sparsePath, sparseRecords } from "./sparse.ts"
+import type { TarEntry } from "./tar-read.ts"
+
+/** Every entry of a tree lies below this name; the tree itself comes first. */
+export const TREE = "tree"
+
+export interface ArchiveLimits {
+  readonly maxEntries: number
+  /** Of all contents, unpacked. */
+  readonly maxBytes: number
+}
+
+/** Above what one workspace holds, below what would fill a disk unseen. */
+export const DEFAULT_LIMITS: ArchiveLimits = {
+  maxEntries: 2_000_000,
+  maxBytes: 256 * 1024 ** 3,
+}
+
+/** What changes on the way into or out of an archive. */
+export interface Translation {
+  /** Undefined refuses the entry. */
+  owner(id: number): number | undefined
+  xattrs(pax: ReadonlyMap<string, Buffer>, entry: string): Map<string, Buffer>
+}
+
+/**
+ * Lets through what a layer may hold, and nothing else, written anew: what tar unpacks is exactly what was
+ * looked at here. Every name is unique and lies in a directory that came before it, so no entry can be written
+ * through a link. Where a symbolic link points is content: nothing on the host ever follows one, and inside
+ * it leads nowhere but into the sandbox.
+ */
+export async function* admit(
+  entries: AsyncIterable<TarEntry>,
+  { owner, xattrs }: Translation,
+  limits: ArchiveLimits,
+): AsyncGenerator<TarEntry> {
+  const kinds = new Map<string, "directory" | "other">()
+  let bytes = 0
+  for await (const entry of entries) {
+    const sparse = isSparse(entry)
+    const path = checkedPath(sparse ? sparsePath(entry) : entry.path)
+    if (kinds.has(path)) refuse("a name comes twice", path)
+    if (path === TREE ? entry.type !== "5" : kinds.get(parentOf(path)) !== "directory") {
+      refuse("it does not lie in a directory that came before it", path)
+    }
+    if (sparse && entry.type !== "0") refuse("only a file can be sparse", path)
+    checkType(entry, path, kinds)
+    kinds.set(path, entry.type === "5" ? "directory" : "other")
+    bytes += entry.bodyBytes
+    tooLarge("maxEntries", kinds.size, limits)
+    tooLarge("maxBytes", bytes, limits)
+    yield {
+      ...entry,
+      path,
+      mode: entry.mode & 0o7777,
+      uid: owner(entry.uid) ?? refuse(`no sandbox has the user ${entry.uid}`, path),
+      gid: owner(entry.gid) ?? refuse(`no sandbox has the group ${entry.gid}`, path),
+      linkPath: entry.type === "1" || entry.type === "2" ? entry.linkPath : "",
+      pax: new Map([...(sparse ? sparseRecords(entry, path) : []), ...xattrs(entry.pax, path)]),
+      body: sparse ? sparseBody(entry) : entry.body,
+    }
+  }
+  if (kinds.size === 0) refuse("it is empty", "")
+}
+
+const MAX_PATH_BYTES = 4_096
+const MAX_NAME_BYTES = 255
+
+const checkedPath = (raw: string): string => {
+  const path = raw.endsWith("/") ? raw.slice(0, -1) : raw
+  const names = path.split("/")
+  const wellFormed =
+    names[0] === TREE &&
+    path.length <= MAX_PATH_BYTES &&
+    names.every(
+      (name) =>
+        name !== "" &&
+        name !== "." &&
+        name !== ".." &&
+        name.length <= MAX_NAME_BYTES &&
+        !name.includes("\0"),
+    )
+  return wellFormed ? path : refuse("a name leads out of the tree", raw)
+}
+
+const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/"))
+
+const checkType = (
+  entry: TarEntry,
+  path: string,
+  kinds: ReadonlyMap<string, "directory" | "other">,
+): void => {
+  if (entry.type !== "0" && entry.bodyBytes > 0) refuse("only a file has contents", path)
+  switch (entry.type) {
+    case "0": // a file
+    case "5": // a directory
+    case "6": // a named pipe
+      return
+    case "1": // another name of a file
+      if (kinds.get(entry.linkPath) !== "other") refuse("a hard link leads out of the tree", path)
+      return
+    case "2": // a symbolic link
+      if (entry.linkPath === "" || entry.linkPath.length > MAX_PATH_BYTES) {
+        refuse("a symbolic link has no usable target", path)
+      }
+      return
+    case "3": // a device, which only as a whiteout is none
+      if (entry.deviceMajor !== 0 || entry.deviceMinor !== 0) refuse("it is a device", path)
+      return
+    default:
+      refuse(`its type ${JSON.stringify(entry.type)} is unknown`, path)
+  }
+}
+
+const tooLarge = (limit: keyof ArchiveLimits, value: number, limits: ArchiveLimits): void => {
+  if (value <= limits[limit]) return
+  throw new BerthError("layers.archive_too_large", `the archive exceeds ${limit}`, {
+    details: { limit, most: limits[limit] },
+  })
+}

@@ -1,0 +1,50 @@
+import { refuse } from "./refuse.ts"
+
+/** Takes a stream in pieces of the reader's choosing, never holding more than one chunk and one piece. */
+export class ByteSource {
+  readonly #chunks: AsyncIterator<Buffer>
+  #rest: Buffer = Buffer.alloc(0)
+
+  constructor(stream: AsyncIterable<Buffer>) {
+    this.#chunks = stream[Symbol.asyncIterator]()
+  }
+
+  async exactly(bytes: number): Promise<Buffer> {
+    const pieces: Buffer[] = []
+    for await (const piece of this.window(bytes)) pieces.push(piece)
+    return pieces.length === 1 && pieces[0] ? pieces[0] : Buffer.concat(pieces)
+  }
+
+  async skip(bytes: number): Promise<void> {
+    for await (const _ of this.window(bytes)) {
+      // Not wanted.
+    }
+  }
+
+  /** The next bytes as they come. A second iteration goes on where the first one stopped. */
+  window(bytes: number): AsyncIterable<Buffer> {
+    let left = bytes
+    const next = async (): Promise<IteratorResult<Buffer>> => {
+      if (left === 0) return { done: true, value: undefined }
+      if (this.#rest.length === 0 && !(await this.#refill())) refuse("it is cut short", "")
+      const piece = this.#rest.subarray(0, left)
+      this.#rest = this.#rest.subarray(piece.length)
+      left -= piece.length
+      return { done: false, value: piece }
+    }
+    return { [Symbol.asyncIterator]: () => ({ next }) }
+  }
+
+  /** Reads to the end, so that what comes after the last entry (its checksum, in zstd) is checked too. */
+  async drain(): Promise<void> {
+    while (await this.#refill()) {
+      // Padding of the last record.
+    }
+  }
+
+  async #refill(): Promise<boolean> {
+    const { done, value } = await this.#chunks.next()
+    this.#rest = done ? Buffer.alloc(0) : value
+    return !done
+  }
+}

@@ -1,0 +1,96 @@
+import type { Writable } from "node:stream"
+import { pipeline } from "node:stream/promises"
+import { constants, createZstdCompress } from "node:zlib"
+import type { LayerId } from "@berth/protocol/ids"
+import type { Call, Context } from "../context.ts"
+import { type Program, startProgram } from "../programs.ts"
+import { whileReading } from "../reading.ts"
+import { readLayer } from "../stacks/layer.ts"
+import { walkTree } from "../trees/walk.ts"
+import { admit, TREE } from "./admit.ts"
+import { inside } from "./ids.ts"
+import { fileEntry, manifestEntry } from "./manifest.ts"
+import { readTar, type TarEntry } from "./tar-read.ts"
+import { writeTar } from "./tar-write.ts"
+import { xattrsOut } from "./xattrs.ts"
+
+/** Fast, and most of what a stronger level saves is saved. */
+const ZSTD_LEVEL = 3
+
+/** What is in a store may be in an archive, however much it is: the limits are for what comes in. */
+const NO_LIMITS = { maxEntries: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY }
+
+/**
+ * Writes one layer as tar with zstd: its description first, then its tree with whiteouts, marks and
+ * attributes. Owners are written as the sandbox sees them, so that any installation can take the archive.
+ */
+export const exportLayer = (
+  context: Context,
+  layer: LayerId,
+  to: Writable,
+  { signal }: Call = {},
+): Promise<void> =>
+  whileReading(context, layer, async () => {
+    const { directory } = context.layout.layer(layer)
+    const tar = startProgram(
+      [
+        ...(["tar", "-c", "--format=pax", "--pax-option=delete=atime,delete=ctime"] as const),
+        ...["--sparse", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-f", "-", TREE],
+      ],
+      { signal, on: directory, cwd: directory },
+    )
+    tar.stdin.end()
+    await pipeline(
+      writeTar(archived(context, layer, tar, signal)),
+      createZstdCompress({
+        params: {
+          [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL,
+          [constants.ZSTD_c_checksumFlag]: 1,
+        },
+      }),
+      to,
+      signal ? { signal } : {},
+    )
+  })
+
+async function* archived(
+  context: Context,
+  layer: LayerId,
+  tar: Program,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<TarEntry> {
+  const { flavour, idBase, layout } = context
+  const { id, parents, createdAt } = await readLayer(context, layer)
+  yield manifestEntry({ version: 1, id, flavour, parents, createdAt })
+  yield* admit(
+    readTar(tar.stdout),
+    {
+      owner: (owner) => inside(owner, idBase),
+      xattrs: (pax) => xattrsOut(pax, flavour, idBase),
+    },
+    NO_LIMITS,
+  )
+  await tar.ended
+  yield* deadSockets(layout.layer(layer).tree, idBase, signal)
+}
+
+/**
+ * Tar has no sockets. One that nobody listens on is written as an empty file: it hides what lies below it, and
+ * whoever connects to it is refused, just as before.
+ */
+async function* deadSockets(
+  tree: string,
+  idBase: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<TarEntry> {
+  for await (const { path, kind, mode, uid, gid, changed } of walkTree(tree, signal)) {
+    if (kind !== "s") continue
+    yield {
+      ...fileEntry(`${TREE}/${path}`, Buffer.alloc(0)),
+      mode: Number.parseInt(mode, 8),
+      uid: inside(uid, idBase),
+      gid: inside(gid, idBase),
+      mtime: changed.replace(/(\.\d{9})\d*$/, "$1"),
+    }
+  }
+}

@@ -1,0 +1,148 @@
+import { pipeline } from "node:stream/promises"
+import { constants, createZstdDecompress } from "node:zlib"
+import { BerthError } from "@berth/protocol/errors"
+import { type Call, type Context, STORE } from "../context.ts"
+import { describe, inDraft, install } from "../drafts.ts"
+import { namesIn } from "../inventory.ts"
+import { writePin } from "../pins/pin.ts"
+import { startProgram } from "../programs.ts"
+import type { Pinned } from "../snapshot.ts"
+import { findLayer } from "../stacks/layer.ts"
+import { type ArchiveLimits, admit, DEFAULT_LIMITS } from "./admit.ts"
+import { outside } from "./ids.ts"
+import { type ArchiveManifest, readManifest } from "./manifest.ts"
+import { refuse } from "./refuse.ts"
+import { readTar, type TarEntry } from "./tar-read.ts"
+import { writeTar } from "./tar-write.ts"
+import { xattrsIn } from "./xattrs.ts"
+
+export interface ImportOptions extends Call {
+  /** Why the layer is kept, for people. */
+  readonly reason: string
+  readonly limits?: Partial<ArchiveLimits>
+}
+
+/** What zstd may ask for to unpack: the window of its strongest ordinary level. */
+const MAX_WINDOW_LOG = 27
+
+/**
+ * Takes a layer from an archive, under its own id, on the layers that it was made on; they come first. Every
+ * entry is looked at and written anew on its way to tar, which unpacks nothing else.
+ */
+export const importLayer = async (
+  context: Context,
+  from: AsyncIterable<Buffer>,
+  { signal, reason, limits = {} }: ImportOptions,
+): Promise<Pinned> => {
+  const { at } = context
+  const entries = readTar(unpacked(from, signal))
+  const manifest = await readManifest((await entries.next()).value ?? undefined)
+  await assertWelcome(context, manifest)
+  const { id, parents } = manifest
+  return inDraft(context, id, async (draft) => {
+    await unpack(context, entries, draft.directory, { ...DEFAULT_LIMITS, ...limits }, signal)
+    await at("import.unpacked")
+    await describe(context, { id, parents, origin: "import" }, draft, signal)
+    await at("import.described")
+    return context.serially(STORE, async () => {
+      await assertWelcome(context, manifest)
+      await install(context, draft.directory, id)
+      await at("import.renamed")
+      const pin = await writePin(context, id, reason)
+      await at("import.pinned")
+      return { layer: id, pin }
+    })
+  })
+}
+
+const unpack = async (
+  { flavour, idBase }: Context,
+  entries: AsyncIterable<TarEntry>,
+  directory: string,
+  limits: ArchiveLimits,
+  signal: AbortSignal | undefined,
+): Promise<void> => {
+  const stop = new AbortController()
+  const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal
+  const tar = startProgram(
+    [
+      ...(["tar", "-x", "-p", "--same-owner", "--numeric-owner", "--keep-old-files"] as const),
+      ...["--delay-directory-restore", "--xattrs", "--xattrs-include=*", "-f", "-"],
+    ],
+    { signal: either, on: directory, cwd: directory },
+  )
+  tar.stdout.resume()
+  const admitted = admit(
+    entries,
+    {
+      owner: (id) => outside(id, idBase),
+      xattrs: (pax, entry) => xattrsIn(pax, flavour, idBase, entry),
+    },
+    limits,
+  )
+  try {
+    await pipeline(writeTar(admitted), tar.stdin, signal ? { signal } : {})
+  } catch (thrown) {
+    // If tar ended first, its own words say more than the broken pipe.
+    if ((thrown as NodeJS.ErrnoException).code === "EPIPE") await tar.ended
+    stop.abort(thrown)
+    await tar.ended.catch(() => {})
+    throw thrown
+  }
+  await tar.ended
+}
+
+async function* unpacked(
+  from: AsyncIterable<Buffer>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Buffer> {
+  const zstd = createZstdDecompress({
+    params: { [constants.ZSTD_d_windowLogMax]: MAX_WINDOW_LOG },
+  })
+  const feeding = pipeline(from, zstd, signal ? { signal } : {})
+  feeding.catch(() => {})
+  try {
+    for await (const chunk of zstd) yield chunk
+    await feeding
+  } catch (thrown) {
+    signal?.throwIfAborted()
+    if (!String((thrown as NodeJS.ErrnoException).code).startsWith("ZSTD_")) throw thrown
+    refuse(`it is not whole: ${(thrown as Error).message}`, "")
+  }
+}
+
+const assertWelcome = async (
+  context: Context,
+  { id, flavour, parents }: ArchiveManifest,
+): Promise<void> => {
+  if (flavour !== context.flavour) {
+    throw new BerthError(
+      "layers.wrong_flavour",
+      `the archive's layer is of the flavour ${flavour}, this store of ${context.flavour}`,
+      { details: { subject: id, found: flavour, wanted: context.flavour } },
+    )
+  }
+  if ((await namesIn(context.layout.layers)).includes(id)) {
+    throw new BerthError("layers.exists", `the layer ${id} is here already`, {
+      details: { layer: id },
+    })
+  }
+  await assertParents(context, id, parents)
+}
+
+/** The layers below must be here, and stand on each other as they did where the layer was made. */
+const assertParents = async (
+  context: Context,
+  id: string,
+  parents: ArchiveManifest["parents"],
+): Promise<void> => {
+  const missing: string[] = []
+  for (const [at, parent] of parents.entries()) {
+    const record = await findLayer(context, parent)
+    if (record?.parents.join() !== parents.slice(0, at).join()) missing.push(parent)
+  }
+  if (missing.length === 0) return
+  throw new BerthError("layers.parent_missing", `${id} stands on layers that are not here`, {
+    details: { layer: id, missing },
+  })
+}

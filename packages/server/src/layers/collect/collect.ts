@@ -1,0 +1,45 @@
+import { rename } from "node:fs/promises"
+import { join } from "node:path"
+import type { LayerId, TopId } from "@berth/protocol/ids"
+import { type Call, type Context, STORE } from "../context.ts"
+import { everyLayer, everyTop } from "../inventory.ts"
+import { ioError } from "../io-error.ts"
+import { syncDirectory } from "../records/files.ts"
+import { discardTree } from "../trees/discard.ts"
+import { findReferences } from "./references.ts"
+
+export interface Collected {
+  readonly layers: readonly LayerId[]
+  readonly tops: readonly TopId[]
+}
+
+/**
+ * Removes the layers and tops that nothing stands on: first all are renamed into the trash, then deleted, so
+ * that a crash leaves each of them whole or in the trash. Does nothing if any record cannot be read.
+ */
+export const collect = async (context: Context, { signal }: Call = {}): Promise<Collected> => {
+  const { layout, at } = context
+  const collected = await context.serially(STORE, async () => {
+    const kept = await findReferences(context)
+    const layers = (await everyLayer(context)).filter((id) => !kept.layers.has(id))
+    const tops = (await everyTop(context)).filter((id) => !kept.tops.has(id))
+    for (const id of tops) await throwAway(context, layout.top(id).directory, id)
+    for (const id of layers) await throwAway(context, layout.layer(id).directory, id)
+    if (layers.length + tops.length > 0) await syncDirectory(layout.trash)
+    return { layers, tops }
+  })
+  for (const id of [...collected.tops, ...collected.layers]) {
+    await discardTree(join(layout.trash, id), signal)
+    await at("collect.deleted")
+  }
+  return collected
+}
+
+const throwAway = async ({ layout, at }: Context, directory: string, id: string): Promise<void> => {
+  try {
+    await rename(directory, join(layout.trash, id))
+  } catch (thrown) {
+    throw ioError(thrown, directory)
+  }
+  await at("collect.trashed")
+}

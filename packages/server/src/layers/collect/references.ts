@@ -1,0 +1,47 @@
+import type { LayerId, TopId } from "@berth/protocol/ids"
+import type { Context } from "../context.ts"
+import { everyPin, everyStack, everyTop } from "../inventory.ts"
+import { readPin } from "../pins/pin.ts"
+import { readRecord } from "../records/files.ts"
+import { ClaimRecord } from "../records/schemas.ts"
+import { findLayer } from "../stacks/layer.ts"
+import { findTop, readStack, stackName } from "../stacks/read.ts"
+
+/** Who stands on what, by the names of the holders. */
+export interface References {
+  readonly layers: ReadonlyMap<LayerId, readonly string[]>
+  readonly tops: ReadonlyMap<TopId, readonly string[]>
+}
+
+/**
+ * Everything that is kept, and by whom, computed from the records each time: nothing that counts can drift.
+ * Throws if a record cannot be read, since what it keeps is unknown then.
+ */
+export const findReferences = async (context: Context): Promise<References> => {
+  const layers = new Map<LayerId, string[]>()
+  const tops = new Map<TopId, string[]>()
+  const keep = <Id>(map: Map<Id, string[]>, id: Id, holder: string) =>
+    map.set(id, [...(map.get(id) ?? []), holder])
+  const keepStack = async (layer: LayerId | null, holder: string) => {
+    if (layer === null) return
+    const record = await findLayer(context, layer)
+    for (const id of [...(record?.parents ?? []), layer]) keep(layers, id, holder)
+  }
+  const keepTop = async (top: TopId, holder: string) => {
+    keep(tops, top, holder)
+    for (const id of (await findTop(context, top))?.parents ?? []) keep(layers, id, top)
+  }
+
+  for (const key of await everyStack(context)) {
+    const { layer, top } = await readStack(context, key)
+    await keepStack(layer, stackName(key))
+    if (top !== null) await keepTop(top, stackName(key))
+  }
+  for (const id of await everyPin(context)) await keepStack((await readPin(context, id)).layer, id)
+  for (const id of await everyTop(context)) {
+    const claim = await readRecord(context.layout.top(id).claim, ClaimRecord)
+    if (claim) await keepTop(id, claim.sandbox)
+  }
+  for (const held of context.reading.values()) for (const id of held) keep(layers, id, "reading")
+  return { layers, tops }
+}

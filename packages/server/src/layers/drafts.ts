@@ -1,0 +1,81 @@
+import { mkdir, rename } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { LayerId } from "@berth/protocol/ids"
+import type { LayerOrigin } from "@berth/protocol/layer"
+import type { Context } from "./context.ts"
+import { ioError } from "./io-error.ts"
+import type { TreePaths } from "./layout.ts"
+import { syncDirectory, writePassingRecord } from "./records/files.ts"
+import type { LayerRecord } from "./records/schemas.ts"
+import { discardTree } from "./trees/discard.ts"
+import { flushTree } from "./trees/flush.ts"
+import { summarizeTree } from "./trees/summary.ts"
+
+/** Makes a layer aside; if the work fails, nothing of it is left. */
+export const inDraft = async <Result>(
+  { layout, underWay }: Context,
+  id: LayerId,
+  work: (draft: TreePaths) => Promise<Result>,
+): Promise<Result> => {
+  const draft = layout.draft(id)
+  if (underWay.has(id)) {
+    throw new BerthError("layers.exists", `the layer ${id} is being made`, {
+      details: { layer: id },
+    })
+  }
+  underWay.add(id)
+  try {
+    // What has this name was left by a crash: an import has its id from its archive.
+    await discardTree(draft.directory)
+    await mkdir(draft.directory, { mode: 0o700 })
+    return await work(draft)
+  } catch (thrown) {
+    await discardTree(draft.directory)
+    throw ioError(thrown, draft.directory)
+  } finally {
+    underWay.delete(id)
+  }
+}
+
+export interface Description {
+  readonly id: LayerId
+  readonly parents: readonly LayerId[]
+  readonly origin: LayerOrigin
+}
+
+/** Puts a layer's record beside its tree, and both on the disk: what has a layer's name is never lost. */
+export const describe = async (
+  { flavour, idBase }: Context,
+  { id, parents, origin }: Description,
+  { tree, record }: Pick<TreePaths, "tree" | "record">,
+  signal?: AbortSignal,
+): Promise<void> => {
+  const { size, digest } = await summarizeTree(tree, idBase, signal)
+  const described: LayerRecord = {
+    version: 1,
+    id,
+    flavour,
+    idBase,
+    parents: [...parents],
+    origin,
+    createdAt: new Date().toISOString(),
+    size,
+    summary: digest,
+  }
+  await writePassingRecord(record, described)
+  await flushTree(tree, signal)
+}
+
+/** The moment in which a tree becomes a layer: one rename, made durable. */
+export const install = async (
+  { layout }: Context,
+  directory: string,
+  id: LayerId,
+): Promise<void> => {
+  try {
+    await rename(directory, layout.layer(id).directory)
+    await syncDirectory(layout.layers)
+  } catch (thrown) {
+    throw ioError(thrown, directory)
+  }
+}

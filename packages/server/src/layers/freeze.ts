@@ -1,0 +1,77 @@
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { LayerId, TopId } from "@berth/protocol/ids"
+import type { StackKey } from "@berth/protocol/layer"
+import { type Call, type Context, STORE } from "./context.ts"
+import { describe, install } from "./drafts.ts"
+import { layerOfTop, TOP_RECORD, WORK } from "./layout.ts"
+import { removePassingRecord } from "./records/files.ts"
+import { readStack, readTop, type Stack, stackName } from "./stacks/read.ts"
+import { writeStack } from "./stacks/write.ts"
+import { assertFree } from "./tops/free.ts"
+import { isUntouched } from "./tops/untouched.ts"
+import { discardTree } from "./trees/discard.ts"
+
+export interface Frozen {
+  readonly layer: LayerId
+  /** False if there was nothing to freeze: no top, or one in which nothing was changed. */
+  readonly made: boolean
+}
+
+/**
+ * Makes a stopped sandbox's top the highest layer of its stack, without a copy. Refused while a sandbox has it.
+ * The rename is the moment: before it there is a top, after it a layer, and a stack is read accordingly.
+ */
+export const freeze = (context: Context, key: StackKey, { signal }: Call = {}): Promise<Frozen> =>
+  context.serially(stackName(key), async () => {
+    const stack = await readStack(context, key)
+    if (stack.top === null) return { layer: highest(stack), made: false }
+    await assertFree(context, stack.top)
+    if (stack.layer !== null && (await isUntouched(context, stack.top, stack.layer))) {
+      await context.serially(STORE, () => writeStack(context, { ...stack, top: null }))
+      return { layer: stack.layer, made: false }
+    }
+    return { layer: await freezeTop(context, stack, stack.top, signal), made: true }
+  })
+
+const freezeTop = async (
+  context: Context,
+  stack: Stack,
+  top: TopId,
+  signal: AbortSignal | undefined,
+): Promise<LayerId> => {
+  const { layout, at, underWay } = context
+  const { directory, tree, layerRecord: record } = layout.top(top)
+  const id = layerOfTop(top)
+  const { parents } = await readTop(context, top)
+  underWay.add(top)
+  try {
+    await describe(context, { id, parents, origin: "freeze" }, { tree, record }, signal)
+    await at("freeze.described")
+    await context.serially(STORE, async () => {
+      await install(context, directory, id)
+      await at("freeze.renamed")
+      await writeStack(context, { ...stack, layer: id, top: null })
+      await at("freeze.stacked")
+    })
+  } finally {
+    underWay.delete(top)
+  }
+  await removeTopRemains(context, id)
+  await at("freeze.cleaned")
+  return id
+}
+
+/** What a layer has left of its time as a top. Nothing reads it any more. */
+export const removeTopRemains = async ({ layout }: Context, id: LayerId): Promise<void> => {
+  const { directory } = layout.layer(id)
+  await discardTree(join(directory, WORK))
+  await removePassingRecord(join(directory, TOP_RECORD))
+}
+
+const highest = ({ key, layer }: Stack): LayerId => {
+  if (layer !== null) return layer
+  throw new BerthError("layers.unknown", `the stack ${stackName(key)} is empty`, {
+    details: { ...key },
+  })
+}

@@ -1,0 +1,26 @@
+import { BerthError } from "@berth/protocol/errors"
+
+const FULL = new Set(["ENOSPC", "EDQUOT"])
+
+/** What a refusal of the file system means; what is a BerthError already stays as it is. */
+export const ioError = (thrown: unknown, path: string): BerthError => {
+  if (thrown instanceof BerthError) return thrown
+  const { code, message } = thrown as NodeJS.ErrnoException
+  return FULL.has(String(code)) ? diskFull(path, thrown) : refused(path, message, thrown)
+}
+
+/**
+ * The same for a program: it has only its words, which the C locale fixes.
+ */
+export const programError = (program: string, path: string, stderr: string): BerthError => {
+  const said = stderr.trim().slice(-2_000)
+  return /No space left on device|Disk quota exceeded/.test(stderr)
+    ? diskFull(path, said)
+    : refused(path, `${program}: ${said}`, undefined)
+}
+
+const diskFull = (path: string, cause: unknown): BerthError =>
+  new BerthError("layers.disk_full", `no space is left for ${path}`, { details: { path }, cause })
+
+const refused = (path: string, said: string, cause: unknown): BerthError =>
+  new BerthError("layers.io", `${path}: ${said}`, { details: { path, said }, cause })

@@ -1,0 +1,50 @@
+import type { Writable } from "node:stream"
+import type { LayerId, PinId, SandboxId, TopId } from "@berth/protocol/ids"
+import type { LayersListing, LayersReport, StackKey } from "@berth/protocol/layer"
+import type { ImportOptions } from "./archive/import.ts"
+import type { Collected } from "./collect/collect.ts"
+import type { Call } from "./context.ts"
+import type { Flattened } from "./flatten.ts"
+import type { Frozen } from "./freeze.ts"
+import type { Pinned, SnapshotOptions } from "./snapshot.ts"
+import type { PutOptions } from "./stacks/put.ts"
+import type { ClaimedTop, IsAlive } from "./tops/claim.ts"
+import type { EnsuredTop, TreeRoot } from "./tops/ensure.ts"
+import type { VerifyOptions } from "./verify/verify.ts"
+
+/**
+ * The files of workspaces as stacks of frozen layers with a writable top.
+ *
+ * ```
+ * put ─► ensureTop ─► claimTop ─► (a sandbox runs) ─► releaseTop ─► freeze ─► ensureTop …
+ *                          └ snapshot ─► put elsewhere: a fork         └ put elsewhere: a fork
+ * ```
+ *
+ * Every call leaves all or nothing of what it is for, whenever it is cut short; `verify` removes the rest.
+ */
+export interface Layers {
+  /** Puts a stack's files on a frozen layer, or on nothing; the layer may be another stack's. */
+  put(key: StackKey, layer: LayerId | null, options?: PutOptions): Promise<void>
+  /** Forgets a stack; of an unknown one: nothing. */
+  remove(key: StackKey): Promise<void>
+  /** The stack's top, made if it has none. */
+  ensureTop(key: StackKey, root?: TreeRoot): Promise<EnsuredTop>
+  /** Gives the stack's top to one sandbox, and says how to mount it. */
+  claimTop(key: StackKey, sandbox: SandboxId, isAlive?: IsAlive): Promise<ClaimedTop>
+  /** When the sandbox is gone. */
+  releaseTop(top: TopId, sandbox: SandboxId): Promise<void>
+  /** A stopped sandbox's top becomes a layer, without a copy. */
+  freeze(key: StackKey, call?: Call): Promise<Frozen>
+  /** A running sandbox's top is copied into a layer. */
+  snapshot(key: StackKey, options: SnapshotOptions): Promise<Pinned>
+  /** One layer in place of a stack of many. */
+  flatten(key: StackKey, call?: Call): Promise<Flattened>
+  pin(layer: LayerId, reason: string): Promise<PinId>
+  unpin(pin: PinId): Promise<void>
+  /** Removes what nothing stands on. */
+  collect(call?: Call): Promise<Collected>
+  verify(options?: VerifyOptions): Promise<LayersReport>
+  list(call?: Call): Promise<LayersListing>
+  exportLayer(layer: LayerId, to: Writable, call?: Call): Promise<void>
+  importLayer(from: AsyncIterable<Buffer>, options: ImportOptions): Promise<Pinned>
+}

@@ -1,0 +1,95 @@
+import { mkdir } from "node:fs/promises"
+import type { LayerFlavour } from "@berth/protocol/layer"
+import { exportLayer } from "./archive/export.ts"
+import { importLayer } from "./archive/import.ts"
+import { collect } from "./collect/collect.ts"
+import type { Context } from "./context.ts"
+import { flatten } from "./flatten.ts"
+import { freeze } from "./freeze.ts"
+import { ioError } from "./io-error.ts"
+import type { Layers } from "./layers.ts"
+import { layoutAt } from "./layout.ts"
+import { listLayers } from "./list.ts"
+import { pinLayer, unpin } from "./pins/pin.ts"
+import { readRecord, writeRecord } from "./records/files.ts"
+import { StoreRecord } from "./records/schemas.ts"
+import { serialByKey } from "./serial.ts"
+import { snapshot } from "./snapshot.ts"
+import { assertFits } from "./stacks/layer.ts"
+import { putStack } from "./stacks/put.ts"
+import { removeStack } from "./stacks/remove.ts"
+import { claimTop, releaseTop } from "./tops/claim.ts"
+import { ensureTop } from "./tops/ensure.ts"
+import { verify } from "./verify/verify.ts"
+
+export interface LayersOptions {
+  /** A directory of its own, on one file system. One process at a time has it open. */
+  readonly root: string
+  /** The first of the ids that the sandboxes run in. */
+  readonly idBase: number
+  readonly flavour?: LayerFlavour
+  /** Told of every step after which a crash must do no harm: tests crash there. */
+  readonly at?: (step: string) => void | Promise<void>
+}
+
+/** Opens a store of layers, made if it is not there; one of another kind is refused. */
+export const openLayers = async ({
+  root,
+  idBase,
+  flavour = "trusted",
+  at = () => {},
+}: LayersOptions): Promise<Layers> => {
+  const layout = layoutAt(root)
+  await prepare(layout, { version: 1, flavour, idBase })
+  const context: Context = {
+    layout,
+    flavour,
+    idBase,
+    at,
+    serially: serialByKey(),
+    underWay: new Set(),
+    reading: new Map(),
+  }
+  return {
+    put: (key, layer, options) => putStack(context, key, layer, options),
+    remove: (key) => removeStack(context, key),
+    ensureTop: (key, treeRoot = OF_ROOT) => ensureTop(context, key, treeRoot),
+    claimTop: (key, sandbox, isAlive) => claimTop(context, key, sandbox, isAlive),
+    releaseTop: (top, sandbox) => releaseTop(context, top, sandbox),
+    freeze: (key, call) => freeze(context, key, call),
+    snapshot: (key, options) => snapshot(context, key, options),
+    flatten: (key, call) => flatten(context, key, call),
+    pin: (layer, reason) => pinLayer(context, layer, reason),
+    unpin: (pin) => unpin(context, pin),
+    collect: (call) => collect(context, call),
+    verify: (options) => verify(context, options),
+    list: (call) => listLayers(context, call),
+    exportLayer: (layer, to, call) => exportLayer(context, layer, to, call),
+    importLayer: (from, options) => importLayer(context, from, options),
+  }
+}
+
+const OF_ROOT = { uid: 0, gid: 0, mode: 0o755 }
+
+/** Only root of the host may look into layers: they hold other people's programs, some with set-user-id bits. */
+const prepare = async (layout: Context["layout"], wanted: StoreRecord): Promise<void> => {
+  try {
+    await mkdir(layout.root, { recursive: true, mode: 0o700 })
+    const found = await readRecord(layout.store, StoreRecord)
+    if (found) assertFits(found, wanted, layout.root)
+    else await writeRecord(layout.store, wanted)
+    for (const name of [
+      "layers",
+      "tops",
+      "stacks",
+      "pins",
+      "incoming",
+      "trash",
+      "empty",
+    ] as const) {
+      await mkdir(layout[name], { recursive: true, mode: 0o700 })
+    }
+  } catch (thrown) {
+    throw ioError(thrown, layout.root)
+  }
+}

@@ -1,0 +1,35 @@
+import { BerthError } from "@berth/protocol/errors"
+import { type LayerId, newId, type PinId } from "@berth/protocol/ids"
+import { type Context, STORE } from "../context.ts"
+import { readRecord, removeRecord, writeRecord } from "../records/files.ts"
+import { PinRecord } from "../records/schemas.ts"
+import { readLayer } from "../stacks/layer.ts"
+
+/** Keeps a layer, and those that it stands on, until it is unpinned. */
+export const pinLayer = (context: Context, layer: LayerId, reason: string): Promise<PinId> =>
+  context.serially(STORE, async () => {
+    await readLayer(context, layer)
+    return writePin(context, layer, reason)
+  })
+
+/** Ends a pin; twice is as good as once. */
+export const unpin = (context: Context, pin: PinId): Promise<void> =>
+  context.serially(STORE, () => removeRecord(context.layout.pin(pin)))
+
+/** For a layer that was made under STORE in the same breath. */
+export const writePin = async (
+  { layout }: Context,
+  layer: LayerId,
+  reason: string,
+): Promise<PinId> => {
+  const id = newId.pin()
+  const record: PinRecord = { version: 1, id, layer, reason, createdAt: new Date().toISOString() }
+  await writeRecord(layout.pin(id), record)
+  return id
+}
+
+export const readPin = async ({ layout }: Context, id: PinId): Promise<PinRecord> => {
+  const record = await readRecord(layout.pin(id), PinRecord)
+  if (record !== undefined) return record
+  throw new BerthError("layers.unknown", `there is no pin ${id}`, { details: { pin: id } })
+}

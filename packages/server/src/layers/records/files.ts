@@ -1,0 +1,99 @@
+import { link, mkdir, open, readFile, rename, rm } from "node:fs/promises"
+import { dirname } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { z } from "zod"
+import { ioError } from "../io-error.ts"
+
+/** What is written under this ending does not count until it is renamed. */
+export const ASIDE = ".new"
+
+/** Writes a record so that a crash, or a loss of power, leaves the old one or the new one. */
+export const writeRecord = async (file: string, record: object): Promise<void> => {
+  await writeAside(file, record, true)
+  await attempt(file, async () => {
+    await rename(file + ASIDE, file)
+    await syncDirectory(dirname(file))
+  })
+}
+
+/** The same for a record that means nothing after a loss of power, which ends every sandbox. */
+export const writePassingRecord = async (file: string, record: object): Promise<void> => {
+  await writeAside(file, record, false)
+  await attempt(file, () => rename(file + ASIDE, file))
+}
+
+/** Writes a passing record that must not exist yet; false if it does. */
+export const writeNewPassingRecord = async (file: string, record: object): Promise<boolean> => {
+  await writeAside(file, record, false)
+  return attempt(file, async () => {
+    try {
+      // Unlike a rename, a link never replaces.
+      await link(file + ASIDE, file)
+      return true
+    } catch (thrown) {
+      if (hasCode(thrown, "EEXIST")) return false
+      throw thrown
+    } finally {
+      await rm(file + ASIDE, { force: true })
+    }
+  })
+}
+
+/** Undefined when there is no such file. */
+export const readRecord = async <Schema extends z.ZodType>(
+  file: string,
+  schema: Schema,
+): Promise<z.infer<Schema> | undefined> => {
+  let text: string
+  try {
+    text = await readFile(file, "utf8")
+  } catch (thrown) {
+    if (hasCode(thrown, "ENOENT") || hasCode(thrown, "ENOTDIR")) return undefined
+    throw ioError(thrown, file)
+  }
+  try {
+    return schema.parse(JSON.parse(text))
+  } catch (cause) {
+    throw new BerthError("layers.damaged", `${file} cannot be read`, { details: { file }, cause })
+  }
+}
+
+export const removeRecord = (file: string): Promise<void> =>
+  attempt(file, async () => {
+    await rm(file, { force: true })
+    await syncDirectory(dirname(file))
+  })
+
+/** For a record of which it does no harm to come back after a loss of power. */
+export const removePassingRecord = (file: string): Promise<void> =>
+  attempt(file, () => rm(file, { force: true }))
+
+/** Makes the renames in a directory durable. */
+export const syncDirectory = async (directory: string): Promise<void> => {
+  await using handle = await open(directory, "r")
+  await handle.sync()
+}
+
+export const hasCode = (thrown: unknown, code: string): boolean =>
+  (thrown as NodeJS.ErrnoException | undefined)?.code === code
+
+const writeAside = (file: string, record: object, durably: boolean): Promise<void> =>
+  attempt(file, async () => {
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    try {
+      await using handle = await open(file + ASIDE, "w", 0o600)
+      await handle.writeFile(`${JSON.stringify(record)}\n`)
+      if (durably) await handle.sync()
+    } catch (thrown) {
+      await rm(file + ASIDE, { force: true })
+      throw thrown
+    }
+  })
+
+const attempt = async <Result>(file: string, work: () => Promise<Result>): Promise<Result> => {
+  try {
+    return await work()
+  } catch (thrown) {
+    throw ioError(thrown, file)
+  }
+}

@@ -1,0 +1,64 @@
+import { LayerId, PinId, SandboxId, TopId } from "@berth/protocol/ids"
+import { LayerFlavour, LayerOrigin, StackKey, TreeSize } from "@berth/protocol/layer"
+import { z } from "zod"
+
+const version = z.literal(1)
+const IdBase = z.int().nonnegative()
+
+/** What every tree of one store has in common. */
+export const StoreRecord = z.strictObject({ version, flavour: LayerFlavour, idBase: IdBase })
+export type StoreRecord = z.infer<typeof StoreRecord>
+
+export const LayerRecord = z.strictObject({
+  version,
+  id: LayerId,
+  flavour: LayerFlavour,
+  idBase: IdBase,
+  /** The whole stack that it was made on, lowest first: it is never mounted on another. */
+  parents: z.array(LayerId),
+  origin: LayerOrigin,
+  createdAt: z.iso.datetime(),
+  size: TreeSize,
+  /** Of the tree as it was frozen, see `trees/summary.ts`. */
+  summary: z.string().regex(/^[0-9a-f]{64}$/),
+})
+export type LayerRecord = z.infer<typeof LayerRecord>
+
+export const TopRecord = z.strictObject({
+  version,
+  id: TopId,
+  flavour: LayerFlavour,
+  idBase: IdBase,
+  parents: z.array(LayerId),
+  createdAt: z.iso.datetime(),
+})
+export type TopRecord = z.infer<typeof TopRecord>
+
+export const StackRecord = StackKey.extend({
+  version,
+  /** The highest frozen layer; those below are its parents. */
+  layer: LayerId.nullable(),
+  top: TopId.nullable(),
+})
+export type StackRecord = z.infer<typeof StackRecord>
+
+export const PinRecord = z.strictObject({
+  version,
+  id: PinId,
+  layer: LayerId,
+  reason: z.string().max(500),
+  createdAt: z.iso.datetime(),
+})
+export type PinRecord = z.infer<typeof PinRecord>
+
+export const ClaimRecord = z.strictObject({
+  version,
+  sandbox: SandboxId,
+  /** Of the kernel that it was made under: no mount outlives a reboot. */
+  bootId: z.string(),
+  claimedAt: z.iso.datetime(),
+})
+export type ClaimRecord = z.infer<typeof ClaimRecord>
+
+export const SnapshotRecord = z.strictObject({ version, top: TopId, sandbox: SandboxId })
+export type SnapshotRecord = z.infer<typeof SnapshotRecord>

@@ -1,0 +1,37 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { LayerId } from "@berth/protocol/ids"
+import type { StackKey } from "@berth/protocol/layer"
+import { type Context, STORE } from "../context.ts"
+import { assertFree } from "../tops/free.ts"
+import { readLayer } from "./layer.ts"
+import { findStack, stackName } from "./read.ts"
+import { writeStack } from "./write.ts"
+
+export interface PutOptions {
+  /** Takes the place of a stack that exists; what was on its top is given up. */
+  readonly replace?: boolean
+}
+
+/**
+ * Puts a workspace's files on a frozen stack: nothing (`null`) for a fresh one, another workspace's layer
+ * for a fork, an earlier one for a restore. Nothing is copied.
+ */
+export const putStack = (
+  context: Context,
+  key: StackKey,
+  layer: LayerId | null,
+  { replace = false }: PutOptions = {},
+): Promise<void> =>
+  context.serially(stackName(key), async () => {
+    const existing = await findStack(context, key)
+    if (existing && !replace) {
+      throw new BerthError("layers.exists", `the stack ${stackName(key)} exists`, {
+        details: { ...key },
+      })
+    }
+    if (existing?.top) await assertFree(context, existing.top)
+    await context.serially(STORE, async () => {
+      if (layer !== null) await readLayer(context, layer)
+      await writeStack(context, { key, layer, top: null })
+    })
+  })

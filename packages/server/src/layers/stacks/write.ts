@@ -1,0 +1,14 @@
+import type { Context } from "../context.ts"
+import { writeRecord } from "../records/files.ts"
+import type { StackRecord } from "../records/schemas.ts"
+import type { Stack } from "./read.ts"
+
+export const writeStack = ({ layout }: Context, stack: Stack): Promise<void> =>
+  writeRecord(layout.stack(stack.key), stackRecord(stack))
+
+export const stackRecord = ({ key, layer, top }: Stack): StackRecord => ({
+  version: 1,
+  ...key,
+  layer,
+  top,
+})

@@ -1,0 +1,90 @@
+import { readFile } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId, TopId } from "@berth/protocol/ids"
+import type { StackKey } from "@berth/protocol/layer"
+import { type Context, STORE } from "../context.ts"
+import { readRecord, removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
+import { ClaimRecord } from "../records/schemas.ts"
+import { readStack, stackName } from "../stacks/read.ts"
+import { assertNotMounted, topInUse } from "./free.ts"
+import { type OverlayMount, overlayMount } from "./mount.ts"
+import { mountedBy } from "./mounted.ts"
+
+/** Whether a sandbox still lives, asked of the backend. Who cannot tell says yes. */
+export type IsAlive = (sandbox: SandboxId) => boolean | Promise<boolean>
+
+export interface ClaimedTop {
+  readonly top: TopId
+  readonly mount: OverlayMount
+}
+
+/**
+ * Gives a stack's top to one sandbox and says how to mount it. A second sandbox is refused until the
+ * first one's claim is released, or is found to be stale: made before the last reboot, or by a sandbox that
+ * is gone. Claims are files, so they outlive the server. The same sandbox may claim again what it has not
+ * mounted.
+ */
+export const claimTop = (
+  context: Context,
+  key: StackKey,
+  sandbox: SandboxId,
+  isAlive: IsAlive = () => true,
+): Promise<ClaimedTop> =>
+  context.serially(stackName(key), async () => {
+    const { top } = await readStack(context, key)
+    if (top === null) {
+      throw new BerthError("layers.unknown", `the stack ${stackName(key)} has no top`, {
+        details: { ...key },
+      })
+    }
+    await assertNotMounted(top)
+    const file = context.layout.top(top).claim
+    const holder = await readRecord(file, ClaimRecord)
+    const mine = holder?.sandbox === sandbox && holder.bootId === (await currentBootId())
+    if (!mine) {
+      if (holder && !(await isStale(top, holder, isAlive))) throw heldBy(top, holder)
+      await context.serially(STORE, async () => {
+        if (holder) await removePassingRecord(file)
+        if (await writeNewPassingRecord(file, await newClaim(sandbox))) return
+        throw topInUse(top, "another claim came first", {})
+      })
+    }
+    return { top, mount: await overlayMount(context, top) }
+  })
+
+/** Ends a claim when its sandbox is gone. Twice is as good as once. */
+export const releaseTop = async (
+  { layout }: Context,
+  top: TopId,
+  sandbox: SandboxId,
+): Promise<void> => {
+  const file = layout.top(top).claim
+  const holder = await readRecord(file, ClaimRecord)
+  if (holder === undefined) return
+  if (holder.sandbox !== sandbox) throw heldBy(top, holder)
+  await assertNotMounted(top)
+  await removePassingRecord(file)
+}
+
+/** Whether a claim says nothing any more. What the kernel shows as mounted is never stale. */
+export const isStale = async (
+  top: TopId,
+  { bootId, sandbox }: ClaimRecord,
+  isAlive: IsAlive,
+): Promise<boolean> => {
+  if ((await mountedBy(top)).length > 0) return false
+  return bootId !== (await currentBootId()) || !(await isAlive(sandbox))
+}
+
+const newClaim = async (sandbox: SandboxId): Promise<ClaimRecord> => ({
+  version: 1,
+  sandbox,
+  bootId: await currentBootId(),
+  claimedAt: new Date().toISOString(),
+})
+
+const currentBootId = async (): Promise<string> =>
+  (await readFile("/proc/sys/kernel/random/boot_id", "latin1")).trim()
+
+const heldBy = (top: TopId, { sandbox }: ClaimRecord): BerthError =>
+  topInUse(top, `it is claimed by ${sandbox}`, { sandbox })

@@ -1,0 +1,86 @@
+import { chmod, chown, lstat, mkdir, rename } from "node:fs/promises"
+import { join } from "node:path"
+import { newId, type TopId } from "@berth/protocol/ids"
+import type { StackKey } from "@berth/protocol/layer"
+import { type Context, STORE } from "../context.ts"
+import { ioError } from "../io-error.ts"
+import { TOP_RECORD, WORK } from "../layout.ts"
+import { syncDirectory, writeRecord } from "../records/files.ts"
+import type { TopRecord } from "../records/schemas.ts"
+import { assertDepth } from "../stacks/depth.ts"
+import { stackBelow } from "../stacks/layer.ts"
+import { readStack, type Stack, stackName } from "../stacks/read.ts"
+import { writeStack } from "../stacks/write.ts"
+import { discardTree } from "../trees/discard.ts"
+
+/** Who owns the first directory of a stack that has no layers; ids as the sandbox sees them. */
+export interface TreeRoot {
+  readonly uid: number
+  readonly gid: number
+  readonly mode: number
+}
+
+export interface EnsuredTop {
+  readonly top: TopId
+  /** False if the stack had one: a sandbox that is replaced goes on with it. */
+  readonly made: boolean
+}
+
+/** The stack's top, made if it has none: costs the same whatever lies below. */
+export const ensureTop = (context: Context, key: StackKey, root: TreeRoot): Promise<EnsuredTop> =>
+  context.serially(stackName(key), async () => {
+    const stack = await readStack(context, key)
+    if (stack.top !== null) return { top: stack.top, made: false }
+    return { top: await makeTop(context, stack, root), made: true }
+  })
+
+const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<TopId> => {
+  const { layout, flavour, idBase, underWay, at } = context
+  const top = newId.top()
+  const draft = join(layout.incoming, top)
+  const record: TopRecord = {
+    version: 1,
+    id: top,
+    flavour,
+    idBase,
+    parents: [...(await stackBelow(context, stack.layer))],
+    createdAt: new Date().toISOString(),
+  }
+  assertDepth(stack.key, record.parents.length)
+  underWay.add(top)
+  try {
+    await mkdir(join(draft, WORK), { recursive: true, mode: 0o700 })
+    await makeRoot(context, stack, join(draft, "tree"), root)
+    await writeRecord(join(draft, TOP_RECORD), record)
+    await at("top.made")
+    await context.serially(STORE, async () => {
+      await rename(draft, layout.top(top).directory)
+      await syncDirectory(layout.tops)
+      await at("top.renamed")
+      await writeStack(context, { ...stack, top })
+    })
+    await at("top.stacked")
+    return top
+  } catch (thrown) {
+    await discardTree(draft)
+    throw ioError(thrown, draft)
+  } finally {
+    underWay.delete(top)
+  }
+}
+
+/** An overlay shows its root as the top has it, so a new top repeats what the highest layer says. */
+const makeRoot = async (
+  { layout, idBase }: Context,
+  { layer }: Stack,
+  tree: string,
+  root: TreeRoot,
+): Promise<void> => {
+  const { uid, gid, mode } =
+    layer === null
+      ? { uid: idBase + root.uid, gid: idBase + root.gid, mode: root.mode }
+      : await lstat(layout.layer(layer).tree)
+  await mkdir(tree)
+  await chown(tree, uid, gid)
+  await chmod(tree, mode & 0o7777)
+}

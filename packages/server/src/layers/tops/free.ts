@@ -1,0 +1,23 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { TopId } from "@berth/protocol/ids"
+import type { Context } from "../context.ts"
+import { readRecord } from "../records/files.ts"
+import { ClaimRecord } from "../records/schemas.ts"
+import { mountedBy } from "./mounted.ts"
+
+/** Refuses a top that a sandbox has claimed, or that is mounted whatever the claims say. */
+export const assertFree = async ({ layout }: Context, top: TopId): Promise<void> => {
+  const claim = await readRecord(layout.top(top).claim, ClaimRecord)
+  if (claim) throw topInUse(top, `it is claimed by ${claim.sandbox}`, { sandbox: claim.sandbox })
+  await assertNotMounted(top)
+}
+
+export const assertNotMounted = async (top: TopId): Promise<void> => {
+  const pids = await mountedBy(top)
+  if (pids.length > 0) throw topInUse(top, `process ${pids.join(", ")} has it mounted`, { pids })
+}
+
+export const topInUse = (top: TopId, why: string, details: object): BerthError =>
+  new BerthError("layers.top_in_use", `the top ${top} is in use: ${why}`, {
+    details: { top, ...details },
+  })

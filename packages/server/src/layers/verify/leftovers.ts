@@ -1,0 +1,100 @@
+import { join } from "node:path"
+import type { Context } from "../context.ts"
+import { STORE } from "../context.ts"
+import { removeTopRemains } from "../freeze.ts"
+import { everyLayer, everyTop, namesIn } from "../inventory.ts"
+import { SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
+import { ASIDE, readRecord, removePassingRecord } from "../records/files.ts"
+import { SnapshotRecord } from "../records/schemas.ts"
+import { discardTree } from "../trees/discard.ts"
+import { type Findings, readOrReport } from "./findings.ts"
+
+/** Removes what operations that a crash cut short left beside what they were to make. */
+export const clearLeftovers = async (context: Context, findings: Findings): Promise<void> => {
+  await clearIncoming(context, findings)
+  await clearTrash(context, findings)
+  await clearRecordsAside(context, findings)
+  await clearTops(context, findings)
+  await clearLayers(context, findings)
+}
+
+/** A tree in the making counts for nothing; but a snapshot that was cut short may have left a sandbox frozen. */
+const clearIncoming = async (context: Context, findings: Findings): Promise<void> => {
+  const { layout, underWay } = context
+  for (const name of await namesIn(layout.incoming)) {
+    if (underWay.has(name)) continue
+    const directory = join(layout.incoming, name)
+    const note = await readOrReport(findings, name, () =>
+      readRecord(join(directory, SNAPSHOT_RECORD), SnapshotRecord),
+    )
+    if (note) findings.perhapsFrozen.push(note.sandbox)
+    await discardTree(directory)
+    findings.repairs.push({
+      kind: "removed_partial",
+      subject: name,
+      said: note
+        ? `a snapshot of ${note.sandbox} was cut short; what was copied of it is removed`
+        : "it was being made when a crash came; what there was of it is removed",
+    })
+  }
+}
+
+const clearTrash = async ({ layout }: Context, { repairs }: Findings): Promise<void> => {
+  for (const name of await namesIn(layout.trash)) {
+    await discardTree(join(layout.trash, name))
+    repairs.push({
+      kind: "removed_leftover",
+      subject: `trash/${name}`,
+      said: "nothing stood on it and it was being deleted; now it is",
+    })
+  }
+}
+
+/** Records that were written and not yet given their name. They are only ever written under STORE. */
+const clearRecordsAside = (context: Context, { repairs }: Findings): Promise<void> =>
+  context.serially(STORE, async () => {
+    const { layout } = context
+    const workspaces = (await namesIn(layout.stacks)).map((name) => join(layout.stacks, name))
+    const tops = (await everyTop(context))
+      .filter((id) => !context.underWay.has(id))
+      .map((id) => layout.top(id).directory)
+    for (const directory of [layout.root, layout.pins, ...workspaces, ...tops]) {
+      for (const name of await namesIn(directory)) {
+        if (!name.endsWith(ASIDE)) continue
+        await removePassingRecord(join(directory, name))
+        repairs.push({
+          kind: "removed_leftover",
+          subject: join(directory, name).slice(layout.root.length + 1),
+          said: "a record was being written; the one before it holds",
+        })
+      }
+    }
+  })
+
+/** A top that was about to be frozen is still a top. */
+const clearTops = async (context: Context, { repairs }: Findings): Promise<void> => {
+  const { layout, underWay } = context
+  for (const id of await everyTop(context)) {
+    const { directory, layerRecord } = layout.top(id)
+    if (underWay.has(id) || !(await namesIn(directory)).includes("layer.json")) continue
+    await removePassingRecord(layerRecord)
+    repairs.push({
+      kind: "removed_leftover",
+      subject: id,
+      said: "it was about to be frozen; it still is a top, with all that was written",
+    })
+  }
+}
+
+const clearLayers = async (context: Context, { repairs }: Findings): Promise<void> => {
+  for (const id of await everyLayer(context)) {
+    const names = await namesIn(context.layout.layer(id).directory)
+    if (!names.includes(WORK) && !names.includes(TOP_RECORD)) continue
+    await removeTopRemains(context, id)
+    repairs.push({
+      kind: "removed_leftover",
+      subject: id,
+      said: "it had been frozen; what it needed as a top is removed",
+    })
+  }
+}

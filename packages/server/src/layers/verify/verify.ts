@@ -1,0 +1,68 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { LayersReport } from "@berth/protocol/layer"
+import { collect } from "../collect/collect.ts"
+import type { Call, Context } from "../context.ts"
+import { everyPin, everyTop } from "../inventory.ts"
+import { readPin } from "../pins/pin.ts"
+import { readTop } from "../stacks/read.ts"
+import type { IsAlive } from "../tops/claim.ts"
+import { releaseStaleClaims } from "./claims.ts"
+import { type Findings, noFindings, readOrReport } from "./findings.ts"
+import { checkLayers } from "./layers.ts"
+import { clearLeftovers } from "./leftovers.ts"
+import { repairStacks } from "./stacks.ts"
+
+export interface VerifyOptions extends Call {
+  /** Asked of the backend; without it only claims from before the last reboot count as stale. */
+  readonly isAlive?: IsAlive
+  /** Also walks every tree to see whether it is as it was frozen. Default: true. */
+  readonly trees?: boolean
+}
+
+/**
+ * Repairs what a crash left and tells what is wrong beyond that. It deletes only what was never finished
+ * or what nothing stands on, and needs nothing but the disk. It may run while other operations do.
+ */
+export const verify = async (
+  context: Context,
+  { signal, isAlive = () => true, trees = true }: VerifyOptions = {},
+): Promise<LayersReport> => {
+  const findings = noFindings()
+  const stacks = await repairStacks(context, findings)
+  await clearLeftovers(context, findings)
+  await releaseStaleClaims(context, isAlive, findings)
+  const pins = await checkPins(context, findings)
+  await removeUnused(context, findings)
+  const tops = await checkTops(context, findings)
+  const layers = await checkLayers(context, { trees, signal }, findings)
+  return { ...findings, checked: { stacks, layers, tops, pins } }
+}
+
+const removeUnused = async (context: Context, { repairs, problems }: Findings): Promise<void> => {
+  try {
+    const { layers, tops } = await collect(context)
+    for (const subject of [...layers, ...tops]) {
+      repairs.push({ kind: "removed_unused", subject, said: "nothing stands on it" })
+    }
+  } catch (thrown) {
+    if (!(thrown instanceof BerthError) || thrown.code !== "layers.damaged") throw thrown
+    problems.push({
+      kind: "record_unreadable",
+      subject: "collect",
+      said: `nothing is removed while it is unknown what stands on what: ${thrown.message}`,
+      stacks: [],
+    })
+  }
+}
+
+const checkPins = async (context: Context, findings: Findings): Promise<number> => {
+  const ids = await everyPin(context)
+  for (const id of ids) await readOrReport(findings, id, () => readPin(context, id))
+  return ids.length
+}
+
+const checkTops = async (context: Context, findings: Findings): Promise<number> => {
+  const ids = await everyTop(context)
+  for (const id of ids) await readOrReport(findings, id, () => readTop(context, id))
+  return ids.length
+}
