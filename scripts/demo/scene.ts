@@ -8,6 +8,8 @@ import { run, type Server, show, startServer } from "./processes.ts"
 export interface Scene {
   /** The project. */
   readonly root: string
+  /** Where the demo keeps its files. */
+  readonly directory: string
   /** Aborted when the demo is interrupted. */
   readonly signal: AbortSignal
   /** Runs a program to its end, for the reader to watch. */
@@ -33,6 +35,7 @@ export const openScene = (signal: AbortSignal): Scene => {
 
   return {
     root,
+    directory: dir,
     signal,
     show: (command, ...args) => show(command, args, options),
     berth: (args, expected) => run(launcher, [...args, ...onDataDir], { ...options, ...expected }),

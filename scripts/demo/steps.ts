@@ -38,6 +38,13 @@ export const STEPS: readonly Step[] = [
     run: ({ berth }) => berth(["doctor"], { accept: [0, 1] }),
   },
   {
+    title: "A sandbox boots, and runs a command",
+    run: async ({ directory, signal }) => {
+      const { bootSandbox } = await import("./sandbox.ts")
+      return bootSandbox(directory, signal)
+    },
+  },
+  {
     title: "The server stops when it is asked to",
     run: async ({ server }) => {
       const status = await server().stop()

@@ -25,12 +25,15 @@ import { createNetwork } from "./network/network.ts"
 import { describeExit, findExit, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { signalProcess } from "./process.ts"
-import { recoverSandboxes } from "./recover.ts"
+import { recoverSandboxes, systemsInUse } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { openRuntime } from "./runtime.ts"
+import { openCompiledFilter } from "./seccomp/compiled.ts"
 import type { Architecture } from "./seccomp/profile.ts"
 import { serialByKey } from "./serial.ts"
 import { type SandboxState, stateDirectory } from "./state.ts"
+import { pruneSystems } from "./system/skeleton.ts"
+import { openSystems } from "./system/systems.ts"
 import { findTools } from "./tools.ts"
 import { openWatchers } from "./watch.ts"
 
@@ -39,7 +42,7 @@ export interface EmbeddedOptions {
   /** Where everything of this backend lies: sandboxes, caches, the runtime's state. */
   readonly directory: string
   /**
-   * Where system trees are prepared; nothing in them is secret, and a restart of the machine may lose them.
+   * Where this installation's system trees are prepared; nothing in them is secret, and a restart of the machine may lose them.
    * Every user must be able to pass through to it, since the runtime opens them as the sandbox's root.
    */
   readonly systems: string
@@ -71,7 +74,8 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
       directory,
       architecture: nativeArchitecture(),
       maxOpenFiles: await readMaxOpenFiles(),
-      systems: options.systems,
+      systems: openSystems({ directory: options.systems, init: tools.tini }),
+      filter: openCompiledFilter(states.runtimeRoot),
       network: createNetwork({ installation, directory: join(directory, "network") }),
       caches: openCaches(join(directory, "caches"), base + AGENT_ID),
       at: async (step) => options.at?.(step),
@@ -79,7 +83,7 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     return compose(options, parts)
   })
 
-const compose = ({ installation }: EmbeddedOptions, parts: Parts): Backend => {
+const compose = ({ installation, systems }: EmbeddedOptions, parts: Parts): Backend => {
   const { states, cgroups, runtime, network, caches } = parts
   const exits = openExits(states.exits)
   const inTurn = serialByKey<SandboxId>()
@@ -131,7 +135,13 @@ const compose = ({ installation }: EmbeddedOptions, parts: Parts): Backend => {
 
     describe: (call) => operation("describe", call, async () => describeHost(parts)),
 
-    recover: (call) => operation("remove", call, (signal) => recoverSandboxes(parts, signal)),
+    recover: (call) =>
+      operation("remove", call, async (signal) => {
+        await recoverSandboxes(parts, signal)
+        await pruneSystems(systems, await systemsInUse(parts))
+        // The first look at the host takes half a second: nobody's first sandbox waits for it.
+        await parts.systems.prepare({ kind: "host" }, [], signal)
+      }),
 
     create: (spec, call) =>
       operation("create", call, (signal) =>

@@ -10,7 +10,6 @@ import { identifyProcess, type ProcessIdentity } from "./process.ts"
 import { removeSandbox } from "./remove.ts"
 import type { SandboxPaths, SandboxState } from "./state.ts"
 import { resolveMounts } from "./system/mount-sources.ts"
-import { prepareSystem } from "./system/prepare.ts"
 import { makePrivateDirectories } from "./system/private-directories.ts"
 import { writeSandboxFiles } from "./system/sandbox-files.ts"
 
@@ -61,7 +60,7 @@ const build = async (
   ])
   signal.throwIfAborted()
   await parts.at("create.bundle")
-  const unheldLimits = await writeBundle(parts, begun, { cgroup, nameservers, paths }, signal)
+  const bundled = await writeBundle(parts, begun, { cgroup, nameservers, paths }, signal)
   await parts.at("create.runtime")
   const init = await startMonitor(parts, begun.spec, { cgroup, paths }, signal)
   await parts.at("create.network")
@@ -70,7 +69,8 @@ const build = async (
   }
   await parts.at("create.done")
   const monitor = await readMonitor(paths)
-  return { ...begun, progress: "created", init, ...(monitor && { monitor }), unheldLimits }
+  if (config.hardening.seccomp === "default") await parts.filter.learnFrom(sandbox)
+  return { ...begun, ...bundled, progress: "created", init, ...(monitor && { monitor }) }
 }
 
 const reserveNetwork = async (
@@ -88,7 +88,7 @@ const writeBundle = async (
   { spec, unheldLimits }: SandboxState,
   made: { cgroup: Cgroup; nameservers: readonly string[]; paths: SandboxPaths },
   signal: AbortSignal,
-): Promise<UnheldLimit[]> => {
+): Promise<Pick<SandboxState, "system" | "unheldLimits">> => {
   const { identity, config } = spec
   const { cgroup, nameservers, paths } = made
   const { idBase } = parts
@@ -100,10 +100,7 @@ const writeBundle = async (
   })
   const mountTargets = mounts.map(({ target }) => target)
   const [system] = await Promise.all([
-    prepareSystem(
-      { identity: config.system, directory: parts.systems, init: parts.tools.tini, mountTargets },
-      signal,
-    ),
+    parts.systems.prepare(config.system, mountTargets, signal),
     makePrivateDirectories(paths, { idBase, mountTargets }),
     writeSandboxFiles(paths.etc, { hostname, nameservers }),
     mkdir(paths.bundle, { mode: 0o700 }),
@@ -119,9 +116,10 @@ const writeBundle = async (
     hostname,
     architecture: parts.architecture,
     maxOpenFiles: parts.maxOpenFiles,
+    compiledFilter: parts.filter.current,
   })
   await writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 })
-  return [...unheldLimits, ...bundle.unheldLimits]
+  return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
 }
 
 const startMonitor = async (

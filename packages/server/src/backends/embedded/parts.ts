@@ -2,8 +2,10 @@ import type { Caches } from "./caches.ts"
 import type { Cgroups } from "./cgroups/cgroups.ts"
 import type { SandboxNetwork } from "./network/network.ts"
 import type { Runtime } from "./runtime.ts"
+import type { CompiledFilter } from "./seccomp/compiled.ts"
 import type { Architecture } from "./seccomp/profile.ts"
 import type { StateDirectory } from "./state.ts"
+import type { Systems } from "./system/systems.ts"
 import type { Tools } from "./tools.ts"
 
 /** What sandboxes are made from, put together once. */
@@ -17,8 +19,8 @@ export interface Parts {
   readonly idBase: number
   /** Everything of this backend lies below it. */
   readonly directory: string
-  /** Where system trees are prepared. */
-  readonly systems: string
+  readonly systems: Systems
+  readonly filter: CompiledFilter
   readonly architecture: Architecture
   /** What the server's own process may open: a sandbox cannot have more. */
   readonly maxOpenFiles: number

@@ -53,3 +53,9 @@ const tracesOf = async ({ states, cgroups, network }: Parts): Promise<SandboxId[
   )
   return [...names, ...inCgroups, ...inNetwork]
 }
+
+/** The system trees that sandboxes stand on. */
+export const systemsInUse = async ({ states }: Parts): Promise<ReadonlySet<string>> => {
+  const all = await Promise.all((await states.list()).map((sandbox) => states.read(sandbox)))
+  return new Set(all.map((state) => state?.system).filter((system) => system !== undefined))
+}

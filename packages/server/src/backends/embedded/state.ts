@@ -23,6 +23,8 @@ export const SandboxState = z.strictObject({
   init: ProcessIdentity.optional(),
   /** conmon, which outlives the server and keeps the exit status. */
   monitor: ProcessIdentity.optional(),
+  /** The system tree that it stands on. */
+  system: z.string().optional(),
   unheldLimits: z.array(UnheldLimit),
 })
 export type SandboxState = z.infer<typeof SandboxState>

@@ -11,13 +11,14 @@ export interface Tools {
 
 /** Finds them; crun before runc, since it starts a container in a third of the time. */
 export const findTools = async (path: string = PLAIN_ENV.PATH): Promise<Tools> => {
-  const [crun, runc, conmon, tini] = await Promise.all(
-    ["crun", "runc", "conmon", "tini"].map((tool) => findTool(tool, path)),
+  const [crun, runc, conmon, tiniStatic, tini] = await Promise.all(
+    ["crun", "runc", "conmon", "tini-static", "tini"].map((tool) => findTool(tool, path)),
   )
   return {
     runtime: crun ? { name: "crun", path: crun } : { name: "runc", path: need("crun", runc, path) },
     conmon: need("conmon", conmon, path),
-    tini: need("tini", tini, path),
+    // The static one starts on any system, also one without glibc.
+    tini: need("tini", tiniStatic ?? tini, path),
   }
 }
 

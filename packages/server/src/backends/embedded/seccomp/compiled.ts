@@ -25,3 +25,21 @@ export const readCompiledFilter = async (
 /** A crun that does not know the annotation compiles the profile, which stands in the config as well. */
 export const compiledAnnotation = (filter: string | undefined): Record<string, string> =>
   filter === undefined ? {} : { "run.oci.seccomp_bpf_data": filter }
+
+/** Remembers the compiled filter of the first container, for all that follow. */
+export interface CompiledFilter {
+  readonly current: string | undefined
+  learnFrom(container: string): Promise<void>
+}
+
+export const openCompiledFilter = (runtimeRoot: string): CompiledFilter => {
+  let current: string | undefined
+  return {
+    get current() {
+      return current
+    },
+    async learnFrom(container) {
+      current ??= await readCompiledFilter(runtimeRoot, container)
+    },
+  }
+}

@@ -29,6 +29,7 @@ export const openHarness = async (
     reopen,
     async other() {
       const theirs = await mkdtemp(join(tmpdir(), "berth-other-"))
+      await chmod(theirs, 0o711)
       others.push(theirs)
       const their = newId.installation()
       return {
@@ -36,7 +37,7 @@ export const openHarness = async (
         backend: await openEmbedded({
           installation: their,
           directory: theirs,
-          systems,
+          systems: join(theirs, "systems"),
           ...options,
         }),
       }
