@@ -1,0 +1,28 @@
+/** Time, passed in. It never goes back, whatever happens to the wall clock. */
+export interface Clock {
+  /** Milliseconds since some fixed moment. */
+  nowMs(): number
+  /** Calls once, after that time; the returned function takes the call back. */
+  after(ms: number, call: () => void): () => void
+}
+
+export const systemClock: Clock = {
+  nowMs: () => performance.now(),
+  after: (ms, call) => {
+    const timer = setTimeout(call, ms)
+    return () => clearTimeout(timer)
+  },
+}
+
+/** Resolves after that time, or at once when the signal fires; it never rejects. */
+export const pause = (clock: Clock, ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const end = () => {
+      takeBack()
+      signal.removeEventListener("abort", end)
+      resolve()
+    }
+    const takeBack = clock.after(ms, end)
+    signal.addEventListener("abort", end, { once: true })
+  })
