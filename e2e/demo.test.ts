@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import {
+  chmodSync,
   cpSync,
   mkdirSync,
   mkdtempSync,
@@ -19,6 +20,8 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url))
 
 const makeDir = (): string => {
   const dir = mkdtempSync(join(tmpdir(), "berth-demo-test-"))
+  // Open to pass through, as a directory for temporary files is: sandboxes have files in it.
+  chmodSync(dir, 0o711)
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
   return dir
 }
