@@ -14,10 +14,23 @@ export const removeSandbox = async (
   signal: AbortSignal,
 ): Promise<void> => {
   const { sandbox } = state.spec.identity
-  await parts.states.write({ ...state, progress: "removing" })
+  await mark(parts, state)
   await removeTraces(parts, sandbox, state, signal)
   await parts.at("remove.files")
   await parts.states.remove(sandbox)
+}
+
+/**
+ * Without the mark, a removal that a crash cuts short leaves a sandbox that has ended. So a full disk, which the
+ * sandbox itself may have filled, does not keep it from being removed.
+ */
+const mark = async ({ states }: Parts, state: SandboxState): Promise<void> => {
+  try {
+    await states.write({ ...state, progress: "removing" })
+  } catch (thrown) {
+    const { code } = thrown as NodeJS.ErrnoException
+    if (code !== "ENOSPC" && code !== "EDQUOT") throw thrown
+  }
 }
 
 /** Removes everything that a sandbox's id leads to, but for its own directory; with or without a state. */
