@@ -1,5 +1,5 @@
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import {
   HOST_ADDRESS,
   INTERNET,
@@ -10,6 +10,9 @@ import {
   type Sandbox,
   type World,
 } from "./testing/world.ts"
+
+/** Named, so that the way to it stands open: nothing else may come through. */
+const RESOLVERS = ["10.77.0.5"]
 
 /** What a program inside sees of a refusal. */
 const REFUSED = "ECONNREFUSED"
@@ -25,6 +28,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
   beforeAll(async () => {
     world = await makeWorld()
     const { host } = world
+    await host.call("resolvers", RESOLVERS)
     await host.call("ensure")
     sandbox = await world.sandbox()
     neighbour = await world.sandbox()
@@ -112,7 +116,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       expect(await withoutRules(received)).toEqual(["to loopback", "last"])
       expect(await received()).toEqual(["last"])
       await host.call("detach", router.id)
-      await host.call("resolvers", [])
+      await host.call("resolvers", RESOLVERS)
       await host.call("ensure")
     })
 
@@ -186,6 +190,52 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       await expectFenced(HOST_ADDRESS, neighbour)
       await sandbox.call("listen", { port: PORT, name: "sandbox" })
       await expectFenced(address, neighbour)
+    })
+  })
+
+  describe("on a host that translates addresses itself", () => {
+    const translate = async (rule: string) => {
+      const { host } = world
+      await host.run("nft add table ip site")
+      await host.run("nft add chain ip site pre { type nat hook prerouting priority dstnat; }")
+      await host.run(`nft add rule ip site pre tcp dport 7080 ${rule}`)
+      onTestFinished(async () => {
+        await host.run("nft delete table ip site")
+      })
+    }
+    const knock =
+      (to: string, from = sandbox) =>
+      () =>
+        from.call("dial", { address: to, port: 7080 })
+
+    it("is not led from the internet to a private network", async () => {
+      await translate(`dnat to 172.20.0.5:${PORT}`)
+      expect(await withoutRules(knock("198.51.100.10"))).toContain("outside at 172.20.0.5")
+      expect(await knock("198.51.100.10")()).toBe(REFUSED)
+    })
+
+    it("is not led from the internet to the host", async () => {
+      await translate(`redirect to :${PORT}`)
+      expect(await withoutRules(knock("198.51.100.10"))).toContain("host at")
+      expect(await knock("198.51.100.10")()).toBe(REFUSED)
+    })
+
+    it("is not led from the internet to a neighbour", async () => {
+      await translate(`dnat to ${neighbourAddress}:${PORT}`)
+      expect(await withoutRules(knock("198.51.100.10"))).toContain("neighbour at")
+      expect(await knock("198.51.100.10")()).toBe(REFUSED)
+    })
+
+    it("is not led from a private network to the internet", async () => {
+      await translate(`dnat to 198.51.100.10:${PORT}`)
+      expect(await withoutRules(knock("172.20.0.5"))).toContain("outside at 198.51.100.10")
+      expect(await knock("172.20.0.5")()).toBe(REFUSED)
+    })
+
+    it("does not get at what the host publishes on its own address, even in a range that is allowed", async () => {
+      await translate(`dnat to 10.77.0.5:${PORT}`)
+      expect(await withoutRules(knock(HOST_ADDRESS, neighbour))).toContain("outside at 10.77.0.5")
+      expect(await knock(HOST_ADDRESS, neighbour)()).toBe(REFUSED)
     })
   })
 

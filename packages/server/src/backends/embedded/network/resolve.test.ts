@@ -103,6 +103,19 @@ requires("root", "networkNamespaces").describe("names in a sandbox", () => {
       await host.call("attach", { sandbox: sandbox.id, pid: sandbox.pid })
     })
 
+    it("reach their server through the policies of the older iptables", async () => {
+      const { host } = world
+      await use("127.0.0.53")
+      for (const chain of ["FORWARD", "INPUT"]) await host.run(`iptables-legacy -P ${chain} DROP`)
+      const before = await host.run("iptables-legacy -S")
+      await nothingWorks()
+      await allWorks()
+      await host.call("detach", sandbox.id)
+      expect(await host.run("iptables-legacy -S")).toBe(before)
+      for (const chain of ["FORWARD", "INPUT"]) await host.run(`iptables-legacy -P ${chain} ACCEPT`)
+      await host.call("attach", { sandbox: sandbox.id, pid: sandbox.pid })
+    })
+
     it("reach their server through the last rule of iptables", async () => {
       await use("127.0.0.53")
       const { host } = world

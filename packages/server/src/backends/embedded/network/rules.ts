@@ -77,8 +77,10 @@ const chains = ({ names, pool, resolver }: RulesInput): string => {
   }
   chain through_host {
     type filter hook forward priority filter; policy accept;
+    ${from} goto from_sandbox
     oifname "${names.devicePrefix}*" goto to_sandbox
-    ${notFrom} accept
+  }
+  chain from_sandbox {
     meta nfproto != ipv4 drop
     ${asked} accept
     goto judge
