@@ -3,14 +3,12 @@ import { once } from "node:events"
 import { readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { newId, Slug } from "@berth/protocol/ids"
-import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { expect, it, onTestFinished } from "vitest"
 import { z } from "zod"
-import { configHash } from "../../sandboxes/config-hash.ts"
 import type { CrashPlan } from "./testing/crash-plan.ts"
 import { openHarness } from "./testing/harness.ts"
+import { specFor } from "./testing/spec.ts"
 
 const CHILD = fileURLToPath(new URL("./testing/crash-child.ts", import.meta.url))
 
@@ -32,21 +30,8 @@ const play = async (plan: CrashPlan): Promise<{ steps: string[]; signal: string 
 const open = async () => {
   const harness = await openHarness()
   onTestFinished(() => harness.close())
-  const config = SandboxConfig.parse({
-    system: harness.system,
-    command: ["/bin/sh", "-c", "echo up; exec sleep 1000"],
-    network: { kind: "open" },
-  })
   const planOf = (operation: CrashPlan["operation"], dieAt?: string): CrashPlan => {
-    const spec: SandboxSpec = {
-      identity: {
-        installation: harness.installation,
-        workspace: Slug.parse("crash"),
-        sandbox: newId.sandbox(),
-        configHash: configHash(config),
-      },
-      config,
-    }
+    const spec = specFor(harness.installation, { network: { kind: "open" } })
     const { directory } = harness
     const systems = join(directory, "systems")
     return { directory, systems, spec, operation, ...(dieAt && { dieAt }) }

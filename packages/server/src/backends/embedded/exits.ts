@@ -42,8 +42,7 @@ export const openExits = (directory: string): Exits => {
         onExit(sandbox)
       }
     }
-    // Not persistent: a subscription alone does not keep a process alive.
-    const watcher: FSWatcher = watch(directory, { persistent: false }, (_, name) => {
+    const watcher: FSWatcher = watch(directory, (_, name) => {
       const sandbox = SandboxId.safeParse(name)
       if (sandbox.success) look(sandbox.data).catch(onGap)
       else if (name === null) onGap()

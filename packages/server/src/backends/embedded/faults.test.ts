@@ -1,0 +1,172 @@
+import { spawnSync } from "node:child_process"
+import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { newId } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
+import { expect, it, onTestFinished } from "vitest"
+import { findTool } from "../../host/find-tool.ts"
+import { PLAIN_ENV } from "../../host/run.ts"
+import { openEmbedded } from "./backend.ts"
+import { openHarness } from "./testing/harness.ts"
+import { specFor } from "./testing/spec.ts"
+
+const temporary = async (): Promise<string> => {
+  const directory = await mkdtemp(join(tmpdir(), "berth-faults-"))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  return directory
+}
+
+/** A place of programs with the real ones, some of them replaced by a script. */
+const programs = async (scripts: Readonly<Record<string, string>>): Promise<string> => {
+  const directory = await temporary()
+  for (const tool of ["conmon", "tini", "crun"]) {
+    const script = scripts[tool]
+    const real = await findTool(tool, PLAIN_ENV.PATH)
+    if (script !== undefined) {
+      await writeFile(join(directory, tool), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+    } else if (real !== undefined) {
+      await symlink(real, join(directory, tool))
+    }
+  }
+  return directory
+}
+
+/** A crun that tells its version as the real one does, and does something else when it is to create. */
+const faulty = (create: string) => `case "$*" in
+*--version*) echo "crun version 1.8.1" ;;
+*create*) ${create} ;;
+*) exec crun "$@" ;;
+esac`
+
+const openFaulty = async (scripts: Readonly<Record<string, string>>) => {
+  const harness = await openHarness({ path: await programs(scripts) })
+  onTestFinished(() => harness.close())
+  return { harness, empty: await harness.census() }
+}
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "faults of the host",
+  () => {
+    it("[R1.14] names the program that is missing", async () => {
+      const directory = await temporary()
+      const opened = openEmbedded({
+        installation: newId.installation(),
+        directory,
+        systems: join(directory, "systems"),
+        path: directory,
+      })
+      await expect(opened).rejects.toMatchObject({
+        code: "backend.unavailable",
+        details: { tool: "crun", lookedIn: directory },
+      })
+    })
+
+    it("[R1.14] refuses a runtime that is too old, or that does not tell its version", async () => {
+      for (const [script, message] of [
+        ["echo crun version 0.9", "is too old"],
+        ["echo nonsense; exit 3", "does not tell its version"],
+      ] as const) {
+        const opened = openHarness({ path: await programs({ crun: script }) })
+        await expect(opened).rejects.toMatchObject({
+          code: "backend.unavailable",
+          message: expect.stringContaining(message),
+        })
+      }
+    })
+
+    it("[R1.14] ends a creation whose runtime hangs at its deadline, and leaves nothing", async () => {
+      const { harness, empty } = await openFaulty({ crun: faulty("exec sleep 1000") })
+      const spec = specFor(harness.installation)
+      await expect(harness.backend.create(spec, { deadlineMs: 400 })).rejects.toMatchObject({
+        code: "deadline.exceeded",
+        details: { operation: "sandbox.create", deadlineMs: 400 },
+      })
+      expect(await harness.census()).toEqual(empty)
+    })
+
+    it("[R1.14] keeps the words of a runtime that refuses, and leaves nothing", async () => {
+      const { harness, empty } = await openFaulty({
+        crun: faulty("echo 'the moon is in the way' >&2; exit 1"),
+      })
+      await expect(harness.backend.create(specFor(harness.installation))).rejects.toMatchObject({
+        code: "backend.engine_failed",
+        details: { engineSaid: expect.stringContaining("the moon is in the way") },
+      })
+      expect(await harness.census()).toEqual(empty)
+    })
+
+    it.each([
+      ["dies", "kill -KILL $$"],
+      ["says garbage", 'echo \'{"data": "x\' >&3; exit 0'],
+      ["says nothing", "exit 0"],
+    ])(
+      "[R1.14] fails within its deadline when conmon %s, and leaves nothing",
+      async (_, script) => {
+        const { harness, empty } = await openFaulty({ conmon: script })
+        await expect(harness.backend.create(specFor(harness.installation))).rejects.toMatchObject({
+          code: "backend.engine_failed",
+        })
+        expect(await harness.census()).toEqual(empty)
+      },
+    )
+
+    it("[R1.14] says so when a rootfs is not there, and leaves nothing", async () => {
+      const { harness, empty } = await openFaulty({})
+      const spec = specFor(harness.installation, {
+        system: { kind: "rootfs", path: "/no/such/rootfs" },
+      })
+      await expect(harness.backend.create(spec)).rejects.toMatchObject({
+        code: "backend.rootfs_invalid",
+      })
+      expect(await harness.census()).toEqual(empty)
+    })
+
+    it("[R1.14] says that the disk is full, leaves nothing, and goes on when there is space", async () => {
+      const { harness, empty } = await openFaulty({})
+      const disk = join(harness.directory, "sandboxes")
+      const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=256k", "berth-small", disk])
+      expect(mounted.status).toBe(0)
+      onTestFinished(() => {
+        spawnSync("umount", ["--lazy", disk])
+      })
+      const filler = join(disk, "filler")
+      await writeFile(filler, Buffer.alloc(252 * 1024))
+      const spec = specFor(harness.installation)
+      await expect(harness.backend.create(spec)).rejects.toMatchObject({
+        code: "backend.disk_full",
+        details: { engineSaid: expect.stringContaining("ENOSPC") },
+      })
+      await rm(filler)
+      expect(await harness.census()).toEqual({ ...empty, mounts: 1 })
+      await harness.backend.create(spec)
+      await harness.backend.remove(spec.identity.sandbox)
+      expect(await harness.census()).toEqual({ ...empty, mounts: 1 })
+    })
+
+    it("says which limits do not hold where cgroups cannot be written, and runs without them", async () => {
+      const directory = await temporary()
+      const child = fileURLToPath(new URL("./testing/without-cgroups.ts", import.meta.url))
+      const { stdout, stderr } = spawnSync(
+        "unshare",
+        [
+          ...["--mount", "sh", "-c"],
+          'for m in $(grep -o "/sys/fs/cgroup/[^ ]*" /proc/mounts); do mount -o remount,bind,ro $m; done; exec "$@"',
+          ...["sh", process.execPath, "--conditions=source", child, directory],
+        ],
+        { encoding: "utf8" },
+      )
+      expect(stderr).toBe("")
+      const { description, observed, output } = JSON.parse(stdout)
+      expect(description.pause).toBe(false)
+      for (const limit of ["memoryBytes", "cpus", "pids"]) {
+        expect(description.limits[limit]).toMatchObject({ held: false })
+        expect(observed.unheldLimits).toContainEqual(
+          expect.objectContaining({ limit, why: expect.stringMatching(/./) }),
+        )
+      }
+      expect(output).toBe("up\n")
+    })
+  },
+)

@@ -1,0 +1,22 @@
+import { chmod } from "node:fs/promises"
+import { join } from "node:path"
+import { newId } from "@berth/protocol/ids"
+import { openEmbedded } from "../backend.ts"
+import { specFor } from "./spec.ts"
+
+/** Runs a sandbox on a host whose cgroups are read-only, and says what came of it: for faults.test.ts. */
+const directory = process.argv[2] ?? ""
+await chmod(directory, 0o711)
+const installation = newId.installation()
+const backend = await openEmbedded({ installation, directory, systems: join(directory, "systems") })
+const spec = specFor(installation, { command: ["/bin/echo", "up"] })
+const { sandbox } = spec.identity
+const stop = new AbortController()
+const events = backend.watch(stop.signal)
+const observed = await backend.create(spec)
+await backend.start(sandbox)
+for await (const event of events) if (event.kind === "exited") break
+stop.abort()
+const output = await backend.logs(sandbox)
+await backend.remove(sandbox)
+console.log(JSON.stringify({ description: await backend.describe(), observed, output }))
