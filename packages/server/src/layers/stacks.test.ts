@@ -8,9 +8,10 @@ import { expect, it } from "vitest"
 import type { Layers } from "./layers.ts"
 import { openLayers } from "./open.ts"
 import { AGENT, ID_BASE } from "./testing/ids.ts"
+import { key } from "./testing/key.ts"
 import { HOST_ROOT, inMount } from "./testing/mount.ts"
 import { makeScenario } from "./testing/scenario.ts"
-import { key, makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
+import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
 
 const shop = key("shop")
 const fork = key("fork")

@@ -25,13 +25,18 @@ export const whileFrozen = async (
   const overdue = new AbortController()
   const timer = setTimeout(() => overdue.abort(tooLong(sandbox, maxFrozenMs)), maxFrozenMs)
   const untilThaw = signal ? AbortSignal.any([signal, overdue.signal]) : overdue.signal
+  const freezing = freeze()
+  let answered = false
   try {
-    await unlessAborted(untilThaw, freeze())
+    await unlessAborted(untilThaw, freezing)
+    answered = true
     await work(untilThaw)
     untilThaw.throwIfAborted()
   } finally {
     clearTimeout(timer)
     await surely(thaw, sandbox)
+    // A freeze that was given up on may still take effect, after the thaw.
+    if (!answered) freezing.then(thaw).catch(() => {})
   }
 }
 

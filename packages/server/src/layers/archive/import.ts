@@ -40,6 +40,7 @@ export const importLayer = async (
   await assertWelcome(context, manifest)
   const { id, parents } = manifest
   return inDraft(context, id, async (draft) => {
+    await at("import.prepared")
     await unpack(context, entries, draft.directory, { ...DEFAULT_LIMITS, ...limits }, signal)
     await at("import.unpacked")
     await describe(context, { id, parents, origin: "import" }, draft, signal)

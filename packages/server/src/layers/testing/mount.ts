@@ -1,8 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import { onTestFinished } from "vitest"
 import type { OverlayMount } from "../tops/mount.ts"
@@ -11,21 +8,22 @@ import { AGENT, ID_BASE } from "./ids.ts"
 /** Mounts as a backend does: by root, in a namespace of its own; what runs then is of the sandbox's range. */
 const MOUNT = 'mount -t overlay overlay -o "$1" "$2"; cd "$2"; shift 2; exec "$@"'
 
-const start = async (
+/** A directory that every Linux has; what is mounted there is seen by what runs in that namespace alone. */
+const TARGET = "/mnt"
+
+const start = (
   { cwd, options, env }: OverlayMount,
   script: string,
   owner: number,
-): Promise<ChildProcessWithoutNullStreams> => {
-  const target = await mkdtemp(join(tmpdir(), "berth-mount-"))
-  onTestFinished(() => rm(target, { recursive: true, force: true }))
+): ChildProcessWithoutNullStreams => {
   const id = String(owner)
   return spawn(
     "unshare",
     [
-      ...["--mount", "--propagation=slave", "sh", "-ec", MOUNT, "sh", options.join(","), target],
+      ...["--mount", "--propagation=slave", "sh", "-ec", MOUNT, "sh", options.join(","), TARGET],
       ...["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "sh", "-ec", script],
     ],
-    { cwd, env: { ...process.env, ...env, LC_ALL: "C", HOME: target } },
+    { cwd, env: { ...process.env, ...env, LC_ALL: "C", HOME: TARGET } },
   )
 }
 
@@ -38,7 +36,7 @@ export const inMount = async (
   script: string,
   owner = ID_BASE + AGENT.uid,
 ): Promise<string> => {
-  const child = await start(mount, script, owner)
+  const child = start(mount, script, owner)
   child.stdin.end()
   const output = Promise.all([text(child.stdout), text(child.stderr)])
   const [status] = (await once(child, "close")) as [number | null]
@@ -55,7 +53,7 @@ export interface RunningMount {
 
 /** Keeps a top mounted until it is told to end, after a script. */
 export const keepMounted = async (mount: OverlayMount, script = ":"): Promise<RunningMount> => {
-  const child = await start(mount, `${script}\necho ready\ncat`, ID_BASE + AGENT.uid)
+  const child = start(mount, `${script}\necho ready\ncat`, ID_BASE + AGENT.uid)
   const closed = once(child, "close")
   onTestFinished(() => void child.kill("SIGKILL"))
   for await (const chunk of child.stdout) if (String(chunk).includes("ready")) break

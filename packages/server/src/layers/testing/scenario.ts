@@ -13,7 +13,7 @@ echo deep > moved/deep/file
 echo f > to-dir; echo child > to-file/child
 echo one > name1; ln name1 name2
 echo pair > pair1; ln pair1 pair2
-truncate -s 50M holes; printf end | dd of=holes bs=1 seek=30000000 conv=notrunc status=none
+truncate -s 5M holes; printf end | dd of=holes bs=1 seek=3000000 conv=notrunc status=none
 mkfifo pipe
 ln -s /etc/passwd absolute; ln -s ../../outside up
 echo secret > nobody; chmod 000 nobody

@@ -2,7 +2,7 @@ import { mkdtempSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { newId, Slug } from "@berth/protocol/ids"
+import { newId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { onTestFinished } from "vitest"
 import type { Layers } from "../layers.ts"
@@ -19,11 +19,6 @@ export const makeRoot = (parent = tmpdir()): string => {
 
 export const openForTest = (root = makeRoot()): Promise<Layers> =>
   openLayers({ root, idBase: ID_BASE })
-
-export const key = (workspace: string, name = "workspace"): StackKey => ({
-  workspace: Slug.parse(workspace),
-  name: Slug.parse(name),
-})
 
 /** Runs a script as the agent in a sandbox's files: claimed, mounted, and released when it has ended. */
 export const work = async (layers: Layers, stack: StackKey, script: string): Promise<string> => {

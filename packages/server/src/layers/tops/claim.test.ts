@@ -1,0 +1,126 @@
+import { readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { newId } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
+import { expect, it } from "vitest"
+import { key } from "../testing/key.ts"
+import { inMount, keepMounted } from "../testing/mount.ts"
+import { makeRoot, openForTest } from "../testing/store.ts"
+
+const shop = key("shop")
+
+const storeWithTop = async () => {
+  const root = makeRoot()
+  const layers = await openForTest(root)
+  await layers.put(shop, null)
+  const { top } = await layers.ensureTop(shop)
+  return { root, layers, top }
+}
+
+requires("root").describe("a top", () => {
+  it("is given to one sandbox at a time", async () => {
+    const { layers, top } = await storeWithTop()
+    const [first, second] = [newId.sandbox(), newId.sandbox()]
+    await layers.claimTop(shop, first)
+    await expect(layers.claimTop(shop, second)).rejects.toMatchObject({
+      code: "layers.top_in_use",
+      details: { sandbox: first },
+    })
+    await layers.releaseTop(top, first)
+    expect(await layers.claimTop(shop, second)).toMatchObject({ top })
+  })
+
+  it("is given to one of many that ask at once", async () => {
+    const { layers } = await storeWithTop()
+    const asked = await Promise.allSettled(
+      Array.from({ length: 8 }, () => layers.claimTop(shop, newId.sandbox())),
+    )
+    expect(asked.filter(({ status }) => status === "fulfilled")).toHaveLength(1)
+  })
+
+  it("stays claimed when the server restarts", async () => {
+    const { root, layers } = await storeWithTop()
+    const sandbox = newId.sandbox()
+    await layers.claimTop(shop, sandbox)
+    const restarted = await openForTest(root)
+    await expect(restarted.claimTop(shop, newId.sandbox())).rejects.toMatchObject({
+      code: "layers.top_in_use",
+    })
+    expect(await restarted.claimTop(shop, sandbox)).toBeDefined()
+  })
+
+  it("is taken over from a sandbox that is gone, and from none that lives", async () => {
+    const { layers } = await storeWithTop()
+    const [first, second] = [newId.sandbox(), newId.sandbox()]
+    await layers.claimTop(shop, first)
+    const asked: string[] = []
+    const answer = (alive: boolean) => (sandbox: string) => {
+      asked.push(sandbox)
+      return alive
+    }
+    await expect(layers.claimTop(shop, second, answer(true))).rejects.toMatchObject({
+      code: "layers.top_in_use",
+    })
+    await layers.claimTop(shop, second, answer(false))
+    expect(asked).toEqual([first, first])
+  })
+
+  it("is taken over from before a reboot without asking", async () => {
+    const { root, layers, top } = await storeWithTop()
+    await layers.claimTop(shop, newId.sandbox())
+    const file = join(root, "tops", top, "claim.json")
+    const claim = JSON.parse(await readFile(file, "utf8"))
+    await writeFile(file, JSON.stringify({ ...claim, bootId: "another" }))
+    expect(await layers.claimTop(shop, newId.sandbox())).toMatchObject({ top })
+  })
+
+  it("is given to nobody while the kernel shows it mounted, whatever the claims say", async () => {
+    const { layers, top } = await storeWithTop()
+    const sandbox = newId.sandbox()
+    const { mount } = await layers.claimTop(shop, sandbox)
+    const running = await keepMounted(mount)
+    const inUse = { code: "layers.top_in_use", details: { pids: expect.any(Array) } }
+    await expect(layers.claimTop(shop, newId.sandbox(), () => false)).rejects.toMatchObject(inUse)
+    await expect(layers.claimTop(shop, sandbox)).rejects.toMatchObject(inUse)
+    await expect(layers.releaseTop(top, sandbox)).rejects.toMatchObject(inUse)
+    expect(await layers.verify({ isAlive: () => false })).toMatchObject({ repairs: [] })
+    await running.end()
+    await layers.releaseTop(top, sandbox)
+    await layers.releaseTop(top, sandbox)
+  })
+
+  it("cannot be released by another sandbox", async () => {
+    const { layers, top } = await storeWithTop()
+    await layers.claimTop(shop, newId.sandbox())
+    await expect(layers.releaseTop(top, newId.sandbox())).rejects.toMatchObject({
+      code: "layers.top_in_use",
+    })
+  })
+
+  it("is neither frozen, replaced nor removed while a sandbox has it", async () => {
+    const { layers, top } = await storeWithTop()
+    const sandbox = newId.sandbox()
+    await layers.claimTop(shop, sandbox)
+    const inUse = { code: "layers.top_in_use" }
+    await expect(layers.freeze(shop)).rejects.toMatchObject(inUse)
+    await expect(layers.flatten(shop)).rejects.toMatchObject(inUse)
+    await expect(layers.put(shop, null, { replace: true })).rejects.toMatchObject(inUse)
+    await expect(layers.remove(shop)).rejects.toMatchObject(inUse)
+    await layers.releaseTop(top, sandbox)
+    await layers.remove(shop)
+    expect(await layers.collect()).toEqual({ layers: [], tops: [top] })
+  })
+
+  it("goes on with what was written when its sandbox is replaced", async () => {
+    const { layers, top } = await storeWithTop()
+    for (const line of ["one", "two"]) {
+      const sandbox = newId.sandbox()
+      expect(await layers.ensureTop(shop)).toEqual({ top, made: false })
+      const { mount } = await layers.claimTop(shop, sandbox)
+      await inMount(mount, `echo ${line} >> file`, 0)
+      await layers.releaseTop(top, sandbox)
+    }
+    const { mount } = await layers.claimTop(shop, newId.sandbox())
+    expect(await inMount(mount, "cat file", 0)).toBe("one\ntwo\n")
+  })
+})
