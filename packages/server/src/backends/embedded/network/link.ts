@@ -4,6 +4,7 @@ import type { Claim } from "./claims.ts"
 import { toAddress } from "./ipv4.ts"
 import type { Pool } from "./pool.ts"
 import { describeRoute, readRoutes } from "./routes.ts"
+import { settle } from "./settle.ts"
 import { closeDevice, deviceExists, routeLoopback } from "./sysctl.ts"
 import { ask, demand, refusal } from "./tool.ts"
 
@@ -22,9 +23,11 @@ export const makeLink = async (options: LinkOptions): Promise<void> => {
   await refuseOwnNamespace(pid)
   if (deviceExists(claim.device)) await removeLink(claim.device, signal)
   await setUpHost(options)
-  await closeDevice(claim.device)
-  await routeLoopback(claim.device, options.loopbackResolver)
-  await setUpInside(options)
+  await settle([
+    closeDevice(claim.device),
+    routeLoopback(claim.device, options.loopbackResolver),
+    setUpInside(options),
+  ])
 }
 
 /** The other end goes with it, and so do their addresses and routes. */

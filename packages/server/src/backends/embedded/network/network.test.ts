@@ -185,9 +185,15 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
     })
 
     it("never touches the network of the host itself", async () => {
-      await expect(
-        host().call("attach", { sandbox: newId.sandbox(), pid: host().pid }),
-      ).rejects.toMatchObject({ code: "backend.engine_failed" })
+      await host().call("ensure")
+      const sandbox = newId.sandbox()
+      await host().call("reserve", sandbox)
+      const devices = await host().run("ip address")
+      await expect(host().call("attach", { sandbox, pid: host().pid })).rejects.toMatchObject({
+        code: "backend.engine_failed",
+        details: { pid: host().pid },
+      })
+      expect(await host().run("ip address")).toBe(devices)
     })
 
     it("of a process that has ended fails with a typed error", async () => {

@@ -13,6 +13,7 @@ import { DEFAULT_POOL, poolOf } from "./pool.ts"
 import { readResolvers } from "./resolvers.ts"
 import { heldAddresses, readRoutes, refuseConflict } from "./routes.ts"
 import { markOf, type RulesInput } from "./rules.ts"
+import { settle } from "./settle.ts"
 import { deviceExists, enableForwarding, routeLoopback } from "./sysctl.ts"
 import { createTable } from "./table.ts"
 
@@ -128,7 +129,7 @@ export const createNetwork = ({
       const claim = claims.attach(before, allow)
       const { resolver } = await rules()
       const changed = before.allow !== undefined && !isDeepStrictEqual(before.allow, claim.allow)
-      await all([
+      await settle([
         changed ? table.make() : table.add(claim),
         makeLink({ claim, pool, pid, loopbackResolver: isLoopback(resolver), signal }),
       ])
@@ -141,7 +142,7 @@ export const createNetwork = ({
       if (claim !== undefined && claim.sandbox !== sandbox) return
       departures.set(device, "leaving")
       try {
-        await all([
+        await settle([
           removeLink(device, signal),
           ...(claim !== undefined && isAttached(claim) ? [table.remove(claim)] : []),
         ])
@@ -155,12 +156,5 @@ export const createNetwork = ({
     },
 
     list: async () => claims.all().map(({ sandbox }) => sandbox),
-  }
-}
-
-/** Waits for every step to end before it tells of one that failed: nothing is still going on after it. */
-const all = async (steps: readonly Promise<void>[]): Promise<void> => {
-  for (const step of await Promise.allSettled(steps)) {
-    if (step.status === "rejected") throw step.reason
   }
 }

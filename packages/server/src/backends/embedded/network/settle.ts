@@ -1,0 +1,6 @@
+/** Waits for every step to end before it tells of one that failed: nothing is still going on after it. */
+export const settle = async (steps: readonly Promise<void>[]): Promise<void> => {
+  for (const step of await Promise.allSettled(steps)) {
+    if (step.status === "rejected") throw step.reason
+  }
+}
