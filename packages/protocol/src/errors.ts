@@ -193,11 +193,6 @@ export const ERRORS = {
     retry: "never",
     hint: "Name a directory with a system in it (usr/bin or bin) by its real path; `mmdebstrap bookworm DIRECTORY` makes one.",
   },
-  "backend.directory_unreachable": {
-    status: 500,
-    retry: "never",
-    hint: "Root inside is an ordinary user outside: make the directory that the details name searchable for all (`chmod o+x`), or choose another one.",
-  },
   "backend.mount_invalid": {
     status: 400,
     retry: "never",
@@ -287,6 +282,66 @@ export const ERRORS = {
     status: 500,
     retry: "later",
     hint: "A program or the file system refused; its own words are in the details.",
+  },
+  "boot.graph_invalid": {
+    status: 500,
+    retry: "never",
+    hint: "This is a defect in Berth: the boot steps contradict each other as the details say; please report it.",
+  },
+  "process.start_failed": {
+    status: 500,
+    retry: "later",
+    hint: "Check that the command and its working directory exist in the sandbox and that its user may use them.",
+  },
+  "process.not_ready": {
+    status: 504,
+    retry: "later",
+    hint: "The process runs but did not become ready; its last output stands in the details.",
+  },
+  "process.given_up": {
+    status: 500,
+    retry: "never",
+    hint: "The process kept failing; its last output stands in the details.",
+  },
+  "process.stopped": {
+    status: 409,
+    retry: "never",
+    hint: "The process was asked to end, so it does not start or become ready any more.",
+  },
+  "toolbox.input_missing": {
+    status: 500,
+    retry: "later",
+    hint: "Nothing was built. Run `npm install`, `npm run build` and `scripts/system-deps`: they bring every part of the toolbox.",
+  },
+  "toolbox.input_refused": {
+    status: 500,
+    retry: "never",
+    hint: "Nothing was built. The details name the part and what a toolbox cannot carry of it.",
+  },
+  "toolbox.input_changed": {
+    status: 409,
+    retry: "now",
+    hint: "Nothing was built: a part changed while it was copied. Build again when the installation has ended.",
+  },
+  "toolbox.unknown": {
+    status: 404,
+    retry: "never",
+    hint: "`berth toolbox ls` lists those that exist, and `berth toolbox build` makes the current one.",
+  },
+  "toolbox.changed": {
+    status: 500,
+    retry: "never",
+    hint: "It is not used any more: `berth toolbox build` makes it anew, `berth toolbox verify` tells what changed.",
+  },
+  "toolbox.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "Nothing was built. Free space on the disk that holds the data directory.",
+  },
+  "toolbox.io": {
+    status: 500,
+    retry: "later",
+    hint: "The file system refused; its own words are in the details.",
   },
 } as const satisfies Record<string, ErrorEntry>
 
