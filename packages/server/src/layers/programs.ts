@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import type { Readable, Writable } from "node:stream"
+import { PassThrough, type Readable, type Writable } from "node:stream"
 import { PLAIN_ENV } from "../host/run.ts"
 import { programError } from "./io-error.ts"
 
@@ -42,7 +42,9 @@ export const startProgram = (
   const ended = outcome(child, command[0], on, signal)
   // Whoever reads the output first learns of a failure from there; it is not unhandled until then.
   ended.catch(() => {})
-  return { stdin: child.stdin, stdout: child.stdout, ended }
+  // When a program ends, Node throws away what nobody has begun to read of its output.
+  const stdout = child.stdout.pipe(new PassThrough())
+  return { stdin: child.stdin, stdout, ended }
 }
 
 /** Runs a program whose output does not matter. */

@@ -107,7 +107,7 @@ async function* unpacked(
     await feeding
   } catch (thrown) {
     signal?.throwIfAborted()
-    if (!String((thrown as NodeJS.ErrnoException).code).startsWith("ZSTD_")) throw thrown
+    if (!/^Z(STD)?_/.test(String((thrown as NodeJS.ErrnoException).code))) throw thrown
     refuse(`it is not whole: ${(thrown as Error).message}`, "")
   }
 }

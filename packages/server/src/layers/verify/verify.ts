@@ -45,7 +45,7 @@ const removeUnused = async (context: Context, { repairs, problems }: Findings): 
       repairs.push({ kind: "removed_unused", subject, said: "nothing stands on it" })
     }
   } catch (thrown) {
-    if (!(thrown instanceof BerthError) || thrown.code !== "layers.damaged") throw thrown
+    if (!(thrown instanceof BerthError)) throw thrown
     problems.push({
       kind: "record_unreadable",
       subject: "collect",

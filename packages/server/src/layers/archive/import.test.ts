@@ -1,0 +1,303 @@
+import { execFileSync } from "node:child_process"
+import { createWriteStream, existsSync, readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { zstdDecompressSync } from "node:zlib"
+import { newId } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
+import fc from "fast-check"
+import { expect, it } from "vitest"
+import { directory, each, file, link, makeArchive, withXattr } from "../testing/archive.ts"
+import { ID_BASE } from "../testing/ids.ts"
+import { key } from "../testing/key.ts"
+import { makeRoot, openForTest, work, workAndFreeze } from "../testing/store.ts"
+import type { TarEntry } from "./tar-read.ts"
+
+const shop = key("shop")
+const TREE = directory("tree")
+const take = { reason: "test" }
+
+const importInto = async (root: string, archive: Buffer, limits = {}) => {
+  const layers = await openForTest(root)
+  return layers.importLayer(each([archive]), { ...take, limits })
+}
+
+const sparse = (path: string, map: string, data: string, realSize = "1000"): TarEntry => {
+  const body = Buffer.concat([
+    Buffer.from(map.padEnd(Math.ceil(map.length / 512) * 512, "\0")),
+    Buffer.from(data),
+  ])
+  return {
+    ...file("GNUSparseFile.0/x"),
+    bodyBytes: body.length,
+    body: each([body]),
+    pax: new Map(
+      Object.entries({ major: "1", minor: "0", name: path, realsize: realSize }).map(
+        ([name, value]) => [`GNU.sparse.${name}`, Buffer.from(value)],
+      ),
+    ),
+  }
+}
+
+/** Whatever comes of it, nothing appears outside of the tree and nothing is left in the store. */
+const expectRefused = async (archive: Buffer, code = "layers.archive_refused", limits = {}) => {
+  const root = makeRoot()
+  await expect(importInto(join(root, "store"), archive, limits)).rejects.toMatchObject({ code })
+  expect(readdirSync(root)).toEqual(["store"])
+  for (const place of ["incoming", "layers", "pins", "trash"]) {
+    expect(readdirSync(join(root, "store", place))).toEqual([])
+  }
+}
+
+const REFUSED: readonly [string, readonly TarEntry[]][] = [
+  ["a path that climbs out", [TREE, file("tree/../../evil")]],
+  ["an absolute path", [TREE, file("/tmp/berth-evil")]],
+  ["a path outside of the tree", [TREE, file("evil")]],
+  ["a path that only begins like the tree", [TREE, file("tree2/evil")]],
+  ["a path with an empty name", [TREE, file("tree//evil")]],
+  ["a path with a dot", [TREE, file("tree/./evil")]],
+  ["a name longer than any file system's", [TREE, file(`tree/${"x".repeat(256)}`)]],
+  ["a file below a symbolic link", [TREE, link("tree/a", "/etc", "2"), file("tree/a/evil")]],
+  [
+    "a file in the place of a symbolic link",
+    [TREE, link("tree/a", "/etc/evil", "2"), file("tree/a")],
+  ],
+  ["a directory that comes twice", [TREE, directory("tree/a"), directory("tree/a")]],
+  ["a file in a directory that never came", [TREE, file("tree/a/b")]],
+  ["a hard link to a file outside", [TREE, link("tree/a", "/etc/passwd", "1")]],
+  ["a hard link that climbs out", [TREE, link("tree/a", "tree/../../../etc/passwd", "1")]],
+  ["a hard link to a directory", [TREE, directory("tree/d"), link("tree/a", "tree/d", "1")]],
+  ["a symbolic link to nowhere", [TREE, link("tree/a", "", "2")]],
+  ["a device", [TREE, { ...file("tree/null"), type: "3", deviceMajor: 1, deviceMinor: 3 }]],
+  ["a disk", [TREE, { ...file("tree/disk"), type: "4", deviceMajor: 8 }]],
+  ["an unknown type", [TREE, { ...file("tree/a"), type: "S" }]],
+  ["a global header", [{ ...file("g"), type: "g" }, TREE]],
+  ["a directory with contents", [TREE, { ...file("tree/d", "x"), type: "5" }]],
+  ["an owner beyond the range", [TREE, { ...file("tree/a"), uid: 65_536 }]],
+  ["a group beyond the range", [TREE, { ...file("tree/a"), gid: 4_000_000_000 }]],
+  ["no tree", []],
+  ["a tree that is a link", [link("tree", "/etc", "2"), file("tree/evil")]],
+  ["an attribute of the kernel's", [TREE, withXattr(file("tree/a"), "security.selinux", "x")]],
+  [
+    "another attribute of overlays",
+    [TREE, withXattr(file("tree/a"), "trusted.overlay.metacopy", "x")],
+  ],
+  [
+    "an attribute of the other flavour",
+    [TREE, withXattr(directory("tree/a"), "user.overlay.opaque", "y")],
+  ],
+  ["an unknown opaque mark", [TREE, withXattr(directory("tree/a"), "trusted.overlay.opaque", "x")]],
+  [
+    "a redirect that climbs out",
+    [TREE, withXattr(directory("tree/a"), "trusted.overlay.redirect", "/../x")],
+  ],
+  [
+    "a redirect to the parent",
+    [TREE, withXattr(directory("tree/a"), "trusted.overlay.redirect", "..")],
+  ],
+  [
+    "a relative redirect with a slash",
+    [TREE, withXattr(directory("tree/a"), "trusted.overlay.redirect", "a/b")],
+  ],
+  ["a damaged access list", [TREE, withXattr(file("tree/a"), "system.posix_acl_access", "xx")]],
+  [
+    "a capability of the host's",
+    [TREE, withXattr(file("tree/a"), "security.capability", Buffer.alloc(24, 3))],
+  ],
+  ["a sparse file that climbs out", [TREE, sparse("tree/../evil", "1\n0\n3\n", "abc")]],
+  ["a sparse file whose map is too long for it", [TREE, sparse("tree/a", "1\n999\n3\n", "abc")]],
+  ["a sparse file whose map overlaps", [TREE, sparse("tree/a", "2\n0\n3\n1\n3\n", "abcabc")]],
+  [
+    "a sparse file whose map says more than there is",
+    [TREE, sparse("tree/a", "1\n0\n30\n", "abc")],
+  ],
+  ["a sparse file without end of map", [TREE, sparse("tree/a", "9", "")]],
+  [
+    "a sparse file of another form",
+    [
+      TREE,
+      { ...sparse("tree/a", "0\n", ""), pax: new Map([["GNU.sparse.size", Buffer.from("1")]]) },
+    ],
+  ],
+  ["a sparse directory", [TREE, { ...sparse("tree/a", "", ""), type: "5" }]],
+]
+
+requires("root").describe("import refuses", () => {
+  it.each(REFUSED)("%s", async (_, entries) => {
+    await expectRefused(await makeArchive(entries))
+    expect(existsSync("/tmp/berth-evil")).toBe(false)
+  })
+
+  it("more entries or more bytes than the limits", async () => {
+    const archive = await makeArchive([TREE, file("tree/a", "x".repeat(1000)), file("tree/b")])
+    await expectRefused(archive, "layers.archive_too_large", { maxEntries: 2 })
+    await expectRefused(archive, "layers.archive_too_large", { maxBytes: 999 })
+  })
+
+  it("a small archive that unpacks to more than the limit, without unpacking it", async () => {
+    const bomb = await makeArchive([TREE, { ...file("tree/a"), ...zeros(200_000_000) }])
+    expect(bomb.length).toBeLessThan(100_000)
+    await expectRefused(bomb, "layers.archive_too_large", { maxBytes: 100_000_000 })
+  })
+
+  it("what is no archive, or no layer's", async () => {
+    await expectRefused(Buffer.from("not an archive"))
+    await expectRefused(Buffer.alloc(0))
+    await expectRefused(await makeArchive([TREE], { id: "../../x" as never }))
+  })
+
+  it("an archive of the other flavour", async () => {
+    await expectRefused(await makeArchive([TREE], { flavour: "user" }), "layers.wrong_flavour")
+  })
+
+  it("a layer whose stack is not here", async () => {
+    await expectRefused(
+      await makeArchive([TREE], { parents: [newId.layer()] }),
+      "layers.parent_missing",
+    )
+  })
+
+  it("a layer whose stack is here in another order", async () => {
+    const root = makeRoot()
+    const one = await importInto(root, await makeArchive([TREE]))
+    const two = await importInto(root, await makeArchive([TREE], { parents: [one.layer] }))
+    await expect(
+      importInto(root, await makeArchive([TREE], { parents: [two.layer, one.layer] })),
+    ).rejects.toMatchObject({ code: "layers.parent_missing" })
+    await importInto(root, await makeArchive([TREE], { parents: [one.layer, two.layer] }))
+  })
+
+  it("a layer that is here already, also while it is being taken", async () => {
+    const archive = await makeArchive([TREE, file("tree/a", "one")])
+    const layers = await openForTest()
+    const both = await Promise.allSettled(
+      [1, 2].map(() => layers.importLayer(each([archive]), take)),
+    )
+    expect(both.filter(({ status }) => status === "fulfilled")).toHaveLength(1)
+    await expect(layers.importLayer(each([archive]), take)).rejects.toMatchObject({
+      code: "layers.exists",
+    })
+    expect((await layers.list()).layers).toMatchObject([{ files: 1 }])
+  })
+
+  it("every archive that is cut short or damaged anywhere, and leaves nothing of it", async () => {
+    const root = makeRoot("/dev/shm")
+    const whole = await makeArchive([
+      TREE,
+      directory("tree/d"),
+      file("tree/d/f", "contents ".repeat(500)),
+    ])
+    const layers = await openForTest(root)
+    await fc.assert(
+      fc.asyncProperty(
+        fc.nat(whole.length - 1),
+        fc.integer({ min: 1, max: 255 }),
+        fc.boolean(),
+        async (at, change, cut) => {
+          const damaged = Buffer.from(cut ? whole.subarray(0, at) : whole)
+          if (!cut) damaged.writeUInt8((damaged[at] ?? 0) ^ change, at)
+          await expect(layers.importLayer(each([damaged]), take)).rejects.toMatchObject({
+            code: expect.stringMatching(/^layers\.archive_/),
+          })
+          expect(readdirSync(join(root, "layers"))).toEqual([])
+          expect(readdirSync(join(root, "incoming"))).toEqual([])
+        },
+      ),
+      { numRuns: 60, seed: 4 },
+    )
+  })
+})
+
+const zeros = (bytes: number) => ({
+  bodyBytes: bytes,
+  body: each(Array.from({ length: bytes / 1_000_000 }, () => Buffer.alloc(1_000_000))),
+})
+
+requires("root").describe("import and export", () => {
+  it("carry access lists and capabilities over to the other range of ids", async () => {
+    const acl = Buffer.from(
+      "0200000001000600ffffffff02000400e803000004000400ffffffff10000600ffffffff20000400ffffffff",
+      "hex",
+    )
+    const capability = Buffer.from("0100000200040000000000000000000000000000", "hex")
+    const archive = await makeArchive([
+      TREE,
+      withXattr(
+        withXattr(file("tree/a", "x"), "system.posix_acl_access", acl),
+        "security.capability",
+        capability,
+      ),
+      withXattr(directory("tree/d"), "user.mine", Buffer.from([0, 1, 10, 61, 255])),
+    ])
+    const root = makeRoot()
+    const layers = await openForTest(root)
+    const { layer } = await layers.importLayer(each([archive]), take)
+    const onDisk = execFileSync("tar", [
+      "-C",
+      join(root, "layers", layer),
+      "--format=pax",
+      "--xattrs",
+      "--xattrs-include=*",
+      "-c",
+      "tree",
+    ])
+    const ranged = Buffer.alloc(4)
+    ranged.writeUInt32LE(ID_BASE + 1000)
+    expect(onDisk.includes(ranged)).toBe(true)
+    const owner = Buffer.alloc(4)
+    owner.writeUInt32LE(ID_BASE)
+    expect(
+      onDisk.includes(
+        Buffer.concat([Buffer.from("01000003", "hex"), capability.subarray(4), owner]),
+      ),
+    ).toBe(true)
+    expect(
+      onDisk.includes(Buffer.concat([Buffer.from("user.mine="), Buffer.from([0, 1, 10, 61, 255])])),
+    ).toBe(true)
+
+    const again = join(root, "again.tar.zst")
+    await layers.exportLayer(layer, createWriteStream(again))
+    const exported = zstdDecompressSync(readFileSync(again))
+    expect(exported.includes(acl)).toBe(true)
+    expect(exported.includes(capability)).toBe(true)
+    expect(exported.includes(ranged)).toBe(false)
+  })
+
+  it("keep what lies below a socket hidden", async () => {
+    const root = makeRoot()
+    const layers = await openForTest(root)
+    await layers.put(shop, null)
+    const base = await workAndFreeze(layers, shop, "echo below > sock; echo below > gone")
+    const listen = `require("net").createServer().listen("sock", () => process.kill(process.pid, "SIGKILL"))`
+    const upper = await workAndFreeze(
+      layers,
+      shop,
+      `rm sock gone; ${process.execPath} -e '${listen}' || test -S sock`,
+    )
+    const other = await openForTest(makeRoot())
+    for (const { layer } of [base, upper]) {
+      const archive = join(root, "one.tar.zst")
+      await layers.exportLayer(layer, createWriteStream(archive))
+      await other.importLayer(each([readFileSync(archive)]), take)
+    }
+    await other.put(shop, upper.layer)
+    expect(await work(other, shop, "stat -c '%F %s' sock; test ! -e gone")).toBe(
+      "regular empty file 0\n",
+    )
+  })
+
+  it("give way to a cancel, and leave nothing", async () => {
+    const root = makeRoot()
+    const layers = await openForTest(root)
+    const stop = new AbortController()
+    const archive = await makeArchive([TREE, { ...file("tree/a"), ...zeros(50_000_000) }])
+    async function* endless() {
+      yield archive.subarray(0, -1)
+      stop.abort(new Error("no longer wanted"))
+      await new Promise(() => {})
+    }
+    await expect(layers.importLayer(endless(), { ...take, signal: stop.signal })).rejects.toThrow(
+      "no longer wanted",
+    )
+    expect(readdirSync(join(root, "incoming"))).toEqual([])
+  })
+})
