@@ -105,9 +105,14 @@ export const stateDirectory = (root: string): StateDirectory => {
       const { directory } = paths(state.spec.identity.sandbox)
       const aside = `${directory}${ASIDE}`
       await rm(aside, { recursive: true, force: true })
-      await mkdir(aside, { mode: 0o700 })
-      await writeFile(join(aside, "state.json"), JSON.stringify(state), { mode: 0o600 })
-      await rename(aside, directory)
+      try {
+        await mkdir(aside, { mode: 0o700 })
+        await writeFile(join(aside, "state.json"), JSON.stringify(state), { mode: 0o600 })
+        await rename(aside, directory)
+      } catch (thrown) {
+        await rm(aside, { recursive: true, force: true })
+        throw thrown
+      }
     },
     async write(state) {
       const { state: file } = paths(state.spec.identity.sandbox)
