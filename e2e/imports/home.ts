@@ -27,6 +27,6 @@ export function homeOf(file: string, { outside }: Rules): Home {
 
 export const isTest = (file: string) => /\.test\.[^./]+$/.test(file)
 
-/** Besides tests: what stands in `testing/`, and the suite `contract.ts` that the tests of siblings share. */
+/** Besides tests: what stands in `testing/`, and the suites that the tests of siblings share. */
 export const isForTests = (file: string) =>
-  isTest(file) || file.includes("/testing/") || file.endsWith("/contract.ts")
+  isTest(file) || file.includes("/testing/") || /\/(contract|isolation)\.ts$/.test(file)

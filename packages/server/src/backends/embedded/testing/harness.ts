@@ -62,7 +62,7 @@ export const takeCensus = async (installation: InstallationId, directory: string
   const [mounts, cgroups, devices, tables, files] = await Promise.all([
     readFile("/proc/self/mountinfo", "utf8").then((text) => linesWith(text, directory)),
     run(["find", "/sys/fs/cgroup", "-path", `*${installation}*`], { signal }),
-    readdir("/sys/class/net"),
+    readDevices(),
     run(["nft", "list", "tables"], { signal, env: PLAIN_ENV }),
     run(
       [
@@ -111,6 +111,12 @@ const countProcesses = async (marks: readonly string[]): Promise<number> => {
   )
   return hits.filter(Boolean).length
 }
+
+/** Of the network namespace that this process is in; /sys tells of the one that it was mounted in. */
+const readDevices = async (): Promise<string[]> =>
+  [...(await readFile("/proc/net/dev", "utf8")).matchAll(/^\s*([^\s:]+):/gm)].map(
+    ([, device = ""]) => device,
+  )
 
 const lines = (text: string) => text.split("\n").filter((line) => line !== "").length
 const linesWith = (text: string, mark: string) =>

@@ -1,0 +1,163 @@
+import { type Attempt, perl, quoted } from "../attempt.ts"
+
+const MIB = 1024 * 1024
+
+/** What the sandboxes that want everything are given. */
+export const EXHAUSTION_LIMITS = {
+  pids: 64,
+  openFiles: 128,
+  tmpBytes: 2 * MIB,
+  memoryBytes: 96 * MIB,
+  cpus: 1,
+} as const
+
+/** Small shared amounts: directories of a tmpfs take blocks of their own. */
+const ALLOWANCE_BYTES = MIB
+
+/** Bounded by limits of their own; told by tries, as the others. */
+export const FILLING_ATTEMPTS: readonly Attempt[] = [
+  {
+    name: "fill /tmp, /run, /dev/shm and the others in memory",
+    stoppedBy: "the size of each: the limit `tmpBytes`, or less",
+    sees: ["ENOSPC"],
+    script: perl`
+      my $chunk = "x" x 65536;
+      for my $directory (qw(/tmp /run /dev /dev/shm /root /var)) {
+        try_to($directory, sub {
+          sysopen(my $file, "$directory/full", O_WRONLY | O_CREAT, 0644) or return undef;
+          my $written = 0;
+          while (my $part = syswrite($file, $chunk)) {
+            $written += $part;
+            return "=more-than-its-size" if $written > ${EXHAUSTION_LIMITS.tmpBytes + ALLOWANCE_BYTES};
+          }
+          my $error = $! + 0;
+          unlink "$directory/full";
+          $! = $error;
+          return undef;
+        });
+      }
+    `,
+  },
+  {
+    name: "open files without end",
+    stoppedBy: "the limit `openFiles`",
+    sees: ["EMFILE"],
+    script: perl`
+      my @open;
+      try_to("files", sub {
+        while (@open <= ${EXHAUSTION_LIMITS.openFiles}) {
+          sysopen(my $file, "/etc/passwd", O_RDONLY) or return undef;
+          push @open, $file;
+        }
+        return "ok";
+      });
+    `,
+  },
+]
+
+/** Rows without tries: what comes of these is seen from outside. */
+export interface Endless {
+  readonly name: string
+  readonly stoppedBy: string
+  readonly sees: readonly string[]
+  readonly script: string
+}
+
+/** Written by a script when it has got as far as it can. */
+export const AT_THE_END = "at the end"
+
+export const FORK_BOMB: Endless = {
+  name: "start processes without end",
+  stoppedBy: "the limit `pids`: other sandboxes and the host go on, and it can be removed",
+  sees: ["EAGAIN"],
+  script: perl`
+    $SIG{CHLD} = "IGNORE";
+    my $told = 0;
+    while (1) {
+      my $child = fork();
+      next if defined $child;
+      print "${AT_THE_END}: ", ($!{EAGAIN} ? "EAGAIN" : $!), "\n" if !$told++ && $$ == getppid() + 1;
+    }
+  `,
+}
+
+export const MEMORY_BOMB: Endless = {
+  name: "use memory without end",
+  stoppedBy: "the limit `memoryBytes`; the sandbox's status tells it from any other end",
+  sees: ["SIGKILL"],
+  script: perl`my @all; push @all, "x" x (1 << 20) while 1;`,
+}
+
+export const MEMORY_BY_FILES: Endless = {
+  name: "use memory without end by files in /dev/shm",
+  stoppedBy: "the limit `memoryBytes`, which counts files in memory as well",
+  sees: ["SIGKILL"],
+  script: perl`
+    open(my $file, ">", "/dev/shm/full") or die $!;
+    my $chunk = "x" x (1 << 20);
+    while (1) { syswrite($file, $chunk) or die "write: $!" }
+  `,
+}
+
+export const OUTPUT_FLOOD: Endless = {
+  name: "write output without end",
+  stoppedBy: "a log of bounded size, of which the end is kept",
+  sees: ["success"],
+  script: perl`
+    my $part = "x" x 1023;
+    print $part for 1 .. 10_000;
+    print "$part\n" for 1 .. 10_000;
+    print "${AT_THE_END}\n";
+  `,
+}
+
+export const DISK_FILL: Endless = {
+  name: "fill /workspace",
+  stoppedBy:
+    "nothing but the size of the disk that holds the data directory; the server still stops and removes it",
+  sees: ["ENOSPC"],
+  script: perl`
+    sysopen(my $file, "/workspace/full", O_WRONLY | O_CREAT, 0644) or die $!;
+    my $chunk = "x" x 65536;
+    my $size = 0;
+    sub fill { while (my $part = syswrite($file, $chunk)) { $size += $part } return $!{ENOSPC} ? "ENOSPC" : $! }
+    my $end = fill();
+    # Its words need a little room on the same disk.
+    truncate($file, $size -= 65536);
+    seek($file, $size, 0);
+    print "${AT_THE_END}: $end\n";
+    sleep 1;
+    while (1) { fill(); select(undef, undef, undef, 0.01) }
+  `,
+}
+
+/** Leaves a process behind that has no tie to the first one but being inside. */
+export const outlivingScript = (token: string): string => perl`
+  if (!fork()) {
+    POSIX::setsid();
+    if (!fork()) {
+      $SIG{$_} = "IGNORE" for qw(HUP TERM INT QUIT);
+      open(STDIN, "<", "/dev/null");
+      open(STDOUT, ">", "/dev/null");
+      open(STDERR, ">", "/dev/null");
+      exec "/bin/sh", "-c", "trap '' TERM HUP; while :; do sleep 600; done", ${quoted(token)};
+    }
+    POSIX::_exit(0);
+  }
+  wait;
+  print "left\n";
+`
+export const OUTLIVING = {
+  name: "leave a process behind",
+  stoppedBy: "its process namespace, which ends with the first process, and its cgroup",
+  sees: ["SIGKILL"],
+} as const
+
+export const ENDLESS: readonly Pick<Endless, "name" | "stoppedBy" | "sees">[] = [
+  FORK_BOMB,
+  MEMORY_BOMB,
+  MEMORY_BY_FILES,
+  OUTPUT_FLOOD,
+  DISK_FILL,
+  OUTLIVING,
+]

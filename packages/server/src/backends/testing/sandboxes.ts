@@ -1,0 +1,70 @@
+import { type InstallationId, newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import { SandboxConfig, type SandboxExit, type SystemIdentity } from "@berth/protocol/sandbox"
+import { expect, vi } from "vitest"
+import type { z } from "zod"
+import { configHash } from "../../sandboxes/config-hash.ts"
+import type { Backend } from "../backend.ts"
+
+export type ConfigInput = Partial<z.input<typeof SandboxConfig>>
+
+/** No sandbox of the tests takes longer to get where it is waited for, on a busy machine. */
+export const POLL = { timeout: 30_000, interval: 10 }
+
+export interface Sandboxes {
+  boot(command: readonly string[], config?: ConfigInput): Promise<SandboxId>
+  /** How it ends by itself. */
+  ended(sandbox: SandboxId): Promise<SandboxExit>
+  /** Waits until it has written this; gives all that it wrote. */
+  said(sandbox: SandboxId, words: string | RegExp): Promise<string>
+  /** Boots one, waits for its end and removes it. */
+  run(
+    command: readonly string[],
+    config?: ConfigInput,
+  ): Promise<{ readonly exit: SandboxExit; readonly output: string }>
+}
+
+interface Options {
+  readonly backend: Pick<Backend, "create" | "start" | "inspect" | "logs" | "remove">
+  readonly installation: InstallationId
+  readonly system: SystemIdentity
+}
+
+/** Sandboxes of a backend, for tests that look at what happens inside. */
+export const sandboxesOf = ({ backend, installation, system }: Options): Sandboxes => {
+  const boot: Sandboxes["boot"] = async (command, config = {}) => {
+    const whole = SandboxConfig.parse({ system, ...config, command })
+    const sandbox = newId.sandbox()
+    const workspace = Slug.parse("isolation")
+    const identity = { installation, workspace, sandbox, configHash: configHash(whole) }
+    await backend.create({ identity, config: whole })
+    await backend.start(sandbox)
+    return sandbox
+  }
+  const ended: Sandboxes["ended"] = (sandbox) => {
+    return vi.waitFor(async () => {
+      const exit = (await backend.inspect(sandbox))?.exit
+      if (exit === undefined) throw new Error("the sandbox has not ended")
+      return exit
+    }, POLL)
+  }
+  return {
+    boot,
+    ended,
+    said(sandbox, words) {
+      return vi.waitFor(async () => {
+        const output = await backend.logs(sandbox)
+        expect(output).toMatch(words)
+        return output
+      }, POLL)
+    },
+    async run(command, config) {
+      const sandbox = await boot(command, config)
+      try {
+        const exit = await ended(sandbox)
+        return { exit, output: await backend.logs(sandbox) }
+      } finally {
+        await backend.remove(sandbox)
+      }
+    },
+  }
+}
