@@ -1,4 +1,3 @@
-import { chmodSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { performance } from "node:perf_hooks"
 import { newId, Slug } from "@berth/protocol/ids"
@@ -13,12 +12,8 @@ echo "the network: $(ls /sys/class/net | tr '\\n' ' ')"`
 /** Boots a sandbox, runs a command in it, and removes it; gives what the command said and how long it took. */
 export const bootSandbox = async (parent: string, signal: AbortSignal): Promise<string> => {
   const directory = join(parent, "embedded")
-  mkdirSync(directory, { recursive: true })
-  // The runtime opens the system tree as the sandbox's root, who is nobody here.
-  for (const each of [parent, directory]) chmodSync(each, 0o711)
   const installation = newId.installation()
-  const systems = join(directory, "systems")
-  const backend = await openEmbedded({ installation, directory, systems }, { signal })
+  const backend = await openEmbedded({ installation, directory }, { signal })
   await backend.recover({ signal })
   const config = SandboxConfig.parse({
     system: { kind: "host" },

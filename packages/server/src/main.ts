@@ -1,8 +1,10 @@
 import { accessSync, constants, readFileSync } from "node:fs"
 import { homedir } from "node:os"
+import { join } from "node:path"
 import { performance } from "node:perf_hooks"
 import type { DoctorReport } from "@berth/protocol/doctor"
 import { BerthError } from "@berth/protocol/errors"
+import type { InstallationId } from "@berth/protocol/ids"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
 import { ensureToken, readToken } from "./api/token.ts"
@@ -69,11 +71,13 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     writeLockHolder(dataDir, url)
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
+    const backend = startBackend(log, store.installationId, dataDir)
 
     let stopped: Promise<void> | undefined
     const stop = (reason: string) => {
       stopped ??= operation(log, "server.stop", { reason }, async (note) => {
         note({ requestsEnded: await stopApi(api, REQUEST_GRACE_MS) })
+        await backend.stop()
         await store.close()
       })
       return stopped
@@ -83,6 +87,29 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     await store.close()
     throw error
   }
+}
+
+/**
+ * Opens the backend and puts right what a crash left, while the API answers already. A host that cannot run
+ * sandboxes has a server all the same: its log and `berth doctor` say what is missing.
+ */
+const startBackend = (log: Logger, installation: InstallationId, dataDir: string) => {
+  const ended = new AbortController()
+  const { signal } = ended
+  const opened = operation(log, "backend.open", {}, async (note) => {
+    const { openEmbedded } = await import("./backends/embedded/backend.ts")
+    const directory = join(dataDir, "embedded")
+    const backend = await openEmbedded({ installation, directory }, { signal })
+    await backend.recover({ signal })
+    note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
+  }).catch(() => {
+    // Its line in the log has said why.
+  })
+  const stop = async () => {
+    ended.abort()
+    await opened
+  }
+  return { stop }
 }
 
 /** Where the server of a data directory answers, and what opens its door. */

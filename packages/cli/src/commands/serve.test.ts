@@ -47,7 +47,7 @@ describe("berth serve", () => {
     expect(await exitOf(child)).toBe(0)
   })
 
-  it("logs one line of JSON for its start and one for its stop, without the token", async () => {
+  it("logs one line of JSON for each thing that it does, without the token", async () => {
     const dataDir = makeDir()
     const server = await startServer(on(dataDir))
     const token = readFileSync(join(dataDir, "token"), "utf8").trim()
@@ -56,7 +56,9 @@ describe("berth serve", () => {
     })
     await server.stop("SIGINT")
     const lines = server.log.map((line) => JSON.parse(line))
-    expect(lines).toEqual([
+    // The backend opens beside, and is done when it is done; a host without its programs says so here.
+    expect(lines.filter(({ op }) => op === "backend.open")).toHaveLength(1)
+    expect(lines.filter(({ op }) => op !== "backend.open")).toEqual([
       expect.objectContaining({ op: "server.start", outcome: "ok", url: server.url, dataDir }),
       expect.objectContaining({ op: "request.answer", outcome: "ok", status: 200 }),
       expect.objectContaining({ op: "server.stop", outcome: "ok", reason: "SIGINT" }),

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises"
+import { mkdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
@@ -41,11 +41,6 @@ export interface EmbeddedOptions {
   readonly installation: InstallationId
   /** Where everything of this backend lies: sandboxes, caches, the runtime's state. */
   readonly directory: string
-  /**
-   * Where this installation's system trees are prepared; nothing in them is secret, and a restart of the machine may lose them.
-   * Every user must be able to pass through to it, since the runtime opens them as the sandbox's root.
-   */
-  readonly systems: string
   /** Where the host's programs are looked for. Default: the standard places. */
   readonly path?: string
   /** Called before each step that a crash could interrupt: tests crash there. */
@@ -56,6 +51,15 @@ export interface EmbeddedOptions {
 export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): Promise<Backend> =>
   withinDeadline("backend.open", DEADLINES_MS.describe, call, async (signal) => {
     const { installation, directory } = options
+    if (process.geteuid?.() !== 0) {
+      throw new BerthError(
+        "backend.unavailable",
+        "embedded sandboxes need a server that root runs",
+        {
+          details: { user: process.geteuid?.() },
+        },
+      )
+    }
     const tools = await findTools(options.path)
     const states = stateDirectory(directory)
     await states.prepare()
@@ -74,7 +78,8 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
       directory,
       architecture: nativeArchitecture(),
       maxOpenFiles: await readMaxOpenFiles(),
-      systems: openSystems({ directory: options.systems, init: tools.tini }),
+      rootPlace: await makeRootPlace(),
+      systems: openSystems({ directory: join(directory, "systems"), init: tools.tini }),
       filter: openCompiledFilter(states.runtimeRoot),
       network: createNetwork({ installation, directory: join(directory, "network") }),
       caches: openCaches(join(directory, "caches"), base + AGENT_ID),
@@ -83,7 +88,7 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     return compose(options, parts)
   })
 
-const compose = ({ installation, systems }: EmbeddedOptions, parts: Parts): Backend => {
+const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Backend => {
   const { states, cgroups, runtime, network, caches } = parts
   const exits = openExits(states.exits)
   const inTurn = serialByKey<SandboxId>()
@@ -138,7 +143,7 @@ const compose = ({ installation, systems }: EmbeddedOptions, parts: Parts): Back
     recover: (call) =>
       operation("remove", call, async (signal) => {
         await recoverSandboxes(parts, signal)
-        await pruneSystems(systems, await systemsInUse(parts))
+        await pruneSystems(join(directory, "systems"), await systemsInUse(parts))
         // The first look at the host takes half a second: nobody's first sandbox waits for it.
         await parts.systems.prepare({ kind: "host" }, [], signal)
       }),
@@ -280,6 +285,17 @@ const compose = ({ installation, systems }: EmbeddedOptions, parts: Parts): Back
     ensureCaches: (workspace, names, call) =>
       operation("ensureCache", call, () => caches.ensure(workspace, names)),
   }
+}
+
+/**
+ * An empty directory that every user can pass through to. The runtime enters a sandbox's root as the
+ * sandbox's own root user, who may not pass through the data directory; in the runtime's mount namespace the
+ * system tree lies here instead.
+ */
+const makeRootPlace = async (): Promise<string> => {
+  const place = "/run/berth/root"
+  await mkdir(place, { recursive: true, mode: 0o755 })
+  return place
 }
 
 /** The cgroup2 mount beside v1 controllers, if this host has such. */

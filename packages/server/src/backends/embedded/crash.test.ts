@@ -33,8 +33,7 @@ const open = async () => {
   const planOf = (operation: CrashPlan["operation"], dieAt?: string): CrashPlan => {
     const spec = specFor(harness.installation, { network: { kind: "open" } })
     const { directory } = harness
-    const systems = join(directory, "systems")
-    return { directory, systems, spec, operation, ...(dieAt && { dieAt }) }
+    return { directory, spec, operation, ...(dieAt && { dieAt }) }
   }
   return { harness, planOf, empty: await harness.census() }
 }

@@ -5,6 +5,7 @@ import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { makeBundle } from "./bundle.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
 import { createUnderConmon } from "./conmon.ts"
+import { fstab } from "./fstab.ts"
 import type { Parts } from "./parts.ts"
 import { identifyProcess, type ProcessIdentity } from "./process.ts"
 import { removeSandbox } from "./remove.ts"
@@ -107,7 +108,7 @@ const writeBundle = async (
   ])
   const bundle = makeBundle({
     spec,
-    system,
+    system: { ...system, root: parts.rootPlace },
     mounts,
     directories: paths,
     files: paths,
@@ -118,7 +119,11 @@ const writeBundle = async (
     maxOpenFiles: parts.maxOpenFiles,
     compiledFilter: parts.filter.current,
   })
-  await writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 })
+  const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
+  await Promise.all([
+    writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 }),
+    writeFile(paths.mounts, fstab([root]), { mode: 0o600 }),
+  ])
   return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
 }
 
@@ -133,7 +138,7 @@ const startMonitor = async (
       ...paths,
       sandbox,
       conmon: tools.conmon,
-      runtime: runtime.joining(cgroup.joinFiles),
+      runtime: runtime.creating(cgroup.joinFiles, paths.mounts),
       exits: states.exits,
       sockets: states.sockets,
     },

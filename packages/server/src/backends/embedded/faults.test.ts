@@ -54,7 +54,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const opened = openEmbedded({
         installation: newId.installation(),
         directory,
-        systems: join(directory, "systems"),
         path: directory,
       })
       await expect(opened).rejects.toMatchObject({

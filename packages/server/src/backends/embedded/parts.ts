@@ -20,6 +20,8 @@ export interface Parts {
   /** Everything of this backend lies below it. */
   readonly directory: string
   readonly systems: Systems
+  /** Where a system tree is mounted for the runtime alone, to become the sandbox's root. */
+  readonly rootPlace: string
   readonly filter: CompiledFilter
   readonly architecture: Architecture
   /** What the server's own process may open: a sandbox cannot have more. */

@@ -9,8 +9,11 @@ import { type Outcome, run } from "../../host/run.ts"
 export interface Runtime {
   readonly name: "crun" | "runc"
   readonly version: string
-  /** The command line that joins the given cgroups and becomes the runtime: for `create`. */
-  joining(joinFiles: readonly string[]): readonly [string, ...string[]]
+  /**
+   * The command line that joins the given cgroups, mounts what the table lists (see fstab(5)) for itself
+   * alone, and becomes the runtime: for `create`.
+   */
+  creating(joinFiles: readonly string[], table: string): readonly [string, ...string[]]
   start(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** `created`, `running` or `stopped`, or undefined where the runtime has no such container. */
   status(sandbox: SandboxId, signal: AbortSignal): Promise<string | undefined>
@@ -41,16 +44,18 @@ const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
 const RUNTIME_DEADLINE_MS = 15_000
 
 /**
- * Writes its own pid into the first N files given, hides a mount from the program, and becomes it. A shell
- * does this in two milliseconds; conmon calls it in the runtime's place.
+ * Writes its own pid into the first N files given, hides a mount from the program, mounts what a table lists,
+ * and becomes the program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs
+ * in a mount namespace of its own, so that nothing it mounts is seen or left behind on the host.
  *
  * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
  * there, and conmon gives it the host's own /dev/null.
  */
 const JOIN_AND_EXEC = `
-count=$1; hidden=$2; shift 2
+count=$1; hidden=$2; table=$3; shift 3
 while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; count=$((count - 1)); done
 [ -z "$hidden" ] || umount "$hidden" || exit 1
+[ -z "$table" ] || mount --all --fstab "$table" || exit 1
 exec "$@" <<END
 END
 `
@@ -64,14 +69,14 @@ export const openRuntime = async (
   const hidden = name === "crun" ? options.hybridMount : undefined
   const base = [path, "--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
 
-  const joining = (joinFiles: readonly string[]): readonly [string, ...string[]] => {
-    const join = ["-c", JOIN_AND_EXEC, "join", `${joinFiles.length}`, hidden ?? "", ...joinFiles]
-    return hidden === undefined
-      ? ["/bin/sh", ...join, ...base]
-      : ["/usr/bin/unshare", "--mount", "--propagation=slave", "/bin/sh", ...join, ...base]
+  const wrapped = (joinFiles: readonly string[], table: string): [string, ...string[]] => {
+    const script = ["-c", JOIN_AND_EXEC, "join", `${joinFiles.length}`, hidden ?? "", table]
+    const shell: [string, ...string[]] = ["/bin/sh", ...script, ...joinFiles, ...base]
+    return hidden === undefined && table === ""
+      ? shell
+      : ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }
-  // runc joins the sandbox's cgroups by itself.
-  const plain = joining([])
+  const plain = wrapped([], "")
   const call = (args: readonly string[], signal: AbortSignal) =>
     run([...plain, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
 
@@ -84,7 +89,8 @@ export const openRuntime = async (
     name,
     version,
     status,
-    joining: (joinFiles) => joining(name === "crun" ? joinFiles : []),
+    // runc joins the sandbox's cgroups by itself.
+    creating: (joinFiles, table) => wrapped(name === "crun" ? joinFiles : [], table),
     async start(sandbox, signal) {
       expectSuccess(name, "start", sandbox, await call(["start", sandbox], signal))
     },

@@ -34,6 +34,8 @@ export interface SandboxPaths {
   readonly directory: string
   readonly state: string
   readonly bundle: string
+  /** The table of what is mounted for the runtime before it creates the container. */
+  readonly mounts: string
   readonly etc: string
   readonly home: string
   readonly workspace: string
@@ -79,6 +81,7 @@ export const stateDirectory = (root: string): StateDirectory => {
       directory,
       state: inside("state.json"),
       bundle: inside("bundle"),
+      mounts: inside("mounts"),
       etc: inside("etc"),
       home: inside("home"),
       workspace: inside("workspace"),

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto"
-import { type BigIntStats, lstatSync, readdirSync, readFileSync, statSync } from "node:fs"
+import { type BigIntStats, lstatSync, readdirSync, readFileSync } from "node:fs"
 import {
   chmod,
   copyFile,
@@ -34,7 +34,6 @@ export const writeSkeleton = async (
 ): Promise<PreparedSystem> => {
   try {
     if (!(await exists(directory))) await makeDirectory(directory, 0o755)
-    checkReachable(directory)
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       signal.throwIfAborted()
       const key = keyOf(plan)
@@ -56,18 +55,6 @@ export const writeSkeleton = async (
   throw new BerthError("backend.engine_failed", "the host's /etc changes all the time", {
     details: { attempts: ATTEMPTS },
   })
-}
-
-/** The runtime enters the root as the sandbox's root, who is an ordinary user outside. */
-const checkReachable = (directory: string): void => {
-  for (let at = directory; ; at = dirname(at)) {
-    if ((statSync(at).mode & 0o001) === 0) {
-      throw new BerthError("backend.directory_unreachable", `${at} is closed to sandboxes`, {
-        details: { directory: at, systems: directory },
-      })
-    }
-    if (at === dirname(at)) return
-  }
 }
 
 /**

@@ -10,7 +10,6 @@ let armed = false
 const backend = await openEmbedded({
   installation: spec.identity.installation,
   directory: plan.directory,
-  systems: plan.systems,
   at: (step) => {
     if (!armed) return
     process.stdout.write(`${step}\n`)

@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type InstallationId, newId } from "@berth/protocol/ids"
@@ -17,10 +17,7 @@ export const openHarness = async (
   const directory = await mkdtemp(join(tmpdir(), "berth-embedded-"))
   const others: string[] = []
   const installation = newId.installation()
-  // Everyone may pass through, as through /run.
-  await chmod(directory, 0o711)
-  const systems = join(directory, "systems")
-  const reopen = () => openEmbedded({ installation, directory, systems, ...options })
+  const reopen = () => openEmbedded({ installation, directory, ...options })
   return {
     installation,
     directory,
@@ -29,7 +26,6 @@ export const openHarness = async (
     reopen,
     async other() {
       const theirs = await mkdtemp(join(tmpdir(), "berth-other-"))
-      await chmod(theirs, 0o711)
       others.push(theirs)
       const their = newId.installation()
       return {
@@ -37,7 +33,6 @@ export const openHarness = async (
         backend: await openEmbedded({
           installation: their,
           directory: theirs,
-          systems: join(theirs, "systems"),
           ...options,
         }),
       }
@@ -45,7 +40,7 @@ export const openHarness = async (
     census: () => takeCensus(installation, directory),
     async close() {
       // A test that failed half-way leaves nothing either.
-      const last = await openEmbedded({ installation, directory, systems })
+      const last = await openEmbedded({ installation, directory })
       await last.recover()
       for (const { identity } of await last.list()) await last.remove(identity.sandbox)
       for (const each of [directory, ...others]) await rm(each, { recursive: true, force: true })

@@ -1,14 +1,11 @@
-import { chmod } from "node:fs/promises"
-import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { openEmbedded } from "../backend.ts"
 import { specFor } from "./spec.ts"
 
 /** Runs a sandbox on a host whose cgroups are read-only, and says what came of it: for faults.test.ts. */
 const directory = process.argv[2] ?? ""
-await chmod(directory, 0o711)
 const installation = newId.installation()
-const backend = await openEmbedded({ installation, directory, systems: join(directory, "systems") })
+const backend = await openEmbedded({ installation, directory })
 const spec = specFor(installation, { command: ["/bin/echo", "up"] })
 const { sandbox } = spec.identity
 const stop = new AbortController()

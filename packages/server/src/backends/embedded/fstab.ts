@@ -1,0 +1,20 @@
+/** A line of a mount table, see fstab(5). */
+export interface FstabEntry {
+  readonly source: string
+  readonly target: string
+  readonly type: string
+  readonly options: readonly string[]
+}
+
+/** What the runtime's own mount namespace is given before a container is created. */
+export const fstab = (entries: readonly FstabEntry[]): string =>
+  entries
+    .map(({ source, target, type, options }) =>
+      [escaped(source), escaped(target), type, options.map(escaped).join(","), "0", "0"].join(" "),
+    )
+    .map((line) => `${line}\n`)
+    .join("")
+
+/** What separates fields, or begins a comment, is written as three octal digits. */
+const escaped = (text: string): string =>
+  text.replaceAll(/[\s\\#]/g, (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, "0")}`)
