@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest"
+import { WorkspaceSpec } from "./workspace.ts"
+
+const MIB = 1024 * 1024
+
+/** Where a refusal lies: the path of the first problem. */
+const problemAt = (spec: unknown): string | undefined =>
+  WorkspaceSpec.safeParse(spec).error?.issues[0]?.path.join(".")
+
+describe("WorkspaceSpec", () => {
+  it("fills in what is left out", () => {
+    expect(WorkspaceSpec.parse({ slug: "shop" })).toMatchObject({
+      slug: "shop",
+      repos: [],
+      system: { kind: "host" },
+      hooks: { setup: ".berth/setup.sh", start: ".berth/start.sh" },
+      limits: { memoryBytes: 4096 * MIB, pids: 2048 },
+      network: { kind: "open", allow: [] },
+      agent: { kind: "shell" },
+    })
+  })
+
+  it.each([
+    ["an unknown key", { slug: "shop", colour: "red" }, ""],
+    ["a slug that is a path", { slug: "../shop" }, "slug"],
+    [
+      "a repo with a password",
+      { slug: "shop", repos: [{ url: "https://me:secret@host/r" }] },
+      "repos.0.url",
+    ],
+    [
+      "a repo that is an option",
+      { slug: "shop", repos: [{ url: "--upload-pack=x" }] },
+      "repos.0.url",
+    ],
+    ["a ref that is an option", { slug: "shop", repos: [{ url: "/r", ref: "-x" }] }, "repos.0.ref"],
+    ["a ref with a range", { slug: "shop", repos: [{ url: "/r", ref: "a..b" }] }, "repos.0.ref"],
+    [
+      "a directory outside",
+      { slug: "shop", repos: [{ url: "/r", directory: "../x" }] },
+      "repos.0.directory",
+    ],
+    ["too little memory", { slug: "shop", limits: { memoryBytes: MIB } }, "limits.memoryBytes"],
+    ["a fraction of a process", { slug: "shop", limits: { pids: 64.5 } }, "limits.pids"],
+    ["a variable with a NUL", { slug: "shop", environment: { A: "x\0y" } }, "environment.A"],
+    ["a hook outside", { slug: "shop", hooks: { start: "/bin/sh" } }, "hooks.start"],
+    ["an unknown agent", { slug: "shop", agent: { kind: "oracle" } }, "agent.kind"],
+    ["an unknown cache", { slug: "shop", caches: ["maven"] }, "caches.0"],
+    [
+      "a port that is none",
+      { slug: "shop", sidecars: [{ name: "web", command: ["x"], port: 0 }] },
+      "sidecars.0.port",
+    ],
+  ])("refuses %s, and says where", (_, spec, path) => {
+    expect(problemAt(spec)).toBe(path)
+  })
+
+  it("refuses a name of a variable that no shell takes", () => {
+    expect(WorkspaceSpec.safeParse({ slug: "shop", environment: { "A B": "x" } }).success).toBe(
+      false,
+    )
+  })
+})
