@@ -10,6 +10,7 @@ export class ByteSource {
   }
 
   async exactly(bytes: number): Promise<Buffer> {
+    if (this.#rest.length >= bytes) return this.#take(bytes)
     const pieces: Buffer[] = []
     for await (const piece of this.window(bytes)) pieces.push(piece)
     return pieces.length === 1 && pieces[0] ? pieces[0] : Buffer.concat(pieces)
@@ -27,8 +28,7 @@ export class ByteSource {
     const next = async (): Promise<IteratorResult<Buffer>> => {
       if (left === 0) return { done: true, value: undefined }
       if (this.#rest.length === 0 && !(await this.#refill())) refuse("it is cut short", "")
-      const piece = this.#rest.subarray(0, left)
-      this.#rest = this.#rest.subarray(piece.length)
+      const piece = this.#take(left)
       left -= piece.length
       return { done: false, value: piece }
     }
@@ -40,6 +40,13 @@ export class ByteSource {
     while (await this.#refill()) {
       // Padding of the last record.
     }
+  }
+
+  /** What there is of the next bytes. */
+  #take(most: number): Buffer {
+    const piece = this.#rest.subarray(0, most)
+    this.#rest = this.#rest.subarray(piece.length)
+    return piece
   }
 
   async #refill(): Promise<boolean> {

@@ -179,30 +179,34 @@ requires("root").describe("import refuses", () => {
     expect((await layers.list()).layers).toMatchObject([{ files: 1 }])
   })
 
-  it("every archive that is cut short or damaged anywhere, and leaves nothing of it", async () => {
+  it("every archive that is cut short or damaged so that it says something else", async () => {
     const root = makeRoot("/dev/shm")
-    const whole = await makeArchive([
-      TREE,
-      directory("tree/d"),
-      file("tree/d/f", "contents ".repeat(500)),
-    ])
+    const contents = "contents ".repeat(500)
+    const whole = await makeArchive([TREE, directory("tree/d"), file("tree/d/f", contents)])
     const layers = await openForTest(root)
+    const damage = fc.record({
+      at: fc.nat(whole.length - 1),
+      change: fc.integer({ min: 1, max: 255 }),
+      cut: fc.boolean(),
+    })
     await fc.assert(
-      fc.asyncProperty(
-        fc.nat(whole.length - 1),
-        fc.integer({ min: 1, max: 255 }),
-        fc.boolean(),
-        async (at, change, cut) => {
-          const damaged = Buffer.from(cut ? whole.subarray(0, at) : whole)
-          if (!cut) damaged.writeUInt8((damaged[at] ?? 0) ^ change, at)
-          await expect(layers.importLayer(each([damaged]), take)).rejects.toMatchObject({
-            code: expect.stringMatching(/^layers\.archive_/),
-          })
-          expect(readdirSync(join(root, "layers"))).toEqual([])
-          expect(readdirSync(join(root, "incoming"))).toEqual([])
-        },
-      ),
-      { numRuns: 60, seed: 4 },
+      fc.asyncProperty(damage, async ({ at, change, cut }) => {
+        const damaged = Buffer.from(cut ? whole.subarray(0, at) : whole)
+        if (!cut) damaged.writeUInt8((damaged[at] ?? 0) ^ change, at)
+        try {
+          // A few bits of zstd's own say nothing: what is taken then is what was meant.
+          const { layer, pin } = await layers.importLayer(each([damaged]), take)
+          expect(readFileSync(join(root, "layers", layer, "tree/d/f"), "utf8")).toBe(contents)
+          expect(cut).toBe(false)
+          await layers.unpin(pin)
+          await layers.collect()
+        } catch (thrown) {
+          expect(thrown).toMatchObject({ code: expect.stringMatching(/^layers\.archive_/) })
+        }
+        expect(readdirSync(join(root, "layers"))).toEqual([])
+        expect(readdirSync(join(root, "incoming"))).toEqual([])
+      }),
+      { numRuns: 60 },
     )
   })
 })

@@ -123,8 +123,8 @@ const octal = (block: Buffer, start: number, length: number, path: string): numb
 /** The sum of the header's bytes, with the checksum's own field taken as spaces. */
 export const checksum = (block: Buffer): number => {
   let sum = 0
-  for (const byte of block) sum += byte
-  for (const byte of block.subarray(148, 156)) sum += 32 - byte
+  // By index: an iterator over the bytes of every header is most of what an archive costs here.
+  for (let at = 0; at < BLOCK_BYTES; at += 1) sum += at >= 148 && at < 156 ? 32 : (block[at] ?? 0)
   return sum
 }
 

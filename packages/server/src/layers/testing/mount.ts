@@ -23,7 +23,7 @@ const start = (
       ...["--mount", "--propagation=slave", "sh", "-ec", MOUNT, "sh", options.join(","), TARGET],
       ...["setpriv", "--reuid", id, "--regid", id, "--clear-groups", "sh", "-ec", script],
     ],
-    { cwd, env: { ...process.env, ...env, LC_ALL: "C", HOME: TARGET } },
+    { cwd, env: { ...process.env, ...env, LC_ALL: "C", HOME: TARGET, OLD_HOME: process.env.HOME } },
   )
 }
 

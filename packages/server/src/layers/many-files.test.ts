@@ -1,0 +1,47 @@
+import { createReadStream, createWriteStream } from "node:fs"
+import { join } from "node:path"
+import { requires } from "@berth/testing/requires"
+import { expect } from "vitest"
+import { key } from "./testing/key.ts"
+import { makeRoot, openForTest, work, workAndFreeze } from "./testing/store.ts"
+
+const shop = key("shop")
+const FILES = 100_000
+/** Far above what it takes on a machine of two busy cores. */
+const BUDGET_MS = 120_000
+
+const MAKE = `
+const fs = require("node:fs")
+for (let d = 0; d < 100; d++) {
+  fs.mkdirSync("d" + d)
+  for (let f = 0; f < ${FILES / 100}; f++) fs.writeFileSync("d" + d + "/f" + f, "")
+}
+`
+
+requires("root").it(
+  "keeps 100,000 files through freeze, flatten, export, import and verify",
+  async () => {
+    const root = makeRoot("/dev/shm")
+    const layers = await openForTest(root)
+    await layers.put(shop, null)
+    await workAndFreeze(layers, shop, `'${process.execPath}' -e '${MAKE}'`)
+    await workAndFreeze(layers, shop, "rm -r d0; mv d1 e1; rm -r d2; mkdir d2; echo new > d2/new")
+    const count = "find . -mindepth 1 ! -type d | wc -l; ls d2"
+    const shown = await work(layers, shop, count)
+    await layers.freeze(shop)
+    await layers.flatten(shop)
+    expect(await work(layers, shop, count)).toBe(shown)
+    const { layer } = await layers.freeze(shop)
+    const archive = join(root, "archive.tar.zst")
+    await layers.exportLayer(layer, createWriteStream(archive))
+    const other = await openForTest(makeRoot("/dev/shm"))
+    await other.importLayer(createReadStream(archive), { reason: "test" })
+    await other.put(shop, layer)
+    expect(await work(other, shop, count)).toBe(shown)
+    expect(shown).toBe("98001\nnew\n")
+    expect(await other.verify()).toMatchObject({ repairs: [], problems: [] })
+    await layers.remove(shop)
+    await layers.collect()
+  },
+  BUDGET_MS,
+)
