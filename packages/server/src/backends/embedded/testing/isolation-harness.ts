@@ -1,12 +1,7 @@
-import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { once } from "node:events"
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
+import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
-import { createInterface } from "node:readline"
 import type { InstallationId } from "@berth/protocol/ids"
-import { PLAIN_ENV } from "../../../host/run.ts"
 import type { IsolationHarness, IsolationNetwork, IsolationOptions } from "../../isolation.ts"
 import { namesOf } from "../network/names.ts"
 import {
@@ -17,7 +12,7 @@ import {
   PORT,
   type World,
 } from "../network/testing/world.ts"
-import type { ServerCalls } from "./server.ts"
+import { type Server, startServer } from "./server-process.ts"
 
 const HOST_IPV6 = "2001:db8::2"
 const LOOPBACK_PORT = PORT + 1
@@ -29,8 +24,27 @@ const LOOPBACK_PORT = PORT + 1
 export const openIsolationHarness = async (
   options: IsolationOptions,
 ): Promise<IsolationHarness> => {
-  const world = await makeWorld()
-  const server = await startServer(world, options)
+  // Undone in the opposite order, whatever fails.
+  const undo = new AsyncDisposableStack()
+  try {
+    const world = await makeWorld()
+    undo.defer(() => world.end())
+    const { serverSecret: SERVER_SECRET, diskBytes } = options
+    const server = await startServer(world.host, { SERVER_SECRET }, diskBytes)
+    undo.defer(() => server.end())
+    undo.defer(() => server.call("close"))
+    return await describeHarness(world, server, () => undo.disposeAsync())
+  } catch (failure) {
+    await undo.disposeAsync()
+    throw failure
+  }
+}
+
+const describeHarness = async (
+  world: World,
+  server: Server,
+  close: () => Promise<void>,
+): Promise<IsolationHarness> => {
   const about = await server.call("about")
   const { directory } = about
   const installation = about.installation as InstallationId
@@ -60,11 +74,7 @@ export const openIsolationHarness = async (
     }),
     census: () => server.call("census"),
     processesWith,
-    async close() {
-      await server.call("close")
-      await server.end()
-      await world.end()
-    },
+    close,
   }
 }
 
@@ -98,71 +108,6 @@ const playNetwork = async (
       } finally {
         await restoreRules()
       }
-    },
-  }
-}
-
-interface Server {
-  call<Name extends keyof ServerCalls>(
-    name: Name,
-    ...args: Parameters<ServerCalls[Name]>
-  ): Promise<Awaited<ReturnType<ServerCalls[Name]>>>
-  end(): Promise<void>
-}
-
-/** With its data on a disk of the given size, in a mount namespace that nobody else has. */
-const startServer = async (
-  { host }: World,
-  { serverSecret, diskBytes }: IsolationOptions,
-): Promise<Server> => {
-  const disk = await mkdtemp(join(tmpdir(), "berth-disk-"))
-  const mount = `mount -t tmpfs -o size=${diskBytes},mode=0711 disk ${disk} && exec "$@"`
-  const onDisk = ["unshare", "--mount", "--propagation=slave", "sh", "-c", mount, "sh"]
-  const child = spawn(
-    "nsenter",
-    [
-      `--net=/proc/${host.pid}/ns/net`,
-      ...(diskBytes === undefined ? [] : onDisk),
-      ...[process.execPath, "--conditions=source", join(import.meta.dirname, "server.ts")],
-    ],
-    {
-      stdio: ["pipe", "pipe", "inherit"],
-      env: {
-        ...PLAIN_ENV,
-        SERVER_SECRET: serverSecret,
-        ...(diskBytes !== undefined && { TMPDIR: disk }),
-      },
-    },
-  )
-  const gone = once(child, "exit")
-  const waiting = new Map<number, PromiseWithResolvers<unknown>>()
-  const ready = Promise.withResolvers<void>()
-  createInterface({ input: child.stdout }).on("line", (line) => {
-    const { id, result, error } = JSON.parse(line)
-    if (id === undefined) return ready.resolve()
-    if (error === undefined) waiting.get(id)?.resolve(result)
-    else waiting.get(id)?.reject(Object.assign(new Error(error.message), error))
-    waiting.delete(id)
-  })
-  void gone.then(() => {
-    const ended = new Error("the server ended")
-    ready.reject(ended)
-    for (const { reject } of waiting.values()) reject(ended)
-  })
-  await ready.promise
-  let calls = 0
-  return {
-    call(name, ...args) {
-      const id = ++calls
-      const reply = Promise.withResolvers<unknown>()
-      waiting.set(id, reply)
-      child.stdin.write(`${JSON.stringify({ id, call: name, args })}\n`)
-      return reply.promise as Promise<never>
-    },
-    async end() {
-      child.stdin.end()
-      await gone
-      await rm(disk, { recursive: true, force: true })
     },
   }
 }

@@ -1,0 +1,82 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { PLAIN_ENV } from "../../../host/run.ts"
+import type { Namespace } from "../network/testing/namespace.ts"
+import type { ServerCalls } from "./server.ts"
+
+/** The process of server.ts, seen from the test. */
+export interface Server {
+  call<Name extends keyof ServerCalls>(
+    name: Name,
+    ...args: Parameters<ServerCalls[Name]>
+  ): Promise<Awaited<ReturnType<ServerCalls[Name]>>>
+  end(): Promise<void>
+}
+
+/** Starts it in a network namespace; with a size, its data lies on a disk of that size which only it sees. */
+export const startServer = async (
+  { pid }: Namespace,
+  environment: Readonly<Record<string, string>>,
+  diskBytes?: number,
+): Promise<Server> => {
+  const place = diskBytes === undefined ? undefined : await makeDisk(diskBytes)
+  const program = [process.execPath, "--conditions=source", join(import.meta.dirname, "server.ts")]
+  const child = spawn(
+    "nsenter",
+    [`--net=/proc/${pid}/ns/net`, ...(place?.mounting ?? []), ...program],
+    {
+      stdio: ["pipe", "pipe", "inherit"],
+      env: { ...PLAIN_ENV, ...environment, ...place?.environment },
+    },
+  )
+  const gone = once(child, "exit")
+  const waiting = new Map<number, PromiseWithResolvers<unknown>>()
+  const ready = Promise.withResolvers<void>()
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    const { id, result, error } = JSON.parse(line)
+    if (id === undefined) return ready.resolve()
+    if (error === undefined) waiting.get(id)?.resolve(result)
+    else waiting.get(id)?.reject(Object.assign(new Error(error.message), error))
+    waiting.delete(id)
+  })
+  void gone.then(() => {
+    const ended = new Error("the server ended")
+    ready.reject(ended)
+    for (const { reject } of waiting.values()) reject(ended)
+  })
+  const end = async () => {
+    child.stdin.end()
+    await gone
+    await place?.remove()
+  }
+  await ready.promise.catch(async (failure: unknown) => {
+    await end()
+    throw failure
+  })
+  let calls = 0
+  return {
+    call(name, ...args) {
+      const id = ++calls
+      const reply = Promise.withResolvers<unknown>()
+      waiting.set(id, reply)
+      child.stdin.write(`${JSON.stringify({ id, call: name, args })}\n`)
+      return reply.promise as Promise<never>
+    },
+    end,
+  }
+}
+
+/** The mount is made in a namespace of the program's own, so that nothing of it can stay behind. */
+const makeDisk = async (bytes: number) => {
+  const directory = await mkdtemp(join(tmpdir(), "berth-disk-"))
+  const mount = `mount -t tmpfs -o size=${bytes},mode=0711 disk ${directory} && exec "$@"`
+  return {
+    mounting: ["unshare", "--mount", "--propagation=slave", "sh", "-c", mount, "sh"],
+    environment: { TMPDIR: directory },
+    remove: () => rm(directory, { recursive: true, force: true }),
+  }
+}
