@@ -51,6 +51,8 @@ describe("the imports of this project", () => {
     ["server", "sandboxes", "sessions"],
     ["server", "backends", "sandboxes"],
     ["server", "layers", "sandboxes"],
+    ["server", "toolbox", "sandboxes"],
+    ["server", "toolbox", "layers"],
     ["server", "events", "bridge"],
     ["server", "events", "sessions"],
     ["server", "bridge", "sessions"],

@@ -2,7 +2,7 @@
  * Who may import whom. This is the whole rule: `check.ts` only applies it.
  *
  * ```
- * web ─► sdk ─► protocol ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers
+ * web ─► sdk ─► protocol ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
  * cli ─► sdk       ▲                                             └──────► events ◄── bridge   (store below all)
  *                  └────── supervisor   supervisor: main ─► boot ─► processes;  main ─► bridge ─► agents ─► processes
  * ```
@@ -76,14 +76,15 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     places: {
       main: [
         ...["api", "sessions", "sandboxes", "backends", "backends/*", "layers"],
-        ...["bridge", "events", "host", "doctor", ...BELOW_ALL],
+        ...["bridge", "events", "toolbox", "host", "doctor", ...BELOW_ALL],
       ],
       api: ["sessions", "sandboxes", "events", "doctor", ...BELOW_ALL],
       sessions: ["sandboxes", "events", ...BELOW_ALL],
-      sandboxes: ["backends", "layers", "events", ...BELOW_ALL],
+      sandboxes: ["backends", "layers", "toolbox", "events", ...BELOW_ALL],
       backends: ["host", ...BELOW_ALL],
       "backends/*": ["backends", "host", ...BELOW_ALL],
       layers: ["host", ...BELOW_ALL],
+      toolbox: ["host", ...BELOW_ALL],
       bridge: ["events", ...BELOW_ALL],
       events: BELOW_ALL,
       store: ["config", "logging"],

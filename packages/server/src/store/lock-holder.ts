@@ -48,7 +48,7 @@ export const readLockHolder = (dataDir: string): LockHolder | undefined => {
 }
 
 /** Boot and clock tick at which the process started, or undefined if none with this pid is visible. */
-const processStart = (pid: number): string | undefined => {
+export const processStart = (pid: number): string | undefined => {
   try {
     const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8")

@@ -1,0 +1,191 @@
+import { lstat, mkdir, rename, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import {
+  TOOLBOX_MANIFEST,
+  type ToolboxManifest,
+  type ToolboxProblem,
+} from "@berth/protocol/toolbox"
+import { compareTree } from "./compare.ts"
+import type { Call, Context } from "./context.ts"
+import { describeTree } from "./describe.ts"
+import { fingerprint } from "./fingerprint.ts"
+import { flush, syncDirectory } from "./flush.ts"
+import type { ToolboxInput } from "./inputs/input.ts"
+import { type Inspected, inspect } from "./inspect.ts"
+import { renderManifest } from "./manifest.ts"
+import { ownName } from "./owner.ts"
+import { type Planned, planTree, sizeOf } from "./plan.ts"
+import { countStep, type OnProgress } from "./progress.ts"
+import { hashOf } from "./read-file.ts"
+import { removeTree } from "./remove-tree.ts"
+import { madeFrom, writeSeal } from "./seal.ts"
+import { sweep } from "./sweep.ts"
+import { closeDirectories, FILE_MODE, writeTree } from "./write-tree.ts"
+
+export interface BuildCall extends Call {
+  readonly onProgress?: OnProgress
+}
+
+export interface Built {
+  readonly manifest: ToolboxManifest
+  /** `rebuilt` where a toolbox of this id was there, but was not what it should be. */
+  readonly outcome: "built" | "present" | "rebuilt"
+  /** What was wrong with the one that was replaced. */
+  readonly problems: readonly ToolboxProblem[]
+}
+
+/** Makes the toolbox of these inputs, unless it is there. It appears complete, or not at all. */
+export const build = async (
+  context: Context,
+  inputs: readonly ToolboxInput[],
+  { signal, onProgress = () => {} }: BuildCall,
+): Promise<Built> => {
+  const { layout, arch, at } = context
+  await mkdir(layout.root, { recursive: true })
+  await sweep(layout)
+
+  const planned = await planTree(inputs, signal)
+  const look = lookOf(inputs, planned)
+  const known = await madeFrom(layout, look)
+  if (known !== undefined) {
+    const there = await inspect(context, known, { signal })
+    if (there.state === "intact") return present(there.manifest)
+  }
+
+  const bytesTotal = planned.reduce((sum, each) => sum + sizeOf(each), 0)
+  const count = (step: Parameters<typeof countStep>[0]) => countStep(step, bytesTotal, onProgress)
+  const manifest = await describeTree(inputs, planned, { arch, signal, onBytes: count("reading") })
+  await at("described")
+  const before = await inspect(context, manifest.id, { signal })
+  if (before.state !== "intact") {
+    await stage(context, { planned, manifest, signal, count }, before)
+  }
+  await writeSeal(layout, manifest.id, { inputs: look, signal })
+  await at("sealed")
+  if (before.state === "intact") return present(manifest)
+  return before.state === "absent"
+    ? { manifest, outcome: "built", problems: [] }
+    : { manifest, outcome: "rebuilt", problems: before.problems }
+}
+
+const present = (manifest: ToolboxManifest): Built => ({
+  manifest,
+  outcome: "present",
+  problems: [],
+})
+
+/** How the inputs look from outside, with all that decides about the tree. */
+const lookOf = (inputs: readonly ToolboxInput[], planned: readonly Planned[]): string => {
+  const entries = inputs.map(({ name, version, main }) => [name, version, main])
+  const made = planned.filter((each) => each.kind !== "file")
+  const seen = planned.flatMap(({ path, ...each }) =>
+    each.kind === "file" ? [{ name: `${path} ${each.from}`, stats: each.stats }] : [],
+  )
+  return hashOf(`${fingerprint(seen)} ${JSON.stringify([entries, made])}`).sha256
+}
+
+interface Staging extends Call {
+  readonly planned: readonly Planned[]
+  readonly manifest: ToolboxManifest
+  readonly count: (step: "copying" | "checking") => (bytes: number, entry: string) => void
+}
+
+/** Makes the tree aside, compares it with its manifest, and gives it its name. */
+const stage = async (
+  context: Context,
+  staging: Staging,
+  before: Exclude<Inspected, { state: "intact" }>,
+): Promise<void> => {
+  const { layout, at } = context
+  const { manifest, signal } = staging
+  const tree = layout.incoming(ownName())
+  try {
+    await mkdir(tree, { mode: 0o755 })
+    await at("staged")
+    await fill(context, tree, staging)
+    await requireEqual(tree, staging)
+    await at("checked")
+    await flush(tree, signal)
+    await at("flushed")
+    if (before.state === "changed") await setAside(context, manifest, before.inode)
+    await install(context, tree, staging)
+  } catch (thrown) {
+    await removeTree(tree)
+    throw thrown
+  }
+}
+
+const fill = async (
+  { at }: Context,
+  tree: string,
+  { planned, manifest, signal, count }: Staging,
+): Promise<void> => {
+  await writeTree(tree, planned, {
+    signal,
+    onBytes: count("copying"),
+    onEntry: (entry) => at(`copied ${entry}`),
+  })
+  const file = join(tree, TOOLBOX_MANIFEST)
+  await writeFile(file, renderManifest(manifest), { flag: "wx", mode: FILE_MODE })
+  closeDirectories(tree, planned)
+  await at("written")
+}
+
+const requireEqual = async (
+  tree: string,
+  { planned, manifest, signal, count }: Staging,
+): Promise<void> => {
+  const entries = new Map(planned.map(({ path, entry }) => [path, entry]))
+  const tell = count("checking")
+  const onBytes = (bytes: number, path: string) => tell(bytes, entries.get(path) ?? "")
+  const problems = await compareTree(tree, manifest, { signal, onBytes })
+  const [first] = problems
+  if (first === undefined) return
+  const entry = entries.get(first.path)
+  throw new BerthError(
+    "toolbox.input_changed",
+    `what was copied for ${entry ?? "the toolbox"} is not what was read before: ${first.path}`,
+    { details: { entry, path: first.path, problems } },
+  )
+}
+
+/** Takes the name from a tree that is not what it should be. Sandboxes that have it mounted keep it. */
+const setAside = async (
+  { layout, at }: Context,
+  { id }: ToolboxManifest,
+  inode: bigint,
+): Promise<void> => {
+  const tree = layout.toolbox(id)
+  // Another builder may have put a good one there meanwhile.
+  const now = await lstat(tree, { bigint: true }).catch(() => undefined)
+  if (now?.ino !== inode) return
+  try {
+    await rename(tree, layout.changed(id))
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown
+  }
+  await at("set aside")
+}
+
+/** The moment in which the toolbox exists. A builder that comes second takes what the first one made. */
+const install = async (
+  context: Context,
+  tree: string,
+  { manifest: { id }, signal }: Staging,
+): Promise<void> => {
+  const { layout, at } = context
+  try {
+    await rename(tree, layout.toolbox(id))
+  } catch (thrown) {
+    if (!TAKEN.has(String((thrown as NodeJS.ErrnoException).code))) throw thrown
+    const theirs = await inspect(context, id, { signal })
+    if (theirs.state !== "intact") throw thrown
+    await removeTree(tree)
+    return
+  }
+  await at("installed")
+  await syncDirectory(layout.root)
+}
+
+const TAKEN = new Set(["EEXIST", "ENOTEMPTY"])

@@ -1,0 +1,14 @@
+import type { ToolboxManifest } from "@berth/protocol/toolbox"
+import type { Layout } from "./layout.ts"
+
+/** What every operation on the toolboxes of one root works with. */
+export interface Context {
+  readonly layout: Layout
+  readonly arch: ToolboxManifest["arch"]
+  /** Told of every step after which a crash must do no harm. */
+  at(step: string): void | Promise<void>
+}
+
+export interface Call {
+  readonly signal: AbortSignal
+}

@@ -1,0 +1,22 @@
+import { join } from "node:path"
+import { requires } from "@berth/testing/requires"
+import { expect } from "vitest"
+import { startChild } from "../store/testing/child.ts"
+import { onSmallDisk } from "../store/testing/small-disk.ts"
+import { makeDirectory } from "./testing/open-for-test.ts"
+
+requires("userNamespaces").it(
+  "a build on a disk that is full says so, leaves nothing, and works when there is space",
+  async () => {
+    const [disk, inputs] = [makeDirectory(), join(makeDirectory(), "inputs")]
+    const child = startChild("../../toolbox/testing/full-disk-child.ts", {
+      args: [disk, inputs],
+      wrapper: onSmallDisk(disk),
+    })
+    const lines = await child.rest<{ free: string; outcome: unknown; left: string[] }>()
+    expect(lines.length).toBeGreaterThan(5)
+    for (const { free, outcome, left } of lines.slice(0, -1))
+      expect({ free, outcome, left }).toEqual({ free, outcome: "toolbox.disk_full", left: [] })
+    expect(lines.at(-1)).toMatchObject({ outcome: "built" })
+  },
+)

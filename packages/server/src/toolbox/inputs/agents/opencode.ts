@@ -1,0 +1,45 @@
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { needPackage, packageTree } from "../packages.ts"
+import type { FindInput } from "../source.ts"
+
+const HOME = "agents/opencode"
+const PLUGIN = "@opencode-ai/plugin"
+
+/** On x64 the one for every processor: it is the only one that is installed. */
+const BINARIES = { x64: "opencode-linux-x64-baseline", arm64: "opencode-linux-arm64" }
+
+/**
+ * The program, and `config`: what must lie in each of its configuration directories so that it installs
+ * nothing. It skips the installation only where `node_modules` exists and the lock file beside it lists
+ * the plugin; it deletes a `node_modules` that has no such lock file.
+ */
+export const opencode: FindInput = async ({ arch, from }) => {
+  const { version, directory } = await needPackage("opencode", BINARIES[arch], from)
+  const plugin = await needPackage("opencode", PLUGIN, from)
+  if (plugin.version !== version) {
+    throw new BerthError(
+      "toolbox.input_refused",
+      `the toolbox cannot carry opencode: ${PLUGIN} is ${plugin.version}, and opencode is ${version}`,
+      { details: { entry: "opencode", version, plugin: plugin.version } },
+    )
+  }
+  const main = `${HOME}/bin/opencode`
+  const config = `${HOME}/config`
+  const dependencies = { [PLUGIN]: version }
+  const lock = { lockfileVersion: 3, packages: { "": { dependencies } } }
+  return {
+    name: "opencode",
+    version,
+    main,
+    parts: [
+      { kind: "file", from: join(directory, "bin/opencode"), to: main },
+      { kind: "link", target: `../${main}`, to: "bin/opencode" },
+      { kind: "text", text: toJson({ dependencies }), to: `${config}/package.json` },
+      { kind: "text", text: toJson(lock), to: `${config}/package-lock.json` },
+      ...(await packageTree("opencode", PLUGIN, { from, to: `${config}/node_modules` })),
+    ],
+  }
+}
+
+const toJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`

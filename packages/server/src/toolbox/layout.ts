@@ -1,0 +1,68 @@
+import { readdir } from "node:fs/promises"
+import { join } from "node:path"
+import { ToolboxId } from "@berth/protocol/toolbox"
+
+/**
+ * Where everything lies, under one root:
+ *
+ * ```
+ * tb-…/                complete toolboxes, each with its manifest.json
+ * seals/tb-….json      how a toolbox looked when its contents were last compared
+ * incoming-…/          trees in the making: the name says by whom
+ * outgoing-…/          trees on their way out
+ * changed-tb-…-…/      trees that were not what they should be: sandboxes may still have them
+ * ```
+ *
+ * They are neighbours, so that a finished tree moves by a rename within one directory: that needs no
+ * right to write in the tree itself.
+ */
+export interface Layout {
+  readonly root: string
+  readonly seals: string
+  toolbox(id: ToolboxId): string
+  seal(id: ToolboxId): string
+  incoming(owner: string): string
+  outgoing(owner: string): string
+  changed(id: ToolboxId): string
+}
+
+export const layoutAt = (root: string): Layout => {
+  const seals = join(root, "seals")
+  return {
+    root,
+    seals,
+    toolbox: (id) => join(root, id),
+    seal: (id) => join(seals, `${id}.json`),
+    incoming: (owner) => join(root, `incoming-${owner}-${unique()}`),
+    outgoing: (owner) => join(root, `outgoing-${owner}-${unique()}`),
+    changed: (id) => join(root, `changed-${id}-${unique()}`),
+  }
+}
+
+const unique = () => crypto.randomUUID().slice(0, 8)
+
+/** What a name in the root stands for; undefined for what is not ours. */
+export type Found =
+  | { readonly kind: "toolbox"; readonly id: ToolboxId }
+  | { readonly kind: "changed"; readonly id: ToolboxId }
+  /** In the making or on its way out, by the process of this name. */
+  | { readonly kind: "passing"; readonly owner: string }
+
+export const parseName = (name: string): Found | undefined => {
+  const id = ToolboxId.safeParse(name)
+  if (id.success) return { kind: "toolbox", id: id.data }
+  const changed = /^changed-(tb-[0-9a-f]{40})-/.exec(name)?.[1]
+  if (changed !== undefined) return { kind: "changed", id: ToolboxId.parse(changed) }
+  const owner = /^(?:incoming|outgoing)-(.+)-[0-9a-f]{8}$/.exec(name)?.[1]
+  return owner === undefined ? undefined : { kind: "passing", owner }
+}
+
+/** What lies in a directory that may not have been made yet. */
+export const namesIn = async (directory: string): Promise<string[]> => {
+  try {
+    return await readdir(directory)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return []
+    throw thrown
+  }
+}

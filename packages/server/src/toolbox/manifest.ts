@@ -1,0 +1,59 @@
+import { createHash } from "node:crypto"
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { TOOLBOX_MANIFEST, ToolboxId, ToolboxManifest } from "@berth/protocol/toolbox"
+import { pathsOf, staysInside } from "./links.ts"
+
+/** The id that a manifest must have: made from everything else that it says. */
+export const idOf = ({ format, arch, entries, files }: Omit<ToolboxManifest, "id">): ToolboxId => {
+  const said = [
+    format,
+    arch,
+    entries.map(({ name, version, main }) => [name, version, main]),
+    files.map((file) =>
+      file.kind === "file"
+        ? [file.path, file.mode, file.bytes, file.sha256]
+        : [file.path, file.target],
+    ),
+  ]
+  const digest = createHash("sha256").update(JSON.stringify(said)).digest("hex")
+  return ToolboxId.parse(`tb-${digest.slice(0, ID_LETTERS)}`)
+}
+
+/** 160 bits: far more than anyone can find a second content for. */
+const ID_LETTERS = 40
+
+export const renderManifest = (manifest: ToolboxManifest): string => `${JSON.stringify(manifest)}\n`
+
+/** The manifest of a tree that must have this id, or why there is none to trust. */
+export const readManifest = async (
+  tree: string,
+  id: ToolboxId,
+): Promise<{ readonly manifest: ToolboxManifest } | { readonly distrust: string }> => {
+  let manifest: ToolboxManifest
+  try {
+    manifest = ToolboxManifest.parse(
+      JSON.parse(await readFile(join(tree, TOOLBOX_MANIFEST), "utf8")),
+    )
+  } catch (thrown) {
+    return { distrust: `cannot be read: ${(thrown as Error).message}` }
+  }
+  const distrust = lieIn(manifest, id)
+  return distrust === undefined ? { manifest } : { distrust }
+}
+
+/** What a manifest says that cannot be true. */
+const lieIn = (manifest: ToolboxManifest, id: ToolboxId): string | undefined => {
+  const { entries, files } = manifest
+  if (manifest.id !== id) return `is that of ${manifest.id}`
+  const made = idOf(manifest)
+  if (made !== id) return `lists what would be ${made}`
+  const paths = pathsOf(files)
+  for (const { name, main } of entries) {
+    const file = files.find(({ path }) => path === main)
+    if (file?.kind !== "file") return `has no file ${main} for ${name}`
+    if (file.bytes === 0) return `has an empty file ${main} for ${name}`
+  }
+  const stray = files.find((file) => file.kind === "link" && !staysInside(file, paths))
+  return stray && `has a link that leads out of the tree: ${stray.path}`
+}

@@ -1,0 +1,20 @@
+import { chmod, rm } from "node:fs/promises"
+import { join } from "node:path"
+import { walk } from "./walk.ts"
+
+/** Deletes a tree whose directories nobody may write in; one that is gone already is fine. */
+export const removeTree = async (tree: string): Promise<void> => {
+  if (process.geteuid?.() !== 0) await openDirectories(tree)
+  await rm(tree, { recursive: true, force: true })
+}
+
+const openDirectories = async (tree: string): Promise<void> => {
+  try {
+    await chmod(tree, 0o700)
+    for (const { path, stats } of await walk(tree, new AbortController().signal)) {
+      if (stats.isDirectory()) await chmod(join(tree, path), 0o700)
+    }
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown
+  }
+}

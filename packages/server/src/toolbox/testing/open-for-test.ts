@@ -1,0 +1,34 @@
+import { existsSync, lstatSync, mkdtempSync, readdirSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { onTestFinished } from "vitest"
+import { removeTree } from "../remove-tree.ts"
+import { openToolboxes, type ToolboxesOptions } from "../store.ts"
+import { makeInputs } from "./fake-inputs.ts"
+
+/** In memory where that is possible: each build flushes its file system, with all that others write there. */
+const PLACE = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
+
+/** A directory of the running test, removed after it. */
+export const makeDirectory = (place = PLACE): string => {
+  const directory = mkdtempSync(join(place, "berth-toolbox-"))
+  onTestFinished(() => removeTree(directory))
+  return directory
+}
+
+/** Toolboxes in a directory of the running test, with small inputs beside them. */
+export const openForTest = (options: Partial<ToolboxesOptions> = {}) => {
+  const directory = makeDirectory()
+  const root = join(directory, "toolbox")
+  const inputsDirectory = join(directory, "inputs")
+  const inputs = makeInputs(inputsDirectory)
+  const signal: AbortSignal = new AbortController().signal
+  const toolboxes = openToolboxes({ root, arch: "x64", ...options })
+  return { root, inputsDirectory, inputs, toolboxes, signal }
+}
+
+/** Every name in the root that is not a seal's: what was left behind shows here. */
+export const namesLeft = (root: string): string[] =>
+  readdirSync(root).filter((name) => name !== "seals")
+
+export const modeOf = (path: string): string => (lstatSync(path).mode & 0o7777).toString(8)
