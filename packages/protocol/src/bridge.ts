@@ -1,10 +1,8 @@
 import { z } from "zod"
+import { MAX_REASON_CHARS } from "./bridge-limits.ts"
 import { Event, Sequence } from "./event.ts"
-import { PromptId, SandboxId } from "./ids.ts"
-import { MAX_PROMPT_CHARS } from "./session.ts"
-
-/** Raised whenever server and supervisor of different versions could misunderstand each other. */
-export const PROTOCOL_GENERATION = 1
+import { PromptId, SandboxId, SessionId } from "./ids.ts"
+import { MAX_PROMPT_CHARS, PromptState } from "./session.ts"
 
 const message = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })
@@ -12,18 +10,74 @@ const message = <Type extends string, Shape extends z.ZodRawShape>(type: Type, s
 /** Before the first event there is none to have seen. */
 const LastSeen = z.union([z.literal(0), Sequence])
 
-/** What the server says to a supervisor. */
+/** How a prompt ended. */
+export const PromptResult = z.strictObject({
+  state: PromptState.extract(["succeeded", "failed", "stopped", "interrupted"]),
+  reason: z.string().max(MAX_REASON_CHARS).optional(),
+})
+export type PromptResult = z.infer<typeof PromptResult>
+
+const standing = <State extends string, Shape extends z.ZodRawShape>(state: State, shape: Shape) =>
+  z.strictObject({ state: z.literal(state), ...shape })
+
+/** How far a supervisor has come with a prompt: unknown → accepted → started → ended. */
+export const PromptStanding = z.discriminatedUnion("state", [
+  standing("unknown", {}),
+  standing("accepted", {}),
+  standing("started", {}),
+  standing("ended", { result: PromptResult }),
+])
+export type PromptStanding = z.infer<typeof PromptStanding>
+
+/**
+ * What the server says to a supervisor. Its hello comes first on every connection. All of it may be said
+ * again after a break: a prompt is known by its id, and a repeat is answered with how far it has come.
+ */
 export const ServerMessage = z.discriminatedUnion("type", [
   message("hello", { generation: z.int(), sandbox: SandboxId, lastSeen: LastSeen }),
+  /** The events up to this one are stored: the supervisor may forget them. */
   message("acknowledge", { upTo: Sequence }),
-  message("prompt.start", { prompt: PromptId, text: z.string().max(MAX_PROMPT_CHARS) }),
+  message("prompt.start", {
+    prompt: PromptId,
+    session: SessionId,
+    text: z.string().min(1).max(MAX_PROMPT_CHARS),
+  }),
   message("prompt.stop", { prompt: PromptId }),
 ])
 export type ServerMessage = z.infer<typeof ServerMessage>
 
-/** What a supervisor says to the server. */
+/** What a prompt is to a supervisor. */
+export type PromptStart = Omit<Extract<ServerMessage, { type: "prompt.start" }>, "type">
+
+/** What a supervisor says to the server. Its hello answers the server's; then come the events after `lastSeen`. */
 export const SupervisorMessage = z.discriminatedUnion("type", [
-  message("hello", { generation: z.int(), sandbox: SandboxId, last: LastSeen }),
-  message("event", { event: Event }),
+  message("hello", {
+    generation: z.int(),
+    sandbox: SandboxId,
+    /** The first event that it holds; one above `last` when it holds none. */
+    first: Sequence,
+    last: LastSeen,
+  }),
+  message("events", { events: z.array(Event).min(1) }),
+  /** The answer to prompt.start and prompt.stop: what it says is on disk. */
+  message("prompt.standing", { prompt: PromptId, standing: PromptStanding }),
+  /** The other answer: nothing was done, and why. */
+  message("prompt.refused", {
+    prompt: PromptId,
+    code: z.string().max(128),
+    reason: z.string().max(MAX_REASON_CHARS),
+  }),
 ])
 export type SupervisorMessage = z.infer<typeof SupervisorMessage>
+
+/** What `GET /health` answers on a sandbox's socket. */
+export const SupervisorHealth = z.strictObject({
+  generation: z.int(),
+  sandbox: SandboxId,
+  uptimeMs: z.number().min(0),
+  /** Whether the last required step of the boot is done, so that prompts pass. */
+  ready: z.boolean(),
+  /** Prompts that wait or run. */
+  prompts: z.int().min(0),
+})
+export type SupervisorHealth = z.infer<typeof SupervisorHealth>

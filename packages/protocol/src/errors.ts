@@ -283,6 +283,122 @@ export const ERRORS = {
     retry: "later",
     hint: "A program or the file system refused; its own words are in the details.",
   },
+  "bridge.unreachable": {
+    status: 503,
+    retry: "later",
+    hint: "Nothing listens on the sandbox's socket: it may still be starting, or have ended; `berth ps` tells.",
+  },
+  "bridge.not_a_socket": {
+    status: 502,
+    retry: "never",
+    hint: "Something inside the sandbox put another kind of file in the place of its socket: remove the sandbox.",
+  },
+  "bridge.unauthorized": {
+    status: 502,
+    retry: "never",
+    hint: "What listens on the sandbox's socket refuses its token: remove the sandbox.",
+  },
+  "bridge.timed_out": {
+    status: 504,
+    retry: "later",
+    hint: "The sandbox did not answer in time: it may be paused, frozen or overloaded.",
+  },
+  "bridge.dropped": {
+    status: 503,
+    retry: "now",
+    hint: "The connection to the sandbox ended; it is made again by itself, and nothing is lost.",
+  },
+  "bridge.down": {
+    status: 503,
+    retry: "later",
+    hint: "The sandbox is not connected right now; the details say why. The same prompt may be sent again.",
+  },
+  "bridge.congested": {
+    status: 503,
+    retry: "later",
+    hint: "The sandbox does not read what is sent to it: it may be paused, frozen or overloaded.",
+  },
+  "bridge.refused": {
+    status: 502,
+    retry: "later",
+    hint: "The sandbox refused; its own words are in the details.",
+  },
+  "bridge.replaced": {
+    status: 409,
+    retry: "later",
+    hint: "Another connection to this sandbox was made since: check that only one server uses this data directory.",
+  },
+  "bridge.generation_mismatch": {
+    status: 409,
+    retry: "never",
+    hint: "The sandbox was made by another version of Berth: stop it, and a new one takes its place with the same files.",
+  },
+  "bridge.history_lost": {
+    status: 409,
+    retry: "never",
+    hint: "The sandbox does not hold the events that come next: its journal, or the server's database, was replaced.",
+  },
+  "bridge.protocol_violated": {
+    status: 502,
+    retry: "never",
+    hint: "What runs in the sandbox does not speak Berth's protocol, or was tampered with: remove the sandbox.",
+  },
+  "bridge.limit_exceeded": {
+    status: 502,
+    retry: "never",
+    hint: "The sandbox sent more than any supervisor sends, so it was tampered with: remove it.",
+  },
+  "bridge.wrong_number": {
+    status: 502,
+    retry: "never",
+    hint: "The sandbox's events do not follow each other, so it was tampered with: remove it.",
+  },
+  "bridge.foreign_id": {
+    status: 502,
+    retry: "never",
+    hint: "The sandbox spoke of what belongs to another one, so it was tampered with: remove it.",
+  },
+  "bridge.store_failed": {
+    status: 500,
+    retry: "later",
+    hint: "The server could not store the sandbox's events; they are kept in the sandbox and sent again.",
+  },
+  "bridge.token_unusable": {
+    status: 500,
+    retry: "never",
+    hint: "The sandbox's token must be a file of 32 to 512 printable characters that only its owner may read.",
+  },
+  "bridge.listen_failed": {
+    status: 500,
+    retry: "never",
+    hint: "The supervisor could not listen on its socket; the details name it and the system's own words.",
+  },
+  "journal.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "Free space on the disk that holds the data directory; the sandbox goes on by itself then.",
+  },
+  "journal.io": {
+    status: 500,
+    retry: "never",
+    hint: "The file system refused: look at the host's kernel log and at the disk's health.",
+  },
+  "journal.damaged": {
+    status: 500,
+    retry: "never",
+    hint: "A file of the sandbox's journal was changed from outside, or the disk is failing; it was left as it is.",
+  },
+  "journal.event_too_large": {
+    status: 413,
+    retry: "never",
+    hint: "One event may not hold that much; the details name the limit.",
+  },
+  "journal.not_held": {
+    status: 409,
+    retry: "never",
+    hint: "The events asked for were acknowledged and dropped, or never recorded.",
+  },
+  "journal.closed": { status: 503, retry: "never", hint: "The sandbox is going down." },
   "boot.graph_invalid": {
     status: 500,
     retry: "never",

@@ -1,0 +1,36 @@
+/**
+ * The numbers of the bridge. They stand apart from the schemas, so that the supervisor, whose start is on
+ * every boot's path, does not load a schema library.
+ */
+
+/** Raised whenever server and supervisor of different versions could misunderstand each other. */
+export const PROTOCOL_GENERATION = 1
+
+/** One event as JSON. The supervisor records no larger one, so that one message can always carry it. */
+export const MAX_EVENT_BYTES = 256 * 1024
+
+/** One message of a supervisor: a batch of events, of which the last may be as large as an event gets. */
+export const MAX_SUPERVISOR_MESSAGE_BYTES = 1024 * 1024
+
+/** One message of the server: a prompt of 256 Ki characters, each of which JSON may write as six bytes. */
+export const MAX_SERVER_MESSAGE_BYTES = 2 * 1024 * 1024
+
+/** Levels of objects and arrays in a message. The deepest of ours has six. */
+export const MAX_MESSAGE_DEPTH = 16
+
+/** Of the words that say why a prompt ended as it did, or was refused. */
+export const MAX_REASON_CHARS = 4096
+
+/** Why a supervisor ends a bridge connection, as WebSocket close codes. */
+export const CLOSE = {
+  /** The sandbox is going down. */
+  stopping: 4000,
+  /** Another connection has said hello since. */
+  replaced: 4001,
+  generationMismatch: 4002,
+  /** What the server has not seen is not held any more, or never was. */
+  historyLost: 4003,
+  protocolViolated: 4004,
+  /** The journal cannot be opened or read. */
+  journalUnusable: 4005,
+} as const
