@@ -2,7 +2,7 @@ import { z } from "zod"
 import { InstallationId, SandboxId, Slug } from "./ids.ts"
 import { LimitName, Limits } from "./limits.ts"
 import { NetworkPolicy } from "./network.ts"
-import { AbsolutePath } from "./paths.ts"
+import { AbsolutePath, RelativePath } from "./paths.ts"
 import { CacheName, Environment } from "./workspace.ts"
 
 /**
@@ -44,6 +44,8 @@ export const Mount = z.discriminatedUnion("kind", [
     readOnly: z.boolean().default(false),
   }),
   z.strictObject({ kind: z.literal("cache"), cache: CacheName, target: AbsolutePath }),
+  /** Files of the workspace: a stack of layers, by its name. Which layers it has now is no part of the config. */
+  z.strictObject({ kind: z.literal("stack"), stack: Slug, target: AbsolutePath }),
 ])
 export type Mount = z.infer<typeof Mount>
 
@@ -88,9 +90,24 @@ export const SandboxIdentity = z.strictObject({
 })
 export type SandboxIdentity = z.infer<typeof SandboxIdentity>
 
+/** A stack of layers with its writable top, ready to be mounted; paths are relative to `base`. */
+export const Overlay = z.strictObject({
+  stack: Slug,
+  base: AbsolutePath,
+  /** Highest first. */
+  lower: z.array(RelativePath).min(1),
+  upper: RelativePath,
+  work: RelativePath,
+  /** Every option of the mount, those of the paths too. */
+  options: z.array(z.string()),
+})
+export type Overlay = z.infer<typeof Overlay>
+
 export const SandboxSpec = z.strictObject({
   identity: SandboxIdentity,
   config: SandboxConfig,
+  /** One for each mount of kind `stack`. */
+  overlays: z.array(Overlay).optional(),
 })
 export type SandboxSpec = z.infer<typeof SandboxSpec>
 

@@ -4,6 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { PLAIN_ENV } from "../../host/run.ts"
+import { MOUNT_ENV } from "./runtime.ts"
 
 /** What a sandbox's first process may write before the log starts anew: enough for the story of a boot. */
 export const MAX_LOG_BYTES = 1024 * 1024
@@ -38,7 +39,7 @@ export const createUnderConmon = async (
   signal.throwIfAborted()
   const child = spawn(options.conmon, conmonArguments(options), {
     cwd: "/",
-    env: { ...PLAIN_ENV, _OCI_SYNCPIPE: `${SYNC_FD}` },
+    env: { ...PLAIN_ENV, ...MOUNT_ENV, _OCI_SYNCPIPE: `${SYNC_FD}` },
     detached: true,
     stdio: ["ignore", "ignore", "pipe", "pipe"],
   })

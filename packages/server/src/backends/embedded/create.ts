@@ -5,7 +5,7 @@ import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { makeBundle } from "./bundle.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
 import { createUnderConmon } from "./conmon.ts"
-import { fstab } from "./fstab.ts"
+import { type FstabEntry, fstab } from "./fstab.ts"
 import type { Parts } from "./parts.ts"
 import { identifyProcess, type ProcessIdentity } from "./process.ts"
 import { removeSandbox } from "./remove.ts"
@@ -97,6 +97,7 @@ const writeBundle = async (
   const mounts = await resolveMounts({
     mounts: config.mounts,
     cachePath: (cache) => parts.caches.path(identity.workspace, cache),
+    stackPath: (stack) => join(paths.stacks, stack),
     keepOut: [parts.directory],
   })
   const mountTargets = mounts.map(({ target }) => target)
@@ -119,26 +120,52 @@ const writeBundle = async (
     maxOpenFiles: parts.maxOpenFiles,
     compiledFilter: parts.filter.current,
   })
+  const overlays = await placeStacks(spec, paths)
   const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
   await Promise.all([
     writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 }),
-    writeFile(paths.mounts, fstab([root]), { mode: 0o600 }),
+    writeFile(paths.mounts, fstab([root, ...overlays]), { mode: 0o600 }),
   ])
   return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
 }
 
+/** Makes the places at which the runtime's mount namespace gets the stacks, and says what goes there. */
+const placeStacks = async (
+  { config, overlays = [] }: SandboxSpec,
+  { stacks }: SandboxPaths,
+): Promise<FstabEntry[]> => {
+  const wanted = config.mounts.filter((mount) => mount.kind === "stack")
+  return Promise.all(
+    wanted.map(async ({ stack }) => {
+      const overlay = overlays.find((each) => each.stack === stack)
+      if (overlay === undefined) {
+        throw new BerthError("input.invalid", `there is no overlay for the stack ${stack}`, {
+          details: { path: "overlays", missing: stack },
+        })
+      }
+      const target = join(stacks, stack)
+      await mkdir(target, { recursive: true, mode: 0o700 })
+      return { source: "overlay", target, type: "overlay", options: overlay.options }
+    }),
+  )
+}
+
+/** The directory that the overlays' options are relative to. */
+const baseOf = ({ overlays = [] }: SandboxSpec): string => overlays[0]?.base ?? "/"
+
 const startMonitor = async (
   { runtime, tools, states }: Parts,
-  { identity: { sandbox } }: SandboxSpec,
+  spec: SandboxSpec,
   { cgroup, paths }: { cgroup: Cgroup; paths: SandboxPaths },
   signal: AbortSignal,
 ): Promise<ProcessIdentity> => {
+  const { sandbox } = spec.identity
   const pid = await createUnderConmon(
     {
       ...paths,
       sandbox,
       conmon: tools.conmon,
-      runtime: runtime.creating(cgroup.joinFiles, paths.mounts),
+      runtime: runtime.creating(cgroup.joinFiles, { base: baseOf(spec), table: paths.mounts }),
       exits: states.exits,
       sockets: states.sockets,
     },

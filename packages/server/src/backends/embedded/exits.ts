@@ -53,6 +53,8 @@ export const openExits = (directory: string): Exits => {
 
   const wait: Exits["wait"] = async (sandbox, signal) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
+    // It may fail before anyone waits for it.
+    promise.catch(() => {})
     // Subscribed before the first look, so that a file that appears in between is not missed.
     const unsubscribe = subscribe(
       (ended) => ended === sandbox && resolve(),
@@ -74,7 +76,6 @@ export const openExits = (directory: string): Exits => {
     } finally {
       signal.removeEventListener("abort", abort)
       unsubscribe()
-      promise.catch(() => {})
     }
   }
 

@@ -10,10 +10,10 @@ export interface Runtime {
   readonly name: "crun" | "runc"
   readonly version: string
   /**
-   * The command line that joins the given cgroups, mounts what the table lists (see fstab(5)) for itself
-   * alone, and becomes the runtime: for `create`.
+   * The command line that joins the given cgroups, mounts what the table lists for itself alone, and becomes
+   * the runtime: for `create`.
    */
-  creating(joinFiles: readonly string[], table: string): readonly [string, ...string[]]
+  creating(joinFiles: readonly string[], mounts: Mounts): readonly [string, ...string[]]
   start(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** `created`, `running` or `stopped`, or undefined where the runtime has no such container. */
   status(sandbox: SandboxId, signal: AbortSignal): Promise<string | undefined>
@@ -22,6 +22,13 @@ export interface Runtime {
    * crun and runc alike. Their own `delete` does no more, and costs a process.
    */
   forget(sandbox: SandboxId): Promise<void>
+}
+
+export interface Mounts {
+  /** A table in the form of fstab(5). */
+  readonly table: string
+  /** What the paths in its options are relative to. */
+  readonly base: string
 }
 
 export interface RuntimeOptions {
@@ -36,6 +43,12 @@ export interface RuntimeOptions {
 
 /** The part of the runtime's answer that matters here. */
 const ContainerState = z.object({ status: z.string() })
+
+/**
+ * mount(8) from util-linux 2.39 on prefers a kernel interface that takes 256 bytes an option, which a stack of
+ * a few layers exceeds.
+ */
+export const MOUNT_ENV = { LIBMOUNT_FORCE_MOUNT2: "always" } as const
 
 /** The oldest versions that the flags used here exist in. */
 const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
@@ -52,10 +65,10 @@ const RUNTIME_DEADLINE_MS = 15_000
  * there, and conmon gives it the host's own /dev/null.
  */
 const JOIN_AND_EXEC = `
-count=$1; hidden=$2; table=$3; shift 3
+count=$1; hidden=$2; table=$3; base=$4; shift 4
 while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; count=$((count - 1)); done
 [ -z "$hidden" ] || umount "$hidden" || exit 1
-[ -z "$table" ] || mount --all --fstab "$table" || exit 1
+[ -z "$table" ] || (cd "$base" && exec mount --all --fstab "$table") || exit 1
 exec "$@" <<END
 END
 `
@@ -67,16 +80,19 @@ export const openRuntime = async (
   const version = await readVersion(options, signal)
   const { name, path, root } = options
   const hidden = name === "crun" ? options.hybridMount : undefined
-  const base = [path, "--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
+  const command = [path, "--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
 
-  const wrapped = (joinFiles: readonly string[], table: string): [string, ...string[]] => {
-    const script = ["-c", JOIN_AND_EXEC, "join", `${joinFiles.length}`, hidden ?? "", table]
-    const shell: [string, ...string[]] = ["/bin/sh", ...script, ...joinFiles, ...base]
+  const wrapped = (
+    joinFiles: readonly string[],
+    { table, base }: Mounts,
+  ): [string, ...string[]] => {
+    const script = ["-c", JOIN_AND_EXEC, "join", `${joinFiles.length}`, hidden ?? "", table, base]
+    const shell: [string, ...string[]] = ["/bin/sh", ...script, ...joinFiles, ...command]
     return hidden === undefined && table === ""
       ? shell
       : ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }
-  const plain = wrapped([], "")
+  const plain = wrapped([], { table: "", base: "/" })
   const call = (args: readonly string[], signal: AbortSignal) =>
     run([...plain, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
 
@@ -90,7 +106,7 @@ export const openRuntime = async (
     version,
     status,
     // runc joins the sandbox's cgroups by itself.
-    creating: (joinFiles, table) => wrapped(name === "crun" ? joinFiles : [], table),
+    creating: (joinFiles, mounts) => wrapped(name === "crun" ? joinFiles : [], mounts),
     async start(sandbox, signal) {
       expectSuccess(name, "start", sandbox, await call(["start", sandbox], signal))
     },

@@ -36,6 +36,8 @@ export interface SandboxPaths {
   readonly bundle: string
   /** The table of what is mounted for the runtime before it creates the container. */
   readonly mounts: string
+  /** Where the stacks of layers are mounted for the runtime alone. */
+  readonly stacks: string
   readonly etc: string
   readonly home: string
   readonly workspace: string
@@ -82,6 +84,7 @@ export const stateDirectory = (root: string): StateDirectory => {
       state: inside("state.json"),
       bundle: inside("bundle"),
       mounts: inside("mounts"),
+      stacks: inside("stacks"),
       etc: inside("etc"),
       home: inside("home"),
       workspace: inside("workspace"),

@@ -1,5 +1,6 @@
 import { realpath, stat } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
+import type { Slug } from "@berth/protocol/ids"
 import type { Mount } from "@berth/protocol/sandbox"
 import type { CacheName } from "@berth/protocol/workspace"
 import { descend } from "./descend.ts"
@@ -15,6 +16,8 @@ const KERNEL_FILE_SYSTEMS =
 export interface MountOptions {
   readonly mounts: readonly Mount[]
   readonly cachePath: (cache: CacheName) => string
+  /** Where a stack is mounted when the sandbox is made; nothing is there before. */
+  readonly stackPath: (stack: Slug) => string
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
 }
@@ -23,20 +26,16 @@ export interface MountOptions {
 export const resolveMounts = async ({
   mounts,
   cachePath,
+  stackPath,
   keepOut,
 }: MountOptions): Promise<readonly Bind[]> => {
   checkMountTargets(mounts)
   if (mounts.length === 0) return []
   const table = readMountTable()
-  const binds = mounts.map((mount): Bind & { mount: Mount } => {
-    const { target } = mount
-    return mount.kind === "cache"
-      ? { source: cachePath(mount.cache), target, readOnly: false, mount }
-      : { source: mount.source, target, readOnly: mount.readOnly, mount }
-  })
+  const binds = mounts.map((mount) => bindOf(mount, cachePath, stackPath))
   for (const [index, bind] of binds.entries()) {
     const path = `mounts.${index}.source`
-    await checkSource(bind.source, path)
+    if (bind.mount.kind !== "stack") await checkSource(bind.source, path)
     if (bind.mount.kind === "directory") checkPlace(bind.source, path, keepOut, table)
     checkNesting(bind, binds, index)
   }
@@ -44,6 +43,22 @@ export const resolveMounts = async ({
     .map(({ source, target, readOnly }) => ({ source, target, readOnly }))
     .sort((one, other) => (one.target < other.target ? -1 : 1))
   return withSubmounts(outerFirst, table)
+}
+
+const bindOf = (
+  mount: Mount,
+  cachePath: MountOptions["cachePath"],
+  stackPath: MountOptions["stackPath"],
+): Bind & { mount: Mount } => {
+  const { target } = mount
+  switch (mount.kind) {
+    case "directory":
+      return { source: mount.source, target, readOnly: mount.readOnly, mount }
+    case "cache":
+      return { source: cachePath(mount.cache), target, readOnly: false, mount }
+    case "stack":
+      return { source: stackPath(mount.stack), target, readOnly: false, mount }
+  }
 }
 
 const checkSource = async (source: string, path: string): Promise<void> => {
@@ -87,9 +102,14 @@ const checkPlace = (
 }
 
 /** A mount within a mount needs its place there: none is made in a directory of the host. */
-const checkNesting = (inner: Bind, all: readonly Bind[], index: number): void => {
+const checkNesting = (
+  inner: Bind,
+  all: readonly (Bind & { mount: Mount })[],
+  index: number,
+): void => {
   const outer = all.find((bind) => bind !== inner && isWithin(inner.target, bind.target))
-  if (outer === undefined) return
+  // In a stack the place is made: it is the workspace's own.
+  if (outer === undefined || outer.mount.kind === "stack") return
   const found = descend(outer.source, inner.target.slice(outer.target.length))
   if (found.kind === "directory") return
   throw new BerthError("input.invalid", `${inner.target} is no directory in the mount around it`, {

@@ -33,6 +33,7 @@ const resolve = (...mounts: Directory[]) =>
   resolveMounts({
     mounts,
     cachePath: (cache) => join(place, cache),
+    stackPath: (stack) => `/stacks/${stack}`,
     keepOut: [join(bed.directory, "systems")],
   })
 

@@ -80,6 +80,7 @@ export const openTestbed = async (): Promise<Testbed> => {
     const mounts = await resolveMounts({
       mounts: spec.config.mounts,
       cachePath: (cache) => join(directory, "caches", cache),
+      stackPath: (stack) => `/stacks/${stack}`,
       keepOut: [systems],
     })
     const mountTargets = mounts.map(({ target }) => target)

@@ -1,0 +1,126 @@
+import { mkdtemp, readdir, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type SandboxId, Slug } from "@berth/protocol/ids"
+import type { Overlay } from "@berth/protocol/sandbox"
+import { requires } from "@berth/testing/requires"
+import { expect, it, onTestFinished } from "vitest"
+import { openLayers } from "../../layers/open.ts"
+import { AGENT_ID, idBase } from "./id-range.ts"
+import { openHarness } from "./testing/harness.ts"
+import { specFor } from "./testing/spec.ts"
+
+const workspace = Slug.parse("shop")
+const FILES = Slug.parse("workspace")
+const HOME = Slug.parse("home")
+
+/** A backend and a store of layers, put together as a server does. */
+const open = async () => {
+  const harness = await openHarness()
+  onTestFinished(() => harness.close())
+  const root = await mkdtemp(join(tmpdir(), "berth-stacks-"))
+  onTestFinished(() => rm(root, { recursive: true, force: true }))
+  const layers = await openLayers({ root, idBase: idBase(harness.installation) })
+  const empty = await harness.census()
+  for (const name of [FILES, HOME]) await layers.put({ workspace, name }, null)
+  const agent = { uid: AGENT_ID, gid: AGENT_ID, mode: 0o755 }
+
+  const claim = async (stack: Slug, sandbox: SandboxId): Promise<Overlay> => {
+    const key = { workspace, name: stack }
+    await layers.ensureTop(key, agent)
+    const { mount } = await layers.claimTop(key, sandbox)
+    const { cwd, lower, upper, work, options } = mount
+    return { stack, base: cwd, lower: [...lower], upper, work, options: [...options] }
+  }
+
+  /** Runs a script in a new sandbox on the workspace's stacks, to its end. */
+  const runOnStacks = async (script: string, during?: (sandbox: SandboxId) => Promise<void>) => {
+    const spec = specFor(harness.installation, {
+      command: ["/bin/sh", "-ec", script],
+      mounts: [
+        { kind: "stack", stack: FILES, target: "/workspace" },
+        { kind: "stack", stack: HOME, target: "/home" },
+      ],
+    })
+    const { sandbox } = spec.identity
+    const overlays = [await claim(FILES, sandbox), await claim(HOME, sandbox)]
+    const stop = new AbortController()
+    const events = harness.backend.watch(stop.signal)
+    await harness.backend.create({ ...spec, overlays })
+    await harness.backend.start(sandbox)
+    await during?.(sandbox)
+    for await (const event of events) if (event.kind === "exited") break
+    stop.abort()
+    const output = await harness.backend.logs(sandbox)
+    await harness.backend.remove(sandbox)
+    for (const name of [FILES, HOME]) {
+      const { top } = await layers.ensureTop({ workspace, name })
+      await layers.releaseTop(top, sandbox)
+    }
+    return output
+  }
+  return { harness, layers, runOnStacks, empty }
+}
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "an embedded sandbox on stacks of layers",
+  () => {
+    it("[R3.5] finds the files again that the sandbox before it left, frozen or not", async () => {
+      const { harness, layers, runOnStacks, empty } = await open()
+      await runOnStacks(
+        "mkdir -p src/deep; echo one > src/deep/a; echo two > b; echo me > /home/note",
+      )
+      expect(await runOnStacks("cat src/deep/a b /home/note")).toBe("one\ntwo\nme\n")
+
+      await layers.freeze({ workspace, name: FILES })
+      await runOnStacks("mv src source; rm b; mkdir src; echo new > src/fresh")
+      await layers.freeze({ workspace, name: FILES })
+      expect(await runOnStacks("find . -type f | sort; cat source/deep/a")).toBe(
+        "./source/deep/a\n./src/fresh\none\n",
+      )
+      expect(await harness.census()).toEqual(empty)
+    })
+
+    it("has its top to itself, and nothing of it is mounted on the host", async () => {
+      const { harness, layers, runOnStacks, empty } = await open()
+      await runOnStacks(
+        "echo up; while [ ! -e done ]; do sleep 0.02; done; cat done",
+        async (sandbox) => {
+          await expect.poll(() => harness.backend.logs(sandbox)).toContain("up")
+          expect((await harness.census()).mounts).toBe(empty.mounts)
+          await expect(layers.freeze({ workspace, name: FILES })).rejects.toMatchObject({
+            code: "layers.top_in_use",
+          })
+          const { top } = await layers.ensureTop({ workspace, name: FILES })
+          await expect(layers.releaseTop(top, sandbox)).rejects.toMatchObject({
+            code: "layers.top_in_use",
+          })
+          const snapshot = await layers.snapshot(
+            { workspace, name: FILES },
+            {
+              sandbox,
+              freeze: () => harness.backend.pause(sandbox),
+              thaw: () => harness.backend.resume(sandbox),
+              reason: "a test",
+            },
+          )
+          expect(snapshot.layer).toMatch(/^ly-/)
+          await harness.backend.stop(sandbox, { graceMs: 0 })
+        },
+      )
+    })
+
+    it("is refused without an overlay for its stack, with nothing left", async () => {
+      const { harness, empty } = await open()
+      const spec = specFor(harness.installation, {
+        mounts: [{ kind: "stack", stack: FILES, target: "/workspace" }],
+      })
+      await expect(harness.backend.create(spec)).rejects.toMatchObject({
+        code: "input.invalid",
+        details: { path: "overlays", missing: FILES },
+      })
+      expect(await harness.census()).toEqual(empty)
+      expect(await readdir(join(harness.directory, "sandboxes"))).toEqual([])
+    })
+  },
+)
