@@ -44,7 +44,7 @@ const freezeTop = async (
   const { directory, tree, layerRecord: record } = layout.top(top)
   const id = layerOfTop(top)
   const { parents } = await readTop(context, top)
-  underWay.add(top)
+  underWay.add(top).add(id)
   try {
     await describe(context, { id, parents, origin: "freeze" }, { tree, record }, signal)
     await at("freeze.described")
@@ -54,12 +54,13 @@ const freezeTop = async (
       await writeStack(context, { ...stack, layer: id, top: null })
       await at("freeze.stacked")
     })
+    await removeTopRemains(context, id)
+    await at("freeze.cleaned")
+    return id
   } finally {
     underWay.delete(top)
+    underWay.delete(id)
   }
-  await removeTopRemains(context, id)
-  await at("freeze.cleaned")
-  return id
 }
 
 /** What a layer has left of its time as a top. Nothing reads it any more. */

@@ -16,7 +16,11 @@ export const writeRecord = async (file: string, record: object): Promise<void> =
   })
 }
 
-/** The same for a record that means nothing after a loss of power, which ends every sandbox. */
+/** Writes a record into a draft, which counts for nothing until it is renamed as a whole. */
+export const writeDraftRecord = (file: string, record: object): Promise<void> =>
+  attempt(file, () => writeText(file, record, true))
+
+/** Writes a record that means nothing after a loss of power, which ends every sandbox. */
 export const writePassingRecord = async (file: string, record: object): Promise<void> => {
   await writeAside(file, record, false)
   await attempt(file, () => rename(file + ASIDE, file))
@@ -81,14 +85,18 @@ const writeAside = (file: string, record: object, durably: boolean): Promise<voi
   attempt(file, async () => {
     await mkdir(dirname(file), { recursive: true, mode: 0o700 })
     try {
-      await using handle = await open(file + ASIDE, "w", 0o600)
-      await handle.writeFile(`${JSON.stringify(record)}\n`)
-      if (durably) await handle.sync()
+      await writeText(file + ASIDE, record, durably)
     } catch (thrown) {
       await rm(file + ASIDE, { force: true })
       throw thrown
     }
   })
+
+const writeText = async (file: string, record: object, durably: boolean): Promise<void> => {
+  await using handle = await open(file, "w", 0o600)
+  await handle.writeFile(`${JSON.stringify(record)}\n`)
+  if (durably) await handle.sync()
+}
 
 const attempt = async <Result>(file: string, work: () => Promise<Result>): Promise<Result> => {
   try {

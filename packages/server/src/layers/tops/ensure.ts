@@ -5,7 +5,7 @@ import type { StackKey } from "@berth/protocol/layer"
 import { type Context, STORE } from "../context.ts"
 import { ioError } from "../io-error.ts"
 import { TOP_RECORD, WORK } from "../layout.ts"
-import { syncDirectory, writeRecord } from "../records/files.ts"
+import { syncDirectory, writeDraftRecord } from "../records/files.ts"
 import type { TopRecord } from "../records/schemas.ts"
 import { assertDepth } from "../stacks/depth.ts"
 import { stackBelow } from "../stacks/layer.ts"
@@ -51,7 +51,7 @@ const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<
   try {
     await mkdir(join(draft, WORK), { recursive: true, mode: 0o700 })
     await makeRoot(context, stack, join(draft, "tree"), root)
-    await writeRecord(join(draft, TOP_RECORD), record)
+    await writeDraftRecord(join(draft, TOP_RECORD), record)
     await at("top.made")
     await context.serially(STORE, async () => {
       await rename(draft, layout.top(top).directory)

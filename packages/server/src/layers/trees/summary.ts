@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto"
+import { lstat } from "node:fs/promises"
 import type { TreeSize } from "@berth/protocol/layer"
 import { overlayMarks } from "./overlay-marks.ts"
 import { type TreeEntry, walkTree } from "./walk.ts"
@@ -36,10 +37,15 @@ export const summarizeTree = async (
   return { size: size.total(), digest: hash.digest("hex") }
 }
 
-/** How much disk a tree takes. */
+/** How much disk a tree takes; nothing if it goes away meanwhile, as a top does that is frozen. */
 export const measureTree = async (tree: string, signal?: AbortSignal): Promise<TreeSize> => {
   const size = sizeCounter()
-  for await (const entry of walkTree(tree, signal)) size.add(entry)
+  try {
+    for await (const entry of walkTree(tree, signal)) size.add(entry)
+  } catch (thrown) {
+    if (await lstat(tree).catch(() => undefined)) throw thrown
+    return { bytes: 0, files: 0 }
+  }
   return size.total()
 }
 

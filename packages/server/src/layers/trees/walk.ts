@@ -23,7 +23,7 @@ const SECTOR_BYTES = 512
 /** Everything in a tree, without following links. `find` does in a tenth of the time what a walk in Node does. */
 export async function* walkTree(tree: string, signal?: AbortSignal): AsyncGenerator<TreeEntry> {
   const { stdin, stdout, ended } = startProgram(
-    ["find", tree, "-printf", `${FIELDS}\\0%P\\0%l\\0`],
+    ["find", tree, "-ignore_readdir_race", "-printf", `${FIELDS}\\0%P\\0%l\\0`],
     { signal, on: tree },
   )
   stdin.end()

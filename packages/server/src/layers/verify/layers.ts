@@ -2,8 +2,9 @@ import { lstat } from "node:fs/promises"
 import type { LayerId } from "@berth/protocol/ids"
 import type { LayersProblem } from "@berth/protocol/layer"
 import { findReferences } from "../collect/references.ts"
-import type { Context } from "../context.ts"
+import { type Context, STORE } from "../context.ts"
 import { everyLayer } from "../inventory.ts"
+import { whileReading } from "../reading.ts"
 import type { LayerRecord } from "../records/schemas.ts"
 import { findLayer, readLayer } from "../stacks/layer.ts"
 import { summarizeTree } from "../trees/summary.ts"
@@ -23,9 +24,14 @@ export const checkLayers = async (
 ): Promise<number> => {
   const ids = await everyLayer(context)
   for (const id of ids) {
-    const record = await readOrReport(findings, id, () => readLayer(context, id))
-    if (record === undefined) continue
-    for (const { kind, said } of await wrongWith(context, record, checks)) {
+    // One that was collected in the meantime is missed by nobody.
+    if (!(await lstat(context.layout.layer(id).directory).catch(() => undefined))) continue
+    const wrong = await readOrReport(findings, id, () =>
+      whileReading(context, id, async () =>
+        wrongWith(context, await readLayer(context, id), checks),
+      ),
+    )
+    for (const { kind, said } of wrong ?? []) {
       findings.problems.push({ kind, subject: id, said, stacks: await stacksOn(context, id) })
     }
   }
@@ -68,6 +74,8 @@ const brokenChain = async (context: Context, { parents }: LayerRecord): Promise<
 }
 
 const stacksOn = async (context: Context, id: LayerId): Promise<string[]> => {
-  const references = await findReferences(context).catch(() => undefined)
-  return [...(references?.layers.get(id) ?? [])]
+  const references = await context
+    .serially(STORE, () => findReferences(context))
+    .catch(() => undefined)
+  return (references?.layers.get(id) ?? []).filter((holder) => holder.includes("/"))
 }

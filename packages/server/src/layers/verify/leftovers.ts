@@ -88,6 +88,7 @@ const clearTops = async (context: Context, { repairs }: Findings): Promise<void>
 
 const clearLayers = async (context: Context, { repairs }: Findings): Promise<void> => {
   for (const id of await everyLayer(context)) {
+    if (context.underWay.has(id)) continue
     const names = await namesIn(context.layout.layer(id).directory)
     if (!names.includes(WORK) && !names.includes(TOP_RECORD)) continue
     await removeTopRemains(context, id)

@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { LayersReport } from "@berth/protocol/layer"
 import { collect } from "../collect/collect.ts"
-import type { Call, Context } from "../context.ts"
+import { type Call, type Context, STORE } from "../context.ts"
 import { everyPin, everyTop } from "../inventory.ts"
 import { readPin } from "../pins/pin.ts"
 import { readTop } from "../stacks/read.ts"
@@ -55,14 +55,16 @@ const removeUnused = async (context: Context, { repairs, problems }: Findings): 
   }
 }
 
-const checkPins = async (context: Context, findings: Findings): Promise<number> => {
-  const ids = await everyPin(context)
-  for (const id of ids) await readOrReport(findings, id, () => readPin(context, id))
-  return ids.length
-}
+const checkPins = (context: Context, findings: Findings): Promise<number> =>
+  context.serially(STORE, async () => {
+    const ids = await everyPin(context)
+    for (const id of ids) await readOrReport(findings, id, () => readPin(context, id))
+    return ids.length
+  })
 
-const checkTops = async (context: Context, findings: Findings): Promise<number> => {
-  const ids = await everyTop(context)
-  for (const id of ids) await readOrReport(findings, id, () => readTop(context, id))
-  return ids.length
-}
+const checkTops = (context: Context, findings: Findings): Promise<number> =>
+  context.serially(STORE, async () => {
+    const ids = await everyTop(context)
+    for (const id of ids) await readOrReport(findings, id, () => readTop(context, id))
+    return ids.length
+  })

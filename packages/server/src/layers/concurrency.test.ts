@@ -1,0 +1,134 @@
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { newId } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
+import { expect, it } from "vitest"
+import { openLayers } from "./open.ts"
+import { AGENT, ID_BASE } from "./testing/ids.ts"
+import { key } from "./testing/key.ts"
+import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
+
+const shop = key("shop")
+
+requires("root").describe("at the same time", () => {
+  it("many workspaces work and are collected around, and none loses anything", async () => {
+    const root = makeRoot("/dev/shm")
+    const layers = await openForTest(root)
+    let done = false
+    const problems: unknown[] = []
+    const collecting = (async () => {
+      while (!done) {
+        const [report] = await Promise.all([layers.verify(), layers.collect(), layers.list()])
+        problems.push(...report.problems)
+      }
+    })()
+    const still = { freeze: async () => {}, thaw: async () => {} }
+    await Promise.all(
+      Array.from({ length: 4 }, async (_, number) => {
+        const mine = key(`w${number}`)
+        await layers.put(mine, null)
+        for (let round = 1; round <= 3; round += 1) {
+          await workAndFreeze(layers, mine, `echo ${round} > f${round}`)
+          await layers.ensureTop(mine, AGENT)
+          const sandbox = newId.sandbox()
+          const { top } = await layers.claimTop(mine, sandbox)
+          const { layer, pin } = await layers.snapshot(mine, { sandbox, reason: "test", ...still })
+          await layers.put(key(`f${number}-${round}`), layer)
+          await layers.unpin(pin)
+          await layers.releaseTop(top, sandbox)
+        }
+        await layers.flatten(mine)
+      }),
+    )
+    done = true
+    await collecting
+    expect(problems).toEqual([])
+    for (let number = 0; number < 4; number += 1) {
+      expect(await work(layers, key(`w${number}`), "cat f1 f2 f3")).toBe("1\n2\n3\n")
+      expect(await work(layers, key(`f${number}-2`), "ls")).toBe("f1\nf2\n")
+    }
+    expect(await layers.verify()).toMatchObject({ problems: [] })
+    expect(readdirSync(join(root, "incoming"))).toEqual([])
+  })
+
+  it("a sandbox that starts while its stack is flattened wins, and nothing is left of the work", async () => {
+    const root = makeRoot()
+    const layers = await openLayers({
+      root,
+      idBase: ID_BASE,
+      at: async (step) => {
+        if (step === "flatten.copied") await layers.ensureTop(shop, AGENT)
+      },
+    })
+    await layers.put(shop, null)
+    for (const step of ["echo 1 > f", "echo 2 > g"]) await workAndFreeze(layers, shop, step)
+    await expect(layers.flatten(shop)).rejects.toMatchObject({ code: "layers.changed_meanwhile" })
+    expect(await work(layers, shop, "cat f g")).toBe("1\n2\n")
+    expect(await layers.verify()).toMatchObject({ repairs: [], problems: [] })
+  })
+
+  it("a flatten is cancelled, and its stack is as it was", async () => {
+    const root = makeRoot()
+    const stop = new AbortController()
+    const layers = await openLayers({
+      root,
+      idBase: ID_BASE,
+      at: (step) => {
+        if (step === "flatten.prepared") stop.abort(new Error("no longer wanted"))
+      },
+    })
+    await layers.put(shop, null)
+    for (const step of ["echo 1 > f", "echo 2 > g"]) await workAndFreeze(layers, shop, step)
+    const before = await view(layers, shop)
+    await expect(layers.flatten(shop, { signal: stop.signal })).rejects.toThrow("no longer wanted")
+    expect(await view(layers, shop)).toBe(before)
+    expect(await layers.verify()).toMatchObject({ problems: [] })
+    expect(readdirSync(join(root, "incoming"))).toEqual([])
+  })
+})
+
+requires("root").describe("a stack", () => {
+  it("goes back to an earlier layer, and what came after is collected unless it is pinned", async () => {
+    const layers = await openForTest()
+    await layers.put(shop, null)
+    const first = await workAndFreeze(layers, shop, "echo 1 > f")
+    const second = await workAndFreeze(layers, shop, "echo 2 > f")
+    const pin = await layers.pin(second.layer, "before the restore")
+    await work(layers, shop, "echo 3 > f")
+    await expect(layers.put(shop, first.layer)).rejects.toMatchObject({ code: "layers.exists" })
+    await layers.put(shop, first.layer, { replace: true })
+    expect(await work(layers, shop, "cat f")).toBe("1\n")
+    expect((await layers.collect()).layers).toEqual([])
+    await layers.unpin(pin)
+    expect((await layers.collect()).layers).toEqual([second.layer])
+    expect(await work(layers, shop, "cat f")).toBe("1\n")
+  })
+
+  it("is not put on a layer that does not exist, and is forgotten as often as one likes", async () => {
+    const layers = await openForTest()
+    await expect(layers.put(shop, newId.layer())).rejects.toMatchObject({ code: "layers.unknown" })
+    await expect(layers.ensureTop(shop)).rejects.toMatchObject({ code: "layers.unknown" })
+    await layers.remove(shop)
+    await layers.put(shop, null)
+    await layers.remove(shop)
+    await layers.remove(shop)
+    expect(await layers.list()).toMatchObject({ stacks: [], layers: [], pins: [], bytes: 0 })
+  })
+
+  it("keeps the layers of forks when the workspace they came from is removed", async () => {
+    const layers = await openForTest()
+    await layers.put(shop, null)
+    const { layer } = await workAndFreeze(layers, shop, "echo 1 > f")
+    await layers.put(key("fork"), layer)
+    await layers.put(key("fork", "home"), null)
+    await layers.remove(shop)
+    expect((await layers.collect()).layers).toEqual([])
+    const { stacks, layers: listed } = await layers.list()
+    expect(stacks.map(({ workspace, name }) => `${workspace}/${name}`)).toEqual([
+      "fork/home",
+      "fork/workspace",
+    ])
+    expect(listed).toMatchObject([{ id: layer, heldBy: ["fork/workspace"] }])
+    expect(await work(layers, key("fork"), "cat f")).toBe("1\n")
+  })
+})
