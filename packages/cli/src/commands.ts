@@ -29,4 +29,9 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "show the effective configuration and where each value came from",
     load: () => import("./commands/config.ts"),
   },
+  {
+    name: "toolbox",
+    summary: "list, build and verify what Berth brings into every sandbox",
+    load: () => import("./commands/toolbox.ts"),
+  },
 ]

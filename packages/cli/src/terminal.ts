@@ -4,6 +4,8 @@ export interface Terminal {
   err(text: string): void
   /** Whether standard output shows colours. */
   hasColors(): boolean
+  /** Whether standard error is a screen, on which a line can be written over. */
+  isScreen(): boolean
 }
 
 /** This process's own streams, each made when it is first written to: Node loads much for a stream. */
@@ -11,6 +13,7 @@ export const processTerminal = (): Terminal => ({
   out: writer(() => process.stdout),
   err: writer(() => process.stderr),
   hasColors: () => process.stdout.isTTY === true && process.stdout.hasColors(),
+  isScreen: () => process.stderr.isTTY === true,
 })
 
 const writer = (open: () => NodeJS.WriteStream) => {

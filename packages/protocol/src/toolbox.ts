@@ -88,6 +88,21 @@ export const ToolboxSummary = z.object({
 })
 export type ToolboxSummary = z.infer<typeof ToolboxSummary>
 
+/** What `berth toolbox build --json` prints. */
+export const ToolboxBuild = z.object({
+  id: ToolboxId,
+  directory: z.string(),
+  /** `rebuilt` where a toolbox of this id was there, but was not what it should be. */
+  outcome: z.enum(["built", "present", "rebuilt"]),
+  /** What was wrong with the one that was replaced. */
+  problems: z.array(ToolboxProblem),
+  entries: z.array(ToolboxEntry),
+  files: z.int().nonnegative(),
+  bytes: z.int().nonnegative(),
+  durationMs: z.int().nonnegative(),
+})
+export type ToolboxBuild = z.infer<typeof ToolboxBuild>
+
 /** How far a build is. The bytes are those of the step. */
 export const ToolboxProgress = z.object({
   step: z.enum(["reading", "copying", "checking"]),

@@ -5,6 +5,7 @@ import { performance } from "node:perf_hooks"
 import type { DoctorReport } from "@berth/protocol/doctor"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId } from "@berth/protocol/ids"
+import type { ToolboxId, ToolboxReport, ToolboxSummary } from "@berth/protocol/toolbox"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
 import { ensureToken, readToken } from "./api/token.ts"
@@ -14,6 +15,8 @@ import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
+import type { BuildCall } from "./toolbox/build.ts"
+import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*
  * The composition root: the commands that run on the host, each of which builds what it needs. Only
@@ -175,6 +178,47 @@ export const doctor = async (options: HostOptions, signal: AbortSignal): Promise
   const host = { path: PATH, dataDir, ...(dockerHost !== undefined && { dockerHost }) }
   const report = await diagnose(host, signal)
   return { report, render: (how) => renderReport(report, how) }
+}
+
+/** The toolboxes of the configured data directory. */
+export interface HostToolboxes {
+  list(signal: AbortSignal): Promise<ToolboxSummary[]>
+  /** Makes the one that this version of Berth brings into sandboxes, unless it is there. */
+  build(call: BuildCall): Promise<BuiltToolbox>
+  /** Compares one, or each, with what was built. */
+  verify(id: ToolboxId | undefined, signal: AbortSignal): Promise<ToolboxReport[]>
+}
+
+export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> => {
+  const { dataDir } = load(options).config
+  const [{ openToolboxes }, { currentInputs }, { ensureDataDirectory }] = await Promise.all([
+    import("./toolbox/store.ts"),
+    import("./toolbox/inputs/current.ts"),
+    import("./store/data-directory.ts"),
+  ])
+  const arch = process.arch === "arm64" ? "arm64" : "x64"
+  const root = join(dataDir, "toolbox")
+  const store = openToolboxes({ root, arch })
+  return {
+    list: (signal) => store.list({ signal }),
+    build: async (call) => {
+      ensureDataDirectory(dataDir)
+      const { PATH: path = "" } = process.env
+      const from = import.meta.dirname
+      return await store.build(await currentInputs({ arch, from, path, signal: call.signal }), call)
+    },
+    verify: async (id, signal) => {
+      const ids = id === undefined ? await store.ids() : [id]
+      if (ids.length === 0) {
+        throw new BerthError("toolbox.unknown", `there is no toolbox in ${root}`, {
+          details: { directory: root },
+        })
+      }
+      const reports: ToolboxReport[] = []
+      for (const each of ids) reports.push(await store.verify(each, { signal }))
+      return reports
+    },
+  }
 }
 
 const load = ({ flags, configFile }: HostOptions): LoadedConfig =>

@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import {
   TOOLBOX_MANIFEST,
+  type ToolboxBuild,
   type ToolboxManifest,
   type ToolboxProblem,
 } from "@berth/protocol/toolbox"
@@ -29,9 +30,7 @@ export interface BuildCall extends Call {
 
 export interface Built {
   readonly manifest: ToolboxManifest
-  /** `rebuilt` where a toolbox of this id was there, but was not what it should be. */
-  readonly outcome: "built" | "present" | "rebuilt"
-  /** What was wrong with the one that was replaced. */
+  readonly outcome: ToolboxBuild["outcome"]
   readonly problems: readonly ToolboxProblem[]
 }
 

@@ -1,0 +1,39 @@
+import type { ToolboxEntry, ToolboxProblem } from "@berth/protocol/toolbox"
+
+/** More than these tell nobody anything new; `--json` has them all. */
+const MAX_PROBLEMS = 20
+
+/** `374 MB in 3,676 files` */
+export const saySize = ({ bytes, files }: { bytes: number; files: number }): string =>
+  `${sayBytes(bytes)} in ${files.toLocaleString("en")} files`
+
+export const sayBytes = (bytes: number): string =>
+  bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${Math.round(bytes / 1e6)} MB`
+
+/** A line for each. */
+export const sayEntries = (entries: readonly ToolboxEntry[]): string => {
+  const width = Math.max(...entries.map(({ name }) => name.length))
+  return entries.map(({ name, version }) => `  ${name.padEnd(width)}  ${version}\n`).join("")
+}
+
+export const sayProblems = (problems: readonly ToolboxProblem[]): string => {
+  const more = problems.length - MAX_PROBLEMS
+  const lines = problems.slice(0, MAX_PROBLEMS).map((problem) => `  ${sayProblem(problem)}\n`)
+  return lines.join("") + (more > 0 ? `  and ${more} more: --json names them all\n` : "")
+}
+
+const WORDS: Readonly<Record<ToolboxProblem["problem"], string>> = {
+  missing: "is missing",
+  added: "was added",
+  kind: "is something else",
+  content: "has other contents",
+  mode: "has another mode",
+  owner: "belongs to somebody else",
+  target: "leads elsewhere",
+  manifest: "is not to be trusted",
+}
+
+const sayProblem = ({ path, problem, expected, found }: ToolboxProblem): string => {
+  const facts = [expected && `expected ${expected}`, found && `found ${found}`].filter(Boolean)
+  return `${path} ${WORDS[problem]}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`
+}
