@@ -1,0 +1,48 @@
+import { randomUUID } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import { isRunning, readProcess } from "../tree/proc.ts"
+
+const VARIABLE = "BERTH_TEST_FAMILY"
+
+/** The processes of one test, known by a variable of their environment that the code under test ignores. */
+export class Family {
+  readonly #id = randomUUID()
+  readonly env: Readonly<Record<string, string>> = {
+    PATH: "/usr/local/bin:/usr/bin:/bin",
+    [VARIABLE]: this.#id,
+  }
+
+  /** The pids of those that run now, wherever they went. */
+  running(): number[] {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+      .filter((pid) => this.#has(pid))
+  }
+
+  /** Ends what a failed test left. */
+  killAll(): void {
+    for (const pid of this.running())
+      try {
+        process.kill(pid, "SIGKILL")
+      } catch {}
+  }
+
+  #has(pid: number): boolean {
+    try {
+      const entry = readProcess(pid)
+      if (entry === undefined || !isRunning(entry)) return false
+      return readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${VARIABLE}=${this.#id}`)
+    } catch {
+      return false
+    }
+  }
+}
+
+/** Children of this very process that ended and were not waited for. */
+export const zombies = (): number[] =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => readProcess(Number(name)))
+    .filter((entry) => entry?.state === "Z" && entry.parentPid === process.pid)
+    .map((entry) => entry?.pid as number)

@@ -1,0 +1,12 @@
+import { setTimeout as delay } from "node:timers/promises"
+
+const LOOK_MS = 5
+
+/** For what tells nobody when it happens: looks until it is so; the test's own time limit bounds it. */
+export const until = async <T>(look: () => T | Promise<T>): Promise<NonNullable<T>> => {
+  for (;;) {
+    const seen = await look()
+    if (seen) return seen
+    await delay(LOOK_MS)
+  }
+}

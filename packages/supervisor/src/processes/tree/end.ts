@@ -1,0 +1,79 @@
+import { type Clock, pause } from "../clock.ts"
+import { type ProcessEntry, stillRuns } from "./proc.ts"
+import type { Grove } from "./tree.ts"
+
+/** Nobody tells when a process that is not our child has ended; a look costs microseconds. */
+const FIRST_LOOK_MS = 2
+const LONGEST_LOOK_MS = 50
+/** Between two rounds of SIGKILL, for those that were forked meanwhile. */
+const KILL_ROUND_MS = 100
+/** SIGKILL works at once, except on a process that waits for a disk or a network file system. */
+export const KILL_CONFIRM_MS = 2_000
+
+export interface EndOptions {
+  readonly clock: Clock
+  /** How long they may take after SIGTERM. */
+  readonly graceMs: number
+  /** Cuts the grace short. */
+  readonly hurry?: AbortSignal | undefined
+}
+
+/** What it took. */
+export interface TreeEnd {
+  /** How many were asked to end. */
+  readonly asked: number
+  /** How many had to be killed. */
+  readonly killed: number
+  /** The pids of those that outlived it all. */
+  readonly left: readonly number[]
+}
+
+export const NOTHING_ENDED: TreeEnd = { asked: 0, killed: 0, left: [] }
+
+/** Asks everyone to end, waits for the last one within the grace, and kills the rest. It never rejects. */
+export const endTree = async (
+  grove: Grove,
+  { clock, graceMs, hurry }: EndOptions,
+): Promise<TreeEnd> => {
+  const graceEndsAtMs = clock.nowMs() + graceMs
+  const never = new AbortController().signal
+  const asked = new Set<string>()
+  const killed = new Set<string>()
+  let giveUpAtMs: number | undefined
+  for (;;) {
+    const running = await grove.find()
+    const isForced = hurry?.aborted === true || clock.nowMs() >= graceEndsAtMs
+    if (isForced) giveUpAtMs ??= clock.nowMs() + KILL_CONFIRM_MS
+    if (running.length === 0 || clock.nowMs() >= (giveUpAtMs ?? Infinity))
+      return { asked: asked.size, killed: killed.size, left: running.map(({ pid }) => pid) }
+    if (isForced) {
+      grove.signal(running, "SIGKILL")
+      for (const entry of running) killed.add(idOf(entry))
+      await allGone(running, { clock, withinMs: KILL_ROUND_MS, hurry: never })
+    } else {
+      grove.signal(running, "SIGTERM")
+      // One that is stopped cannot hear SIGTERM.
+      grove.signal(running, "SIGCONT")
+      for (const entry of running) asked.add(idOf(entry))
+      const withinMs = graceEndsAtMs - clock.nowMs()
+      await allGone(running, { clock, withinMs, hurry: hurry ?? never })
+    }
+  }
+}
+
+const idOf = ({ pid, startTicks }: ProcessEntry): string => `${pid}/${startTicks}`
+
+/** Resolves when none of them runs, when the time is over, or when there is a hurry. */
+const allGone = async (
+  entries: readonly ProcessEntry[],
+  { clock, withinMs, hurry }: { clock: Clock; withinMs: number; hurry: AbortSignal },
+): Promise<void> => {
+  const untilMs = clock.nowMs() + withinMs
+  let lookMs = FIRST_LOOK_MS
+  while (entries.some(stillRuns)) {
+    const leftMs = untilMs - clock.nowMs()
+    if (leftMs <= 0 || hurry.aborted) return
+    await pause(clock, Math.min(lookMs, leftMs), hurry)
+    lookMs = Math.min(2 * lookMs, LONGEST_LOOK_MS)
+  }
+}

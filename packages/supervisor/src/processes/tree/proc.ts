@@ -1,0 +1,52 @@
+import { readdirSync, readFileSync } from "node:fs"
+
+/** A process as the kernel lists it. A pid is used again, but not with the same start time. */
+export interface ProcessEntry {
+  readonly pid: number
+  readonly parentPid: number
+  readonly groupId: number
+  readonly sessionId: number
+  /** Clock ticks between the machine's start and the process's. */
+  readonly startTicks: number
+  readonly state: string
+}
+
+/** Who has this pid now, be it a zombie; undefined when nobody does. */
+export const readProcess = (pid: number): ProcessEntry | undefined => {
+  try {
+    return parseStat(readFileSync(`/proc/${pid}/stat`, "latin1"))
+  } catch {
+    return undefined
+  }
+}
+
+/** Every process that is visible here. Reading `stat` never waits, unlike most files beside it. */
+export const listProcesses = (): ProcessEntry[] =>
+  readdirSync("/proc")
+    .filter((name) => isPid.test(name))
+    .map((name) => readProcess(Number(name)))
+    .filter((entry) => entry !== undefined)
+
+/** It has not ended; a zombie has, and only waits for its parent to look. */
+export const isRunning = ({ state }: ProcessEntry): boolean => state !== "Z" && state !== "X"
+
+/** This very process still runs: not a later one with its pid. */
+export const stillRuns = ({ pid, startTicks }: ProcessEntry): boolean => {
+  const now = readProcess(pid)
+  return now?.startTicks === startTicks && isRunning(now)
+}
+
+/** The name in the second field may hold spaces and parentheses, so it is cut off first. */
+export const parseStat = (stat: string): ProcessEntry => {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  return {
+    pid: Number.parseInt(stat, 10),
+    parentPid: Number(fields[1]),
+    groupId: Number(fields[2]),
+    sessionId: Number(fields[3]),
+    startTicks: Number(fields[19]),
+    state: fields[0] ?? "?",
+  }
+}
+
+const isPid = /^[1-9][0-9]*$/

@@ -1,0 +1,65 @@
+import type { User } from "../user.ts"
+import { findMarked } from "./mark.ts"
+import { membersOf, suspectsOf, type TreeRoot } from "./members.ts"
+import { listProcesses, type ProcessEntry, stillRuns } from "./proc.ts"
+
+/** Processes that are found and signalled together. */
+export interface Grove {
+  /** Those that run now. */
+  find(): Promise<readonly ProcessEntry[]>
+  signal(entries: readonly ProcessEntry[], signal: NodeJS.Signals): void
+}
+
+export interface TreeOptions {
+  readonly root: TreeRoot
+  readonly mark: string
+  readonly user: User | undefined
+  /** Whether the root's pid is still the root's: until its exit status was taken, nobody else can get it. */
+  readonly isRootOurs: () => boolean
+}
+
+/**
+ * A process that the supervisor started, and everything that came from it, also what left its group, its
+ * session and its parent (a double fork with setsid).
+ *
+ * What it cannot see: a process that did all of that *and* has another environment (`env -i`, or a program
+ * that writes its title over it). Such a one lives until the sandbox ends, see `pid-namespace.ts`.
+ */
+export class ProcessTree implements Grove {
+  readonly root: TreeRoot
+  readonly #options: TreeOptions
+
+  constructor(options: TreeOptions) {
+    this.root = options.root
+    this.#options = options
+  }
+
+  async find(): Promise<readonly ProcessEntry[]> {
+    const { root, mark, user } = this.#options
+    const suspects = suspectsOf(root, listProcesses(), process.pid).map(({ pid }) => pid)
+    const marked = await findMarked(suspects, mark, user)
+    // Listed anew: while the marks were read, processes came and went.
+    return membersOf(root, listProcesses(), (pid) => marked.has(pid))
+  }
+
+  /** The root's group at one blow, so that no fork slips through; the others one by one. */
+  signal(entries: readonly ProcessEntry[], signal: NodeJS.Signals): void {
+    const isWhole = this.#options.isRootOurs()
+    if (isWhole) send(-this.root.pid, signal)
+    for (const entry of entries)
+      if (!(isWhole && entry.groupId === this.root.pid)) signalProcess(entry, signal)
+  }
+}
+
+/** Looks first, so that a later process with the same pid is spared. */
+export const signalProcess = (entry: ProcessEntry, signal: NodeJS.Signals): void => {
+  if (stillRuns(entry)) send(entry.pid, signal)
+}
+
+const send = (pid: number, signal: NodeJS.Signals): void => {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // Gone meanwhile, or out of reach: who looks again sees which.
+  }
+}

@@ -1,0 +1,5 @@
+/** Whom a process runs as. */
+export interface User {
+  readonly uid: number
+  readonly gid: number
+}
