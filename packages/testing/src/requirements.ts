@@ -18,6 +18,7 @@ export const REQUIREMENTS = {
     which("crun") === undefined && which("runc") === undefined
       ? "neither crun nor runc is installed"
       : undefined,
+  runc: () => missing("runc"),
   conmon: () => missing("conmon"),
   tini: () => missing("tini"),
   docker: () => notRoot() ?? missing("dockerd"),

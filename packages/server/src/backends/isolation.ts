@@ -4,11 +4,14 @@ import { join } from "node:path"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { SystemIdentity } from "@berth/protocol/sandbox"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { run as runProgram } from "../host/run.ts"
 import type { Backend } from "./backend.ts"
 import type { Attempt, Given, GivenNetwork } from "./testing/attempt.ts"
 import { CLOSED_ATTEMPTS } from "./testing/attempts.ts"
 import {
   AT_THE_END,
+  COUNTED,
+  COUNTED_PROBES,
   DISK_FILL,
   type Endless,
   EXHAUSTION_LIMITS,
@@ -256,6 +259,25 @@ export const isolationSuite = (
           expect(kept).toContain(AT_THE_END)
           expect(kept.length).toBeLessThan(MOST_LOG_BYTES)
           expect(await largestFile(harness.directory)).toBeLessThan(MOST_LOG_BYTES)
+        } finally {
+          await harness.backend.remove(sandbox)
+        }
+      })
+
+      it(`cannot ${COUNTED.name}`, async () => {
+        const sandbox = await sandboxes.boot(running(COUNTED.script))
+        try {
+          await expectEnd(sandboxes, sandbox, COUNTED)
+          const probes = running(COUNTED_PROBES)
+          const { signal } = new AbortController()
+          const [host, other] = await Promise.all([
+            runProgram(probes as [string, ...string[]], { signal }).then((it) => it.stdout),
+            sandboxes.run(probes).then((it) => it.output),
+          ])
+          expect({ host, other }).toEqual({
+            host: expect.stringMatching(/^(try .*: ok\n){3}$/),
+            other: expect.stringMatching(/^(try .*: ok\n){3}$/),
+          })
         } finally {
           await harness.backend.remove(sandbox)
         }

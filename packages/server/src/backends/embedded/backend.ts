@@ -349,6 +349,11 @@ const describeHost = ({ cgroups, runtime }: Parts): BackendDescription => ({
   },
   networks: ["none", "open"],
   notes: [
+    ...(runtime.joinsUserNamespaces
+      ? []
+      : [
+          "What the kernel counts per user (inotify, message queues, signals) sandboxes share with root: install crun.",
+        ]),
     "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
   ],
 })

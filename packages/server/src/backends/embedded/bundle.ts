@@ -19,6 +19,8 @@ export interface BundleInput {
   /** Where this sandbox's own files of /etc lie. */
   readonly files: { readonly etc: string }
   readonly idBase: number
+  /** One that is made already, with the same ids; without it, the runtime makes one. */
+  readonly userNamespace?: string | undefined
   readonly cgroupPath: string
   readonly hostname: string
   readonly architecture: Architecture
@@ -33,7 +35,7 @@ export interface Bundle {
   readonly unheldLimits: readonly UnheldLimit[]
 }
 
-const NAMESPACES = ["pid", "mount", "ipc", "uts", "network", "cgroup", "user"]
+const NAMESPACES = ["pid", "mount", "ipc", "uts", "network", "cgroup"]
 
 const PLAIN_ENVIRONMENT = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -88,7 +90,10 @@ export const makeBundle = (input: BundleInput): Bundle => {
       },
       linux: {
         cgroupsPath: cgroupPath,
-        namespaces: NAMESPACES.map((type) => ({ type })),
+        namespaces: [
+          ...NAMESPACES.map((type) => ({ type })),
+          { type: "user", ...(input.userNamespace && { path: input.userNamespace }) },
+        ],
         uidMappings: mappings,
         gidMappings: mappings,
         rootfsPropagation: "rprivate",

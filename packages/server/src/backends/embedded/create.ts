@@ -13,6 +13,7 @@ import type { SandboxPaths, SandboxState } from "./state.ts"
 import { resolveMounts } from "./system/mount-sources.ts"
 import { makePrivateDirectories } from "./system/private-directories.ts"
 import { writeSandboxFiles } from "./system/sandbox-files.ts"
+import { makeUserNamespace, type UserNamespace } from "./user-namespace.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
 const UNDO_DEADLINE_MS = 15_000
@@ -50,18 +51,40 @@ const build = async (
   begun: SandboxState,
   signal: AbortSignal,
 ): Promise<SandboxState> => {
+  const { sandbox } = begun.spec.identity
+  await parts.at("create.cgroup")
+  const userNamespace = parts.runtime.joinsUserNamespaces
+    ? makeUserNamespace({ sandbox, idBase: parts.idBase }, signal)
+    : Promise.resolve(undefined)
+  try {
+    return await buildIn(parts, begun, userNamespace, signal)
+  } finally {
+    await userNamespace.then(
+      (made) => made?.release(),
+      () => {},
+    )
+  }
+}
+
+const buildIn = async (
+  parts: Parts,
+  begun: SandboxState,
+  userNamespace: Promise<UserNamespace | undefined>,
+  signal: AbortSignal,
+): Promise<SandboxState> => {
   const { states, cgroups, network } = parts
   const { identity, config } = begun.spec
   const { sandbox } = identity
   const paths = states.paths(sandbox)
-  await parts.at("create.cgroup")
-  const [cgroup, nameservers] = await Promise.all([
+  const [cgroup, nameservers, namespace] = await Promise.all([
     cgroups.create(sandbox, config.limits),
     reserveNetwork(parts, begun.spec, signal),
+    userNamespace,
   ])
   signal.throwIfAborted()
   await parts.at("create.bundle")
-  const bundled = await writeBundle(parts, begun, { cgroup, nameservers, paths }, signal)
+  const made = { cgroup, nameservers, paths, userNamespace: namespace?.path }
+  const bundled = await writeBundle(parts, begun, made, signal)
   await parts.at("create.runtime")
   const init = await startMonitor(parts, begun.spec, { cgroup, paths }, signal)
   await parts.at("create.network")
@@ -87,11 +110,16 @@ const reserveNetwork = async (
 const writeBundle = async (
   parts: Parts,
   { spec, unheldLimits }: SandboxState,
-  made: { cgroup: Cgroup; nameservers: readonly string[]; paths: SandboxPaths },
+  made: {
+    cgroup: Cgroup
+    nameservers: readonly string[]
+    paths: SandboxPaths
+    userNamespace: string | undefined
+  },
   signal: AbortSignal,
 ): Promise<Pick<SandboxState, "system" | "unheldLimits">> => {
   const { identity, config } = spec
-  const { cgroup, nameservers, paths } = made
+  const { cgroup, nameservers, paths, userNamespace } = made
   const { idBase } = parts
   const hostname = identity.sandbox
   const mounts = await resolveMounts({
@@ -114,6 +142,7 @@ const writeBundle = async (
     directories: paths,
     files: paths,
     idBase,
+    userNamespace,
     cgroupPath: cgroup.path,
     hostname,
     architecture: parts.architecture,

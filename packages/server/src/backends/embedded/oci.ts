@@ -43,7 +43,7 @@ interface OciIdMapping {
 
 export interface OciLinux {
   readonly cgroupsPath: string
-  readonly namespaces: readonly { readonly type: string }[]
+  readonly namespaces: readonly { readonly type: string; readonly path?: string }[]
   readonly uidMappings: readonly OciIdMapping[]
   readonly gidMappings: readonly OciIdMapping[]
   readonly rootfsPropagation: string

@@ -51,7 +51,7 @@ export const removeTraces = async (
   if (cgroups.held.kill.held && (await cgroup.exists())) await cgroup.kill(signal)
   await parts.at("remove.runtime")
   await Promise.all([
-    runtime.forget(sandbox),
+    runtime.forget(sandbox, cgroup.path, signal),
     detach(parts, sandbox, state, signal),
     ...monitors.map((monitor) => ended(monitor, signal)),
   ])

@@ -4,11 +4,14 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { type Outcome, run } from "../../host/run.ts"
+import { removeRuncCgroups } from "./runc-cgroups.ts"
 
 /** An OCI runtime of this host, and how it is called here. */
 export interface Runtime {
   readonly name: "crun" | "runc"
   readonly version: string
+  /** Whether a container can be created in a user namespace that is there already. */
+  readonly joinsUserNamespaces: boolean
   /**
    * The command line that joins the given cgroups, mounts what the table lists for itself alone, and becomes
    * the runtime: for `create`.
@@ -18,10 +21,10 @@ export interface Runtime {
   /** `created`, `running` or `stopped`, or undefined where the runtime has no such container. */
   status(sandbox: SandboxId, signal: AbortSignal): Promise<string | undefined>
   /**
-   * Drops what the runtime remembers of a container whose processes are gone: a directory of its name, with
-   * crun and runc alike. Their own `delete` does no more, and costs a process.
+   * Drops what the runtime remembers of a container whose processes are gone: a directory of its name. crun's
+   * own `delete` does no more, and costs a process.
    */
-  forget(sandbox: SandboxId): Promise<void>
+  forget(sandbox: SandboxId, cgroupPath: string, signal: AbortSignal): Promise<void>
 }
 
 export interface Mounts {
@@ -104,13 +107,19 @@ export const openRuntime = async (
   return {
     name,
     version,
+    // runc sets limits from outside, for which it lacks the right in a namespace that is not root's.
+    joinsUserNamespaces: name === "crun",
     status,
     // runc joins the sandbox's cgroups by itself.
     creating: (joinFiles, mounts) => wrapped(name === "crun" ? joinFiles : [], mounts),
     async start(sandbox, signal) {
       expectSuccess(name, "start", sandbox, await call(["start", sandbox], signal))
     },
-    async forget(sandbox) {
+    async forget(sandbox, cgroupPath, signal) {
+      if (name === "runc") {
+        await call(["delete", "--force", sandbox], signal)
+        await removeRuncCgroups(cgroupPath)
+      }
       await rm(join(root, sandbox), { recursive: true, force: true })
     },
   }

@@ -153,6 +153,33 @@ export const OUTLIVING = {
   sees: ["SIGKILL"],
 } as const
 
+/** What each of these says is what the others must still be able to do. */
+export const COUNTED_PROBES = perl`
+  try_to("an instance of inotify", sub { sys("inotify_init1", 0) });
+  try_to("a message queue", sub { sys("mq_open", "probe-$$", O_CREAT | O_RDWR, 0600, 0) });
+  sys("mq_unlink", "probe-$$");
+  my $timer = "\0" x 8;
+  try_to("a timer", sub { sys("timer_create", 1, 0, $timer) });
+`
+
+export const COUNTED: Endless = {
+  name: "use up what the kernel counts per user",
+  stoppedBy: "a user namespace that is a user's of its own, not the host's root's",
+  sees: ["EAGAIN"],
+  script: perl`
+    1 while sys("inotify_init1", 0);
+    my $queues = 0;
+    $queues++ while sys("mq_open", "queue-$queues", O_CREAT | O_RDWR, 0600, 0);
+    my $signal = 40;
+    POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new($signal));
+    # SI_QUEUE, as sigqueue(3) sends it.
+    my $information = pack("iii x4", $signal, 0, -1) . "\0" x 112;
+    1 while sys("rt_sigqueueinfo", $$ + 0, $signal, $information);
+    print "${AT_THE_END}: ", ($!{EAGAIN} ? "EAGAIN" : $!), "\n";
+    sleep 1 while 1;
+  `,
+}
+
 export const ENDLESS: readonly Pick<Endless, "name" | "stoppedBy" | "sees">[] = [
   FORK_BOMB,
   MEMORY_BOMB,
@@ -160,4 +187,5 @@ export const ENDLESS: readonly Pick<Endless, "name" | "stoppedBy" | "sees">[] = 
   OUTPUT_FLOOD,
   DISK_FILL,
   OUTLIVING,
+  COUNTED,
 ]
