@@ -19,6 +19,8 @@ export interface Benchmark<Fixture> {
   readonly ours: Side<Fixture>
   /** Absent where the bound is on ours alone. */
   readonly other?: Side<Fixture>
+  /** What else a reader of the result should know, such as a figure to compare with. */
+  readonly note?: (fixture: Fixture) => string
 }
 
 export type Side<Fixture> = (fixture: Fixture, signal: AbortSignal) => Promise<Samples>

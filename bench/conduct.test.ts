@@ -23,6 +23,11 @@ describe("conduct", () => {
     expect(await run({})).toMatchObject({ ours: 2, other: 1, ratio: 2, holds: true, runs: 7 })
   })
 
+  it("adds what the benchmark says of its fixture to the note", async () => {
+    const { note } = await run({ prepare: async () => 7, note: (seven) => `copying: ${seven} ms` })
+    expect(note).toBe("median of ours / median of other, at most 2.5; copying: 7 ms")
+  })
+
   it.each<[string, Partial<Benchmark<unknown>>, string]>([
     ["what the host lacks", { prepare: lacks }, "cannot run here: no OCI runtime"],
     ["a preparation that fails", { prepare: broken }, "failed: broken"],

@@ -18,7 +18,7 @@ export async function conduct(
   benchmark: Benchmark<unknown>,
   { signal, onRun }: Watch,
 ): Promise<Result> {
-  const { runs, bound, other, prepare, deadlineMs = DEFAULT_DEADLINE_MS } = benchmark
+  const { runs, bound, other, prepare, note, deadlineMs = DEFAULT_DEADLINE_MS } = benchmark
   if (runs < MIN_RUNS) return failed(name, benchmark, `${runs} runs are too few: ${MIN_RUNS}`)
   if (other === undefined && bound.of !== "ours")
     return failed(name, benchmark, `a bound on the ${bound.of} needs the other side`)
@@ -34,6 +34,7 @@ export async function conduct(
     const fixture = await abortable(prepare(context), limited)
     const measured = await measure(benchmark, fixture, { signal: limited, onRun })
     result = judge(name, benchmark, measured)
+    if (note !== undefined) result = { ...result, note: `${result.note}; ${note(fixture)}` }
   } catch (error) {
     result = failed(name, benchmark, explain(error, { limited, deadlineMs }))
   } finally {
