@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
+import { Writable } from "node:stream"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { expect, it } from "vitest"
@@ -65,6 +66,25 @@ requires("root").describe("at the same time", () => {
     await expect(layers.flatten(shop)).rejects.toMatchObject({ code: "layers.changed_meanwhile" })
     expect(await work(layers, shop, "cat f g")).toBe("1\n2\n")
     expect(await layers.verify()).toMatchObject({ repairs: [], problems: [] })
+  })
+
+  it("a layer is exported and given up, and goes when the export has ended", async () => {
+    const layers = await openForTest()
+    await layers.put(shop, null)
+    const { layer } = await workAndFreeze(layers, shop, "echo 1 > f")
+    await layers.remove(shop)
+    const during: unknown[] = []
+    const sink = new Writable({
+      write: (_, __, done) => {
+        layers.collect().then((collected) => {
+          during.push(...collected.layers)
+          done()
+        }, done)
+      },
+    })
+    await layers.exportLayer(layer, sink)
+    expect(during).toEqual([])
+    expect((await layers.collect()).layers).toEqual([layer])
   })
 
   it("a flatten is cancelled, and its stack is as it was", async () => {

@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { createReadStream, createWriteStream, mkdtempSync, rmSync } from "node:fs"
-import { readdir, readFile } from "node:fs/promises"
+import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
@@ -141,6 +141,28 @@ requires("root").describe("a store whose process is killed", () => {
     expect(await crashIn(root, "import", "none", prepared.archive)).toBe(null)
     const layers = await openForTest(root)
     expect((await layers.list()).pins).toHaveLength(1)
+  })
+
+  it("shows its files before it is verified, also when its top has just become a layer", async () => {
+    const root = copyOfStore()
+    await crashIn(root, "freeze", "freeze.renamed", prepared.archive)
+    expect(await view(await openForTest(root), shop)).toBe(prepared.shown)
+  })
+
+  it("ends the programs that work for it with itself", async () => {
+    const root = copyOfStore()
+    const bytes = 300_000_000
+    await work(await openForTest(root), shop, `head -c ${bytes} /dev/zero > huge`)
+    await crashIn(root, "snapshot", "snapshot.frozen+", prepared.archive)
+    while ((await workersOn(root)).length > 0) {
+      // A killed process is gone when the kernel has taken it down.
+    }
+    const [draft = ""] = await readdir(join(root, "incoming"))
+    const copied = await readdir(join(root, "incoming", draft, "tree"))
+    const sizes = await Promise.all(
+      copied.map((name) => stat(join(root, "incoming", draft, "tree", name))),
+    )
+    expect(sizes.reduce((sum, { size }) => sum + size, 0)).toBeLessThan(bytes)
   })
 
   it.each(Object.keys(STEPS) as (keyof typeof STEPS)[])(

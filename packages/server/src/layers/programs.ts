@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { PassThrough, type Readable, type Writable } from "node:stream"
 import { PLAIN_ENV } from "../host/run.ts"
-import { programError } from "./io-error.ts"
+import { ioError, programError } from "./io-error.ts"
 
 /** The first words tell the cause; a full disk makes `cp` repeat them for every file. */
 const MAX_WORDS_BYTES = 64 * 1024
@@ -20,6 +20,8 @@ export interface Program {
   readonly stdout: Readable
   /** Rejects with its words if it fails, and when the signal fires. */
   readonly ended: Promise<void>
+  /** Ends it if it still runs: whoever does not read all of its output must. */
+  stop(): void
 }
 
 /**
@@ -39,12 +41,13 @@ export const startProgram = (
   })
   // A program that ends before it has read its input is judged by its status, not by the broken pipe.
   child.stdin.on("error", () => {})
-  const ended = outcome(child, command[0], on, signal)
+  const stop = () => killGroup(child)
+  const ended = outcome(child, command[0], on, signal, stop)
   // Whoever reads the output first learns of a failure from there; it is not unhandled until then.
   ended.catch(() => {})
   // When a program ends, Node throws away what nobody has begun to read of its output.
   const stdout = child.stdout.pipe(new PassThrough())
-  return { stdin: child.stdin, stdout, ended }
+  return { stdin: child.stdin, stdout, ended, stop }
 }
 
 /** Runs a program whose output does not matter. */
@@ -63,6 +66,7 @@ const outcome = async (
   name: string,
   on: string,
   signal: AbortSignal | undefined,
+  stop: () => void,
 ): Promise<void> => {
   const words: Buffer[] = []
   let bytes = 0
@@ -70,20 +74,38 @@ const outcome = async (
     if (bytes < MAX_WORDS_BYTES) words.push(chunk)
     bytes += chunk.length
   })
-  const kill = () => {
-    try {
-      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL")
-    } catch {
-      // It ended by itself in the meantime.
-    }
-  }
-  signal?.addEventListener("abort", kill, { once: true })
+  signal?.addEventListener("abort", stop, { once: true })
   try {
-    const [status, endedBy] = (await once(child, "close")) as [number | null, string | null]
+    const [status, endedBy] = await exitOf(child, name)
     signal?.throwIfAborted()
+    if (status === 0) return
+    // Its last words may come after its end.
+    if (child.stderr?.readableEnded === false) await once(child.stderr, "end")
     const said = Buffer.concat(words).toString("utf8")
-    if (status !== 0) throw programError(name, on, said || `ended by ${endedBy ?? status}`)
+    throw programError(name, on, said || `ended by ${endedBy ?? status}`)
   } finally {
-    signal?.removeEventListener("abort", kill)
+    signal?.removeEventListener("abort", stop)
+  }
+}
+
+const exitOf = async (
+  child: ChildProcess,
+  name: string,
+): Promise<[number | null, string | null]> => {
+  try {
+    return (await once(child, "exit")) as [number | null, string | null]
+  } catch (thrown) {
+    // It could not be started at all.
+    throw ioError(thrown, name)
+  }
+}
+
+const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
+  // Once it has ended, its id may be another's.
+  if (pid === undefined || exitCode !== null || signalCode !== null) return
+  try {
+    process.kill(-pid, "SIGKILL")
+  } catch {
+    // It ended by itself in the meantime.
   }
 }

@@ -44,6 +44,9 @@ to-file: f
 very/deep/tree/there/file: deep
 `.replaceAll("\n", " \n")
 
+/** Five megabytes of which nearly all is a hole take less than a hundred kilobytes. */
+const HOLES = "test $(stat -c %b holes) -lt 200 && echo holes"
+
 /** The same layers in the store of another installation, with other ids. */
 const carryOver = async (layers: Layers, stack: StackKey, idBase: number): Promise<Layers> => {
   const root = makeRoot()
@@ -88,6 +91,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
     const { layer, made } = await layers.flatten(shop)
     expect(made).toBe(true)
     expect(await view(layers, shop)).toBe(before)
+    expect(await work(layers, shop, HOLES)).toBe("holes\n")
     const { stacks } = await layers.list()
     expect(stacks).toMatchObject([{ layers: [layer] }])
     expect(await layers.collect()).toMatchObject({
@@ -106,6 +110,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
     await other.flatten(shop)
     expect(await view(other, shop, otherBase)).toBe(before)
     expect(await other.verify()).toMatchObject({ problems: [] })
+    expect(await work(other, shop, HOLES)).toBe("holes\n")
   })
 
   it("shows the same 30 layers deep, with a change in each", async () => {

@@ -10,12 +10,16 @@ import { walkTree } from "../trees/walk.ts"
 import { admit, TREE } from "./admit.ts"
 import { inside } from "./ids.ts"
 import { fileEntry, manifestEntry } from "./manifest.ts"
-import { readTar, type TarEntry } from "./tar-read.ts"
+import { tarOutput } from "./tar-output.ts"
+import type { TarEntry } from "./tar-read.ts"
 import { writeTar } from "./tar-write.ts"
 import { xattrsOut } from "./xattrs.ts"
 
-/** Fast, and most of what a stronger level saves is saved. */
-const ZSTD_LEVEL = 3
+const ZSTD_PARAMS = {
+  /** Fast, and most of what a stronger level saves is saved. */
+  [constants.ZSTD_c_compressionLevel]: 3,
+  [constants.ZSTD_c_checksumFlag]: 1,
+}
 
 /** What is in a store may be in an archive, however much it is: the limits are for what comes in. */
 const NO_LIMITS = { maxEntries: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY }
@@ -40,17 +44,16 @@ export const exportLayer = (
       { signal, on: directory, cwd: directory },
     )
     tar.stdin.end()
-    await pipeline(
-      writeTar(archived(context, layer, tar, signal)),
-      createZstdCompress({
-        params: {
-          [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL,
-          [constants.ZSTD_c_checksumFlag]: 1,
-        },
-      }),
-      to,
-      signal ? { signal } : {},
-    )
+    try {
+      await pipeline(
+        writeTar(archived(context, layer, tar, signal)),
+        createZstdCompress({ params: ZSTD_PARAMS }),
+        to,
+        signal ? { signal } : {},
+      )
+    } finally {
+      tar.stop()
+    }
   })
 
 async function* archived(
@@ -63,14 +66,13 @@ async function* archived(
   const { id, parents, createdAt } = await readLayer(context, layer)
   yield manifestEntry({ version: 1, id, flavour, parents, createdAt })
   yield* admit(
-    readTar(tar.stdout),
+    tarOutput(tar),
     {
       owner: (owner) => inside(owner, idBase),
       xattrs: (pax) => xattrsOut(pax, flavour, idBase),
     },
     NO_LIMITS,
   )
-  await tar.ended
   yield* deadSockets(layout.layer(layer).tree, idBase, signal)
 }
 

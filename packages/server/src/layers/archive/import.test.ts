@@ -1,11 +1,13 @@
 import { execFileSync } from "node:child_process"
-import { createWriteStream, existsSync, readdirSync, readFileSync } from "node:fs"
+import { createWriteStream, existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs"
+import { rm } from "node:fs/promises"
 import { join } from "node:path"
+import { Writable } from "node:stream"
 import { zstdDecompressSync } from "node:zlib"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import fc from "fast-check"
-import { expect, it } from "vitest"
+import { expect, it, vi } from "vitest"
 import { directory, each, file, link, makeArchive, withXattr } from "../testing/archive.ts"
 import { ID_BASE } from "../testing/ids.ts"
 import { key } from "../testing/key.ts"
@@ -211,6 +213,14 @@ requires("root").describe("import refuses", () => {
   })
 })
 
+const cwdOf = (pid: string): string => {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`)
+  } catch {
+    return ""
+  }
+}
+
 const zeros = (bytes: number) => ({
   bodyBytes: bytes,
   body: each(Array.from({ length: bytes / 1_000_000 }, () => Buffer.alloc(1_000_000))),
@@ -287,6 +297,32 @@ requires("root").describe("import and export", () => {
     expect(await work(other, shop, "stat -c '%F %s' sock; test ! -e gone")).toBe(
       "regular empty file 0\n",
     )
+  })
+
+  it("end what they started when the one who takes the archive goes away", async () => {
+    const root = makeRoot()
+    const layers = await openForTest(root)
+    await layers.put(shop, null)
+    const script = "for i in $(seq 20); do head -c 1000000 /dev/urandom > f$i; done"
+    const { layer } = await workAndFreeze(layers, shop, script)
+    const gone = new Writable({ write: (_, __, done) => done(new Error("gone")) })
+    await expect(layers.exportLayer(layer, gone)).rejects.toThrow("gone")
+    const workers = () =>
+      readdirSync("/proc").filter((pid) => cwdOf(pid).startsWith(join(root, "layers", layer)))
+    await vi.waitUntil(() => workers().length === 0)
+  })
+
+  it("say in tar's words why a layer cannot be read", async () => {
+    const root = makeRoot()
+    const layers = await openForTest(root)
+    await layers.put(shop, null)
+    const { layer } = await workAndFreeze(layers, shop, "echo 1 > f")
+    await rm(join(root, "layers", layer, "tree"), { recursive: true })
+    const nowhere = new Writable({ write: (_, __, done) => done() })
+    await expect(layers.exportLayer(layer, nowhere)).rejects.toMatchObject({
+      code: "layers.io",
+      details: { said: expect.stringContaining("tree: Cannot stat") },
+    })
   })
 
   it("give way to a cancel, and leave nothing", async () => {

@@ -6,6 +6,7 @@ import { describe, inDraft, install } from "../drafts.ts"
 import { namesIn } from "../inventory.ts"
 import { writePin } from "../pins/pin.ts"
 import { startProgram } from "../programs.ts"
+import { hasCode } from "../records/files.ts"
 import type { Pinned } from "../snapshot.ts"
 import { findLayer } from "../stacks/layer.ts"
 import { type ArchiveLimits, admit, DEFAULT_LIMITS } from "./admit.ts"
@@ -63,14 +64,12 @@ const unpack = async (
   limits: ArchiveLimits,
   signal: AbortSignal | undefined,
 ): Promise<void> => {
-  const stop = new AbortController()
-  const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal
   const tar = startProgram(
     [
       ...(["tar", "-x", "-p", "--same-owner", "--numeric-owner", "--keep-old-files"] as const),
       ...["--delay-directory-restore", "--xattrs", "--xattrs-include=*", "-f", "-"],
     ],
-    { signal: either, on: directory, cwd: directory },
+    { signal, on: directory, cwd: directory },
   )
   tar.stdout.resume()
   const admitted = admit(
@@ -83,14 +82,16 @@ const unpack = async (
   )
   try {
     await pipeline(writeTar(admitted), tar.stdin, signal ? { signal } : {})
+    await tar.ended
   } catch (thrown) {
     // If tar ended first, its own words say more than the broken pipe.
-    if ((thrown as NodeJS.ErrnoException).code === "EPIPE") await tar.ended
-    stop.abort(thrown)
-    await tar.ended.catch(() => {})
+    if (hasCode(thrown, "EPIPE")) await tar.ended
     throw thrown
+  } finally {
+    // Nothing may write into the draft any more when this returns.
+    tar.stop()
+    await tar.ended.catch(() => {})
   }
-  await tar.ended
 }
 
 async function* unpacked(

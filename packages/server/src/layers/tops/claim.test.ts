@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises"
+import { readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
@@ -108,6 +108,16 @@ requires("root").describe("a top", () => {
     await expect(layers.remove(shop)).rejects.toMatchObject(inUse)
     await layers.releaseTop(top, sandbox)
     await layers.remove(shop)
+    expect(await layers.collect()).toEqual({ layers: [], tops: [top] })
+  })
+
+  it("is kept while a sandbox has it, even if its stack is lost", async () => {
+    const { root, layers, top } = await storeWithTop()
+    const sandbox = newId.sandbox()
+    await layers.claimTop(shop, sandbox)
+    await rm(join(root, "stacks", "shop"), { recursive: true })
+    expect(await layers.collect()).toEqual({ layers: [], tops: [] })
+    await layers.releaseTop(top, sandbox)
     expect(await layers.collect()).toEqual({ layers: [], tops: [top] })
   })
 

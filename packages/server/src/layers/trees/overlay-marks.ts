@@ -1,4 +1,4 @@
-import { readTar } from "../archive/tar-read.ts"
+import { tarOutput } from "../archive/tar-output.ts"
 import { XATTR } from "../archive/xattrs.ts"
 import { startProgram } from "../programs.ts"
 
@@ -22,16 +22,16 @@ export async function* overlayMarks(
   const below = directories.filter((path) => path !== "")
   if (below.length === 0) return
   const command = ["tar", "-c", "--format=pax", "--xattrs", "--xattrs-include=*"] as const
-  const { stdin, stdout, ended } = startProgram(
-    [...command, "--no-recursion", "--null", "-T", "-", "-f", "-"],
-    { signal, on: tree, cwd: tree },
-  )
-  stdin.end(Buffer.from(below.map((path) => `./${path}\0`).join(""), "latin1"))
-  for await (const { path, pax } of readTar(stdout)) {
+  const program = startProgram([...command, "--no-recursion", "--null", "-T", "-", "-f", "-"], {
+    signal,
+    on: tree,
+    cwd: tree,
+  })
+  program.stdin.end(Buffer.from(below.map((path) => `./${path}\0`).join(""), "latin1"))
+  for await (const { path, pax } of tarOutput(program)) {
     const marks = [...pax]
       .filter(([key]) => key.startsWith(XATTR) && DECISIVE.test(key.slice(XATTR.length)))
       .map(([key, value]) => `${key}=${value.toString("latin1")}`)
     if (marks.length > 0) yield { path, marks: marks.sort().join("\0") }
   }
-  await ended
 }
