@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from "node:fs"
+import { chmodSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { startChild } from "../store/testing/child.ts"
@@ -26,6 +26,22 @@ const play = async (operation: "build" | "collect", root: string, at: object = {
   }
 }
 
+/** Also where not root, but an ordinary user builds: the file is for nobody to write. */
+const change = (file: string) => {
+  chmodSync(file, 0o644)
+  writeFileSync(file, "changed")
+}
+
+/** Two builders that go on together from a step; how each of them ended. */
+const race = async (root: string, waitAt: string) => {
+  const both = [start("build", root, { waitAt }), start("build", root, { waitAt })]
+  for (const each of both) {
+    for (let at: Line = {}; at.step !== waitAt; ) at = await each.next<Line>()
+  }
+  for (const each of both) each.tell("go")
+  return await Promise.all(both.map(async (each) => (await each.rest<Line>()).at(-1)?.done))
+}
+
 describe("a builder that is killed", () => {
   it.each(["an absent", "a changed"])(
     "[R2.6] at any step of making %s toolbox leaves none or all of it, and the next one makes it",
@@ -35,7 +51,7 @@ describe("a builder that is killed", () => {
         await toolboxes.collect(new Set())
         if (which === "an absent") return
         const { directory } = await toolboxes.build(inputs, { signal })
-        writeFileSync(join(directory, "bin/node"), "changed")
+        change(join(directory, "bin/node"))
       }
       await prepare()
       const { steps, done } = await play("build", root)
@@ -87,14 +103,7 @@ describe("two builders at once", () => {
     "that meet at %s both succeed, and there is one toolbox",
     async (waitAt) => {
       const { root, toolboxes, signal } = openForTest()
-      const both = [start("build", root, { waitAt }), start("build", root, { waitAt })]
-      for (const each of both) {
-        for (let at: Line = {}; at.step !== waitAt; ) at = await each.next<Line>()
-      }
-      for (const each of both) each.tell("go")
-      const done = await Promise.all(
-        both.map(async (each) => (await each.rest<Line>()).at(-1)?.done),
-      )
+      const done = await race(root, waitAt)
       const [id] = await toolboxes.ids()
       expect(done).toEqual([
         { id, outcome: "built" },
@@ -108,14 +117,8 @@ describe("two builders at once", () => {
   it("that both find a changed toolbox both succeed, and there is one good one", async () => {
     const { root, toolboxes, inputs, signal } = openForTest()
     const { id, directory } = await toolboxes.build(inputs, { signal })
-    writeFileSync(join(directory, "bin/node"), "changed")
-    const waitAt = "flushed"
-    const both = [start("build", root, { waitAt }), start("build", root, { waitAt })]
-    for (const each of both) {
-      for (let at: Line = {}; at.step !== waitAt; ) at = await each.next<Line>()
-    }
-    for (const each of both) each.tell("go")
-    const done = await Promise.all(both.map(async (each) => (await each.rest<Line>()).at(-1)?.done))
+    change(join(directory, "bin/node"))
+    const done = await race(root, "flushed")
     expect(done).toEqual([
       { id, outcome: "rebuilt" },
       { id, outcome: "rebuilt" },
