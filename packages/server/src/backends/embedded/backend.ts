@@ -195,13 +195,13 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
             const cgroup = cgroups.open(sandbox)
             const already = await findExit(state, cgroup, exits, signal)
             if (already !== undefined) return already
-            if (state.init) await signalProcess(state.init, "SIGTERM")
+            if (state.init) signalProcess(state.init, "SIGTERM")
             if (await cgroup.isFrozen()) await cgroup.thaw(signal)
             const grace = AbortSignal.any([signal, AbortSignal.timeout(graceMs)])
             const inTime = await exits.wait(sandbox, grace).catch(() => undefined)
             signal.throwIfAborted()
             if (inTime !== undefined) return describeExit(inTime, cgroup)
-            if (state.init) await signalProcess(state.init, "SIGKILL")
+            if (state.init) signalProcess(state.init, "SIGKILL")
             if (cgroups.held.kill.held) await cgroup.kill(signal)
             return describeExit(await exits.wait(sandbox, signal), cgroup)
           }),

@@ -1,18 +1,14 @@
-import { mkdir, readFile, writeFile } from "node:fs/promises"
-import { join } from "node:path"
+import { readFile } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
-import { makeBundle } from "./bundle.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
 import { createUnderConmon } from "./conmon.ts"
-import { type FstabEntry, fstab } from "./fstab.ts"
 import type { Parts } from "./parts.ts"
+import { prepareInside, writeBundle } from "./prepare.ts"
 import { identifyProcess, type ProcessIdentity } from "./process.ts"
 import { removeSandbox } from "./remove.ts"
+import { settleAll } from "./settle-all.ts"
 import type { SandboxPaths, SandboxState } from "./state.ts"
-import { resolveMounts } from "./system/mount-sources.ts"
-import { makePrivateDirectories } from "./system/private-directories.ts"
-import { writeSandboxFiles } from "./system/sandbox-files.ts"
 import { makeUserNamespace, type UserNamespace } from "./user-namespace.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
@@ -76,15 +72,16 @@ const buildIn = async (
   const { identity, config } = begun.spec
   const { sandbox } = identity
   const paths = states.paths(sandbox)
-  const [cgroup, nameservers, namespace] = await Promise.all([
+  const [cgroup, nameservers, namespace, inside] = await settleAll([
     cgroups.create(sandbox, config.limits),
     reserveNetwork(parts, begun.spec, signal),
     userNamespace,
+    prepareInside(parts, begun.spec, paths, signal),
   ])
   signal.throwIfAborted()
   await parts.at("create.bundle")
-  const made = { cgroup, nameservers, paths, userNamespace: namespace?.path }
-  const bundled = await writeBundle(parts, begun, made, signal)
+  const made = { ...inside, cgroup, nameservers, userNamespace: namespace?.path }
+  const bundled = await writeBundle(parts, begun, made, paths)
   await parts.at("create.runtime")
   const init = await startMonitor(parts, begun.spec, { cgroup, paths }, signal)
   await parts.at("create.network")
@@ -105,78 +102,6 @@ const reserveNetwork = async (
   if (config.network.kind === "none") return []
   await network.ensure(signal)
   return [(await network.reserve(identity.sandbox)).resolver]
-}
-
-const writeBundle = async (
-  parts: Parts,
-  { spec, unheldLimits }: SandboxState,
-  made: {
-    cgroup: Cgroup
-    nameservers: readonly string[]
-    paths: SandboxPaths
-    userNamespace: string | undefined
-  },
-  signal: AbortSignal,
-): Promise<Pick<SandboxState, "system" | "unheldLimits">> => {
-  const { identity, config } = spec
-  const { cgroup, nameservers, paths, userNamespace } = made
-  const { idBase } = parts
-  const hostname = identity.sandbox
-  const mounts = await resolveMounts({
-    mounts: config.mounts,
-    cachePath: (cache) => parts.caches.path(identity.workspace, cache),
-    stackPath: (stack) => join(paths.stacks, stack),
-    keepOut: [parts.directory],
-  })
-  const mountTargets = mounts.map(({ target }) => target)
-  const [system] = await Promise.all([
-    parts.systems.prepare(config.system, mountTargets, signal),
-    makePrivateDirectories(paths, { idBase, mountTargets }),
-    writeSandboxFiles(paths.etc, { hostname, nameservers }),
-    mkdir(paths.bundle, { mode: 0o700 }),
-  ])
-  const bundle = makeBundle({
-    spec,
-    system: { ...system, root: parts.rootPlace },
-    mounts,
-    directories: paths,
-    files: paths,
-    idBase,
-    userNamespace,
-    cgroupPath: cgroup.path,
-    hostname,
-    architecture: parts.architecture,
-    maxOpenFiles: parts.maxOpenFiles,
-    compiledFilter: parts.filter.current,
-  })
-  const overlays = await placeStacks(spec, paths)
-  const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
-  await Promise.all([
-    writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 }),
-    writeFile(paths.mounts, fstab([root, ...overlays]), { mode: 0o600 }),
-  ])
-  return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
-}
-
-/** Makes the places at which the runtime's mount namespace gets the stacks, and says what goes there. */
-const placeStacks = async (
-  { config, overlays = [] }: SandboxSpec,
-  { stacks }: SandboxPaths,
-): Promise<FstabEntry[]> => {
-  const wanted = config.mounts.filter((mount) => mount.kind === "stack")
-  return Promise.all(
-    wanted.map(async ({ stack }) => {
-      const overlay = overlays.find((each) => each.stack === stack)
-      if (overlay === undefined) {
-        throw new BerthError("input.invalid", `there is no overlay for the stack ${stack}`, {
-          details: { path: "overlays", missing: stack },
-        })
-      }
-      const target = join(stacks, stack)
-      await mkdir(target, { recursive: true, mode: 0o700 })
-      return { source: "overlay", target, type: "overlay", options: overlay.options }
-    }),
-  )
 }
 
 /** The directory that the overlays' options are relative to. */
@@ -200,7 +125,7 @@ const startMonitor = async (
     },
     signal,
   )
-  const init = await identifyProcess(pid)
+  const init = identifyProcess(pid)
   if (init !== undefined) return init
   throw new BerthError("backend.engine_failed", "the sandbox's first process ended at once", {
     details: { sandbox, pid },

@@ -36,9 +36,9 @@ export const findExit = async (
   signal: AbortSignal,
 ): Promise<SandboxExit | undefined> => {
   const { sandbox } = spec.identity
+  if (init !== undefined && isAlive(init)) return undefined
   const record = await exits.read(sandbox)
   if (record !== undefined) return describeExit(record, cgroup)
-  if (init !== undefined && (await isAlive(init))) return undefined
   const late = await lastRecord(sandbox, monitor, exits, signal)
   if (late !== undefined) return describeExit(late, cgroup)
   // Without conmon nobody saw the end: it was killed as well, or the machine was started anew.
@@ -52,7 +52,7 @@ const lastRecord = async (
   exits: Exits,
   signal: AbortSignal,
 ): Promise<ExitRecord | undefined> => {
-  while (monitor !== undefined && (await isAlive(monitor))) {
+  while (monitor !== undefined && isAlive(monitor)) {
     signal.throwIfAborted()
     const record = await exits.read(sandbox)
     if (record !== undefined) return record

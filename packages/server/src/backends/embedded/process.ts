@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises"
+import { readFileSync } from "node:fs"
 import { z } from "zod"
 
 /**
@@ -13,24 +13,24 @@ export const ProcessIdentity = z.strictObject({
 })
 export type ProcessIdentity = z.infer<typeof ProcessIdentity>
 
-/** Who has this pid now; undefined when nobody does, or only a zombie. */
-export const identifyProcess = async (pid: number): Promise<ProcessIdentity | undefined> => {
-  const [stat, bootId] = await Promise.all([readStat(pid), readBootId()])
+/**
+ * Who has this pid now; undefined when nobody does, or only a zombie. Synchronous, like all that reads
+ * /proc here: the kernel answers from memory, faster than another thread could be asked.
+ */
+export const identifyProcess = (pid: number): ProcessIdentity | undefined => {
+  const stat = readStat(pid)
   if (stat === undefined || stat.state === "Z" || stat.state === "X") return undefined
-  return { pid, startTicks: stat.startTicks, bootId }
+  return { pid, startTicks: stat.startTicks, bootId: readBootId() }
 }
 
-export const isAlive = async (identity: ProcessIdentity): Promise<boolean> => {
-  const now = await identifyProcess(identity.pid)
+export const isAlive = (identity: ProcessIdentity): boolean => {
+  const now = identifyProcess(identity.pid)
   return now?.startTicks === identity.startTicks && now.bootId === identity.bootId
 }
 
 /** Sends a signal to exactly this process; false when it is gone. */
-export const signalProcess = async (
-  identity: ProcessIdentity,
-  signal: NodeJS.Signals,
-): Promise<boolean> => {
-  if (!(await isAlive(identity))) return false
+export const signalProcess = (identity: ProcessIdentity, signal: NodeJS.Signals): boolean => {
+  if (!isAlive(identity)) return false
   try {
     process.kill(identity.pid, signal)
     return true
@@ -45,12 +45,12 @@ export const parseStat = (stat: string): { state: string; startTicks: number } =
   return { state: fields[0] ?? "?", startTicks: Number(fields[19]) }
 }
 
-const readStat = async (pid: number) => {
+const readStat = (pid: number) => {
   try {
-    return parseStat(await readFile(`/proc/${pid}/stat`, "utf8"))
+    return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"))
   } catch {
     return undefined
   }
 }
 
-const readBootId = async () => (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim()
+const readBootId = () => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()

@@ -45,9 +45,8 @@ export const removeTraces = async (
   await parts.at("remove.kill")
   // A creation that a crash cut short may still go on: its conmon is known by its arguments only.
   const monitors = state?.monitor ? [state.monitor] : await findMonitors(sandbox)
-  if (state?.monitor === undefined)
-    await Promise.all(monitors.map((it) => signalProcess(it, "SIGKILL")))
-  if (state?.init) await signalProcess(state.init, "SIGKILL")
+  if (state?.monitor === undefined) for (const it of monitors) signalProcess(it, "SIGKILL")
+  if (state?.init) signalProcess(state.init, "SIGKILL")
   if (cgroups.held.kill.held && (await cgroup.exists())) await cgroup.kill(signal)
   await parts.at("remove.runtime")
   await Promise.all([
@@ -70,7 +69,7 @@ const detach = async (
 
 /** Waits for conmon's end: it still writes into the sandbox's directory until then. */
 const ended = async (monitor: ProcessIdentity, signal: AbortSignal): Promise<void> => {
-  while (await isAlive(monitor)) {
+  while (isAlive(monitor)) {
     signal.throwIfAborted()
     await new Promise((resolve) => setTimeout(resolve, MONITOR_POLL_MS))
   }

@@ -71,7 +71,7 @@ const JOIN_AND_EXEC = `
 count=$1; hidden=$2; table=$3; base=$4; shift 4
 while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; count=$((count - 1)); done
 [ -z "$hidden" ] || umount "$hidden" || exit 1
-[ -z "$table" ] || (cd "$base" && exec mount --all --fstab "$table") || exit 1
+(cd "$base" && exec mount --all --fstab "$table") || exit 1
 exec "$@" <<END
 END
 `
@@ -83,21 +83,23 @@ export const openRuntime = async (
   const version = await readVersion(options, signal)
   const { name, path, root } = options
   const hidden = name === "crun" ? options.hybridMount : undefined
-  const command = [path, "--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
+  const command: [string, ...string[]] = [
+    path,
+    "--root",
+    root,
+    ...(name === "crun" ? ["--cgroup-manager=disabled"] : []),
+  ]
 
-  const wrapped = (
-    joinFiles: readonly string[],
-    { table, base }: Mounts,
-  ): [string, ...string[]] => {
-    const script = ["-c", JOIN_AND_EXEC, "join", `${joinFiles.length}`, hidden ?? "", table, base]
-    const shell: [string, ...string[]] = ["/bin/sh", ...script, ...joinFiles, ...command]
-    return hidden === undefined && table === ""
-      ? shell
-      : ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
+  const creating: Runtime["creating"] = (joinFiles, { table, base }) => {
+    // runc joins the sandbox's cgroups by itself.
+    const join = name === "crun" ? joinFiles : []
+    const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, hidden ?? "", table, base]
+    const shell = ["/bin/sh", ...script, ...join, ...command]
+    return ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }
-  const plain = wrapped([], { table: "", base: "/" })
+  // Only `create` looks at the host's cgroups, and needs the mounts.
   const call = (args: readonly string[], signal: AbortSignal) =>
-    run([...plain, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
+    run([...command, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
 
   const status: Runtime["status"] = async (sandbox, signal) => {
     const { status, stdout } = await call(["state", sandbox], signal)
@@ -110,8 +112,7 @@ export const openRuntime = async (
     // runc sets limits from outside, for which it lacks the right in a namespace that is not root's.
     joinsUserNamespaces: name === "crun",
     status,
-    // runc joins the sandbox's cgroups by itself.
-    creating: (joinFiles, mounts) => wrapped(name === "crun" ? joinFiles : [], mounts),
+    creating,
     async start(sandbox, signal) {
       expectSuccess(name, "start", sandbox, await call(["start", sandbox], signal))
     },

@@ -1,0 +1,104 @@
+import { mkdir, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { makeBundle } from "./bundle.ts"
+import type { Cgroup } from "./cgroups/cgroups.ts"
+import { type FstabEntry, fstab } from "./fstab.ts"
+import type { Parts } from "./parts.ts"
+import { settleAll } from "./settle-all.ts"
+import type { SandboxPaths, SandboxState } from "./state.ts"
+import { resolveMounts } from "./system/mount-sources.ts"
+import type { Bind, PreparedSystem } from "./system/prepared.ts"
+import { makePrivateDirectories } from "./system/private-directories.ts"
+import { writeSandboxFiles } from "./system/sandbox-files.ts"
+
+/** What a sandbox will find inside. */
+export interface Inside {
+  readonly system: PreparedSystem
+  readonly mounts: readonly Bind[]
+  readonly stacks: readonly FstabEntry[]
+}
+
+/** Checks and makes what a sandbox finds inside: system tree, mounts, stacks, directories of its own. */
+export const prepareInside = async (
+  parts: Parts,
+  spec: SandboxSpec,
+  paths: SandboxPaths,
+  signal: AbortSignal,
+): Promise<Inside> => {
+  const { identity, config } = spec
+  const mounts = await resolveMounts({
+    mounts: config.mounts,
+    cachePath: (cache) => parts.caches.path(identity.workspace, cache),
+    stackPath: (stack) => join(paths.stacks, stack),
+    keepOut: [parts.directory],
+  })
+  const mountTargets = mounts.map(({ target }) => target)
+  const [system, stacks] = await settleAll([
+    parts.systems.prepare(config.system, mountTargets, signal),
+    placeStacks(spec, paths),
+    makePrivateDirectories(paths, { idBase: parts.idBase, mountTargets }),
+    mkdir(paths.bundle, { mode: 0o700 }),
+  ])
+  return { system, mounts, stacks }
+}
+
+/** Makes the places at which the runtime's mount namespace gets the stacks, and says what goes there. */
+const placeStacks = async (
+  { config, overlays = [] }: SandboxSpec,
+  { stacks }: SandboxPaths,
+): Promise<FstabEntry[]> => {
+  const wanted = config.mounts.filter((mount) => mount.kind === "stack")
+  return Promise.all(
+    wanted.map(async ({ stack }) => {
+      const overlay = overlays.find((each) => each.stack === stack)
+      if (overlay === undefined) {
+        throw new BerthError("input.invalid", `there is no overlay for the stack ${stack}`, {
+          details: { path: "overlays", missing: stack },
+        })
+      }
+      const target = join(stacks, stack)
+      await mkdir(target, { recursive: true, mode: 0o700 })
+      return { source: "overlay", target, type: "overlay", options: overlay.options }
+    }),
+  )
+}
+
+/** What is known when the runtime can be told of the sandbox. */
+export interface Known extends Inside {
+  readonly cgroup: Cgroup
+  readonly nameservers: readonly string[]
+  readonly userNamespace: string | undefined
+}
+
+/** Writes what the runtime is told: the container's configuration, and what is mounted for it before. */
+export const writeBundle = async (
+  parts: Parts,
+  { spec, unheldLimits }: SandboxState,
+  { system, mounts, stacks, cgroup, nameservers, userNamespace }: Known,
+  paths: SandboxPaths,
+): Promise<Pick<SandboxState, "system" | "unheldLimits">> => {
+  const hostname = spec.identity.sandbox
+  const bundle = makeBundle({
+    spec,
+    system: { ...system, root: parts.rootPlace },
+    mounts,
+    directories: paths,
+    files: paths,
+    idBase: parts.idBase,
+    userNamespace,
+    cgroupPath: cgroup.path,
+    hostname,
+    architecture: parts.architecture,
+    maxOpenFiles: parts.maxOpenFiles,
+    compiledFilter: parts.filter.current,
+  })
+  const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
+  await settleAll([
+    writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 }),
+    writeFile(paths.mounts, fstab([root, ...stacks]), { mode: 0o600 }),
+    writeSandboxFiles(paths.etc, { hostname, nameservers }),
+  ])
+  return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
+}
