@@ -1,0 +1,20 @@
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+
+/** How often a full disk is tried again: soon enough for a person who freed space, and no load. */
+export const FULL_DISK_RETRY_MS = 500
+
+/** Does it again and again while the disk is full. Every other failure is thrown, and so is the signal's reason. */
+export const keepTrying = async <Result>(
+  task: () => Promise<Result>,
+  signal: AbortSignal,
+): Promise<Result> => {
+  for (;;) {
+    try {
+      return await task()
+    } catch (thrown) {
+      if (!(thrown instanceof BerthError) || thrown.code !== "journal.disk_full") throw thrown
+    }
+    await pause(FULL_DISK_RETRY_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+  }
+}

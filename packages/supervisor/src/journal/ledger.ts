@@ -1,0 +1,202 @@
+import { mkdir, rename, rm } from "node:fs/promises"
+import { join } from "node:path"
+import type { PromptResult, PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { PromptId } from "@berth/protocol/ids"
+import { syncDirectory } from "./directory.ts"
+import { toJournalError } from "./fault.ts"
+import { encodeRecord } from "./record.ts"
+import { RecordFile } from "./record-file.ts"
+import { type LedgerEntry, Standings } from "./standings.ts"
+
+const NAME = "ledger"
+
+/** From this size on it is worth writing the ledger anew without the texts of what has ended. */
+const MIN_COMPACTION_BYTES = 1024 * 1024
+
+interface Noting {
+  readonly entry: LedgerEntry
+  readonly resolve: () => void
+  readonly reject: (reason: unknown) => void
+}
+
+/** `directory` lives as long as the workspace does, whatever becomes of its sandboxes. */
+export const openLedger = async (directory: string): Promise<Ledger> => {
+  const path = join(directory, NAME)
+  const standings = new Standings()
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await rm(`${path}.new`, { force: true })
+    const file = await openFile(path, (payload) =>
+      standings.apply(JSON.parse(payload.toString("utf8"))),
+    )
+    await syncDirectory(directory)
+    return new Ledger(directory, file, standings)
+  } catch (thrown) {
+    throw toJournalError(thrown, path)
+  }
+}
+
+const openFile = async (path: string, onRecord: (payload: Buffer) => void): Promise<RecordFile> => {
+  try {
+    const { file } = await RecordFile.read(path, onRecord)
+    // What is torn was never answered for: every note is synced before anything follows from it.
+    await file.cut()
+    return file
+  } catch (thrown) {
+    if (!isMissing(thrown)) throw thrown
+    return await RecordFile.create(path)
+  }
+}
+
+/**
+ * Every prompt that this workspace was ever given, so that none runs twice. What a method promises is on disk
+ * when it resolves, and survives a power loss.
+ */
+export class Ledger {
+  readonly #directory: string
+  readonly #standings: Standings
+  #file: RecordFile
+  #compactAtBytes: number
+  /** Whether a power loss could bring the file back that was in its place before. */
+  #renamed = false
+  #queue: Noting[] = []
+  #writing: Promise<void> | undefined
+  readonly #accepting = new Map<PromptId, Promise<PromptStanding>>()
+  #closed: Promise<void> | undefined
+
+  constructor(directory: string, file: RecordFile, standings: Standings) {
+    this.#directory = directory
+    this.#file = file
+    this.#standings = standings
+    this.#compactAtBytes = Math.max(MIN_COMPACTION_BYTES, file.bytes)
+  }
+
+  standing(prompt: PromptId): PromptStanding {
+    return this.#standings.of(prompt)
+  }
+
+  /** Those that may be started still, in the order in which they were accepted. */
+  get accepted(): readonly PromptStart[] {
+    return this.#standings.accepted
+  }
+
+  get started(): readonly PromptId[] {
+    return this.#standings.started
+  }
+
+  /** Those that have ended, and whose end is not known to be in the journal. */
+  get unreported(): readonly { prompt: PromptId; result: PromptResult }[] {
+    return this.#standings.unreported
+  }
+
+  /** Takes a prompt on, unless it is known: `isNew` is true for the one call that did. */
+  async accept(start: PromptStart): Promise<{ standing: PromptStanding; isNew: boolean }> {
+    const { prompt } = start
+    const standing = this.standing(prompt)
+    if (standing.state !== "unknown") return { standing, isNew: false }
+    const underWay = this.#accepting.get(prompt)
+    if (underWay !== undefined) return { standing: await underWay, isNew: false }
+    // Assigned before the first await, so that repeats at the same time share one attempt.
+    const accepting = this.#note({ note: "accepted", start }).then(() => this.standing(prompt))
+    this.#accepting.set(prompt, accepting)
+    try {
+      return { standing: await accepting, isNew: true }
+    } finally {
+      this.#accepting.delete(prompt)
+    }
+  }
+
+  /** Before the agent gets it: from here on it is never started again. */
+  start(prompt: PromptId): Promise<void> {
+    return this.#note({ note: "started", prompt })
+  }
+
+  end(prompt: PromptId, result: PromptResult): Promise<void> {
+    return this.#note({ note: "ended", prompt, result })
+  }
+
+  /** The event that tells its end is in the journal. */
+  report(prompt: PromptId): Promise<void> {
+    return this.#note({ note: "reported", prompt })
+  }
+
+  /** Waits for what is being written. Twice is as good as once. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    await this.#writing
+    await this.#file.close()
+  }
+
+  async #note(entry: LedgerEntry): Promise<void> {
+    if (this.#closed !== undefined) throw new BerthError("journal.closed", "the ledger is closed")
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#queue.push({ entry, resolve, reject })
+    this.#writing ??= this.#write()
+    await promise
+  }
+
+  /** What comes while a group is being synced makes the next group. */
+  async #write(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const group = this.#queue.splice(0)
+      try {
+        await this.#syncName()
+        await this.#file.append(
+          group.map(({ entry }) => encode(entry)),
+          { durable: true },
+        )
+        for (const { entry, resolve } of group) {
+          this.#standings.apply(entry)
+          resolve()
+        }
+      } catch (thrown) {
+        for (const { reject } of group) reject(thrown)
+      }
+      if (this.#file.bytes > this.#compactAtBytes) await this.#compact()
+    }
+    // In the same turn as the last look at the queue, so that nothing can be left in it.
+    this.#writing = undefined
+  }
+
+  async #syncName(): Promise<void> {
+    if (!this.#renamed) return
+    await syncDirectory(this.#directory)
+    this.#renamed = false
+  }
+
+  async #compact(): Promise<void> {
+    const path = join(this.#directory, NAME)
+    const aside = `${path}.new`
+    try {
+      await rm(aside, { force: true })
+      const file = await RecordFile.create(aside)
+      try {
+        await file.append([...this.#standings.entries()].map(encode), { durable: true })
+        await rename(aside, path)
+      } catch (thrown) {
+        await file.close()
+        throw thrown
+      }
+      const before = this.#file
+      this.#file = file
+      this.#renamed = true
+      await before.close()
+    } catch {
+      // The ledger as it is holds the same; a disk that is full now may have space later.
+    }
+    this.#compactAtBytes = Math.max(MIN_COMPACTION_BYTES, this.#file.bytes * 2)
+  }
+}
+
+const encode = (entry: LedgerEntry): Buffer => encodeRecord(Buffer.from(JSON.stringify(entry)))
+
+const isMissing = (thrown: unknown): boolean =>
+  thrown instanceof BerthError &&
+  thrown.cause instanceof Error &&
+  "code" in thrown.cause &&
+  thrown.cause.code === "ENOENT"

@@ -1,0 +1,61 @@
+import { open, readFile, rename } from "node:fs/promises"
+import { join } from "node:path"
+import { syncDirectory } from "./directory.ts"
+import { toJournalError } from "./fault.ts"
+
+/** Says under which start of the machine the journal was written last, or that all of it is on disk. */
+const MARK = "machine"
+const ALL_ON_DISK = "closed"
+
+/** Another one after every start of the machine. */
+const BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+/** This start of the machine; a name that never comes again where the system does not tell. */
+export const thisMachine = async (): Promise<string> => {
+  try {
+    return (await readFile(BOOT_ID, "utf8")).trim()
+  } catch {
+    return crypto.randomUUID()
+  }
+}
+
+/** Whether a power loss may have taken what had been written but not synced. */
+export const mayHaveLost = async (directory: string, machine: string): Promise<boolean> => {
+  const mark = await readMark(directory)
+  return mark !== machine && mark !== ALL_ON_DISK
+}
+
+const readMark = async (directory: string): Promise<string | undefined> => {
+  const path = join(directory, MARK)
+  try {
+    return await readFile(path, "utf8")
+  } catch (thrown) {
+    if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOENT") return undefined
+    throw toJournalError(thrown, path)
+  }
+}
+
+/** From here on, what is written but not synced is safe only until this machine stops. */
+export const markOpen = async (directory: string, machine: string): Promise<void> => {
+  if ((await readMark(directory)) !== machine) await mark(directory, machine)
+}
+
+/** All is synced, and nothing more is written. */
+export const markClosed = (directory: string): Promise<void> => mark(directory, ALL_ON_DISK)
+
+const mark = async (directory: string, text: string): Promise<void> => {
+  const path = join(directory, MARK)
+  try {
+    const aside = await open(`${path}.new`, "w", 0o600)
+    try {
+      await aside.writeFile(text)
+      await aside.sync()
+    } finally {
+      await aside.close()
+    }
+    await rename(`${path}.new`, path)
+  } catch (thrown) {
+    throw toJournalError(thrown, path)
+  }
+  await syncDirectory(directory)
+}

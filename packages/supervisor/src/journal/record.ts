@@ -1,0 +1,37 @@
+import { crc32 } from "node:zlib"
+
+/**
+ * A record on disk: its length and its checksum, four bytes each, then its bytes. A record is never empty,
+ * so that the zeros which a power loss can leave at the end of a file are none.
+ */
+const HEADER_BYTES = 8
+
+/** Far above the largest that is written; a length beyond it is not one. */
+const MAX_RECORD_BYTES = 16 * 1024 * 1024
+
+export const encodeRecord = (payload: Buffer): Buffer => {
+  const record = Buffer.allocUnsafe(HEADER_BYTES + payload.length)
+  record.writeUInt32LE(payload.length, 0)
+  record.writeUInt32LE(crc32(payload), 4)
+  payload.copy(record, HEADER_BYTES)
+  return record
+}
+
+export type Decoded =
+  | { readonly kind: "record"; readonly payload: Buffer; readonly end: number }
+  /** The bytes end before the record does: it needs as many as this in all. */
+  | { readonly kind: "short"; readonly bytes: number }
+  | { readonly kind: "invalid" }
+
+/** What begins at `offset`. */
+export const decodeRecord = (bytes: Buffer, offset: number): Decoded => {
+  if (bytes.length - offset < HEADER_BYTES) return { kind: "short", bytes: HEADER_BYTES }
+  const length = bytes.readUInt32LE(offset)
+  if (length === 0 || length > MAX_RECORD_BYTES) return { kind: "invalid" }
+  const end = offset + HEADER_BYTES + length
+  if (end > bytes.length) return { kind: "short", bytes: HEADER_BYTES + length }
+  const payload = bytes.subarray(offset + HEADER_BYTES, end)
+  return crc32(payload) === bytes.readUInt32LE(offset + 4)
+    ? { kind: "record", payload, end }
+    : { kind: "invalid" }
+}
