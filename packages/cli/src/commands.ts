@@ -34,4 +34,9 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "list, build and verify what Berth brings into every sandbox",
     load: () => import("./commands/toolbox.ts"),
   },
+  {
+    name: "layers",
+    summary: "list the files of workspaces, and repair what a crash left of them",
+    load: () => import("./commands/layers.ts"),
+  },
 ]

@@ -4,11 +4,13 @@ import { join } from "node:path"
 import { performance } from "node:perf_hooks"
 import type { DoctorReport } from "@berth/protocol/doctor"
 import { BerthError } from "@berth/protocol/errors"
-import type { InstallationId } from "@berth/protocol/ids"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { LayersListing, LayersReport } from "@berth/protocol/layer"
 import type { ToolboxId, ToolboxReport, ToolboxSummary } from "@berth/protocol/toolbox"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
 import { ensureToken, readToken } from "./api/token.ts"
+import type { Backend } from "./backends/backend.ts"
 import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
 import { type LoadedConfig, loadConfig } from "./config/load.ts"
 import type { Logger } from "./logging/logger.ts"
@@ -105,6 +107,7 @@ const startBackend = (log: Logger, installation: InstallationId, dataDir: string
     const backend = await openEmbedded({ installation, directory }, { signal })
     await backend.recover({ signal })
     note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
+    note(await repairLayers(backend, installation, dataDir, signal))
   }).catch(() => {
     // Its line in the log has said why.
   })
@@ -113,6 +116,29 @@ const startBackend = (log: Logger, installation: InstallationId, dataDir: string
     await opened
   }
   return { stop }
+}
+
+/** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */
+const repairLayers = async (
+  backend: Backend,
+  installation: InstallationId,
+  dataDir: string,
+  signal: AbortSignal,
+) => {
+  const [{ openLayers }, { idBase }] = await Promise.all([
+    import("./layers/open.ts"),
+    import("./backends/embedded/id-range.ts"),
+  ])
+  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: idBase(installation) })
+  const isAlive = async (sandbox: SandboxId) => {
+    const state = (await backend.inspect(sandbox, { signal }))?.state
+    return state !== undefined && state !== "exited"
+  }
+  const found = await layers.verify({ signal, isAlive, trees: false })
+  for (const sandbox of found.perhapsFrozen) {
+    if (await isAlive(sandbox)) await backend.resume(sandbox, { signal })
+  }
+  return { layersRepaired: found.repairs.length, layersDamaged: found.problems.length }
 }
 
 /** Where the server of a data directory answers, and what opens its door. */
@@ -217,6 +243,41 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
       const reports: ToolboxReport[] = []
       for (const each of ids) reports.push(await store.verify(each, { signal }))
       return reports
+    },
+  }
+}
+
+/** The layers of the configured data directory. */
+export interface HostLayers {
+  list(signal: AbortSignal): Promise<LayersListing>
+  /** Repairs what a crash left and says what is wrong beyond that; refused while a server works there. */
+  verify(signal: AbortSignal): Promise<LayersReport>
+}
+
+export const layers = async (options: HostOptions): Promise<HostLayers> => {
+  const { dataDir } = load(options).config
+  const [{ openLayersFound }, { lockDataDirectory }] = await Promise.all([
+    import("./layers/open.ts"),
+    import("./store/lock.ts"),
+  ])
+  const root = join(dataDir, "layers")
+  return {
+    list: async (signal) => {
+      const found = await openLayersFound(root)
+      return (await found?.list({ signal })) ?? { stacks: [], layers: [], pins: [], bytes: 0 }
+    },
+    verify: async (signal) => {
+      const found = await openLayersFound(root)
+      if (found === undefined) {
+        const checked = { stacks: 0, layers: 0, tops: 0, pins: 0 }
+        return { repairs: [], problems: [], perhapsFrozen: [], checked }
+      }
+      const lock = await lockDataDirectory(dataDir)
+      try {
+        return await found.verify({ signal })
+      } finally {
+        lock.release()
+      }
     },
   }
 }

@@ -48,6 +48,7 @@ export const openLayers = async ({
     at,
     serially: serialByKey(),
     underWay: new Set(),
+    unseen: new Set(),
     reading: new Map(),
   }
   return {
@@ -67,6 +68,12 @@ export const openLayers = async ({
     exportLayer: (layer, to, call) => exportLayer(context, layer, to, call),
     importLayer: (from, options) => importLayer(context, from, options),
   }
+}
+
+/** Opens the store that is at a place, whatever its ids are; undefined where there is none. */
+export const openLayersFound = async (root: string): Promise<Layers | undefined> => {
+  const found = await readRecord(layoutAt(root).store, StoreRecord)
+  return found && openLayers({ root, idBase: found.idBase, flavour: found.flavour })
 }
 
 const OF_ROOT = { uid: 0, gid: 0, mode: 0o755 }

@@ -3,10 +3,11 @@ import type { HostToolboxes } from "@berth/server/main"
 import { type DefineCommand, toJson } from "../../command.ts"
 import { addConfigFlags, hostFlags } from "../../config-flags.ts"
 import { loadHost } from "../../host.ts"
+import { saySize } from "../../say-size.ts"
 import { cancelledBySignal } from "../../signals.ts"
 import { printable } from "../../terminal.ts"
 import { showProgress } from "./progress.ts"
-import { sayEntries, sayProblems, saySize } from "./say.ts"
+import { sayEntries, sayProblems } from "./say.ts"
 
 const HELP = `
 It is complete or absent: a build that is interrupted leaves nothing that anyone would use, and the

@@ -2,9 +2,10 @@ import type { ToolboxSummary } from "@berth/protocol/toolbox"
 import { type DefineCommand, toJson } from "../../command.ts"
 import { addConfigFlags, hostFlags } from "../../config-flags.ts"
 import { loadHost } from "../../host.ts"
+import { saySize } from "../../say-size.ts"
 import { cancelledBySignal } from "../../signals.ts"
 import { printable } from "../../terminal.ts"
-import { sayEntries, saySize } from "./say.ts"
+import { sayEntries } from "./say.ts"
 
 const HELP = `
 A toolbox is intact if nothing touched it since its contents were last compared, and unchecked if

@@ -1,5 +1,5 @@
 import type { ToolboxProgress } from "@berth/protocol/toolbox"
-import { sayBytes } from "./say.ts"
+import { sayBytes } from "../../say-size.ts"
 
 /** Moves to the start of the line and clears it. */
 const NEW_LINE = "\r\u001b[K"

@@ -3,13 +3,6 @@ import type { ToolboxEntry, ToolboxProblem } from "@berth/protocol/toolbox"
 /** More than these tell nobody anything new; `--json` has them all. */
 const MAX_PROBLEMS = 20
 
-/** `374 MB in 3,676 files` */
-export const saySize = ({ bytes, files }: { bytes: number; files: number }): string =>
-  `${sayBytes(bytes)} in ${files.toLocaleString("en")} files`
-
-export const sayBytes = (bytes: number): string =>
-  bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${Math.round(bytes / 1e6)} MB`
-
 /** A line for each. */
 export const sayEntries = (entries: readonly ToolboxEntry[]): string => {
   const width = Math.max(...entries.map(({ name }) => name.length))

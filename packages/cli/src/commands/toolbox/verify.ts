@@ -3,9 +3,10 @@ import { ToolboxId, type ToolboxReport } from "@berth/protocol/toolbox"
 import { type DefineCommand, toJson } from "../../command.ts"
 import { addConfigFlags, hostFlags } from "../../config-flags.ts"
 import { loadHost } from "../../host.ts"
+import { saySize } from "../../say-size.ts"
 import { cancelledBySignal } from "../../signals.ts"
 import { printable } from "../../terminal.ts"
-import { sayProblems, saySize } from "./say.ts"
+import { sayProblems } from "./say.ts"
 
 const HELP = `
 Reads every file and compares contents, modes, owners and links with what was built. What is not the

@@ -1,0 +1,22 @@
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { berth, makeDir } from "../testing/berth.ts"
+
+describe("berth layers", () => {
+  it.each([[["layers"]], [["layers", "ls"]]])("says that there are none: %j", async (args) => {
+    const given = [...args, "--data-dir", join(makeDir(), "not made yet")]
+    expect(await berth(given)).toEqual({
+      stdout: "No workspace has files yet.\n",
+      stderr: "",
+      status: 0,
+    })
+    const { stdout } = await berth([...given, "--json"])
+    expect(JSON.parse(stdout)).toEqual({ stacks: [], layers: [], pins: [], bytes: 0 })
+  })
+
+  it("has nothing to verify where there are none", async () => {
+    const { stdout, status } = await berth(["layers", "verify", "--data-dir", makeDir()])
+    expect(status).toBe(0)
+    expect(stdout).toBe("checked   0 stacks, 0 layers, 0 tops\n")
+  })
+})
