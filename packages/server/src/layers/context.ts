@@ -1,4 +1,4 @@
-import type { LayerId } from "@berth/protocol/ids"
+import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
 import type { Layout } from "./layout.ts"
 import type { Serially } from "./serial.ts"
@@ -17,6 +17,8 @@ export interface Context {
   readonly serially: Serially
   /** What operations of this process are making in `incoming`: it is no leftover. */
   readonly underWay: Set<string>
+  /** Tops that this process made and has told nobody how to mount: the kernel need not be asked about them. */
+  readonly unseen: Set<TopId>
   /** Layers that operations of this process read. */
   readonly reading: Map<symbol, readonly LayerId[]>
 }

@@ -45,6 +45,7 @@ const freezeTop = async (
   const id = layerOfTop(top)
   const { parents } = await readTop(context, top)
   underWay.add(top).add(id)
+  context.unseen.delete(top)
   try {
     await describe(context, { id, parents, origin: "freeze" }, { tree, record }, signal)
     await at("freeze.described")

@@ -23,7 +23,10 @@ export const collect = async (context: Context, { signal }: Call = {}): Promise<
     const kept = await findReferences(context)
     const layers = (await everyLayer(context)).filter((id) => !kept.layers.has(id))
     const tops = (await everyTop(context)).filter((id) => !kept.tops.has(id))
-    for (const id of tops) await throwAway(context, layout.top(id).directory, id)
+    for (const id of tops) {
+      await throwAway(context, layout.top(id).directory, id)
+      context.unseen.delete(id)
+    }
     for (const id of layers) await throwAway(context, layout.layer(id).directory, id)
     if (layers.length + tops.length > 0) await syncDirectory(layout.trash)
     return { layers, tops }

@@ -37,7 +37,7 @@ export const claimTop = (
         details: { ...key },
       })
     }
-    await assertNotMounted(top)
+    if (!context.unseen.delete(top)) await assertNotMounted(top)
     const file = context.layout.top(top).claim
     const holder = await readRecord(file, ClaimRecord)
     const mine = holder?.sandbox === sandbox && holder.bootId === (await currentBootId())

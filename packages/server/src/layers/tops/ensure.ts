@@ -59,6 +59,7 @@ const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<
       await at("top.renamed")
       await writeStack(context, { ...stack, top })
     })
+    context.unseen.add(top)
     await at("top.stacked")
     return top
   } catch (thrown) {
