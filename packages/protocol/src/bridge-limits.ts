@@ -12,6 +12,9 @@ export const MAX_EVENT_BYTES = 256 * 1024
 /** One message of a supervisor: a batch of events, of which the last may be as large as an event gets. */
 export const MAX_SUPERVISOR_MESSAGE_BYTES = 1024 * 1024
 
+/** The text of one prompt. */
+export const MAX_PROMPT_CHARS = 256 * 1024
+
 /** One message of the server: a prompt of 256 Ki characters, each of which JSON may write as six bytes. */
 export const MAX_SERVER_MESSAGE_BYTES = 2 * 1024 * 1024
 

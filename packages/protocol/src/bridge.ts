@@ -1,8 +1,8 @@
 import { z } from "zod"
-import { MAX_REASON_CHARS } from "./bridge-limits.ts"
+import { MAX_PROMPT_CHARS, MAX_REASON_CHARS } from "./bridge-limits.ts"
 import { Event, Sequence } from "./event.ts"
 import { PromptId, SandboxId, SessionId } from "./ids.ts"
-import { MAX_PROMPT_CHARS, PromptState } from "./session.ts"
+import { PromptState } from "./session.ts"
 
 const message = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })

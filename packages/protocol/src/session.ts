@@ -1,4 +1,5 @@
 import { z } from "zod"
+import { MAX_PROMPT_CHARS } from "./bridge-limits.ts"
 import { PromptId, SessionId, Slug } from "./ids.ts"
 import { AgentSpec } from "./workspace.ts"
 
@@ -25,8 +26,6 @@ export const PromptState = z.enum([
   "interrupted",
 ])
 export type PromptState = z.infer<typeof PromptState>
-
-export const MAX_PROMPT_CHARS = 256 * 1024
 
 export const Prompt = z.strictObject({
   id: PromptId,

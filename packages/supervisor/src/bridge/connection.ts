@@ -1,0 +1,208 @@
+import type { PromptStanding, ServerMessage, SupervisorMessage } from "@berth/protocol/bridge"
+import { CLOSE, MAX_REASON_CHARS, PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
+import { BerthError, type ErrorCode, toWireError } from "@berth/protocol/errors"
+import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import type { RawData, WebSocket } from "ws"
+import { abortable } from "../journal/abortable.ts"
+import type { Journal } from "../journal/journal.ts"
+import { parseServerMessage } from "./parse.ts"
+import type { Prompts } from "./prompts.ts"
+
+/** From the connection to the server's hello. */
+export const HELLO_DEADLINE_MS = 5_000
+
+/** The server pings every few seconds: one that is silent for so long is gone. */
+export const SILENCE_LIMIT_MS = 30_000
+
+/** How long a peer may take to answer a close. */
+const CLOSE_GRACE_MS = 1_000
+
+/** Events sent in one message, unless one event is larger. */
+const BATCH_BYTES = 64 * 1024
+
+/** A close frame has room for no more. */
+const MAX_CLOSE_REASON_BYTES = 123
+
+export interface ConnectionParts {
+  readonly sandbox: SandboxId
+  readonly journal: Promise<Journal>
+  readonly prompts: Promise<Prompts>
+  /** Called when this connection has said a valid hello: from then on it is the only one. */
+  readonly takeOver: (connection: Connection) => void
+  readonly onFault: (error: BerthError) => void
+  readonly helloDeadlineMs?: number
+  readonly silenceLimitMs?: number
+}
+
+type Hello = Extract<ServerMessage, { type: "hello" }>
+
+/** One connection of the server: its hello, ours, then events one way, acknowledgements and prompts the other. */
+export class Connection {
+  readonly #websocket: WebSocket
+  readonly #parts: ConnectionParts
+  readonly #over = new AbortController()
+  #deadline: NodeJS.Timeout
+  #greeted = false
+  /** The last event that was sent. */
+  #sent = 0
+  /** Resolves when it is over. */
+  readonly closed: Promise<void>
+
+  constructor(websocket: WebSocket, parts: ConnectionParts) {
+    this.#websocket = websocket
+    this.#parts = parts
+    const { helloDeadlineMs = HELLO_DEADLINE_MS } = parts
+    this.#deadline = setTimeout(() => websocket.terminate(), helloDeadlineMs)
+    websocket.on("message", (data, isBinary) => this.#receive(data, isBinary))
+    websocket.on("ping", () => this.#deadline.refresh())
+    // A "close" follows every error.
+    websocket.on("error", () => {})
+    this.closed = new Promise((resolve) => websocket.once("close", () => resolve(this.#end())))
+  }
+
+  /** Ends it with a reason that the server can read. */
+  close(code: number, reason: string): void {
+    const words = Buffer.from(reason).subarray(0, MAX_CLOSE_REASON_BYTES).toString("latin1")
+    this.#websocket.close(code, words)
+    this.#terminateAfter(CLOSE_GRACE_MS)
+  }
+
+  #terminateAfter(ms: number): void {
+    clearTimeout(this.#deadline)
+    this.#deadline = setTimeout(() => this.#websocket.terminate(), ms)
+  }
+
+  #end(): void {
+    clearTimeout(this.#deadline)
+    this.#over.abort(new BerthError("bridge.dropped", "the connection is over"))
+  }
+
+  #receive(data: RawData, isBinary: boolean): void {
+    try {
+      if (isBinary) throw violation("a binary message")
+      const message = parseServerMessage(data.toString())
+      if (this.#greeted) this.#handle(message)
+      else this.#greet(message)
+    } catch (thrown) {
+      this.#fail(thrown)
+    }
+  }
+
+  #greet(message: ServerMessage): void {
+    if (message.type !== "hello") throw violation(`${message.type} before hello`)
+    this.#greeted = true
+    this.#terminateAfter(this.#parts.silenceLimitMs ?? SILENCE_LIMIT_MS)
+    if (message.generation !== PROTOCOL_GENERATION)
+      throw new BerthError(
+        "bridge.generation_mismatch",
+        `it is of generation ${PROTOCOL_GENERATION}`,
+      )
+    if (message.sandbox !== this.#parts.sandbox) throw violation("a hello for another sandbox")
+    this.#serve(message).catch((thrown: unknown) => this.#fail(thrown))
+  }
+
+  async #serve({ lastSeen }: Hello): Promise<void> {
+    const { signal } = this.#over
+    const journal = await abortable(this.#parts.journal, signal)
+    await journal.agree(lastSeen)
+    await journal.acknowledge(lastSeen)
+    signal.throwIfAborted()
+    this.#parts.takeOver(this)
+    const { sandbox } = this.#parts
+    const { first, last } = journal
+    this.#sent = lastSeen
+    await this.#send({ type: "hello", generation: PROTOCOL_GENERATION, sandbox, first, last })
+    await this.#sendEvents(journal)
+  }
+
+  async #sendEvents(journal: Journal): Promise<void> {
+    const reader = journal.readAfter(this.#sent)
+    try {
+      for (;;) {
+        const { first, events } = await reader.next(BATCH_BYTES, this.#over.signal)
+        this.#sent = first + events.length - 1
+        // The next batch waits until this one has left: a server that does not read holds up nothing else.
+        await this.#sendText(`{"type":"events","events":[${events.join(",")}]}`)
+      }
+    } finally {
+      await reader.close()
+    }
+  }
+
+  #handle(message: ServerMessage): void {
+    this.#deadline.refresh()
+    switch (message.type) {
+      case "hello":
+        throw violation("a second hello")
+      case "acknowledge":
+        this.#acknowledge(message.upTo)
+        break
+      case "prompt.start": {
+        const { type: _, ...start } = message
+        this.#answer(start.prompt, (prompts) => prompts.start(start))
+        break
+      }
+      case "prompt.stop":
+        this.#answer(message.prompt, (prompts) => prompts.stop(message.prompt))
+    }
+  }
+
+  #acknowledge(upTo: number): void {
+    if (upTo > this.#sent) throw violation("an acknowledgement of what was not sent")
+    // What cannot be removed now is tried again with the next one.
+    this.#parts.journal.then((journal) => journal.acknowledge(upTo)).catch(this.#report)
+  }
+
+  #answer(prompt: PromptId, ask: (prompts: Prompts) => Promise<PromptStanding>): void {
+    abortable(this.#parts.prompts, this.#over.signal)
+      .then(ask)
+      .then((standing) => this.#send({ type: "prompt.standing", prompt, standing }))
+      .catch((thrown: unknown) => this.#refuse(prompt, thrown))
+      .catch(() => {
+        // The connection is over; the server asks again on the next one.
+      })
+  }
+
+  async #refuse(prompt: PromptId, thrown: unknown): Promise<void> {
+    if (this.#over.signal.aborted) return
+    this.#report(thrown)
+    const { code, message } = toWireError(thrown)
+    const reason = message.slice(0, MAX_REASON_CHARS)
+    await this.#send({ type: "prompt.refused", prompt, code, reason })
+  }
+
+  #send(message: SupervisorMessage): Promise<void> {
+    return this.#sendText(JSON.stringify(message))
+  }
+
+  #sendText(text: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#websocket.send(text, (error) => (error ? reject(error) : resolve()))
+    })
+  }
+
+  #fail(thrown: unknown): void {
+    if (this.#over.signal.aborted) return
+    this.#report(thrown)
+    const { code, message } = toWireError(thrown)
+    this.close(CLOSE_CODES[code] ?? CLOSE.journalUnusable, message)
+  }
+
+  readonly #report = (thrown: unknown): void => {
+    this.#parts.onFault(
+      thrown instanceof BerthError
+        ? thrown
+        : new BerthError("internal", "the bridge failed", { cause: thrown }),
+    )
+  }
+}
+
+const CLOSE_CODES: Partial<Record<ErrorCode, number>> = {
+  "bridge.generation_mismatch": CLOSE.generationMismatch,
+  "bridge.protocol_violated": CLOSE.protocolViolated,
+  "journal.not_held": CLOSE.historyLost,
+  "journal.closed": CLOSE.stopping,
+}
+
+const violation = (what: string): BerthError =>
+  new BerthError("bridge.protocol_violated", `the server sent what does not belong there: ${what}`)

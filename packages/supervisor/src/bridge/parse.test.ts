@@ -1,0 +1,75 @@
+import { ServerMessage } from "@berth/protocol/bridge"
+import { MAX_PROMPT_CHARS } from "@berth/protocol/bridge-limits"
+import { newId } from "@berth/protocol/ids"
+import fc from "fast-check"
+import { describe, expect, it } from "vitest"
+import { parseServerMessage } from "./parse.ts"
+
+const prompt = newId.prompt()
+const session = newId.session()
+const sandbox = newId.sandbox()
+
+const VALID: readonly ServerMessage[] = [
+  { type: "hello", generation: 1, sandbox, lastSeen: 0 },
+  { type: "hello", generation: -7, sandbox, lastSeen: Number.MAX_SAFE_INTEGER },
+  { type: "acknowledge", upTo: 1 },
+  { type: "prompt.start", prompt, session, text: "x" },
+  { type: "prompt.start", prompt, session, text: "x".repeat(MAX_PROMPT_CHARS) },
+  { type: "prompt.stop", prompt },
+]
+
+/** Values near the borders of what is valid, and far from it. */
+const anything = fc.oneof(
+  fc.constantFrom<unknown>(
+    ...[0, 1, -1, 1.5, 2 ** 53, Number.MAX_SAFE_INTEGER, "", "x", null, true, [], {}],
+    ...[prompt, session, sandbox, `${prompt}x`, prompt.slice(0, -1), prompt.toUpperCase()],
+    ...["x".repeat(MAX_PROMPT_CHARS + 1), "hello", "acknowledge", "__proto__", "toString"],
+  ),
+  fc.jsonValue(),
+)
+
+/** A valid message with a key changed, added or removed. */
+const changed = fc
+  .tuple(fc.constantFrom(...VALID), fc.constantFrom("change", "add", "remove"), fc.nat(5), anything)
+  .map(([message, change, place, value]) => {
+    const keys = Object.keys(message)
+    const key = change === "add" ? `extra${place}` : (keys[place % keys.length] ?? "")
+    const copy: Record<string, unknown> = { ...message }
+    if (change === "remove") delete copy[key]
+    else copy[key] = value
+    return copy
+  })
+
+const accepts = (text: string): boolean => {
+  try {
+    parseServerMessage(text)
+    return true
+  } catch (thrown) {
+    expect(thrown).toMatchObject({ code: "bridge.protocol_violated" })
+    return false
+  }
+}
+
+describe("the server's messages", () => {
+  it.each(VALID.map((message) => [message.type, message] as const))(
+    "are taken: %s",
+    (_, message) => {
+      expect(parseServerMessage(JSON.stringify(message))).toEqual(message)
+    },
+  )
+
+  it("are judged exactly as the schema judges them", () => {
+    fc.assert(
+      fc.property(fc.oneof(changed, changed, fc.jsonValue()), (value) => {
+        const text = JSON.stringify(value)
+        const { success } = ServerMessage.safeParse(JSON.parse(text))
+        expect(accepts(text)).toBe(success)
+      }),
+      { numRuns: 2000, seed: 5 },
+    )
+  })
+
+  it.each(["", "{", "nonsense", "\u0000"])("are refused when they are not JSON: %j", (text) => {
+    expect(accepts(text)).toBe(false)
+  })
+})

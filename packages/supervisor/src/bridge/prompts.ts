@@ -1,0 +1,189 @@
+import type { PromptResult, PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import { MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
+import type { EventBody } from "@berth/protocol/event"
+import type { PromptId, SessionId } from "@berth/protocol/ids"
+import type { Appended, Journal } from "../journal/journal.ts"
+import { keepTrying } from "../journal/keep-trying.ts"
+import type { Ledger } from "../journal/ledger.ts"
+import { endsToldIn } from "./told.ts"
+
+/** Does what a prompt asks for. It has appended its events, or at least said them, when it resolves. */
+export type RunPrompt = (start: PromptStart, signal: AbortSignal) => Promise<PromptResult>
+
+export interface PromptsOptions {
+  readonly ledger: Ledger
+  readonly journal: Journal
+  readonly run: RunPrompt
+}
+
+/** What still has to be written when the supervisor ends gets this long. */
+const CLOSE_GRACE_MS = 2_000
+
+const INTERRUPTED = {
+  state: "interrupted",
+  reason: "the sandbox's supervisor ended while the prompt ran",
+} as const
+const SHUT_DOWN = { state: "interrupted", reason: "the sandbox was stopped" } as const
+
+/**
+ * Takes up what the ledger knows: what ran when the last supervisor ended is interrupted, what was only
+ * accepted waits for the gate, and ends that are not in the journal are told.
+ */
+export const openPrompts = async (options: PromptsOptions): Promise<Prompts> => {
+  const { ledger, journal } = options
+  const release = journal.hold(journal.first)
+  const prompts = new Prompts(options)
+  try {
+    for (const prompt of ledger.started)
+      await keepTrying(() => ledger.end(prompt, INTERRUPTED), prompts.givenUp)
+    const told = await endsToldIn(journal, ledger.unreported)
+    for (const prompt of told) await keepTrying(() => ledger.report(prompt), prompts.givenUp)
+  } finally {
+    release()
+  }
+  prompts.resume()
+  return prompts
+}
+
+/**
+ * The prompts of a sandbox. Each is accepted at once, and runs only when the gate is open: those of one session
+ * one after another. accepted → started → ended, each noted before anything follows from it.
+ */
+export class Prompts {
+  readonly #ledger: Ledger
+  readonly #journal: Journal
+  readonly #run: RunPrompt
+  #waiting: PromptStart[] = []
+  readonly #running = new Map<PromptId, { session: SessionId; stop: AbortController }>()
+  readonly #work = new Set<Promise<void>>()
+  readonly #giveUp = new AbortController()
+  #isOpen = false
+  #closed: Promise<void> | undefined
+
+  constructor({ ledger, journal, run }: PromptsOptions) {
+    this.#ledger = ledger
+    this.#journal = journal
+    this.#run = run
+  }
+
+  /** How many wait or run. */
+  get count(): number {
+    return this.#waiting.length + this.#running.size
+  }
+
+  /** Fires when nothing more is written. */
+  get givenUp(): AbortSignal {
+    return this.#giveUp.signal
+  }
+
+  /** Takes up what an earlier supervisor left. */
+  resume(): void {
+    for (const { prompt, result } of this.#ledger.unreported)
+      this.#inBackground(this.#tell(prompt, result))
+    this.#waiting.push(...this.#ledger.accepted)
+    this.#pump()
+  }
+
+  /** The last required step of the boot is done: prompts pass. */
+  open(): void {
+    this.#isOpen = true
+    this.#pump()
+  }
+
+  /** Takes a prompt on, and says how far it has come. A repeat changes nothing. */
+  async start(start: PromptStart): Promise<PromptStanding> {
+    const { standing, isNew } = await this.#ledger.accept(start)
+    if (isNew) this.#waiting.push(start)
+    this.#pump()
+    return standing
+  }
+
+  /** One that waits ends at once; one that runs is told to end, and its events tell when it has. */
+  async stop(prompt: PromptId): Promise<PromptStanding> {
+    this.#running.get(prompt)?.stop.abort()
+    const waiting = this.#waiting.filter((start) => start.prompt !== prompt)
+    const waited = waiting.length < this.#waiting.length
+    this.#waiting = waiting
+    if (waited) await this.#end(prompt, { state: "stopped" })
+    return this.#ledger.standing(prompt)
+  }
+
+  /** Interrupts what runs; what waits stays accepted, for the next supervisor. Twice is as good as once. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    const grace = setTimeout(() => this.#giveUp.abort(), CLOSE_GRACE_MS)
+    for (const { stop } of this.#running.values()) stop.abort()
+    await Promise.all(this.#work)
+    clearTimeout(grace)
+    this.#giveUp.abort()
+  }
+
+  /** Starts what may start: the first that waits of every session that is free. */
+  #pump(): void {
+    if (!this.#isOpen || this.#closed !== undefined) return
+    const busy = new Set([...this.#running.values()].map(({ session }) => session))
+    this.#waiting = this.#waiting.filter((start) => {
+      if (busy.has(start.session)) return true
+      busy.add(start.session)
+      const stop = new AbortController()
+      this.#running.set(start.prompt, { session: start.session, stop })
+      this.#inBackground(this.#lead(start, stop.signal))
+      return false
+    })
+  }
+
+  /** From its start to its end. */
+  async #lead(start: PromptStart, signal: AbortSignal): Promise<void> {
+    const { prompt } = start
+    try {
+      await keepTrying(() => this.#ledger.start(prompt), this.givenUp)
+      await this.#append({ type: "prompt.state", prompt, state: "running" })
+      await this.#end(prompt, await this.#perform(start, signal))
+    } finally {
+      this.#running.delete(prompt)
+      this.#pump()
+    }
+  }
+
+  async #perform(start: PromptStart, signal: AbortSignal): Promise<PromptResult> {
+    try {
+      if (signal.aborted) return this.#closed ? SHUT_DOWN : { state: "stopped" }
+      const result = await this.#run(start, signal)
+      return signal.aborted && this.#closed ? SHUT_DOWN : result
+    } catch (thrown) {
+      if (signal.aborted) return this.#closed ? SHUT_DOWN : { state: "stopped" }
+      return { state: "failed", reason: thrown instanceof Error ? thrown.message : String(thrown) }
+    }
+  }
+
+  async #end(prompt: PromptId, result: PromptResult): Promise<void> {
+    const clipped = clip(result)
+    await keepTrying(() => this.#ledger.end(prompt, clipped), this.givenUp)
+    await this.#tell(prompt, clipped)
+  }
+
+  /** The event stays in the journal until the ledger says that it was there, so that it is told once. */
+  async #tell(prompt: PromptId, result: PromptResult): Promise<void> {
+    const { release } = await this.#append({ type: "prompt.state", prompt, ...result }, true)
+    await keepTrying(() => this.#ledger.report(prompt), this.givenUp)
+    release()
+  }
+
+  #append(body: EventBody, held = false): Promise<Appended> {
+    const signal = this.givenUp
+    return keepTrying(() => this.#journal.append(body, { durable: true, held, signal }), signal)
+  }
+
+  #inBackground(task: Promise<void>): void {
+    // What could not be written is found, and done, by the next supervisor.
+    const settled = task.catch(() => {}).finally(() => this.#work.delete(settled))
+    this.#work.add(settled)
+  }
+}
+
+const clip = ({ state, reason }: PromptResult): PromptResult =>
+  reason === undefined ? { state } : { state, reason: reason.slice(0, MAX_REASON_CHARS) }

@@ -1,0 +1,314 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { lstatSync, writeFileSync } from "node:fs"
+import { createServer } from "node:net"
+import { join } from "node:path"
+import { text } from "node:stream/consumers"
+import { SupervisorHealth } from "@berth/protocol/bridge"
+import { CLOSE } from "@berth/protocol/bridge-limits"
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it, onTestFinished } from "vitest"
+import type { Journal } from "../journal/journal.ts"
+import { temporaryDirectory } from "../journal/testing/events.ts"
+import { serveBridge } from "./serve.ts"
+import {
+  AUTHORIZED,
+  appendMany,
+  connect,
+  get,
+  helloTo,
+  serve,
+  TOKEN,
+} from "./testing/supervisor.ts"
+
+const upTo = (last: number, first = 1) =>
+  Array.from({ length: last - first + 1 }, (_, place) => first + place)
+
+describe("the sandbox's socket", () => {
+  it("[R2.12] answers for its health and its boot before the journal is open", async () => {
+    const never = new Promise<never>(() => {})
+    const { path, sandbox } = await serve({
+      journal: never,
+      prompts: never,
+      boot: () => ({ a: 1 }),
+    })
+    const health = await get(path, "/health")
+    expect(health.status).toBe(200)
+    expect(SupervisorHealth.parse(JSON.parse(health.body))).toMatchObject({
+      generation: 1,
+      sandbox,
+      ready: false,
+      prompts: 0,
+    })
+    expect(await get(path, "/boot")).toEqual({ status: 200, body: '{"a":1}' })
+  })
+
+  it.each(["/health", "/boot", "/bridge", "/else"])("refuses %s without the token", async (url) => {
+    const { path } = await serve()
+    for (const headers of [{}, { authorization: "Bearer wrong" }, { authorization: TOKEN }])
+      expect(await get(path, url, { headers })).toEqual({ status: 401, body: "" })
+  })
+
+  it("knows no other paths and methods, and stays up when a document fails", async () => {
+    const { path, faults } = await serve({
+      boot: () => {
+        throw new Error("no trace")
+      },
+    })
+    for (const url of ["/", "/else", "/bridge"])
+      expect(await get(path, url)).toEqual({ status: 404, body: "" })
+    expect(await get(path, "/health", { method: "POST" })).toMatchObject({ status: 404 })
+    expect(await get(path, "/boot")).toMatchObject({ status: 500 })
+    expect(faults).toEqual(["internal"])
+    expect(await get(path, "/health")).toMatchObject({ status: 200 })
+  })
+
+  it("refuses an upgrade without the token, or to another path", async () => {
+    const { path } = await serve()
+    await expect(connect(path, {}).opened).rejects.toThrow("401")
+    const { websocket } = connect(path)
+    await once(websocket, "open")
+    const elsewhere = await get(path, "/else", {
+      headers: { ...AUTHORIZED, connection: "upgrade", upgrade: "websocket" },
+    })
+    expect(elsewhere.status).toBe(404)
+  })
+
+  it("is for its owner alone, and replaces what an ended supervisor left", async () => {
+    const { path, sandbox } = await serve()
+    expect(lstatSync(path).mode & 0o077).toBe(0)
+    // A kill leaves the file: binding another one in its place needs it gone.
+    const second = await serveBridge({
+      listen: [{ path }],
+      token: TOKEN,
+      sandbox,
+      health: () => ({ ready: true, prompts: 0 }),
+      boot: () => null,
+      journal: new Promise(() => {}),
+      prompts: new Promise(() => {}),
+      onFault: () => {},
+    })
+    expect(JSON.parse((await get(path, "/health")).body)).toMatchObject({ ready: true })
+    await Promise.all([second.close(), second.close()])
+  })
+
+  it("does not remove a file that is no socket, and says why it cannot listen", async () => {
+    const path = join(temporaryDirectory(), "socket")
+    writeFileSync(path, "precious")
+    await expect(serve({ listen: [{ path }] })).rejects.toMatchObject({
+      code: "bridge.listen_failed",
+      details: { path, systemSaid: expect.stringContaining("EADDRINUSE") },
+    })
+    expect(lstatSync(path).isFile()).toBe(true)
+  })
+
+  it("can be a port as well", async () => {
+    const path = join(temporaryDirectory(), "socket")
+    const { server } = await serve({ listen: [{ path }, { host: "127.0.0.1", port: 0 }] })
+    const [unix, tcp] = server.addresses
+    expect(unix).toBe(path)
+    const { port } = tcp as { port: number }
+    const response = await fetch(`http://127.0.0.1:${port}/health`, { headers: AUTHORIZED })
+    expect(response.status).toBe(200)
+    expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(401)
+  })
+
+  it("listens on all of its addresses, or on none", async () => {
+    const taken = createServer().listen(0, "127.0.0.1")
+    await once(taken, "listening")
+    onTestFinished(() => void taken.close())
+    const { port } = taken.address() as { port: number }
+    const path = join(temporaryDirectory(), "socket")
+    await expect(serve({ listen: [{ path }, { host: "127.0.0.1", port }] })).rejects.toMatchObject({
+      code: "bridge.listen_failed",
+      details: { host: "127.0.0.1", port },
+    })
+    await expect(get(path, "/health")).rejects.toThrow()
+  })
+
+  it("loads neither WebSockets nor cryptography nor schemas before the first answer", async () => {
+    const path = join(temporaryDirectory(), "socket")
+    const program = join(import.meta.dirname, "testing", "first-answer.ts")
+    const child = spawn(process.execPath, ["--conditions=source", program, path], {
+      stdio: ["ignore", "pipe", "inherit"],
+    })
+    const loaded: string[] = JSON.parse(await text(child.stdout))
+    expect(loaded).toContain("node:http")
+    for (const heavy of ["node:crypto", "node:tls", "node:https", "ws", "zod"])
+      expect(loaded).not.toContain(heavy)
+  })
+})
+
+describe("a bridge connection", () => {
+  it("[R3.2] says hello, sends what comes after the last number seen, then what is new", async () => {
+    const { path, sandbox, journal } = await serve()
+    await appendMany(journal, 10)
+    const { opened, say, received, until, numbers } = connect(path)
+    await opened
+    say(helloTo(sandbox, 4))
+    await until(() => numbers().length === 6)
+    expect(received[0]).toEqual({ type: "hello", generation: 1, sandbox, first: 1, last: 10 })
+    await appendMany(journal, 5)
+    await until(() => numbers().length === 11)
+    expect(numbers()).toEqual(upTo(15, 5))
+  })
+
+  it("[R2.12] waits with its hello until the journal is open", async () => {
+    const opening = Promise.withResolvers<Journal>()
+    const { path, sandbox, journal } = await serve({ journal: opening.promise })
+    const { opened, say, received, until } = connect(path)
+    await opened
+    say(helloTo(sandbox))
+    expect(await get(path, "/health")).toMatchObject({ status: 200 })
+    expect(received).toEqual([])
+    opening.resolve(journal)
+    await until(() => received.length === 1)
+  })
+
+  it("[R3.4] forgets what is acknowledged, by a message or by the next hello", async () => {
+    const { path, sandbox, journal } = await serve({ journalOptions: { maxBytes: 16 * 1024 } })
+    const first = connect(path)
+    await first.opened
+    first.say(helloTo(sandbox))
+    const appending = appendMany(journal, 400)
+    await first.until(() => first.numbers().length > 100)
+    expect(journal.first).toBe(1)
+    first.say({ type: "acknowledge", upTo: 100 })
+    await expect.poll(() => journal.first).toBeGreaterThan(1)
+    const seen = first.numbers().length
+    const second = connect(path)
+    await second.opened
+    second.say(helloTo(sandbox, seen))
+    await second.until(() => second.numbers().length > 0)
+    expect(journal.first).toBeGreaterThan(50)
+    while (second.numbers().at(-1) !== 400) {
+      const count = second.numbers().length
+      second.say({ type: "acknowledge", upTo: second.numbers().at(-1) })
+      await second.until(() => second.numbers().length > count)
+    }
+    await appending
+    expect(second.numbers()).toEqual(upTo(400, seen + 1))
+  })
+
+  it("is replaced by a newer one, but not before that one has said a valid hello", async () => {
+    const { path, sandbox, journal } = await serve()
+    const older = connect(path)
+    await older.opened
+    older.say(helloTo(sandbox))
+    await older.until(() => older.received.length === 1)
+    const silent = connect(path)
+    const wrong = connect(path)
+    await Promise.all([silent.opened, wrong.opened])
+    wrong.say(helloTo(newId.sandbox()))
+    expect(await wrong.closed).toMatchObject({ code: CLOSE.protocolViolated })
+    await appendMany(journal, 1)
+    await older.until(() => older.numbers().length === 1)
+    const newer = connect(path)
+    await newer.opened
+    newer.say(helloTo(sandbox))
+    expect(await older.closed).toMatchObject({ code: CLOSE.replaced })
+    await newer.until(() => newer.numbers().length === 1)
+  })
+
+  it.each<[string, (sandbox: string) => unknown[], number]>([
+    ["what is no JSON", () => ["nonsense"], CLOSE.protocolViolated],
+    [
+      "another message before hello",
+      () => [{ type: "acknowledge", upTo: 1 }],
+      CLOSE.protocolViolated,
+    ],
+    ["a hello for another sandbox", () => [helloTo(newId.sandbox())], CLOSE.protocolViolated],
+    ["another generation", (sandbox) => [helloTo(sandbox, 0, 2)], CLOSE.generationMismatch],
+    ["a number that is not held", (sandbox) => [helloTo(sandbox, 7)], CLOSE.historyLost],
+    ["a second hello", (sandbox) => [helloTo(sandbox), helloTo(sandbox)], CLOSE.protocolViolated],
+    [
+      "an acknowledgement of what it was not sent",
+      (sandbox) => [helloTo(sandbox), { type: "acknowledge", upTo: 9 }],
+      CLOSE.protocolViolated,
+    ],
+    ["a message that is too large", (sandbox) => [helloTo(sandbox), "x".repeat(3_000_000)], 1009],
+  ])("ends with a code that says why after %s", async (_what, messages, code) => {
+    const { path, sandbox, prompts } = await serve()
+    const { opened, say, closed } = connect(path)
+    await opened
+    for (const message of messages(sandbox)) say(message)
+    expect(await closed).toMatchObject({ code })
+    expect(prompts.count).toBe(0)
+    const next = connect(path)
+    await next.opened
+    next.say(helloTo(sandbox))
+    await next.until(() => next.received.length === 1)
+  })
+
+  it("ends with a code when the journal cannot be opened, or the sandbox goes down", async () => {
+    const broken = await serve({ journal: Promise.reject(new Error("broken")) })
+    const first = connect(broken.path)
+    await first.opened
+    first.say(helloTo(broken.sandbox))
+    expect(await first.closed).toMatchObject({ code: CLOSE.journalUnusable })
+
+    const { path, sandbox, server } = await serve()
+    const second = connect(path)
+    await second.opened
+    second.say(helloTo(sandbox))
+    await second.until(() => second.received.length === 1)
+    await server.close()
+    expect(await second.closed).toMatchObject({ code: CLOSE.stopping })
+  })
+
+  it("ends when nobody says hello, or nobody is heard any more, but not while pings come", async () => {
+    const { path, sandbox } = await serve({ helloDeadlineMs: 100, silenceLimitMs: 300 })
+    const silent = connect(path)
+    expect(await silent.closed).toMatchObject({ code: 1006 })
+
+    const { opened, say, received, until, closed, websocket } = connect(path)
+    await opened
+    say(helloTo(sandbox))
+    await until(() => received.length === 1)
+    for (let pings = 0; pings < 10; pings++) {
+      websocket.ping()
+      await once(websocket, "pong")
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    expect(websocket.readyState).toBe(websocket.OPEN)
+    expect(await closed).toMatchObject({ code: 1006 })
+  })
+
+  it("[R2.12] takes prompts on from the first moment, and answers each with how far it has come", async () => {
+    const { path, sandbox, prompts } = await serve()
+    const { opened, say, received, until, numbers } = connect(path)
+    await opened
+    say(helloTo(sandbox))
+    const [prompt, session] = [newId.prompt(), newId.session()]
+    await until(() => received.length === 1)
+    say({ type: "prompt.start", prompt, session, text: "do it" })
+    await until(() => received.length === 2)
+    expect(received[1]).toEqual({
+      type: "prompt.standing",
+      prompt,
+      standing: { state: "accepted" },
+    })
+    say({ type: "prompt.stop", prompt: newId.prompt() })
+    await until(() => received.length === 3)
+    expect(received[2]).toMatchObject({ standing: { state: "unknown" } })
+    expect(numbers()).toEqual([])
+    prompts.open()
+    await until(() => numbers().length === 2)
+    say({ type: "prompt.start", prompt, session, text: "do it" })
+    const standing = { state: "ended", result: { state: "succeeded" } }
+    await until(() => received.some((message) => JSON.stringify(message).includes("ended")))
+    expect(received.at(-1)).toEqual({ type: "prompt.standing", prompt, standing })
+  })
+
+  it("refuses a prompt that it cannot note, and says why", async () => {
+    const { path, sandbox } = await serve({ prompts: Promise.reject(new Error("no ledger")) })
+    const { opened, say, received, until } = connect(path)
+    await opened
+    say(helloTo(sandbox))
+    const prompt = newId.prompt()
+    await until(() => received.length === 1)
+    say({ type: "prompt.stop", prompt })
+    await until(() => received.length === 2)
+    expect(received[1]).toMatchObject({ type: "prompt.refused", prompt, code: "internal" })
+  })
+})

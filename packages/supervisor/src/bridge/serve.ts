@@ -1,0 +1,134 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+import type { Duplex } from "node:stream"
+import type { SupervisorHealth } from "@berth/protocol/bridge"
+import { PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { Journal } from "../journal/journal.ts"
+import { type ListenAddress, listen } from "./listen.ts"
+import type { Prompts } from "./prompts.ts"
+import { tokenGuard } from "./token.ts"
+import { Upgrades } from "./upgrades.ts"
+
+export interface BridgeServerOptions {
+  readonly listen: readonly ListenAddress[]
+  /** From `readToken`. */
+  readonly token: string
+  readonly sandbox: SandboxId
+  readonly health: () => Pick<SupervisorHealth, "ready" | "prompts">
+  /** The boot trace, as it is now. */
+  readonly boot: () => unknown
+  /** Both are awaited by those who connect, so that the socket answers before they are open. */
+  readonly journal: Promise<Journal>
+  readonly prompts: Promise<Prompts>
+  /** What went wrong with one connection or one request: the others go on. */
+  readonly onFault: (error: BerthError) => void
+  /** From a connection to its hello; HELLO_DEADLINE_MS unless said. */
+  readonly helloDeadlineMs?: number
+  /** How long a server may be silent; SILENCE_LIMIT_MS unless said. */
+  readonly silenceLimitMs?: number
+}
+
+export interface BridgeServer {
+  /** Where it listens: a path, or an address with its port, in the order of `listen`. */
+  readonly addresses: readonly (string | AddressInfo)[]
+  /** Ends every connection. Twice is as good as once. */
+  close(): Promise<void>
+}
+
+/** A request that takes longer to arrive is cut off. */
+const REQUEST_DEADLINE_MS = 10_000
+
+/** One server, and now and then a second one that takes over, with a few commands each. */
+const MAX_CONNECTIONS = 256
+
+/**
+ * What a sandbox serves: `GET /health`, `GET /boot` and the WebSocket `/bridge`, for those who have the token.
+ * Nothing is loaded here that the first answer does not need.
+ */
+export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeServer> => {
+  // Whoever connects is told; as long as nobody does, there is nobody to tell.
+  options.journal.catch(() => {})
+  options.prompts.catch(() => {})
+  const upgrades = new Upgrades(options)
+  const servers = options.listen.map((address) => ({
+    address,
+    server: makeServer(options, upgrades),
+  }))
+  let closed: Promise<void> | undefined
+  const close = () => {
+    closed ??= closeAll(
+      servers.map(({ server }) => server),
+      upgrades,
+    )
+    return closed
+  }
+  try {
+    await Promise.all(servers.map(({ server, address }) => listen(server, address)))
+  } catch (thrown) {
+    await close()
+    throw thrown
+  }
+  return { addresses: servers.map(({ server }) => server.address() ?? ""), close }
+}
+
+const makeServer = (options: BridgeServerOptions, upgrades: Upgrades): Server => {
+  const isAuthorized = tokenGuard(options.token)
+  const server = createServer((request, response) => {
+    if (isAuthorized(request.headers.authorization)) respond(options, request, response)
+    else reply(response, 401)
+  })
+  server.requestTimeout = REQUEST_DEADLINE_MS
+  server.headersTimeout = REQUEST_DEADLINE_MS
+  server.maxConnections = MAX_CONNECTIONS
+  server.on("upgrade", (request, socket, head) => {
+    socket.on("error", () => socket.destroy())
+    if (!isAuthorized(request.headers.authorization)) return refuse(socket, "401 Unauthorized")
+    if (request.url !== "/bridge") return refuse(socket, "404 Not Found")
+    upgrades.accept(request, socket, head).catch(() => socket.destroy())
+  })
+  return server
+}
+
+const closeAll = async (servers: readonly Server[], upgrades: Upgrades): Promise<void> => {
+  const ended = servers.map(
+    (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+  )
+  await upgrades.close()
+  for (const server of servers) server.closeAllConnections()
+  await Promise.all(ended)
+}
+
+const respond = (
+  options: BridgeServerOptions,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void => {
+  try {
+    const document = request.method === "GET" ? documentAt(request.url, options) : undefined
+    reply(response, document === undefined ? 404 : 200, document)
+  } catch (cause) {
+    options.onFault(new BerthError("internal", `${request.url} failed`, { cause }))
+    reply(response, 500)
+  }
+}
+
+const documentAt = (
+  url: string | undefined,
+  { sandbox, health, boot }: BridgeServerOptions,
+): unknown => {
+  if (url === "/boot") return boot()
+  if (url !== "/health") return undefined
+  const uptimeMs = process.uptime() * 1000
+  return { generation: PROTOCOL_GENERATION, sandbox, uptimeMs, ...health() }
+}
+
+const reply = (response: ServerResponse, status: number, body?: unknown): void => {
+  if (body === undefined) response.writeHead(status, { connection: "close" }).end()
+  else response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
+}
+
+const refuse = (socket: Duplex, status: string): void => {
+  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`)
+}

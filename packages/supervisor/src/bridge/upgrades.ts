@@ -1,0 +1,57 @@
+import type { IncomingMessage } from "node:http"
+import type { Duplex } from "node:stream"
+import { CLOSE, MAX_SERVER_MESSAGE_BYTES } from "@berth/protocol/bridge-limits"
+import type { WebSocketServer } from "ws"
+import { Connection, type ConnectionParts } from "./connection.ts"
+
+/** Turns upgrade requests into bridge connections, of which one is live: the one that said hello last. */
+export class Upgrades {
+  readonly #parts: ConnectionParts
+  readonly #connections = new Set<Connection>()
+  #live: Connection | undefined
+  #webSockets: Promise<WebSocketServer> | undefined
+  #closed = false
+
+  constructor(parts: Omit<ConnectionParts, "takeOver">) {
+    this.#parts = { ...parts, takeOver: (connection) => this.#takeOver(connection) }
+  }
+
+  async accept(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    this.#webSockets ??= loadWebSockets()
+    const webSockets = await this.#webSockets
+    if (this.#closed) return void socket.destroy()
+    webSockets.handleUpgrade(request, socket, head, (websocket) => {
+      const connection = new Connection(websocket, this.#parts)
+      this.#connections.add(connection)
+      void connection.closed.then(() => this.#connections.delete(connection))
+    })
+  }
+
+  /** Ends them all, and waits for it. */
+  async close(): Promise<void> {
+    this.#closed = true
+    const connections = [...this.#connections]
+    for (const connection of connections)
+      connection.close(CLOSE.stopping, "the sandbox is going down")
+    await Promise.all(connections.map(({ closed }) => closed))
+  }
+
+  #takeOver(connection: Connection): void {
+    this.#live?.close(CLOSE.replaced, "another connection has taken over")
+    this.#live = connection
+    void connection.closed.then(() => {
+      if (this.#live === connection) this.#live = undefined
+    })
+  }
+}
+
+/** Loaded when the first connection comes: it takes half as long as node's own start. */
+const loadWebSockets = async (): Promise<WebSocketServer> => {
+  const { WebSocketServer } = await import("ws")
+  return new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: MAX_SERVER_MESSAGE_BYTES,
+  })
+}
