@@ -146,6 +146,18 @@ describe("prompts", () => {
     expect(await prompts.stop(newId.prompt())).toEqual({ state: "unknown" })
   })
 
+  it("are stopped by a stop that comes right behind the start", async () => {
+    const { run, started } = byHand()
+    const { prompts, journal } = await live(temporaryDirectory(), run)
+    const start = prompt()
+    const said = [prompts.start(start), prompts.stop(start.prompt), prompts.start(start)]
+    const stopped = { state: "ended", result: { state: "stopped" } }
+    expect(await Promise.all(said)).toEqual([{ state: "accepted" }, stopped, stopped])
+    prompts.open()
+    expect(await toldIn(journal, 1)).toEqual(states(start, "stopped"))
+    expect(started).toEqual([])
+  })
+
   it("that throw have failed, with the reason", async () => {
     const { prompts, journal } = await live(temporaryDirectory(), async () => {
       throw new Error("no such agent")

@@ -55,6 +55,7 @@ export class Prompts {
   readonly #run: RunPrompt
   #waiting: PromptStart[] = []
   readonly #running = new Map<PromptId, { session: SessionId; stop: AbortController }>()
+  readonly #turns = new Map<PromptId, Promise<void>>()
   readonly #work = new Set<Promise<void>>()
   readonly #giveUp = new AbortController()
   #isOpen = false
@@ -91,21 +92,25 @@ export class Prompts {
   }
 
   /** Takes a prompt on, and says how far it has come. A repeat changes nothing. */
-  async start(start: PromptStart): Promise<PromptStanding> {
-    const { standing, isNew } = await this.#ledger.accept(start)
-    if (isNew) this.#waiting.push(start)
-    this.#pump()
-    return standing
+  start(start: PromptStart): Promise<PromptStanding> {
+    return this.#inTurn(start.prompt, async () => {
+      const { standing, isNew } = await this.#ledger.accept(start)
+      if (isNew) this.#waiting.push(start)
+      this.#pump()
+      return standing
+    })
   }
 
   /** One that waits ends at once; one that runs is told to end, and its events tell when it has. */
-  async stop(prompt: PromptId): Promise<PromptStanding> {
-    this.#running.get(prompt)?.stop.abort()
-    const waiting = this.#waiting.filter((start) => start.prompt !== prompt)
-    const waited = waiting.length < this.#waiting.length
-    this.#waiting = waiting
-    if (waited) await this.#end(prompt, { state: "stopped" })
-    return this.#ledger.standing(prompt)
+  stop(prompt: PromptId): Promise<PromptStanding> {
+    return this.#inTurn(prompt, async () => {
+      this.#running.get(prompt)?.stop.abort()
+      const waiting = this.#waiting.filter((start) => start.prompt !== prompt)
+      const waited = waiting.length < this.#waiting.length
+      this.#waiting = waiting
+      if (waited) await this.#end(prompt, { state: "stopped" })
+      return this.#ledger.standing(prompt)
+    })
   }
 
   /** Interrupts what runs; what waits stays accepted, for the next supervisor. Twice is as good as once. */
@@ -176,6 +181,21 @@ export class Prompts {
   #append(body: EventBody, held = false): Promise<Appended> {
     const signal = this.givenUp
     return keepTrying(() => this.#journal.append(body, { durable: true, held, signal }), signal)
+  }
+
+  /** What is said of one prompt is done, and answered, in the order in which it was said. */
+  async #inTurn<Result>(prompt: PromptId, task: () => Promise<Result>): Promise<Result> {
+    const result = (this.#turns.get(prompt) ?? Promise.resolve()).then(task)
+    const turn = result.then(
+      () => {},
+      () => {},
+    )
+    this.#turns.set(prompt, turn)
+    try {
+      return await result
+    } finally {
+      if (this.#turns.get(prompt) === turn) this.#turns.delete(prompt)
+    }
   }
 
   #inBackground(task: Promise<void>): void {

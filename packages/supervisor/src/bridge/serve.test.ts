@@ -257,7 +257,7 @@ describe("a bridge connection", () => {
   })
 
   it("ends when nobody says hello, or nobody is heard any more, but not while pings come", async () => {
-    const { path, sandbox } = await serve({ helloDeadlineMs: 100, silenceLimitMs: 300 })
+    const { path, sandbox } = await serve({ helloDeadlineMs: 100, silenceLimitMs: 1_000 })
     const silent = connect(path)
     expect(await silent.closed).toMatchObject({ code: 1006 })
 
@@ -265,7 +265,7 @@ describe("a bridge connection", () => {
     await opened
     say(helloTo(sandbox))
     await until(() => received.length === 1)
-    for (let pings = 0; pings < 10; pings++) {
+    for (let pings = 0; pings < 30; pings++) {
       websocket.ping()
       await once(websocket, "pong")
       await new Promise((resolve) => setTimeout(resolve, 50))
