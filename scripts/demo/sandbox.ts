@@ -39,5 +39,6 @@ export const bootSandbox = async (parent: string, signal: AbortSignal): Promise<
   } finally {
     ended.abort()
     await backend.remove(sandbox)
+    await backend.close()
   }
 }

@@ -101,10 +101,12 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
 const startBackend = (log: Logger, installation: InstallationId, dataDir: string) => {
   const ended = new AbortController()
   const { signal } = ended
+  let closeBackend = async () => {}
   const opened = operation(log, "backend.open", {}, async (note) => {
     const { openEmbedded } = await import("./backends/embedded/backend.ts")
     const directory = join(dataDir, "embedded")
     const backend = await openEmbedded({ installation, directory }, { signal })
+    closeBackend = backend.close
     await backend.recover({ signal })
     note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
     note(await repairLayers(backend, installation, dataDir, signal))
@@ -114,6 +116,7 @@ const startBackend = (log: Logger, installation: InstallationId, dataDir: string
   const stop = async () => {
     ended.abort()
     await opened
+    await closeBackend()
   }
   return { stop }
 }

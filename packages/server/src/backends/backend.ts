@@ -108,6 +108,8 @@ export interface Backend {
   stats(sandbox: SandboxId, call?: Call): Promise<SandboxStats>
   /** The end of what the first process wrote, bounded. */
   logs(sandbox: SandboxId, call?: Call): Promise<string>
+  /** Lets go of what this process holds; sandboxes run on. */
+  close(): Promise<void>
   /** Makes what `open` needs on this host; shared by concurrent callers. */
   ensureNetwork(call?: Call): Promise<void>
   /** Makes a workspace's caches, in parallel; a cache that fails is said, never thrown. */

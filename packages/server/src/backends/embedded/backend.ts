@@ -19,6 +19,7 @@ import { openCgroups } from "./cgroups/open.ts"
 import { createSandbox } from "./create.ts"
 import { openExits } from "./exits.ts"
 import { asBackendError } from "./files-error.ts"
+import type { FstabEntry } from "./fstab.ts"
 import { AGENT_ID, idBase } from "./id-range.ts"
 import { readLog } from "./log.ts"
 import { createNetwork } from "./network/network.ts"
@@ -35,6 +36,7 @@ import { type SandboxState, stateDirectory } from "./state.ts"
 import { pruneSystems } from "./system/skeleton.ts"
 import { openSystems } from "./system/systems.ts"
 import { findTools } from "./tools.ts"
+import { openUserNamespaces } from "./user-namespace.ts"
 import { openWatchers } from "./watch.ts"
 
 export interface EmbeddedOptions {
@@ -64,10 +66,7 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     const states = stateDirectory(directory)
     await states.prepare()
     const cgroups = await openCgroups({ group: `berth-${installation}` }, signal)
-    const runtime = await openRuntime(
-      { ...tools.runtime, root: states.runtimeRoot, hybridMount: await findHybridMount() },
-      signal,
-    )
+    const runtime = await openRuntime({ ...tools.runtime, root: states.runtimeRoot }, signal)
     const base = idBase(installation)
     const parts: Parts = {
       states,
@@ -79,8 +78,10 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
       architecture: nativeArchitecture(),
       maxOpenFiles: await readMaxOpenFiles(),
       rootPlace: await makeRootPlace(),
+      hidden: runtime.name === "crun" ? await hideHybridMount() : [],
       systems: openSystems({ directory: join(directory, "systems"), init: tools.tini }),
       filter: openCompiledFilter(states.runtimeRoot),
+      userNamespaces: openUserNamespaces(base),
       network: createNetwork({ installation, directory: join(directory, "network") }),
       caches: openCaches(join(directory, "caches"), base + AGENT_ID),
       at: async (step) => options.at?.(step),
@@ -282,6 +283,8 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
 
     ensureNetwork: (call) => operation("ensureNetwork", call, (signal) => network.ensure(signal)),
 
+    close: async () => parts.userNamespaces.close(),
+
     ensureCaches: (workspace, names, call) =>
       operation("ensureCache", call, () => caches.ensure(workspace, names)),
   }
@@ -298,10 +301,11 @@ const makeRootPlace = async (): Promise<string> => {
   return place
 }
 
-/** The cgroup2 mount beside v1 controllers, if this host has such. */
-const findHybridMount = async (): Promise<string | undefined> => {
-  const mounts = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
-  return mounts.mode === "hybrid" ? mounts.v2 : undefined
+/** crun refuses to work where it sees a cgroup2 mount beside v1 controllers; an empty directory covers it. */
+const hideHybridMount = async (): Promise<FstabEntry[]> => {
+  const { mode, v2 } = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
+  if (mode !== "hybrid" || v2 === undefined) return []
+  return [{ source: "tmpfs", target: v2, type: "tmpfs", options: ["ro", "size=4k"] }]
 }
 
 const nativeArchitecture = (): Architecture => {

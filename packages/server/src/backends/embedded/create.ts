@@ -9,7 +9,7 @@ import { identifyProcess, type ProcessIdentity } from "./process.ts"
 import { removeSandbox } from "./remove.ts"
 import { settleAll } from "./settle-all.ts"
 import type { SandboxPaths, SandboxState } from "./state.ts"
-import { makeUserNamespace, type UserNamespace } from "./user-namespace.ts"
+import type { UserNamespace } from "./user-namespace.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
 const UNDO_DEADLINE_MS = 15_000
@@ -47,10 +47,9 @@ const build = async (
   begun: SandboxState,
   signal: AbortSignal,
 ): Promise<SandboxState> => {
-  const { sandbox } = begun.spec.identity
   await parts.at("create.cgroup")
   const userNamespace = parts.runtime.joinsUserNamespaces
-    ? makeUserNamespace({ sandbox, idBase: parts.idBase }, signal)
+    ? parts.userNamespaces.take(signal)
     : Promise.resolve(undefined)
   try {
     return await buildIn(parts, begun, userNamespace, signal)

@@ -1,5 +1,6 @@
 import type { Caches } from "./caches.ts"
 import type { Cgroups } from "./cgroups/cgroups.ts"
+import type { FstabEntry } from "./fstab.ts"
 import type { SandboxNetwork } from "./network/network.ts"
 import type { Runtime } from "./runtime.ts"
 import type { CompiledFilter } from "./seccomp/compiled.ts"
@@ -7,6 +8,7 @@ import type { Architecture } from "./seccomp/profile.ts"
 import type { StateDirectory } from "./state.ts"
 import type { Systems } from "./system/systems.ts"
 import type { Tools } from "./tools.ts"
+import type { UserNamespaces } from "./user-namespace.ts"
 
 /** What sandboxes are made from, put together once. */
 export interface Parts {
@@ -23,6 +25,9 @@ export interface Parts {
   /** Where a system tree is mounted for the runtime alone, to become the sandbox's root. */
   readonly rootPlace: string
   readonly filter: CompiledFilter
+  readonly userNamespaces: UserNamespaces
+  /** What is mounted over places of the host that the runtime must not see. */
+  readonly hidden: readonly FstabEntry[]
   readonly architecture: Architecture
   /** What the server's own process may open: a sandbox cannot have more. */
   readonly maxOpenFiles: number

@@ -97,7 +97,7 @@ export const writeBundle = async (
   const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
   await settleAll([
     writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 }),
-    writeFile(paths.mounts, fstab([root, ...stacks]), { mode: 0o600 }),
+    writeFile(paths.mounts, fstab([root, ...parts.hidden, ...stacks]), { mode: 0o600 }),
     writeSandboxFiles(paths.etc, { hostname, nameservers }),
   ])
   return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }

@@ -40,8 +40,6 @@ export interface RuntimeOptions {
   readonly path: string
   /** Where the runtime keeps its own state. */
   readonly root: string
-  /** A cgroup2 mount beside v1 controllers, which crun refuses to see. */
-  readonly hybridMount: string | undefined
 }
 
 /** The part of the runtime's answer that matters here. */
@@ -60,17 +58,15 @@ const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
 const RUNTIME_DEADLINE_MS = 15_000
 
 /**
- * Writes its own pid into the first N files given, hides a mount from the program, mounts what a table lists,
- * and becomes the program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs
+ * Writes its own pid into the first N files given, mounts what a table lists, and becomes the program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs
  * in a mount namespace of its own, so that nothing it mounts is seen or left behind on the host.
  *
  * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
  * there, and conmon gives it the host's own /dev/null.
  */
 const JOIN_AND_EXEC = `
-count=$1; hidden=$2; table=$3; base=$4; shift 4
+count=$1; table=$2; base=$3; shift 3
 while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; count=$((count - 1)); done
-[ -z "$hidden" ] || umount "$hidden" || exit 1
 (cd "$base" && exec mount --all --fstab "$table") || exit 1
 exec "$@" <<END
 END
@@ -82,7 +78,6 @@ export const openRuntime = async (
 ): Promise<Runtime> => {
   const version = await readVersion(options, signal)
   const { name, path, root } = options
-  const hidden = name === "crun" ? options.hybridMount : undefined
   const command: [string, ...string[]] = [
     path,
     "--root",
@@ -93,7 +88,7 @@ export const openRuntime = async (
   const creating: Runtime["creating"] = (joinFiles, { table, base }) => {
     // runc joins the sandbox's cgroups by itself.
     const join = name === "crun" ? joinFiles : []
-    const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, hidden ?? "", table, base]
+    const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, table, base]
     const shell = ["/bin/sh", ...script, ...join, ...command]
     return ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }

@@ -1,9 +1,8 @@
 import { spawn } from "node:child_process"
-import { createHash } from "node:crypto"
 import { once } from "node:events"
 import { writeFile } from "node:fs/promises"
+import type { Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxId } from "@berth/protocol/ids"
 import { PLAIN_ENV } from "../../host/run.ts"
 import { ID_COUNT } from "./id-range.ts"
 
@@ -14,21 +13,61 @@ export interface UserNamespace {
   release(): void
 }
 
+/** User namespaces, one of which is always ready: making one takes three programs. */
+export interface UserNamespaces {
+  take(signal: AbortSignal): Promise<UserNamespace>
+  /** Ends what waits to be taken. */
+  close(): void
+}
+
 /** The ids that own namespaces lie in the upper half of an installation's range, where no user of a system is. */
 const FIRST_OWNER = 32_768
 const OWNERS = 32_000
 
+export const openUserNamespaces = (idBase: number): UserNamespaces => {
+  const never = new AbortController().signal
+  // A random start, so that after a restart no sandbox shares its owner with one that still runs.
+  let next = Math.floor(Math.random() * OWNERS)
+  const make = (signal: AbortSignal) => {
+    next = (next + 1) % OWNERS
+    return makeUserNamespace(idBase, FIRST_OWNER + next, signal)
+  }
+  const prepare = () => {
+    const made = make(never)
+    // Whoever takes it hears of its failure.
+    made.catch(() => {})
+    return made
+  }
+  let spare: Promise<UserNamespace> | undefined
+  return {
+    async take(signal) {
+      signal.throwIfAborted()
+      const taken = spare ?? make(signal)
+      spare = prepare()
+      return taken
+    },
+    close() {
+      spare?.then(
+        ({ release }) => release(),
+        () => {},
+      )
+      spare = undefined
+    },
+  }
+}
+
 /**
- * Makes the sandbox's user namespace, as a user of its own. What the kernel counts per user (instances of
- * inotify, message queues, pending signals) is counted inside and again for whoever made the namespace: made by
- * the host's root, one sandbox could use up what root, the server and every other sandbox have.
+ * Makes a user namespace, as a user of its own. What the kernel counts per user (instances of inotify, message
+ * queues, pending signals) is counted inside and again for whoever made the namespace: made by the host's root,
+ * one sandbox could use up what root, the server and every other sandbox have.
  */
-export const makeUserNamespace = async (
-  { sandbox, idBase }: { sandbox: SandboxId; idBase: number },
+const makeUserNamespace = async (
+  idBase: number,
+  ownerInside: number,
   signal: AbortSignal,
 ): Promise<UserNamespace> => {
   signal.throwIfAborted()
-  const owner = `${idBase + ownerOf(sandbox)}`
+  const owner = `${idBase + ownerInside}`
   const holder = spawn(
     "setpriv",
     [
@@ -42,6 +81,9 @@ export const makeUserNamespace = async (
   holder.stderr.on("data", (chunk: Buffer) => {
     complaints += chunk.toString("utf8")
   })
+  // One that waits to be taken keeps no process alive.
+  holder.unref()
+  for (const pipe of [holder.stdin, holder.stdout, holder.stderr]) (pipe as Socket).unref()
   // Said by the exit, which is looked at below.
   holder.on("error", () => {})
   holder.stdin.on("error", () => {})
@@ -56,7 +98,7 @@ export const makeUserNamespace = async (
   const { pid } = holder
   if (!made || pid === undefined) {
     throw new BerthError("backend.engine_failed", "no user namespace can be made", {
-      details: { sandbox, engineSaid: complaints.trim() },
+      details: { engineSaid: complaints.trim() },
     })
   }
   try {
@@ -68,7 +110,3 @@ export const makeUserNamespace = async (
     throw failure
   }
 }
-
-/** Two of a thousand sandboxes may share an owner: then they share what the kernel counts, and nothing else. */
-const ownerOf = (sandbox: SandboxId): number =>
-  FIRST_OWNER + (createHash("sha256").update(sandbox).digest().readUInt32BE(0) % OWNERS)

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type InstallationId, newId } from "@berth/protocol/ids"
 import { PLAIN_ENV, run } from "../../../host/run.ts"
+import type { Backend } from "../../backend.ts"
 import type { ContractHarness } from "../../contract.ts"
 import { type EmbeddedOptions, openEmbedded } from "../backend.ts"
 import { namesOf } from "../network/names.ts"
@@ -17,7 +18,12 @@ export const openHarness = async (
   const directory = await mkdtemp(join(tmpdir(), "berth-embedded-"))
   const others: string[] = []
   const installation = newId.installation()
-  const reopen = () => openEmbedded({ installation, directory, ...options })
+  const opened: Backend[] = []
+  const reopen = async () => {
+    const backend = await openEmbedded({ installation, directory, ...options })
+    opened.push(backend)
+    return backend
+  }
   return {
     installation,
     directory,
@@ -43,6 +49,7 @@ export const openHarness = async (
       const last = await openEmbedded({ installation, directory })
       await last.recover()
       for (const { identity } of await last.list()) await last.remove(identity.sandbox)
+      for (const backend of [last, ...opened]) await backend.close()
       for (const each of [directory, ...others]) await rm(each, { recursive: true, force: true })
     },
   }
