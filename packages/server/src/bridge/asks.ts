@@ -1,0 +1,77 @@
+import type { PromptStanding } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { PromptId } from "@berth/protocol/ids"
+import { MAX_OUTSTANDING } from "./limits.ts"
+import { words } from "./parse.ts"
+
+interface Ask {
+  readonly resolve: (standing: PromptStanding) => void
+  readonly reject: (error: BerthError) => void
+  readonly deadline: NodeJS.Timeout
+}
+
+/** What was asked on one connection and is not answered yet. Those about one prompt are answered in order. */
+export class Asks {
+  readonly #deadlineMs: number
+  readonly #outstanding = new Map<PromptId, Ask[]>()
+  #count = 0
+
+  constructor(deadlineMs: number) {
+    this.#deadlineMs = deadlineMs
+  }
+
+  add(prompt: PromptId): Promise<PromptStanding> {
+    if (this.#count >= MAX_OUTSTANDING)
+      throw new BerthError("bridge.congested", "the sandbox leaves too many questions unanswered")
+    this.#count++
+    const { promise, resolve, reject } = Promise.withResolvers<PromptStanding>()
+    // One that is overdue keeps its place, so that a late answer is not taken for the next one's.
+    const deadline = setTimeout(() => reject(overdue(prompt, this.#deadlineMs)), this.#deadlineMs)
+    const asks = this.#outstanding.get(prompt) ?? []
+    asks.push({ resolve, reject, deadline })
+    this.#outstanding.set(prompt, asks)
+    return promise
+  }
+
+  answer(prompt: PromptId, standing: PromptStanding): void {
+    this.#take(prompt).resolve(standing)
+  }
+
+  refuse(prompt: PromptId, code: string, reason: string): void {
+    this.#take(prompt).reject(
+      new BerthError("bridge.refused", "the sandbox refused the prompt", {
+        details: { prompt, sandboxSaid: words(reason), code: words(code) },
+      }),
+    )
+  }
+
+  /** The connection is over: nothing is answered any more. */
+  endAll(error: BerthError): void {
+    for (const asks of this.#outstanding.values()) {
+      for (const { reject, deadline } of asks) {
+        clearTimeout(deadline)
+        reject(error)
+      }
+    }
+    this.#outstanding.clear()
+  }
+
+  #take(prompt: PromptId): Ask {
+    const asks = this.#outstanding.get(prompt) ?? []
+    const ask = asks.shift()
+    if (ask === undefined) {
+      throw new BerthError("bridge.protocol_violated", "the sandbox answered what was not asked", {
+        details: { prompt },
+      })
+    }
+    if (asks.length === 0) this.#outstanding.delete(prompt)
+    clearTimeout(ask.deadline)
+    this.#count--
+    return ask
+  }
+}
+
+const overdue = (prompt: PromptId, deadlineMs: number): BerthError =>
+  new BerthError("bridge.timed_out", "the sandbox did not answer in time", {
+    details: { prompt, deadlineMs },
+  })

@@ -1,0 +1,258 @@
+import { CLOSE } from "@berth/protocol/bridge-limits"
+import { ERRORS, type ErrorCode } from "@berth/protocol/errors"
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it } from "vitest"
+import { openBridge } from "./bridge.ts"
+import { playSupervisor } from "./testing/played.ts"
+import { firstFailure, TOKEN, watchBridge } from "./testing/watch.ts"
+
+const upTo = (last: number) => Array.from({ length: last }, (_, place) => place + 1)
+
+/** A bridge to a played supervisor. */
+const play = async (options: Partial<Parameters<typeof watchBridge>[0]> = {}) => {
+  const supervisor = await playSupervisor()
+  const { address, sandbox } = supervisor
+  const watched = watchBridge({ address, sandbox, ...options })
+  const numbers = () => watched.events.map(({ sequence }) => sequence)
+  const untilUp = () => watched.until(() => watched.bridge.state.kind === "up")
+  return { supervisor, watched, numbers, untilUp, bridge: watched.bridge }
+}
+
+describe("a bridge", () => {
+  it("[R3.2] says the last number it has, stores what follows, and acknowledges that", async () => {
+    const { supervisor, watched, numbers, untilUp } = await play()
+    await untilUp()
+    expect(supervisor.received[0]).toEqual({
+      type: "hello",
+      generation: 1,
+      sandbox: supervisor.sandbox,
+      lastSeen: 0,
+    })
+    supervisor.happen(3)
+    await watched.until(() => numbers().length === 3)
+    supervisor.happen(2)
+    await supervisor.until(() => supervisor.acknowledged().at(-1) === 5)
+    expect(numbers()).toEqual(upTo(5))
+    expect(watched.bridge.lastSeen).toBe(5)
+  })
+
+  it("[R3.4] goes on after a drop with the number that it has stored", async () => {
+    const { supervisor, watched, numbers, untilUp } = await play()
+    await untilUp()
+    for (let round = 1; round <= 5; round++) {
+      supervisor.happen(2)
+      await watched.until(() => numbers().length === 2 * round)
+      supervisor.drop()
+      await supervisor.until(() => supervisor.hellos().length === round + 1)
+      expect(supervisor.hellos().at(-1)).toMatchObject({ lastSeen: 2 * round })
+    }
+    expect(numbers()).toEqual(upTo(10))
+    expect(watched.states.map(({ kind }) => kind).slice(0, 5)).toEqual([
+      ...["connecting", "up", "down", "connecting", "up"],
+    ])
+  })
+
+  it("[R3.4] acknowledges nothing that is not stored, and gets it again when storing fails", async () => {
+    const stored = Promise.withResolvers<void>()
+    let calls = 0
+    const { supervisor, watched, numbers, untilUp } = await play({
+      onEvents: async () => {
+        if (++calls === 1) await stored.promise
+      },
+    })
+    await untilUp()
+    supervisor.happen(3)
+    await expect.poll(() => calls).toBe(1)
+    supervisor.happen(2)
+    expect(supervisor.acknowledged()).toEqual([])
+    stored.reject(new Error("disk full"))
+    expect(await firstFailure(watched)).toMatchObject({
+      code: "bridge.store_failed",
+      cause: new Error("disk full"),
+    })
+    await watched.until(() => numbers().length === 5)
+    expect(numbers()).toEqual(upTo(5))
+    await supervisor.until(() => supervisor.acknowledged().length > 0)
+    expect(supervisor.hellos()).toMatchObject([{ lastSeen: 0 }, { lastSeen: 0 }])
+  })
+
+  it("[R3.4] waits for what is being stored before it says hello again", async () => {
+    const stored = Promise.withResolvers<void>()
+    let calls = 0
+    const { supervisor, watched, numbers, untilUp } = await play({
+      onEvents: async () => {
+        if (++calls === 1) await stored.promise
+      },
+    })
+    await untilUp()
+    supervisor.happen(3)
+    await expect.poll(() => calls).toBe(1)
+    supervisor.happen(1)
+    supervisor.drop()
+    await supervisor.until(() => supervisor.received.length > 0)
+    stored.resolve()
+    await watched.until(() => numbers().length === 4)
+    expect(supervisor.hellos()).toMatchObject([{ lastSeen: 0 }, { lastSeen: 3 }])
+    expect(numbers()).toEqual(upTo(4))
+  })
+
+  it("refuses events of prompts that are not the sandbox's own, and takes its own", async () => {
+    const [own, foreign] = [newId.prompt(), newId.prompt()]
+    const { supervisor, watched, untilUp } = await play({ owns: (prompt) => prompt === own })
+    await untilUp()
+    const completed = (sequence: number, prompt: string) => ({
+      type: "events",
+      events: [
+        {
+          sequence,
+          at: "2026-01-01T00:00:00Z",
+          body: { type: "message.completed", prompt, message: "m" },
+        },
+      ],
+    })
+    supervisor.send(completed(1, own))
+    await watched.until(() => watched.events.length === 1)
+    supervisor.send(completed(2, foreign))
+    expect(await firstFailure(watched)).toMatchObject({
+      code: "bridge.foreign_id",
+      details: { prompt: foreign },
+    })
+    expect(watched.events).toHaveLength(1)
+  })
+
+  it("asks how far a prompt has come, and gets the answers in order", async () => {
+    const { supervisor, untilUp, bridge } = await play()
+    await untilUp()
+    const start = { prompt: newId.prompt(), session: newId.session(), text: "do it" }
+    const asked = [bridge.startPrompt(start), bridge.stopPrompt(start.prompt)]
+    await supervisor.until(() => supervisor.received.length === 3)
+    expect(supervisor.received.slice(1)).toEqual([
+      { type: "prompt.start", ...start },
+      { type: "prompt.stop", prompt: start.prompt },
+    ])
+    const ended = { state: "ended", result: { state: "stopped" } }
+    for (const standing of [{ state: "accepted" }, ended])
+      supervisor.send({ type: "prompt.standing", prompt: start.prompt, standing })
+    expect(await Promise.all(asked)).toEqual([{ state: "accepted" }, ended])
+  })
+
+  it("passes on why the sandbox refused a prompt, without what a terminal would obey", async () => {
+    const { supervisor, untilUp, bridge } = await play()
+    await untilUp()
+    const prompt = newId.prompt()
+    const asked = bridge.stopPrompt(prompt)
+    asked.catch(() => {})
+    await supervisor.until(() => supervisor.received.length === 2)
+    const reason = "no \u001b[31mspace\u0007"
+    supervisor.send({ type: "prompt.refused", prompt, code: "journal.disk_full", reason })
+    await expect(asked).rejects.toMatchObject({
+      code: "bridge.refused",
+      details: { prompt, code: "journal.disk_full", sandboxSaid: "no �[31mspace�" },
+    })
+  })
+
+  it("gives an answer up in time, and does not take a late one for the next", async () => {
+    const { supervisor, untilUp, bridge } = await play({ deadlines: { answerMs: 200 } })
+    await untilUp()
+    const prompt = newId.prompt()
+    await expect(bridge.stopPrompt(prompt)).rejects.toMatchObject({
+      code: "bridge.timed_out",
+      details: { prompt, deadlineMs: 200 },
+    })
+    const second = bridge.stopPrompt(prompt)
+    await supervisor.until(() => supervisor.received.length === 3)
+    for (const state of ["unknown", "started"])
+      supervisor.send({ type: "prompt.standing", prompt, standing: { state } })
+    expect(await second).toEqual({ state: "started" })
+  })
+
+  it("says that it is down, and why, instead of keeping a prompt", async () => {
+    const address = { path: "/nowhere/socket" }
+    const watched = watchBridge({ address })
+    const { code } = await firstFailure(watched)
+    await expect(watched.bridge.stopPrompt(newId.prompt())).rejects.toMatchObject({
+      code: "bridge.down",
+      details: { reason: code },
+    })
+    const { supervisor, untilUp, bridge } = await play()
+    await untilUp()
+    const asked = bridge.stopPrompt(newId.prompt())
+    asked.catch(() => {})
+    await supervisor.until(() => supervisor.received.length === 2)
+    supervisor.drop()
+    await expect(asked).rejects.toMatchObject({
+      code: "bridge.down",
+      details: { reason: "bridge.dropped" },
+    })
+  })
+
+  it("bounds the questions without an answer", async () => {
+    const { untilUp, bridge, watched } = await play()
+    await untilUp()
+    const asked = Array.from({ length: 300 }, () =>
+      bridge.stopPrompt(newId.prompt()).catch(({ code }) => code),
+    )
+    const refused = await Promise.race(asked)
+    expect(refused).toBe("bridge.congested")
+    await watched.close()
+    const codes = await Promise.all(asked)
+    expect(codes.filter((code) => code === "bridge.congested")).toHaveLength(300 - 256)
+    expect(codes.filter((code) => code === "bridge.down")).toHaveLength(256)
+  })
+
+  it.each<[string, number, ErrorCode]>([
+    ["goes down", CLOSE.stopping, "bridge.dropped"],
+    ["was connected to by another", CLOSE.replaced, "bridge.replaced"],
+    ["is of another generation", CLOSE.generationMismatch, "bridge.generation_mismatch"],
+    ["does not hold what comes next", CLOSE.historyLost, "bridge.history_lost"],
+    ["does not understand", CLOSE.protocolViolated, "bridge.protocol_violated"],
+    ["cannot use its journal", CLOSE.journalUnusable, "bridge.refused"],
+    ["closes for another reason", 4999, "bridge.dropped"],
+  ])("tells when the sandbox %s", async (_what, closeCode, code) => {
+    const { supervisor, watched, untilUp } = await play()
+    await untilUp()
+    supervisor.close(closeCode, "its own words")
+    expect(await firstFailure(watched)).toMatchObject({
+      code,
+      details: { sandboxSaid: "its own words" },
+    })
+    expect(ERRORS[code].hint).not.toBe("")
+  })
+
+  it("ends when it is told to, whatever it does: connecting, up, storing, or waiting", async () => {
+    const storing = Promise.withResolvers<void>()
+    let calls = 0
+    const { supervisor, watched, untilUp } = await play({
+      onEvents: () => {
+        calls++
+        return storing.promise
+      },
+    })
+    await untilUp()
+    supervisor.happen(1)
+    await expect.poll(() => calls).toBe(1)
+    const closing = watched.close()
+    storing.resolve()
+    await closing
+    expect(watched.bridge.state).toEqual({ kind: "closed" })
+    expect(watched.events).toHaveLength(1)
+    expect(watched.bridge.lastSeen).toBe(1)
+
+    const waiting = watchBridge({ address: { path: "/nowhere/socket" } })
+    await firstFailure(waiting)
+    await waiting.close()
+    const connecting = watchBridge({ address: { path: "/nowhere/socket" } })
+    await connecting.close()
+
+    const never = openBridge(
+      {
+        ...{ address: supervisor.address, token: TOKEN, sandbox: supervisor.sandbox, lastSeen: 0 },
+        ...{ owns: () => false, onEvents: async () => {} },
+      },
+      AbortSignal.abort(),
+    )
+    await never.closed
+    expect(never.state).toEqual({ kind: "closed" })
+    expect(supervisor.hellos()).toHaveLength(1)
+  })
+})

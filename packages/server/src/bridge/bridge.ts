@@ -1,0 +1,124 @@
+import { setTimeout as pause } from "node:timers/promises"
+import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { Event } from "@berth/protocol/event"
+import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import type { SandboxAddress } from "./address.ts"
+import { retryDelayMs } from "./backoff.ts"
+import { DEADLINES, type Deadlines } from "./limits.ts"
+import { type Link, openLink } from "./link.ts"
+
+/** connecting → up → down → connecting …; closed when its signal has fired. */
+export type BridgeState =
+  | { readonly kind: "connecting" }
+  | { readonly kind: "up" }
+  | { readonly kind: "down"; readonly reason: BerthError; readonly retryInMs: number }
+  | { readonly kind: "closed" }
+
+export interface BridgeOptions {
+  readonly address: SandboxAddress
+  readonly token: string
+  readonly sandbox: SandboxId
+  /** The last event of this sandbox that is stored; 0 before the first. */
+  readonly lastSeen: number
+  /** Whether a prompt was given to this sandbox: events of others are refused. */
+  readonly owns: (prompt: PromptId) => boolean
+  /**
+   * Stores events, in order, one call at a time. When it resolves they are acknowledged, and forgotten inside;
+   * when it rejects they come again.
+   */
+  readonly onEvents: (events: readonly Event[]) => Promise<void>
+  readonly onState?: (state: BridgeState) => void
+  readonly deadlines?: Partial<Deadlines>
+}
+
+export interface Bridge {
+  readonly state: BridgeState
+  /** The last event that `onEvents` has stored. */
+  readonly lastSeen: number
+  /** How far the sandbox has come with the prompt, once that is on its disk. May be repeated after any failure. */
+  startPrompt(start: PromptStart): Promise<PromptStanding>
+  stopPrompt(prompt: PromptId): Promise<PromptStanding>
+  /** Resolves when the signal has fired and everything is released. */
+  readonly closed: Promise<void>
+}
+
+/** A connection that holds so long was a good one: the next failure is the first again. */
+const STABLE_MS = 5_000
+
+/** Keeps a connection to a sandbox until the signal fires: whatever breaks, it is made again and goes on. */
+export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge => {
+  const deadlines = { ...DEADLINES, ...options.deadlines }
+  let { lastSeen } = options
+  let state: BridgeState = { kind: "connecting" }
+  let link: Link | undefined
+  const enter = (next: BridgeState) => {
+    state = next
+    options.onState?.(next)
+  }
+
+  const connectOnce = async (): Promise<BerthError> => {
+    enter({ kind: "connecting" })
+    try {
+      const onStored = (upTo: number) => {
+        lastSeen = upTo
+      }
+      const { address, token, sandbox, owns, onEvents: store } = options
+      const parts = { address, token, sandbox, owns, store, lastSeen, onStored, deadlines }
+      link = await openLink(parts, signal)
+    } catch (thrown) {
+      return asFailure(thrown)
+    }
+    return await whileUp(link)
+  }
+
+  const whileUp = async (current: Link): Promise<BerthError> => {
+    const onAbort = () => current.end(signal.reason)
+    signal.addEventListener("abort", onAbort)
+    if (signal.aborted) onAbort()
+    else enter({ kind: "up" })
+    const reason = await current.ended
+    link = undefined
+    signal.removeEventListener("abort", onAbort)
+    return reason
+  }
+
+  const keepConnected = async (): Promise<void> => {
+    for (let failures = 1; !signal.aborted; failures++) {
+      const startedMs = performance.now()
+      const reason = await connectOnce()
+      if (signal.aborted) break
+      if (performance.now() - startedMs > STABLE_MS + deadlines.openMs) failures = 1
+      const retryInMs = retryDelayMs(failures, reason.code, Math.random())
+      enter({ kind: "down", reason, retryInMs })
+      await pause(retryInMs, undefined, { signal }).catch(() => {})
+    }
+    enter({ kind: "closed" })
+  }
+
+  const up = (): Link => {
+    if (state.kind === "up" && link !== undefined) return link
+    const reason = state.kind === "down" ? state.reason : undefined
+    throw new BerthError("bridge.down", "the sandbox is not connected right now", {
+      details: { state: state.kind, ...(reason && { reason: reason.code }) },
+      cause: reason,
+    })
+  }
+
+  return {
+    get state() {
+      return state
+    },
+    get lastSeen() {
+      return lastSeen
+    },
+    startPrompt: async (start) => await up().startPrompt(start),
+    stopPrompt: async (prompt) => await up().stopPrompt(prompt),
+    closed: keepConnected(),
+  }
+}
+
+const asFailure = (thrown: unknown): BerthError =>
+  thrown instanceof BerthError
+    ? thrown
+    : new BerthError("internal", "the bridge failed unexpectedly", { cause: thrown })

@@ -1,0 +1,146 @@
+import { once } from "node:events"
+import { mkdtempSync, rmSync } from "node:fs"
+import { createServer, type Socket } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { ErrorCode } from "@berth/protocol/errors"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { z } from "zod"
+import { getFromSandbox } from "./get.ts"
+import { TOKEN } from "./testing/watch.ts"
+
+const Document = z.strictObject({ fine: z.boolean() })
+const never = new AbortController().signal
+
+/** Answers every connection as told, after the request has come. */
+const answering = async (answer: (socket: Socket) => void) => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-get-"))
+  const path = join(directory, "socket")
+  const requests: string[] = []
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on("error", () => {})
+    socket.once("data", (data) => {
+      requests.push(String(data))
+      answer(socket)
+    })
+  })
+  server.listen(path)
+  await once(server, "listening")
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  const get = (options: { deadlineMs?: number; signal?: AbortSignal } = {}) =>
+    getFromSandbox(
+      {
+        ...{ address: { path }, token: TOKEN, path: "/health", schema: Document },
+        ...(options.deadlineMs && { deadlineMs: options.deadlineMs }),
+      },
+      options.signal ?? never,
+    )
+  return { get, requests, sockets }
+}
+
+const reply = (body: string, headers = "", status = "200 OK") =>
+  `HTTP/1.1 ${status}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`
+
+const flood = (socket: Socket, bytes: string | Buffer) => {
+  const write = () => {
+    while (!socket.destroyed && socket.write(bytes));
+  }
+  socket.on("drain", write)
+  write()
+}
+
+const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+describe("a document of a sandbox", () => {
+  it("is asked for with the token, and parsed", async () => {
+    const { get, requests } = await answering((socket) => socket.end(reply('{"fine":true}')))
+    expect(await get()).toEqual({ fine: true })
+    expect(requests[0]).toMatch(/^GET \/health HTTP/)
+    expect(requests[0]).toContain(`authorization: Bearer ${TOKEN}\r\n`)
+  })
+
+  it.each<[string, ErrorCode, (socket: Socket) => void]>([
+    ["of the wrong form", "bridge.protocol_violated", (socket) => socket.end(reply('{"fine":1}'))],
+    ["that is not JSON", "bridge.protocol_violated", (socket) => socket.end(reply("fine"))],
+    ["nested too deep", "bridge.limit_exceeded", (socket) => socket.end(reply("[".repeat(100)))],
+    [
+      "in an encoding",
+      "bridge.protocol_violated",
+      (socket) => socket.end(reply("{}", "content-encoding: gzip\r\n")),
+    ],
+    [
+      "that is elsewhere",
+      "bridge.protocol_violated",
+      (socket) => socket.end(reply("", "location: http://127.0.0.1:9/\r\n", "302 Found")),
+    ],
+    ["without a token", "bridge.unauthorized", (socket) => socket.end(reply("", "", "401 No"))],
+    [
+      "that is another protocol",
+      "bridge.protocol_violated",
+      (socket) => socket.write("HTTP/1.1 101 x\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
+    ],
+    ["that is garbage", "bridge.protocol_violated", (socket) => socket.end("\u0000\u0001garbage")],
+    [
+      "that breaks off",
+      "bridge.dropped",
+      (socket) => socket.end(reply('{"fine":true}').slice(0, -5)),
+    ],
+    ["that never begins", "bridge.timed_out", () => {}],
+    [
+      "that stops",
+      "bridge.timed_out",
+      (socket) => socket.write(reply('{"fine":true}').slice(0, -5)),
+    ],
+    [
+      "with headers without end",
+      "bridge.limit_exceeded",
+      (socket) => {
+        socket.write("HTTP/1.1 200 OK\r\n")
+        flood(socket, `x: ${"x".repeat(1000)}\r\n`)
+      },
+    ],
+    [
+      "without end",
+      "bridge.limit_exceeded",
+      (socket) => {
+        socket.write(CHUNKED)
+        flood(socket, `10000\r\n${"x".repeat(65_536)}\r\n`)
+      },
+    ],
+    [
+      "without end, in the smallest pieces",
+      "bridge.limit_exceeded",
+      (socket) => {
+        socket.write(CHUNKED)
+        flood(socket, "1\r\nx\r\n".repeat(10_000))
+      },
+    ],
+  ])(
+    "%s is a typed error within its deadline, and leaves no connection",
+    async (_what, code, answer) => {
+      const { get, sockets } = await answering(answer)
+      const startedMs = performance.now()
+      await expect(get({ deadlineMs: 1_000 })).rejects.toMatchObject({ code })
+      expect(performance.now() - startedMs).toBeLessThan(3_000)
+      const [socket] = sockets
+      if (socket !== undefined && !socket.destroyed) {
+        const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()))
+        socket.resume()
+        await closed
+      }
+    },
+  )
+
+  it("is given up when its caller gives up", async () => {
+    const stop = new AbortController()
+    const { get } = await answering(() => stop.abort(new Error("enough")))
+    await expect(get({ signal: stop.signal })).rejects.toThrow("enough")
+    await expect(get({ signal: stop.signal })).rejects.toThrow("enough")
+  })
+})

@@ -1,0 +1,95 @@
+import { request } from "node:http"
+import { BerthError } from "@berth/protocol/errors"
+import type { z } from "zod"
+import { connectTo, type SandboxAddress } from "./address.ts"
+import { failureOf, failureOfStatus } from "./failure.ts"
+import { MAX_HEADER_BYTES } from "./limits.ts"
+import { parseFromSandbox } from "./parse.ts"
+
+/** A supervisor has its documents at hand; a sandbox that is starved of CPU needs a while to say so. */
+export const GET_DEADLINE_MS = 5_000
+
+/** A boot trace is the largest document: some 60 steps, each with its last output. */
+export const MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
+
+/** What a piece of a document takes beside its bytes: a document in the smallest pieces is refused early. */
+const CHUNK_COST_BYTES = 256
+
+export interface GetOptions<Schema extends z.ZodType> {
+  readonly address: SandboxAddress
+  readonly token: string
+  /** `/health` or `/boot`. */
+  readonly path: string
+  readonly schema: Schema
+  readonly deadlineMs?: number
+}
+
+/** A document of the sandbox, parsed. It has no more room and no more time than its limits say. */
+export const getFromSandbox = async <Schema extends z.ZodType>(
+  { address, token, path, schema, deadlineMs = GET_DEADLINE_MS }: GetOptions<Schema>,
+  signal: AbortSignal,
+): Promise<z.infer<Schema>> => {
+  const overdue = new AbortController()
+  const deadline = setTimeout(() => {
+    const details = { path, deadlineMs }
+    overdue.abort(new BerthError("bridge.timed_out", "the sandbox did not answer", { details }))
+  }, deadlineMs)
+  try {
+    const both = AbortSignal.any([signal, overdue.signal])
+    const bytes = await get(address, token, path, both)
+    return parseFromSandbox(bytes, schema)
+  } finally {
+    clearTimeout(deadline)
+  }
+}
+
+const get = async (
+  address: SandboxAddress,
+  token: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<Buffer> => {
+  const socket = await connectTo(address, signal)
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener("abort", onAbort)
+  const sent = request({
+    createConnection: () => socket,
+    headers: { authorization: `Bearer ${token}`, connection: "close" },
+    maxHeaderSize: MAX_HEADER_BYTES,
+    path,
+  })
+  sent.on("error", (error) => reject(failureOf(error)))
+  sent.on("upgrade", () => reject(unexpected("an upgrade that was not asked for")))
+  sent.on("response", (response) => {
+    const { statusCode = 0, headers } = response
+    if (statusCode !== 200) return reject(failureOfStatus(statusCode))
+    if (headers["content-encoding"] !== undefined)
+      return reject(unexpected("a document in an encoding that was not asked for"))
+    const chunks: Buffer[] = []
+    let bytes = 0
+    response.on("data", (chunk: Buffer) => {
+      bytes += chunk.length + CHUNK_COST_BYTES
+      if (bytes > MAX_DOCUMENT_BYTES) reject(tooLarge())
+      else chunks.push(chunk)
+    })
+    response.on("error", (error) => reject(failureOf(error)))
+    response.on("end", () => resolve(Buffer.concat(chunks)))
+  })
+  sent.end()
+  try {
+    return await promise
+  } finally {
+    signal.removeEventListener("abort", onAbort)
+    sent.destroy()
+    socket.destroy()
+  }
+}
+
+const unexpected = (what: string): BerthError =>
+  new BerthError("bridge.protocol_violated", `the sandbox answered with ${what}`)
+
+const tooLarge = (): BerthError =>
+  new BerthError("bridge.limit_exceeded", "the sandbox's document is too large", {
+    details: { limit: "bytes", max: MAX_DOCUMENT_BYTES },
+  })

@@ -1,0 +1,94 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { Event } from "@berth/protocol/event"
+import type { PromptId } from "@berth/protocol/ids"
+import { MAX_PENDING_BYTES } from "./limits.ts"
+
+export interface InboxOptions {
+  readonly lastSeen: number
+  readonly owns: (prompt: PromptId) => boolean
+  /** Resolves when they are safe: only then are they acknowledged. */
+  readonly store: (events: readonly Event[]) => Promise<void>
+  readonly onStored: (upTo: number) => void
+  /** There is as much as may wait, or no longer. */
+  readonly onFull: (isFull: boolean) => void
+  readonly onFailed: (error: BerthError) => void
+}
+
+/** The events of one connection: checked as they come, stored in order, one batch after another. */
+export class Inbox {
+  readonly #options: InboxOptions
+  #next: number
+  #waiting: { events: readonly Event[]; bytes: number }[] = []
+  #pendingBytes = 0
+  #isFull = false
+  #storing: Promise<void> | undefined
+  #closed = false
+
+  constructor(options: InboxOptions) {
+    this.#options = options
+    this.#next = options.lastSeen + 1
+  }
+
+  /** Throws when they are not exactly what comes next. */
+  take(events: readonly Event[], bytes: number): void {
+    if (this.#closed) return
+    for (const event of events) this.#check(event)
+    this.#waiting.push({ events, bytes })
+    this.#count(bytes)
+    this.#storing ??= this.#store()
+  }
+
+  /** Forgets what is not being stored: the sandbox has it still. Resolves when nothing is being stored. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#waiting = []
+    await this.#storing
+  }
+
+  #check({ sequence, body }: Event): void {
+    if (sequence !== this.#next) {
+      throw new BerthError("bridge.wrong_number", "the sandbox sent another event than the next", {
+        details: { expected: this.#next, received: sequence },
+      })
+    }
+    if ("prompt" in body && !this.#options.owns(body.prompt)) {
+      throw new BerthError(
+        "bridge.foreign_id",
+        "the sandbox spoke of a prompt that is not its own",
+        {
+          details: { prompt: body.prompt, event: sequence },
+        },
+      )
+    }
+    this.#next++
+  }
+
+  async #store(): Promise<void> {
+    try {
+      while (this.#waiting.length > 0) {
+        const batches = this.#waiting.splice(0)
+        const events = batches.flatMap((batch) => batch.events)
+        await this.#options.store(events)
+        const upTo = events.at(-1)?.sequence
+        if (upTo !== undefined) this.#options.onStored(upTo)
+        this.#count(-batches.reduce((sum, { bytes }) => sum + bytes, 0))
+      }
+    } catch (cause) {
+      // Nothing may be stored behind what was not.
+      this.#closed = true
+      const message = "the events of the sandbox could not be stored"
+      this.#options.onFailed(new BerthError("bridge.store_failed", message, { cause }))
+    } finally {
+      // In the same turn as the last look at what waits, so that nothing is left behind.
+      this.#storing = undefined
+    }
+  }
+
+  #count(bytes: number): void {
+    this.#pendingBytes += bytes
+    const isFull = this.#pendingBytes > MAX_PENDING_BYTES
+    if (isFull === this.#isFull || this.#closed) return
+    this.#isFull = isFull
+    this.#options.onFull(isFull)
+  }
+}

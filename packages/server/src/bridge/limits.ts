@@ -1,0 +1,41 @@
+/** How long the sandbox's side may take. All of it is in the hands of what runs inside. */
+export interface Deadlines {
+  /** From the first try to connect to the sandbox's hello. */
+  readonly openMs: number
+  /** How often a connection is asked whether it lives. */
+  readonly pingEveryMs: number
+  /** How long the answer to that may take while the server reads. */
+  readonly pongMs: number
+  /** How long a prompt may take to be accepted: that is one write to the sandbox's disk. */
+  readonly answerMs: number
+}
+
+export const DEADLINES: Deadlines = {
+  openMs: 5_000,
+  pingEveryMs: 5_000,
+  pongMs: 10_000,
+  answerMs: 15_000,
+}
+
+/** Of events that are received and not yet stored. Beyond it nothing more is read. */
+export const MAX_PENDING_BYTES = 1024 * 1024
+
+/** Of what the sandbox has not read. A prompt or two; beyond it the sandbox does not read at all. */
+export const MAX_UNSENT_BYTES = 8 * 1024 * 1024
+
+/** Questions without an answer. A server asks a handful at a time. */
+export const MAX_OUTSTANDING = 256
+
+/** The headers of an answer. A supervisor's are a few hundred bytes. */
+export const MAX_HEADER_BYTES = 8 * 1024
+
+/** Pieces in which one message may arrive: 1 MiB in the smallest packets of a network are 800. */
+export const MAX_MESSAGE_PIECES = 4096
+
+/**
+ * How fast a sandbox is read for long: far above any agent, and so that one that floods leaves most of the
+ * server's time to the others. An event costs its bytes and a share for the work that it makes.
+ */
+export const BYTES_PER_SECOND = 16 * 1024 * 1024
+export const BURST_BYTES = 4 * 1024 * 1024
+export const EVENT_COST_BYTES = 512

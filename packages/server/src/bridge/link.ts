@@ -1,0 +1,291 @@
+import type {
+  PromptStanding,
+  PromptStart,
+  ServerMessage,
+  SupervisorMessage,
+} from "@berth/protocol/bridge"
+import { MAX_SUPERVISOR_MESSAGE_BYTES, PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
+import { BerthError } from "@berth/protocol/errors"
+import type { Event } from "@berth/protocol/event"
+import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import { WebSocket } from "ws"
+import { z } from "zod"
+import { connectTo, type SandboxAddress } from "./address.ts"
+import { Asks } from "./asks.ts"
+import { failureOf, failureOfClose, failureOfStatus } from "./failure.ts"
+import { Heartbeat } from "./heartbeat.ts"
+import { Inbox } from "./inbox.ts"
+import {
+  BURST_BYTES,
+  BYTES_PER_SECOND,
+  type Deadlines,
+  EVENT_COST_BYTES,
+  MAX_HEADER_BYTES,
+  MAX_MESSAGE_PIECES,
+  MAX_UNSENT_BYTES,
+} from "./limits.ts"
+import { parseFromSandbox, parseSupervisorMessage } from "./parse.ts"
+import { Throttle } from "./throttle.ts"
+
+export interface LinkOptions {
+  readonly address: SandboxAddress
+  readonly token: string
+  readonly sandbox: SandboxId
+  readonly lastSeen: number
+  readonly owns: (prompt: PromptId) => boolean
+  readonly store: (events: readonly Event[]) => Promise<void>
+  readonly onStored: (upTo: number) => void
+  readonly deadlines: Deadlines
+}
+
+type Hello = Extract<SupervisorMessage, { type: "hello" }>
+
+/** Read before the rest, which another generation may have changed. */
+const AnyHello = z.object({ type: z.literal("hello"), generation: z.int() })
+
+/** A connection to a sandbox that has said its hello. Throws when there is none within the deadline. */
+export const openLink = async (options: LinkOptions, signal: AbortSignal): Promise<Link> => {
+  const overdue = new AbortController()
+  const deadline = setTimeout(
+    () =>
+      overdue.abort(timedOut("the sandbox did not say hello in time", options.deadlines.openMs)),
+    options.deadlines.openMs,
+  )
+  const opening = AbortSignal.any([signal, overdue.signal])
+  try {
+    const socket = await connectTo(options.address, opening)
+    const websocket = new WebSocket("ws://sandbox/bridge", {
+      createConnection: () => socket,
+      headers: { authorization: `Bearer ${options.token}` },
+      maxHeaderSize: MAX_HEADER_BYTES,
+      maxPayload: MAX_SUPERVISOR_MESSAGE_BYTES,
+      maxBufferedChunks: MAX_MESSAGE_PIECES,
+      // A supervisor sends its messages whole, pings never, and compresses nothing.
+      maxFragments: 1,
+      autoPong: false,
+      perMessageDeflate: false,
+      followRedirects: false,
+    } as ConstructorParameters<typeof WebSocket>[2])
+    const link = new Link(websocket, options)
+    const giveUp = () => link.end(opening.reason)
+    opening.addEventListener("abort", giveUp)
+    if (opening.aborted) giveUp()
+    try {
+      await link.greeted
+      return link
+    } finally {
+      opening.removeEventListener("abort", giveUp)
+    }
+  } finally {
+    clearTimeout(deadline)
+  }
+}
+
+/** One connection to a sandbox. Whatever it does wrong ends it with the reason. */
+export class Link {
+  readonly #websocket: WebSocket
+  readonly #options: LinkOptions
+  readonly #inbox: Inbox
+  readonly #asks: Asks
+  readonly #heartbeat: Heartbeat
+  readonly #throttle: Throttle
+  readonly #greeting = Promise.withResolvers<Hello>()
+  /** Why nothing is read right now. */
+  readonly #held = new Set<"rate" | "store">()
+  #slowedDown: NodeJS.Timeout | undefined
+  #hasGreeted = false
+  #failure: BerthError | undefined
+  /** Resolves with the reason when it is over and nothing of it is being stored any more. */
+  readonly ended: Promise<BerthError>
+
+  constructor(websocket: WebSocket, options: LinkOptions) {
+    const { lastSeen, owns, store, deadlines } = options
+    this.#websocket = websocket
+    this.#options = options
+    this.#asks = new Asks(deadlines.answerMs)
+    this.#throttle = new Throttle(
+      { perSecond: BYTES_PER_SECOND, burst: BURST_BYTES },
+      performance.now(),
+    )
+    this.#inbox = new Inbox({
+      lastSeen,
+      owns,
+      store,
+      onStored: (upTo) => this.#acknowledge(upTo),
+      onFull: (isFull) => this.#hold("store", isFull),
+      onFailed: (error) => this.end(error),
+    })
+    this.#heartbeat = new Heartbeat({
+      everyMs: deadlines.pingEveryMs,
+      deadlineMs: deadlines.pongMs,
+      ping: (payload) => websocket.ping(payload),
+      onDead: () => this.end(timedOut("the sandbox stopped answering", deadlines.pongMs)),
+    })
+    this.#heartbeat.pause()
+    this.ended = this.#listen()
+    this.#greeting.promise.catch(() => {})
+  }
+
+  /** The sandbox's hello. Rejects when the connection ends before it. */
+  get greeted(): Promise<Hello> {
+    return this.#greeting.promise
+  }
+
+  startPrompt(start: PromptStart): Promise<PromptStanding> {
+    return this.#ask({ type: "prompt.start", ...start })
+  }
+
+  stopPrompt(prompt: PromptId): Promise<PromptStanding> {
+    return this.#ask({ type: "prompt.stop", prompt })
+  }
+
+  /** Ends it at once. The first reason counts. */
+  end(reason: unknown): void {
+    this.#failure ??=
+      reason instanceof BerthError
+        ? reason
+        : new BerthError("cancelled", "the bridge was closed", { cause: reason })
+    this.#websocket.terminate()
+  }
+
+  #listen(): Promise<BerthError> {
+    const { lastSeen, sandbox } = this.#options
+    const { promise, resolve } = Promise.withResolvers<BerthError>()
+    this.#websocket
+      .on("open", () =>
+        this.#send({ type: "hello", generation: PROTOCOL_GENERATION, sandbox, lastSeen }),
+      )
+      .on("message", (data, isBinary) => this.#receive(data as Buffer, isBinary))
+      .on("ping", () => this.end(violated("the sandbox sent a ping")))
+      .on("pong", (payload) => {
+        if (!this.#heartbeat.answer(payload)) this.end(violated("the sandbox sent a wrong pong"))
+      })
+      .on("unexpected-response", (_, { statusCode }) => this.end(failureOfStatus(statusCode ?? 0)))
+      .on("error", (error) => this.end(failureOf(error)))
+      .on("close", (code, reason) => resolve(this.#finish(code, reason.toString("utf8"))))
+    return promise
+  }
+
+  async #finish(code: number, reason: string): Promise<BerthError> {
+    const failure = this.#failure ?? failureOfClose(code, reason)
+    this.#failure = failure
+    this.#heartbeat.stop()
+    clearTimeout(this.#slowedDown)
+    this.#greeting.reject(failure)
+    this.#asks.endAll(
+      new BerthError("bridge.down", "the connection to the sandbox ended before its answer", {
+        details: { reason: failure.code },
+        cause: failure,
+      }),
+    )
+    await this.#inbox.close()
+    return failure
+  }
+
+  #receive(bytes: Buffer, isBinary: boolean): void {
+    if (this.#failure !== undefined) return
+    try {
+      if (isBinary) throw violated("the sandbox sent a binary message")
+      if (this.#hasGreeted) this.#handle(parseSupervisorMessage(bytes), bytes.length)
+      else this.#greet(bytes)
+    } catch (thrown) {
+      this.end(thrown)
+    }
+  }
+
+  #greet(bytes: Buffer): void {
+    const { generation } = parseFromSandbox(bytes, AnyHello)
+    if (generation !== PROTOCOL_GENERATION) {
+      const message = "the sandbox's supervisor is of another generation"
+      const details = { ours: PROTOCOL_GENERATION, theirs: generation }
+      throw new BerthError("bridge.generation_mismatch", message, { details })
+    }
+    const hello = parseSupervisorMessage(bytes)
+    if (hello.type !== "hello") throw violated("the sandbox did not begin with hello")
+    this.#check(hello)
+    this.#hasGreeted = true
+    this.#heartbeat.resume()
+    this.#greeting.resolve(hello)
+  }
+
+  #check({ sandbox, first, last }: Hello): void {
+    const { lastSeen } = this.#options
+    if (sandbox !== this.#options.sandbox) {
+      throw new BerthError("bridge.foreign_id", "another sandbox answered", {
+        details: { sandbox },
+      })
+    }
+    if (first > lastSeen + 1 || last < lastSeen) {
+      const message = "the sandbox does not hold the events that come next"
+      throw new BerthError("bridge.history_lost", message, { details: { lastSeen, first, last } })
+    }
+  }
+
+  #handle(message: SupervisorMessage, bytes: number): void {
+    switch (message.type) {
+      case "hello":
+        throw violated("the sandbox said hello twice")
+      case "events":
+        this.#inbox.take(message.events, bytes)
+        this.#slowDown(bytes + message.events.length * EVENT_COST_BYTES)
+        break
+      case "prompt.standing":
+        this.#asks.answer(message.prompt, message.standing)
+        break
+      case "prompt.refused":
+        this.#asks.refuse(message.prompt, message.code, message.reason)
+    }
+  }
+
+  /** Reads nothing for as long as it takes to be back at the rate that every sandbox may have. */
+  #slowDown(cost: number): void {
+    const waitMs = this.#throttle.take(cost, performance.now())
+    if (waitMs === 0) return
+    this.#hold("rate", true)
+    clearTimeout(this.#slowedDown)
+    this.#slowedDown = setTimeout(() => this.#hold("rate", false), waitMs)
+  }
+
+  #hold(why: "rate" | "store", isHeld: boolean): void {
+    if (this.#failure !== undefined) return
+    const wasHeld = this.#held.size > 0
+    if (isHeld) this.#held.add(why)
+    else this.#held.delete(why)
+    if (wasHeld === this.#held.size > 0) return
+    if (wasHeld) {
+      this.#websocket.resume()
+      this.#heartbeat.resume()
+    } else {
+      this.#websocket.pause()
+      this.#heartbeat.pause()
+    }
+  }
+
+  #acknowledge(upTo: number): void {
+    this.#options.onStored(upTo)
+    if (this.#failure === undefined) this.#send({ type: "acknowledge", upTo })
+  }
+
+  async #ask(
+    message: Extract<ServerMessage, { type: "prompt.start" | "prompt.stop" }>,
+  ): Promise<PromptStanding> {
+    if (this.#websocket.bufferedAmount > MAX_UNSENT_BYTES)
+      throw new BerthError("bridge.congested", "the sandbox does not read what is sent to it")
+    const answer = this.#asks.add(message.prompt)
+    this.#send(message)
+    return await answer
+  }
+
+  #send(message: ServerMessage): void {
+    // Whoever sends events and reads no acknowledgement would fill the memory, slowly.
+    if (this.#websocket.bufferedAmount > MAX_UNSENT_BYTES)
+      this.end(new BerthError("bridge.congested", "the sandbox does not read what is sent to it"))
+    else this.#websocket.send(JSON.stringify(message), () => {})
+  }
+}
+
+const timedOut = (message: string, deadlineMs: number): BerthError =>
+  new BerthError("bridge.timed_out", message, { details: { deadlineMs } })
+
+const violated = (message: string): BerthError =>
+  new BerthError("bridge.protocol_violated", message)

@@ -1,0 +1,198 @@
+import { randomBytes } from "node:crypto"
+import type { Socket } from "node:net"
+import { deflateRawSync } from "node:zlib"
+import { acceptance, frame } from "./frames.ts"
+
+/** What a hostile supervisor does with its first connection. `sandbox` is the id that it was given. */
+export type Attack = (socket: Socket, sandbox: string) => void | Promise<void>
+
+const DRIP_MS = 20
+const MIB = 1024 * 1024
+
+export const eventOf = (sequence: unknown, body: unknown = { type: "warning", message: "x" }) => ({
+  sequence,
+  at: "2026-01-01T00:00:00.000Z",
+  body,
+})
+
+export const helloOf = (sandbox: string, changes: object = {}) => ({
+  type: "hello",
+  generation: 1,
+  sandbox,
+  first: 1,
+  last: 0,
+  ...changes,
+})
+
+const PROMPT = "pr-0123456789abcdefghjk"
+const OTHER_SANDBOX = "sb-zzzzzzzzzzzzzzzzzzzz"
+
+/** Writes again and again as fast as the other side takes it. */
+const flood = (socket: Socket, next: () => string | Buffer) => {
+  const write = () => {
+    while (!socket.destroyed && socket.write(next()));
+  }
+  socket.on("drain", write)
+  write()
+}
+
+const drip = (socket: Socket, bytes: Buffer | string) => {
+  const all = Buffer.from(bytes)
+  let place = 0
+  const timer = setInterval(() => {
+    // The last byte never comes.
+    if (place < all.length - 1) socket.write(all.subarray(place, ++place))
+  }, DRIP_MS)
+  socket.on("close", () => clearInterval(timer))
+}
+
+/** Opens the connection as it should be, and then does something else. */
+const afterUpgrade =
+  (act: Attack): Attack =>
+  async (socket, sandbox) => {
+    socket.write(await acceptance(socket))
+    await act(socket, sandbox)
+  }
+
+/** Says a proper hello first. */
+const afterHello = (act: Attack): Attack =>
+  afterUpgrade(async (socket, sandbox) => {
+    socket.write(frame(JSON.stringify(helloOf(sandbox))))
+    await act(socket, sandbox)
+  })
+
+const sends = (...messages: unknown[]): Attack =>
+  afterHello((socket) => {
+    for (const message of messages)
+      socket.write(frame(typeof message === "string" ? message : JSON.stringify(message)))
+  })
+
+const sendsEvents = (...numbers: unknown[]): Attack =>
+  sends({ type: "events", events: numbers.map((number) => eventOf(number)) })
+
+const greets = (changes: object): Attack =>
+  afterUpgrade((socket, sandbox) => {
+    socket.write(frame(JSON.stringify(helloOf(sandbox, changes))))
+  })
+
+const answers =
+  (text: string): Attack =>
+  (socket) => {
+    socket.write(text)
+  }
+
+function floodWithEvents(socket: Socket): void {
+  let next = 1
+  flood(socket, () => {
+    const events = Array.from({ length: 20 }, () => eventOf(next++))
+    return frame(JSON.stringify({ type: "events", events }))
+  })
+}
+
+export const ATTACKS = {
+  // Before the connection is open.
+  "never answers": () => {},
+  "closes at once": (socket) => void socket.destroy(),
+  "sends garbage": (socket) => void socket.write(randomBytes(10_000)),
+  "sends garbage without end": (socket) => flood(socket, () => randomBytes(65_536)),
+  "drips its headers": (socket) => drip(socket, `HTTP/1.1 101 ${"x".repeat(5_000)}`),
+  "sends headers without end": (socket) => {
+    socket.write("HTTP/1.1 101 Switching Protocols\r\n")
+    flood(socket, () => `x-header: ${"x".repeat(1_000)}\r\n`)
+  },
+  "sends early hints without end": (socket) =>
+    flood(socket, () => "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"),
+  redirects: answers(
+    "HTTP/1.1 302 Found\r\nlocation: ws://127.0.0.1:9/bridge\r\ncontent-length: 0\r\n\r\n",
+  ),
+  "refuses the token": answers("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"),
+  "answers with a document without end": (socket) => {
+    socket.write("HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n")
+    flood(socket, () => Buffer.alloc(65_536))
+  },
+  "accepts with a wrong key": answers(
+    "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: wrong\r\n\r\n",
+  ),
+  "turns compression on": async (socket) =>
+    void socket.write(await acceptance(socket, "sec-websocket-extensions: permessage-deflate\r\n")),
+
+  // Instead of a hello.
+  "accepts and says nothing": afterUpgrade(() => {}),
+  "drips its hello": afterUpgrade((socket, sandbox) =>
+    drip(socket, frame(JSON.stringify(helloOf(sandbox)))),
+  ),
+  "begins with events": afterUpgrade(
+    (socket) => void socket.write(frame(JSON.stringify({ type: "events", events: [eventOf(1)] }))),
+  ),
+  "is another sandbox": greets({ sandbox: OTHER_SANDBOX }),
+  "is of another generation": greets({ generation: 2, whatever: { that: "brings" } }),
+  "has forgotten what comes next": greets({ first: 7, last: 9 }),
+  "says hello twice": afterHello(
+    (socket, sandbox) => void socket.write(frame(JSON.stringify(helloOf(sandbox)))),
+  ),
+
+  // Frames.
+  "announces a frame of a terabyte": afterHello(
+    (socket) => void socket.write(frame("x", { length: 2n ** 40n })),
+  ),
+  "sends a message that is too large": sends(`"${"x".repeat(MIB)}"`),
+  "sends a message in fragments": afterHello((socket) => {
+    socket.write(frame("{", { fin: false }))
+    flood(socket, () => frame("x", { opcode: 0, fin: false }))
+  }),
+  "sends a bomb": afterHello((socket) => {
+    const bomb = deflateRawSync(Buffer.alloc(64 * MIB))
+    socket.write(frame(bomb, { rsv1: true }))
+  }),
+  "sends masked frames": afterHello((socket) => void socket.write(frame("{}", { masked: true }))),
+  "sends binary": afterHello((socket) => void socket.write(frame("{}", { opcode: 2 }))),
+  "sends unknown frames": afterHello((socket) => void socket.write(frame("{}", { opcode: 5 }))),
+  "sends broken text": afterHello((socket) => void socket.write(frame(Buffer.from([0xff, 0xfe])))),
+  "floods with pings": afterHello((socket) => flood(socket, () => frame("x", { opcode: 9 }))),
+  "floods with pongs": afterHello((socket) => flood(socket, () => frame("x", { opcode: 10 }))),
+  "closes in the middle of a frame": afterHello((socket) => {
+    socket.end(frame(JSON.stringify(eventOf(1))).subarray(0, 20))
+  }),
+  "drips an event": afterHello((socket) => {
+    const events = [eventOf(1, { type: "warning", message: "x".repeat(100_000) })]
+    drip(socket, frame(JSON.stringify({ type: "events", events })))
+  }),
+  "falls silent": afterHello(() => {}),
+
+  // Messages.
+  "sends what is not JSON": sends("nonsense"),
+  "nests without end": sends("[".repeat(1_000_000)),
+  "nests in an event": sends(
+    `{"type":"events","events":[${'{"a":'.repeat(40)}1${"}".repeat(40)}]}`,
+  ),
+  "sends an unknown type": sends({ type: "shutdown" }),
+  "sends keys of its own": sends({ type: "events", events: [{ ...eventOf(1), admin: true }] }),
+  "sends a prototype": sends(
+    '{"type":"events","events":[{"sequence":1,"at":"2026-01-01T00:00:00Z","body":{"type":"warning","message":"x"},"__proto__":{"a":1}}]}',
+  ),
+  "sends no events": sends({ type: "events", events: [] }),
+  "answers what was not asked": sends({
+    type: "prompt.standing",
+    prompt: PROMPT,
+    standing: { state: "accepted" },
+  }),
+
+  // Numbers and ids.
+  "skips a number": sendsEvents(1, 2, 4),
+  "repeats a number": sendsEvents(1, 2, 2),
+  "goes back": sendsEvents(1, 2, 1),
+  "starts late": sendsEvents(2),
+  "starts at zero": sendsEvents(0),
+  "counts in halves": sendsEvents(1, 1.5),
+  "counts beyond all numbers": sendsEvents(1, 2 ** 53),
+  "speaks of another sandbox's prompt": sends({
+    type: "events",
+    events: [eventOf(1, { type: "message.completed", prompt: PROMPT, message: "m" })],
+  }),
+
+  // All of it is valid, and there is no end of it.
+  "floods with events": afterHello(floodWithEvents),
+  "floods a slow store": afterHello(floodWithEvents),
+} as const satisfies Record<string, Attack>
+
+export type AttackName = keyof typeof ATTACKS
