@@ -120,7 +120,8 @@ describe("every boot, whatever its graph and whatever its steps do", () => {
   it("[R2.9] leaves nothing running but what it calls abandoned", () =>
     check(({ trace, insideAtEnd }) => {
       const abandoned = trace.steps.filter((step) => step.abandoned).map(({ name }) => name)
-      expect(insideAtEnd.sort()).toEqual(abandoned.sort())
+      // An abandoned one may have ended since.
+      expect(insideAtEnd.filter((name) => !abandoned.includes(name))).toEqual([])
     }))
 
   it("[R2.13] gives every step exactly one outcome, in the trace and live", () =>

@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process"
 import { readFile } from "node:fs/promises"
+import { setTimeout as delay } from "node:timers/promises"
 import type { User } from "../user.ts"
+import { isRunning, parseStat } from "./proc.ts"
 
 /** In the environment of every process that the supervisor starts, and so of their descendants. */
 export const MARK_VARIABLE = "BERTH_PROCESS"
@@ -13,8 +15,22 @@ export const newMark = (): string => `${process.pid}-${process.hrtime.bigint().t
  * so within microseconds.
  */
 const READ_LIMIT_MS = 500
+/**
+ * While a process execs, its environment reads as empty: the old one is gone, the new one not there yet. So
+ * an empty one is looked at again, as often as it takes on a busy machine, unless the kernel says where it
+ * is and that it is of no length.
+ */
+const LOOK_AGAIN_MS = 2
+const LOOKS = 100
 /** A node that starts and reads some files, on a busy machine. */
 const HELPER_LIMIT_MS = 2_000
+
+export interface Marks {
+  /** Those that carry the mark. */
+  readonly marked: ReadonlySet<number>
+  /** Those that ended before that could be told. */
+  readonly gone: ReadonlySet<number>
+}
 
 /**
  * Which of these processes carry the mark. The kernel shows an environment to its own user and to those who
@@ -24,53 +40,94 @@ export const findMarked = async (
   pids: readonly number[],
   mark: string,
   user: User | undefined,
-): Promise<ReadonlySet<number>> => {
-  if (pids.length === 0) return new Set()
+): Promise<Marks> => {
+  if (pids.length === 0) return NOTHING
   const limit = AbortSignal.timeout(READ_LIMIT_MS)
   const looks = await Promise.all(
     pids.map(async (pid) => ({ pid, saw: await look(pid, mark, limit) })),
   )
-  const marked = looks.filter(({ saw }) => saw === "mark").map(({ pid }) => pid)
-  const hidden = looks.filter(({ saw }) => saw === "hidden").map(({ pid }) => pid)
-  const shown = user && hidden.length > 0 ? await lookAs(user, hidden, mark) : []
-  return new Set([...marked, ...shown])
+  const those = (which: Look) => looks.filter(({ saw }) => saw === which).map(({ pid }) => pid)
+  const hidden = those("hidden")
+  const shown = user && hidden.length > 0 ? await lookAs(user, hidden, mark) : NOTHING
+  return {
+    marked: new Set([...those("mark"), ...shown.marked]),
+    gone: new Set([...those("gone"), ...shown.gone]),
+  }
 }
 
-type Look = "mark" | "no mark" | "hidden"
+const NOTHING: Marks = { marked: new Set(), gone: new Set() }
+
+type Look = "mark" | "no mark" | "hidden" | "gone"
 
 const look = async (pid: number, mark: string, limit: AbortSignal): Promise<Look> => {
   try {
-    const environment = await Promise.race([readFile(`/proc/${pid}/environ`, "latin1"), end(limit)])
-    return carries(environment, mark) ? "mark" : "no mark"
+    for (let looks = 1; looks <= LOOKS; looks++) {
+      const environment = await read(`/proc/${pid}/environ`, limit)
+      if (environment !== "") return carries(environment, mark) ? "mark" : "no mark"
+      const stat = await read(`/proc/${pid}/stat`, limit)
+      if (!isRunning(parseStat(stat))) return "gone"
+      if (isBare(stat)) break
+      await delay(LOOK_AGAIN_MS)
+    }
+    return "no mark"
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException
+    if (code === "ENOENT" || code === "ESRCH") return "gone"
     return code === "EACCES" || code === "EPERM" ? "hidden" : "no mark"
   }
 }
 
-const end = (limit: AbortSignal): Promise<never> =>
-  new Promise((_, reject) =>
-    limit.addEventListener("abort", () => reject(limit.reason), { once: true }),
-  )
+/** By the places where the environment begins and ends, which are 0 where the kernel does not tell. */
+const isBare = (stat: string): boolean => {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  return fields[47] !== "0" && fields[47] === fields[48]
+}
+
+const read = (path: string, limit: AbortSignal): Promise<string> =>
+  Promise.race([
+    readFile(path, "latin1"),
+    new Promise<never>((_, reject) =>
+      limit.addEventListener("abort", () => reject(limit.reason), { once: true }),
+    ),
+  ])
 
 const carries = (environment: string, mark: string): boolean =>
   `\0${environment}\0`.includes(`\0${MARK_VARIABLE}=${mark}\0`)
 
-/** Runs in the helper: prints those of the given pids whose environment holds the text. */
+/** Runs in the helper, and does what `look` does: prints the pids with the mark, and those that are gone. */
 const HELPER = `
-const [text, ...pids] = process.argv.slice(1)
+const { readFileSync } = require("node:fs")
+const [text, looks, lookAgainMs, ...pids] = process.argv.slice(1)
+const read = (pid, name) => readFileSync("/proc/" + pid + "/" + name, "latin1")
+const isBare = (stat) => {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  return fields[47] !== "0" && fields[47] === fields[48]
+}
+const environmentOf = (pid) => {
+  for (let look = 1; look <= looks; look++) {
+    const environment = read(pid, "environ")
+    if (environment !== "") return environment
+    const stat = read(pid, "stat")
+    if (/\\) [ZX] [^)]*$/.test(stat)) throw { code: "ESRCH" }
+    if (isBare(stat)) return ""
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, Number(lookAgainMs))
+  }
+  return ""
+}
 for (const pid of pids) {
   try {
-    const environment = require("node:fs").readFileSync("/proc/" + pid + "/environ", "latin1")
-    if (("\\0" + environment + "\\0").includes("\\0" + text + "\\0")) console.log(pid)
-  } catch {}
+    if (("\\0" + environmentOf(pid) + "\\0").includes("\\0" + text + "\\0")) console.log("marked", pid)
+  } catch ({ code }) {
+    if (code === "ENOENT" || code === "ESRCH") console.log("gone", pid)
+  }
 }`
 
-const lookAs = (user: User, pids: readonly number[], mark: string): Promise<number[]> =>
+const lookAs = (user: User, pids: readonly number[], mark: string): Promise<Marks> =>
   new Promise((resolve) => {
+    const numbers = [LOOKS, LOOK_AGAIN_MS, ...pids]
     const helper = spawn(
       process.execPath,
-      ["-e", HELPER, `${MARK_VARIABLE}=${mark}`, ...pids.map(String)],
+      ["-e", HELPER, `${MARK_VARIABLE}=${mark}`, ...numbers.map(String)],
       {
         ...{ uid: user.uid, gid: user.gid, cwd: "/", env: {} },
         stdio: ["ignore", "pipe", "ignore"],
@@ -82,6 +139,13 @@ const lookAs = (user: User, pids: readonly number[], mark: string): Promise<numb
     helper.stdout.on("data", (chunk: Buffer) => {
       said += chunk.toString("latin1")
     })
-    helper.on("error", () => resolve([]))
-    helper.on("close", () => resolve(said.split("\n").filter(Boolean).map(Number)))
+    const those = (which: string) =>
+      new Set(
+        said
+          .split("\n")
+          .filter((line) => line.startsWith(`${which} `))
+          .map((line) => Number(line.slice(which.length + 1))),
+      )
+    helper.on("error", () => resolve(NOTHING))
+    helper.on("close", () => resolve({ marked: those("marked"), gone: those("gone") }))
   })

@@ -5,7 +5,7 @@ import { type ProcessEntry, parseStat } from "./proc.ts"
 
 const entry = (pid: number, parentPid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => ({
   ...{ pid, parentPid, groupId: pid, sessionId: pid, startTicks: 100, state: "S" },
-  ...more,
+  ...{ isKernel: false, ...more },
 })
 const SUPERVISOR = entry(10, 1, { startTicks: 1 })
 const root = { pid: 20, startTicks: 100 }
@@ -45,7 +45,7 @@ describe("suspectsOf", () => {
     const entries = [
       ...[SUPERVISOR, rootEntry, entry(21, 20), entry(60, 10), entry(61, 60)],
       ...[entry(40, 1), entry(41, 40), entry(42, 1, { state: "Z" })],
-      entry(50, 1, { startTicks: 99 }),
+      ...[entry(50, 1, { startTicks: 99 }), entry(51, 2, { isKernel: true })],
     ]
     expect(pidsOf(suspectsOf(root, entries, SUPERVISOR.pid))).toEqual([40, 41])
   })
@@ -59,6 +59,7 @@ describe("suspectsOf", () => {
         sessionId: fc.integer({ min: 1, max: 30 }),
         startTicks: fc.integer({ min: 98, max: 102 }),
         state: fc.constantFrom("S", "R", "Z"),
+        isKernel: fc.constant(false),
       }),
       { selector: ({ pid }) => pid },
     )
@@ -93,6 +94,8 @@ describe("parseStat", () => {
     const stat = `42 (a) (b c) S 7 40 41 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3`
     expect(parseStat(stat)).toEqual({
       ...{ pid: 42, parentPid: 7, groupId: 40, sessionId: 41, startTicks: 987654, state: "S" },
+      isKernel: false,
     })
+    expect(parseStat("9 (kworker/0:1) I 2 0 0 0 -1 69238880 0").isKernel).toBe(true)
   })
 })

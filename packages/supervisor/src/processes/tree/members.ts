@@ -44,6 +44,7 @@ export const suspectsOf = (
   return entries.filter(
     (entry) =>
       isRunning(entry) &&
+      !entry.isKernel &&
       entry.startTicks >= root.startTicks &&
       !members.has(entry.pid) &&
       !isBelowUs(entry),

@@ -15,7 +15,7 @@ export const ownPidNamespace = (): Grove | undefined => {
   const isSandbox = process.ppid === FIRST_PID && namespace() !== MACHINE_NAMESPACE
   if (!isSandbox) return undefined
   return {
-    find: async () => listProcesses().filter(isOther),
+    find: async () => listProcesses().entries.filter(isOther),
     signal: (entries, signal) => {
       for (const entry of entries) signalProcess(entry, signal)
     },

@@ -9,7 +9,12 @@ export interface ProcessEntry {
   /** Clock ticks between the machine's start and the process's. */
   readonly startTicks: number
   readonly state: string
+  /** A thread of the kernel: it belongs to nobody, and has neither arguments nor environment. */
+  readonly isKernel: boolean
 }
+
+/** PF_KTHREAD of the flags. */
+const KERNEL_THREAD = 0x0020_0000
 
 /** Who has this pid now, be it a zombie; undefined when nobody does. */
 export const readProcess = (pid: number): ProcessEntry | undefined => {
@@ -20,12 +25,19 @@ export const readProcess = (pid: number): ProcessEntry | undefined => {
   }
 }
 
+/** Who was there when the list was read, and what could then still be seen of them, zombies included. */
+export interface ProcessList {
+  readonly pids: readonly number[]
+  readonly entries: readonly ProcessEntry[]
+}
+
 /** Every process that is visible here. Reading `stat` never waits, unlike most files beside it. */
-export const listProcesses = (): ProcessEntry[] =>
-  readdirSync("/proc")
+export const listProcesses = (): ProcessList => {
+  const pids = readdirSync("/proc")
     .filter((name) => isPid.test(name))
-    .map((name) => readProcess(Number(name)))
-    .filter((entry) => entry !== undefined)
+    .map(Number)
+  return { pids, entries: pids.map(readProcess).filter((entry) => entry !== undefined) }
+}
 
 /** It has not ended; a zombie has, and only waits for its parent to look. */
 export const isRunning = ({ state }: ProcessEntry): boolean => state !== "Z" && state !== "X"
@@ -46,6 +58,7 @@ export const parseStat = (stat: string): ProcessEntry => {
     sessionId: Number(fields[3]),
     startTicks: Number(fields[19]),
     state: fields[0] ?? "?",
+    isKernel: (Number(fields[6]) & KERNEL_THREAD) !== 0,
   }
 }
 

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process"
-import { mkdtemp, readFile, rm } from "node:fs/promises"
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
@@ -115,6 +115,16 @@ describe("endTree", () => {
     const launched = await startTree(forking)
     const { left } = await end(launched, 0)
     expect(left).toEqual([])
+    await expectNothingLeft(launched)
+  })
+
+  it("[R2.14] finds one that execs all the time, and so has no environment now and then", async () => {
+    await writeFile(join(directory, "again"), '#!/bin/sh\nexec "$0"\n', { mode: 0o755 })
+    const launched = await startTree("setsid sh -c './again &'; echo up")
+    await launched.exited
+    const looks = Array.from({ length: 100 }, () => () => launched.tree.find())
+    for (const look of looks) expect(await look()).toHaveLength(1)
+    await end(launched)
     await expectNothingLeft(launched)
   })
 

@@ -1,6 +1,7 @@
 import type { User } from "../user.ts"
+import { findMembers } from "./look.ts"
 import { findMarked } from "./mark.ts"
-import { membersOf, suspectsOf, type TreeRoot } from "./members.ts"
+import type { TreeRoot } from "./members.ts"
 import { listProcesses, type ProcessEntry, stillRuns } from "./proc.ts"
 
 /** Processes that are found and signalled together. */
@@ -34,12 +35,13 @@ export class ProcessTree implements Grove {
     this.#options = options
   }
 
-  async find(): Promise<readonly ProcessEntry[]> {
+  find(): Promise<readonly ProcessEntry[]> {
     const { root, mark, user } = this.#options
-    const suspects = suspectsOf(root, listProcesses(), process.pid).map(({ pid }) => pid)
-    const marked = await findMarked(suspects, mark, user)
-    // Listed anew: while the marks were read, processes came and went.
-    return membersOf(root, listProcesses(), (pid) => marked.has(pid))
+    const eyes = {
+      list: listProcesses,
+      marks: (pids: readonly number[]) => findMarked(pids, mark, user),
+    }
+    return findMembers(root, eyes, process.pid)
   }
 
   /** The root's group at one blow, so that no fork slips through; the others one by one. */

@@ -1,0 +1,83 @@
+import { describe, expect, it } from "vitest"
+import { type Eyes, findMembers } from "./look.ts"
+import type { ProcessEntry } from "./proc.ts"
+
+const SUPERVISOR_PID = 10
+const root = { pid: 20, startTicks: 100 }
+
+/** An orphan of the tree unless it says otherwise. */
+const entry = (pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => ({
+  ...{ pid, parentPid: 1, groupId: pid, sessionId: pid, startTicks: 200, state: "S" },
+  ...{ isKernel: false, ...more },
+})
+
+/** One look: who was in the list, of them those that were gone or dead when looked at, and those with the mark. */
+interface Scene {
+  readonly entries: readonly ProcessEntry[]
+  readonly vanished?: readonly number[]
+  readonly marked?: readonly number[]
+  readonly gone?: readonly number[]
+}
+
+const see = async (...scenes: Scene[]) => {
+  let looks = 0
+  const now = () => scenes[Math.min(looks, scenes.length) - 1] as Scene
+  const eyes: Eyes = {
+    list: () => {
+      looks++
+      const { entries, vanished = [] } = now()
+      return { entries, pids: [...entries.map(({ pid }) => pid), ...vanished] }
+    },
+    marks: async () => ({ marked: new Set(now().marked ?? []), gone: new Set(now().gone ?? []) }),
+  }
+  const found = await findMembers(root, eyes, SUPERVISOR_PID)
+  return { found: found.map(({ pid }) => pid), looks }
+}
+
+const stranger = entry(5, { startTicks: 1 })
+
+describe("findMembers", () => {
+  it("believes a second quiet look that there is nobody", async () => {
+    expect(await see({ entries: [stranger] })).toEqual({ found: [], looks: 2 })
+  })
+
+  it("takes the first look in which it finds someone", async () => {
+    const scene = { entries: [stranger, entry(30)], marked: [30] }
+    expect(await see(scene)).toEqual({ found: [30], looks: 1 })
+  })
+
+  it("finds the child of one that forked and ended while the list was read", async () => {
+    const forked = { entries: [stranger], vanished: [30] }
+    expect(await see(forked, { entries: [stranger, entry(31)], marked: [31] })).toEqual({
+      ...{ found: [31], looks: 2 },
+    })
+  })
+
+  it("finds it also when that happens a second time, or leaves a zombie", async () => {
+    const once = { entries: [stranger], vanished: [30] }
+    const twice = { entries: [stranger, entry(31, { state: "Z" })] }
+    expect(await see(once, twice, { entries: [stranger, entry(32)], marked: [32] })).toEqual({
+      ...{ found: [32], looks: 3 },
+    })
+  })
+
+  it("finds the child of one that ended before its mark was read", async () => {
+    const ended = { entries: [stranger, entry(30)], gone: [30] }
+    const quiet = { entries: [stranger] }
+    const child = { entries: [stranger, entry(31)], marked: [31] }
+    expect(await see(quiet, ended, child)).toEqual({ found: [31], looks: 3 })
+  })
+
+  it("does not look again for those that it knows to have ended", async () => {
+    const scene = { entries: [stranger, entry(30, { state: "Z" })], vanished: [31] }
+    expect(await see(scene)).toEqual({ found: [], looks: 2 })
+  })
+
+  it("gives in where it never gets quiet", async () => {
+    const restless = Array.from({ length: 99 }, (_, n) => ({
+      entries: [stranger],
+      vanished: [n + 50],
+    }))
+    expect(await see(...restless)).toEqual({ found: [], looks: 10 })
+  })
+})

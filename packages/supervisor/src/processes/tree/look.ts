@@ -1,0 +1,42 @@
+import type { Marks } from "./mark.ts"
+import { membersOf, suspectsOf, type TreeRoot } from "./members.ts"
+import { isRunning, type ProcessEntry, type ProcessList } from "./proc.ts"
+
+/** What there is to see. */
+export interface Eyes {
+  list(): ProcessList
+  /** Who of these carries the tree's mark. */
+  marks(pids: readonly number[]): Promise<Marks>
+}
+
+/** Where others come and go all the time no look is ever quiet; then the last one counts. */
+const MAX_LOOKS = 10
+
+/**
+ * The members of a tree that run now. That there are none is believed only of a quiet look: everyone who
+ * ended before being looked at was known from the look before. A process may fork and end while the list is
+ * being read, and then neither it nor its child is in the list; the next list has the child.
+ */
+export const findMembers = async (
+  root: TreeRoot,
+  eyes: Eyes,
+  supervisorPid: number,
+): Promise<readonly ProcessEntry[]> => {
+  const cleared = new Set<number>()
+  let known: ReadonlySet<number> | undefined
+  for (let look = 1; ; look++) {
+    const { pids, entries } = eyes.list()
+    const suspects = suspectsOf(root, entries, supervisorPid)
+      .map(({ pid }) => pid)
+      .filter((pid) => !cleared.has(pid))
+    const { marked, gone } = await eyes.marks(suspects)
+    const members = membersOf(root, entries, (pid) => marked.has(pid))
+    if (members.length > 0 || look === MAX_LOOKS) return members
+    const running = new Set(entries.filter(isRunning).map(({ pid }) => pid))
+    const isKnown = (pid: number) => known?.has(pid) === true
+    if (gone.size === 0 && known && pids.every((pid) => running.has(pid) || isKnown(pid))) return []
+    // Nobody gets a mark later, so it is read once.
+    for (const pid of suspects) if (!gone.has(pid)) cleared.add(pid)
+    known = new Set(pids)
+  }
+}
