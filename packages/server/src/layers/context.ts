@@ -1,7 +1,7 @@
 import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
+import type { Serially } from "../host/serial.ts"
 import type { Layout } from "./layout.ts"
-import type { Serially } from "./serial.ts"
 
 /** What every operation on one store works with. */
 export interface Context {

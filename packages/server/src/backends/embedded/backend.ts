@@ -5,6 +5,7 @@ import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { LimitName } from "@berth/protocol/limits"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { parseCgroupMounts } from "../../host/cgroups/mounts.ts"
+import { serialByKey } from "../../host/serial.ts"
 import type {
   Backend,
   BackendDescription,
@@ -31,7 +32,6 @@ import { removeSandbox } from "./remove.ts"
 import { openRuntime } from "./runtime.ts"
 import { openCompiledFilter } from "./seccomp/compiled.ts"
 import type { Architecture } from "./seccomp/profile.ts"
-import { serialByKey } from "./serial.ts"
 import { type SandboxState, stateDirectory } from "./state.ts"
 import { pruneSystems } from "./system/skeleton.ts"
 import { openSystems } from "./system/systems.ts"
@@ -92,7 +92,7 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
 const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Backend => {
   const { states, cgroups, runtime, network, caches } = parts
   const exits = openExits(states.exits)
-  const inTurn = serialByKey<SandboxId>()
+  const inTurn = serialByKey()
 
   const watchers = openWatchers((emit) =>
     exits.subscribe(
