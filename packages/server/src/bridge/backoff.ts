@@ -1,17 +1,27 @@
-import type { ErrorCode } from "@berth/protocol/errors"
+import { ERRORS, type ErrorCode } from "@berth/protocol/errors"
 
 /** A socket that is not there yet costs nothing to look for, and a boot is to be noticed at once. */
 const LOOK_FIRST_MS = 10
 const LOOK_MOST_MS = 100
 
-/** A sandbox that answers wrongly costs work at every try. */
+/** A connection that breaks is usually back at once. */
 const RETRY_FIRST_MS = 50
-const RETRY_MOST_MS = 10_000
+const RETRY_MOST_MS = 1_000
+
+/** A sandbox that answers wrongly costs work at every try, and is not likely to change. */
+const WRONG_MOST_MS = 10_000
 
 /** How long to wait before the next try. `random` is below 1: those who failed together do not come back together. */
 export const retryDelayMs = (failures: number, code: ErrorCode, random: number): number => {
-  const [first, most] =
-    code === "bridge.unreachable" ? [LOOK_FIRST_MS, LOOK_MOST_MS] : [RETRY_FIRST_MS, RETRY_MOST_MS]
+  const [first, most] = boundsOf(code)
   const delayMs = Math.min(most, first * 2 ** Math.min(failures - 1, 20))
   return delayMs * (0.5 + random / 2)
 }
+
+const boundsOf = (code: ErrorCode): readonly [first: number, most: number] => {
+  if (code === "bridge.unreachable") return [LOOK_FIRST_MS, LOOK_MOST_MS]
+  return [RETRY_FIRST_MS, isWrong(code) ? WRONG_MOST_MS : RETRY_MOST_MS]
+}
+
+/** Whether the same connection would fail again: more patience than with one that broke. */
+export const isWrong = (code: ErrorCode): boolean => ERRORS[code].retry === "never"

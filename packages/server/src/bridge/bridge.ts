@@ -4,7 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { SandboxAddress } from "./address.ts"
-import { retryDelayMs } from "./backoff.ts"
+import { isWrong, retryDelayMs } from "./backoff.ts"
 import { DEADLINES, type Deadlines } from "./limits.ts"
 import { type Link, openLink } from "./link.ts"
 
@@ -42,9 +42,6 @@ export interface Bridge {
   /** Resolves when the signal has fired and everything is released. */
   readonly closed: Promise<void>
 }
-
-/** A connection that holds so long was a good one: the next failure is the first again. */
-const STABLE_MS = 5_000
 
 /** Keeps a connection to a sandbox until the signal fires: whatever breaks, it is made again and goes on. */
 export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge => {
@@ -85,10 +82,11 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
 
   const keepConnected = async (): Promise<void> => {
     for (let failures = 1; !signal.aborted; failures++) {
-      const startedMs = performance.now()
+      const before = lastSeen
       const reason = await connectOnce()
       if (signal.aborted) break
-      if (performance.now() - startedMs > STABLE_MS + deadlines.openMs) failures = 1
+      // It brought something before it broke: a good connection, and the first failure again.
+      if (lastSeen > before && !isWrong(reason.code)) failures = 1
       const retryInMs = retryDelayMs(failures, reason.code, Math.random())
       enter({ kind: "down", reason, retryInMs })
       await pause(retryInMs, undefined, { signal }).catch(() => {})

@@ -1,4 +1,5 @@
 import { MAX_MESSAGE_DEPTH } from "@berth/protocol/bridge-limits"
+import type { ErrorCode } from "@berth/protocol/errors"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
@@ -66,11 +67,12 @@ describe("the throttle", () => {
 })
 
 describe("the pause before another try", () => {
-  it("grows to ten seconds for what answers wrongly, and to 100 ms for what is not there", () => {
-    const delays = (code: "bridge.unreachable" | "bridge.dropped", random: number) =>
+  it("grows to ten seconds for what answers wrongly, to one for what breaks, to 100 ms for what is not there", () => {
+    const delays = (code: ErrorCode, random: number) =>
       [1, 2, 3, 10, 1_000].map((failures) => retryDelayMs(failures, code, random))
     expect(delays("bridge.unreachable", 1)).toEqual([10, 20, 40, 100, 100])
-    expect(delays("bridge.dropped", 1)).toEqual([50, 100, 200, 10_000, 10_000])
-    expect(delays("bridge.dropped", 0)).toEqual([25, 50, 100, 5_000, 5_000])
+    expect(delays("bridge.dropped", 1)).toEqual([50, 100, 200, 1_000, 1_000])
+    expect(delays("bridge.wrong_number", 1)).toEqual([50, 100, 200, 10_000, 10_000])
+    expect(delays("bridge.wrong_number", 0)).toEqual([25, 50, 100, 5_000, 5_000])
   })
 })
