@@ -94,8 +94,13 @@ describe("ProcessSet", () => {
     expect(family.running()).toEqual([])
   })
 
-  it("takes each name once", () => {
-    processes.start(spec("agent", SERVES))
+  it("takes each name once, until the process of that name has been stopped", async () => {
+    const agent = processes.start(spec("agent", SERVES))
     expect(() => processes.start(spec("agent", SERVES))).toThrow("already")
+    const stopped = agent.stop()
+    expect(() => processes.start(spec("agent", SERVES))).toThrow("already")
+    await stopped
+    await processes.start(spec("agent", SERVES)).ready(never)
+    expect(processes.status()).toMatchObject([{ name: "agent", phase: "ready" }])
   })
 })

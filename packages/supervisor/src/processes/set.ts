@@ -23,11 +23,15 @@ export class ProcessSet {
     this.#parts = parts
   }
 
-  /** Starts a process, each name once. When the set is being stopped, nothing starts any more. */
+  /**
+   * Starts a process, each name once; one that was stopped or given up makes room for another of its name.
+   * When the set is being stopped, nothing starts any more.
+   */
   start(spec: ProcessSpec): SupervisedProcess {
     if (this.#isStopping)
       throw new BerthError("process.stopped", `${spec.name} was not started: all are being stopped`)
-    if (this.#processes.has(spec.name))
+    const before = this.#processes.get(spec.name)?.status().phase
+    if (before !== undefined && before !== "stopped" && before !== "given-up")
       throw new BerthError("process.start_failed", `there is a process ${spec.name} already`, {
         details: { process: spec.name },
       })

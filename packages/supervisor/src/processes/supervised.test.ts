@@ -105,6 +105,22 @@ describe("SupervisedProcess", () => {
     expectNothingLeft()
   })
 
+  it("[R2.11] gives what a crashed process left little time, whatever the grace of a stop", async () => {
+    const crashes = `[ -e again ] && { echo up; exec sleep 1000; }; touch again
+      (trap "" TERM; while :; do sleep 1000; done) & exit 3`
+    const { process, heard } = start(crashes, { stopGraceMs: 3_600_000 })
+    await process.ready(never)
+    expect(heard("ended")).toHaveLength(1)
+  })
+
+  it("keeps the very last words of a process that crashes", async () => {
+    const { process } = start("head -c 200000 /dev/zero; echo last words; exit 1", {
+      restart: { ...EAGER, maxFailures: 1 },
+    })
+    await expect(process.ready(never)).rejects.toMatchObject({ code: "process.given_up" })
+    expect(process.lastOutput().endsWith("last words\n")).toBe(true)
+  })
+
   it("[R2.11] is given up when it keeps failing, with its last output", async () => {
     const { process, heard } = start("echo cannot open database; exit 1", {
       restart: { ...EAGER, maxFailures: 3 },
@@ -271,6 +287,17 @@ describe("SupervisedProcess.stop", () => {
     await expect(waiting).rejects.toMatchObject({ code: "process.stopped" })
     await stopped
     expect(process.status().phase).toBe("stopped")
+    expectNothingLeft()
+  })
+
+  it("[R2.14] is never ready after it was asked to stop, though it runs", async () => {
+    const readiness: ProcessSpec["readiness"] = {
+      description: "",
+      wait: async () => void process.stop(),
+    }
+    const { process, heard } = start("exec sleep 1000", { readiness })
+    await until(() => heard("stopped").length === 1)
+    expect(heard("ready")).toEqual([])
     expectNothingLeft()
   })
 

@@ -52,7 +52,6 @@ export class SupervisedProcess {
 
   /** Begins to tend it; twice is as good as once, and after a stop it does nothing. */
   start(): void {
-    if (this.#stopping.signal.aborted) return
     this.#tending ??= this.#tend()
   }
 

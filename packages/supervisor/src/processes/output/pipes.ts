@@ -44,16 +44,19 @@ export class Pipes {
       if (this.#isClosed) return undefined
     }
     const pipe = this.#spare.pop() as Pipe
-    if (owner !== undefined) fchownSync(pipe.readFd, owner.uid, owner.gid)
-    return pipe
+    try {
+      if (owner !== undefined) fchownSync(pipe.readFd, owner.uid, owner.gid)
+      return pipe
+    } catch {
+      // Not ours to give away, as in a user namespace without that user.
+      closePipe(pipe)
+      return undefined
+    }
   }
 
   close(): void {
     this.#isClosed = true
-    for (const { readFd, writeFd } of this.#spare.splice(0)) {
-      closeSync(readFd)
-      closeSync(writeFd)
-    }
+    for (const pipe of this.#spare.splice(0)) closePipe(pipe)
   }
 
   async #make(): Promise<void> {
@@ -67,6 +70,11 @@ export class Pipes {
       await rm(directory, { recursive: true, force: true })
     }
   }
+}
+
+const closePipe = ({ readFd, writeFd }: Pipe): void => {
+  closeSync(readFd)
+  closeSync(writeFd)
 }
 
 const mkfifo = (paths: readonly string[]): Promise<void> =>
