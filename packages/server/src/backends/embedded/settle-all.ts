@@ -5,7 +5,7 @@
 export const settleAll = async <Values extends readonly unknown[]>(
   work: readonly [...{ [Index in keyof Values]: Promise<Values[Index]> }],
 ): Promise<Values> => {
-  const results = await Promise.allSettled(work)
-  for (const result of results) if (result.status === "rejected") throw result.reason
-  return Promise.all(work) as unknown as Promise<Values>
+  const all: readonly Promise<unknown>[] = work
+  await Promise.allSettled(all)
+  return (await Promise.all(all)) as unknown as Values
 }
