@@ -47,13 +47,15 @@ export const readLockHolder = (dataDir: string): LockHolder | undefined => {
   }
 }
 
-/** Boot and clock tick at which the process started, or undefined if none with this pid is visible. */
+/** Boot and clock tick at which the process started, or undefined if none with this pid runs. */
 export const processStart = (pid: number): string | undefined => {
   try {
     const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
     // The second field is the command in parentheses, and may itself hold spaces and parentheses.
     const fieldsFromThird = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+    // A zombie has ended: only its parent has not noticed yet.
+    if (fieldsFromThird[0] === "Z") return undefined
     return `${bootId}/${fieldsFromThird[START_TIME_FIELD - 3]}`
   } catch {
     return undefined

@@ -45,6 +45,8 @@ export const startChild = (script: string, { args, wrapper = [] }: ChildOptions)
       for (let line = await lines.next(); !line.done; line = await lines.next()) {
         rest.push(JSON.parse(line.value))
       }
+      // Its output ends a moment before it does.
+      await gone
       return rest
     },
     tell: (line) => child.stdin.write(`${line}\n`),
