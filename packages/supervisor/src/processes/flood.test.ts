@@ -19,7 +19,7 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 
 describe("a process that floods its output", () => {
   it("takes neither memory nor disk beyond their limits, is held up by nobody, and its end is kept", async () => {
-    const fixture = fileURLToPath(new URL("./fixtures/flood.ts", import.meta.url))
+    const fixture = fileURLToPath(new URL("./testing/flood.ts", import.meta.url))
     const args = ["--conditions=source", fixture, directory, String(FLOOD_BYTES)]
     const { stdout } = await promisify(execFile)(process.execPath, args)
     const result = JSON.parse(stdout)

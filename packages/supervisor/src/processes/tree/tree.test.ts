@@ -151,7 +151,7 @@ describe("endTree", () => {
 
 /** Runs a script of this folder in a process of its own, and parses what it prints. */
 const runFixture = async (prefix: string[], name: string): Promise<Record<string, unknown>> => {
-  const fixture = fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
+  const fixture = fileURLToPath(new URL(`./testing/${name}.ts`, import.meta.url))
   const [file, ...args] = [...prefix, process.execPath, "--conditions=source", fixture]
   const child = spawn(file as string, args, { env: family.env, stdio: ["ignore", "pipe", "pipe"] })
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)])
