@@ -58,7 +58,7 @@ const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
 const RUNTIME_DEADLINE_MS = 15_000
 
 /**
- * Writes its own pid into the first N files given, mounts what a table lists, and becomes the program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs
+ * Joins the cgroups of the first N files given, mounts what a table lists, and becomes the program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs
  * in a mount namespace of its own, so that nothing it mounts is seen or left behind on the host.
  *
  * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
@@ -66,7 +66,7 @@ const RUNTIME_DEADLINE_MS = 15_000
  */
 const JOIN_AND_EXEC = `
 count=$1; table=$2; base=$3; shift 3
-while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 1; shift; count=$((count - 1)); done
+while [ "$count" -gt 0 ]; do echo 0 > "$1" || exit 1; shift; count=$((count - 1)); done
 (cd "$base" && exec mount --all --fstab "$table") || exit 1
 exec "$@" <<END
 END

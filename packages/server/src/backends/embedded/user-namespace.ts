@@ -32,26 +32,35 @@ export const openUserNamespaces = (idBase: number): UserNamespaces => {
     next = (next + 1) % OWNERS
     return makeUserNamespace(idBase, FIRST_OWNER + next, signal)
   }
-  const prepare = () => {
-    const made = make(never)
-    // Whoever takes it hears of its failure.
-    made.catch(() => {})
-    return made
-  }
   let spare: Promise<UserNamespace> | undefined
+  let closed = false
+  const prepare = () => {
+    if (closed || spare !== undefined) return
+    spare = make(never)
+    // Whoever takes it hears of its failure.
+    spare.catch(() => {})
+  }
   return {
     async take(signal) {
       signal.throwIfAborted()
       const taken = spare ?? make(signal)
-      spare = prepare()
-      return taken
+      spare = undefined
+      const { path, release } = await taken
+      return {
+        path,
+        // The next one is made when this one has served, so that nobody's boot waits for it.
+        release() {
+          release()
+          prepare()
+        },
+      }
     },
     close() {
+      closed = true
       spare?.then(
         ({ release }) => release(),
         () => {},
       )
-      spare = undefined
     },
   }
 }

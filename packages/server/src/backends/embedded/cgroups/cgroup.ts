@@ -32,7 +32,10 @@ export const cgroupOf = (
       : Promise.reject(unsupported("tell a sandbox's processes from others"))
 
   return {
-    joinFiles: directories.map((directory) => join(directory, "cgroup.procs")),
+    // A single thread that moves itself has not to wait until every processor has noticed; v1 has a file for it.
+    joinFiles: places.map(({ version, directory }) =>
+      join(directory, version === 1 ? "tasks" : "cgroup.procs"),
+    ),
     path: pathOf(bases[0], { group, sandbox }),
     setLimits: async (limits) => {
       await Promise.all(places.map((place) => setLimits(place, limits)))

@@ -30,7 +30,7 @@ export interface Cgroups {
 }
 
 export interface Cgroup {
-  /** Files into which a process writes its own pid to join; it has joined when it has written to all. */
+  /** Files into which a process of one thread writes 0 to join; it has joined when it has written to all. */
   readonly joinFiles: readonly string[]
   /** Where the cgroup is in its hierarchies: the form of an OCI bundle's `linux.cgroupsPath`. */
   readonly path: string

@@ -6,7 +6,7 @@ import type { Cgroup } from "../cgroups.ts"
 
 const JOIN_THEN_RUN = `
 count=$1; shift
-while [ "$count" -gt 0 ]; do echo $$ > "$1" || exit 125; shift; count=$((count - 1)); done
+while [ "$count" -gt 0 ]; do echo 0 > "$1" || exit 125; shift; count=$((count - 1)); done
 exec "$@"`
 
 export interface Inside {
