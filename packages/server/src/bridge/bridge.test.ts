@@ -89,7 +89,8 @@ describe("a bridge", () => {
     await expect.poll(() => calls).toBe(1)
     supervisor.happen(1)
     supervisor.drop()
-    await supervisor.until(() => supervisor.received.length > 0)
+    // Longer than the pause before another try.
+    await new Promise((resolve) => setTimeout(resolve, 200))
     stored.resolve()
     await watched.until(() => numbers().length === 4)
     expect(supervisor.hellos()).toMatchObject([{ lastSeen: 0 }, { lastSeen: 3 }])

@@ -72,7 +72,7 @@ describe("a document of a sandbox", () => {
     [
       "in an encoding",
       "bridge.protocol_violated",
-      (socket) => socket.end(reply("{}", "content-encoding: gzip\r\n")),
+      (socket) => socket.end(reply('{"fine":true}', "content-encoding: gzip\r\n")),
     ],
     [
       "that is elsewhere",

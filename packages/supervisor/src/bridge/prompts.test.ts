@@ -268,20 +268,28 @@ describe("prompts after a kill", () => {
   it("[R3.4] tell their end once although it was acknowledged before that was noted", async () => {
     const directory = temporaryDirectory()
     const killed = await live(directory, succeed)
-    const start = prompt()
-    await killed.ledger.accept(start)
-    await killed.ledger.start(start.prompt)
+    const [start, running] = [prompt(), prompt()]
+    for (const one of [start, running]) {
+      await killed.ledger.accept(one)
+      await killed.ledger.start(one.prompt)
+    }
     await killed.ledger.end(start.prompt, { state: "succeeded" })
     await killed.journal.append({ type: "prompt.state", prompt: start.prompt, state: "succeeded" })
 
-    const journal = await openJournal({ directory: join(directory, "journal") })
+    // Small, so that what is acknowledged is soon gone.
+    const maxBytes = 16 * 1024
+    const journal = await openJournal({ directory: join(directory, "journal"), maxBytes })
+    for (let count = 0; count < 20; count++)
+      await journal.append({ type: "warning", message: "x".repeat(500) })
     const ledger = await openLedger(join(directory, "ledger"))
     const opening = openPrompts({ journal, ledger, run: succeed })
-    // The server acknowledges while the recovery still looks.
+    // The server acknowledges while the recovery notes that the other one was interrupted.
     await journal.acknowledge(journal.last)
     const prompts = await opening
     await expect.poll(() => ledger.unreported).toEqual([])
-    expect(journal.last).toBe(1)
+    expect(journal.last).toBe(22)
+    await journal.acknowledge(journal.last)
+    expect(journal.first).toBeGreaterThan(1)
     await prompts.close()
     await journal.close()
     await ledger.close()

@@ -27,6 +27,9 @@ export const helloOf = (sandbox: string, changes: object = {}) => ({
 const PROMPT = "pr-0123456789abcdefghjk"
 const OTHER_SANDBOX = "sb-zzzzzzzzzzzzzzzzzzzz"
 
+/** Small, and 64 MiB when it is unpacked. */
+const BOMB = deflateRawSync(Buffer.alloc(64 * MIB))
+
 /** Writes again and again as fast as the other side takes it. */
 const flood = (socket: Socket, next: () => string | Buffer) => {
   const write = () => {
@@ -140,12 +143,12 @@ export const ATTACKS = {
     socket.write(frame("{", { fin: false }))
     flood(socket, () => frame("x", { opcode: 0, fin: false }))
   }),
-  "sends a bomb": afterHello((socket) => {
-    const bomb = deflateRawSync(Buffer.alloc(64 * MIB))
-    socket.write(frame(bomb, { rsv1: true }))
-  }),
+  "sends a bomb": afterHello((socket) => void socket.write(frame(BOMB, { rsv1: true }))),
   "sends masked frames": afterHello((socket) => void socket.write(frame("{}", { masked: true }))),
-  "sends binary": afterHello((socket) => void socket.write(frame("{}", { opcode: 2 }))),
+  "sends binary": afterHello((socket) => {
+    const message = { type: "events", events: [eventOf(1)] }
+    socket.write(frame(JSON.stringify(message), { opcode: 2 }))
+  }),
   "sends unknown frames": afterHello((socket) => void socket.write(frame("{}", { opcode: 5 }))),
   "sends broken text": afterHello((socket) => void socket.write(frame(Buffer.from([0xff, 0xfe])))),
   "floods with pings": afterHello((socket) => flood(socket, () => frame("x", { opcode: 9 }))),
