@@ -158,8 +158,9 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
             refuseOther(spec, existing)
             return look(existing, signal)
           }
-          const state = await createSandbox(parts, spec, unheldLimits(parts), signal)
-          return look(state, signal)
+          const created = await createSandbox(parts, spec, unheldLimits(parts), signal)
+          const { createdAt, unheldLimits: unheld } = created
+          return { identity: spec.identity, state: "created", createdAt, unheldLimits: unheld }
         }),
       ),
 
@@ -178,7 +179,6 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
               },
             )
           }
-          await states.write({ ...state, progress: "starting" })
           await parts.at("starting")
           await runtime.start(sandbox, signal)
           await parts.at("started")

@@ -4,7 +4,7 @@ import type { Parts } from "./parts.ts"
 import { removeSandbox, removeTraces } from "./remove.ts"
 
 /**
- * Puts right what a crash left. A sandbox that was being created or removed is removed; one that was being
+ * Puts right what a crash left. A sandbox that was being created or removed is removed; one that may have been
  * started is what the runtime says it is; traces of an id that has no directory are removed. The rest is
  * left alone: it runs on.
  */
@@ -34,9 +34,9 @@ const recoverKnown = async (parts: Parts, sandbox: SandboxId, signal: AbortSigna
   }
   if (state?.progress === "creating" || state?.progress === "removing") {
     await removeSandbox(parts, state, signal)
-  } else if (state?.progress === "starting") {
+  } else if (state?.progress === "created") {
     const started = (await runtime.status(sandbox, signal)) !== "created"
-    await states.write({ ...state, progress: started ? "started" : "created" })
+    if (started) await states.write({ ...state, progress: "started" })
   }
 }
 

@@ -7,11 +7,10 @@ import { z } from "zod"
 import { ProcessIdentity } from "./process.ts"
 
 /**
- * How far a sandbox has come, written before each step that a crash could interrupt:
- * creating → created → starting → started; any → removing. What is found `creating` or `removing` by a new
- * server was left by a crash.
+ * How far a sandbox has come: creating → created → started; any → removing. What is found `creating` or
+ * `removing` by a new server was left by a crash; one that is found `created` may have been started.
  */
-export const Progress = z.enum(["creating", "created", "starting", "started", "removing"])
+export const Progress = z.enum(["creating", "created", "started", "removing"])
 export type Progress = z.infer<typeof Progress>
 
 export const SandboxState = z.strictObject({
