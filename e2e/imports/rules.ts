@@ -5,6 +5,7 @@
  * web ─► sdk ─► protocol ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
  * cli ─► sdk       ▲                                             └──────► events ◄── bridge   (store below all)
  *                  └────── supervisor   supervisor: main ─► boot ─► processes;  main ─► bridge ─► agents ─► processes
+ *                                                                                     └──► journal
  * ```
  */
 
