@@ -212,7 +212,7 @@ export const doctor = async (options: HostOptions, signal: AbortSignal): Promise
 /** The toolboxes of the configured data directory. */
 export interface HostToolboxes {
   list(signal: AbortSignal): Promise<ToolboxSummary[]>
-  /** Makes the one that this version of Berth brings into sandboxes, unless it is there. */
+  /** Makes the one that this version of Berth brings into sandboxes, unless it is there; removes unused ones. */
   build(call: BuildCall): Promise<BuiltToolbox>
   /** Compares one, or each, with what was built. */
   verify(id: ToolboxId | undefined, signal: AbortSignal): Promise<ToolboxReport[]>
@@ -220,11 +220,13 @@ export interface HostToolboxes {
 
 export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> => {
   const { dataDir } = load(options).config
-  const [{ openToolboxes }, { currentInputs }, { ensureDataDirectory }] = await Promise.all([
-    import("./toolbox/store.ts"),
-    import("./toolbox/inputs/current.ts"),
-    import("./store/data-directory.ts"),
-  ])
+  const [{ openToolboxes }, { currentInputs }, { mountedToolboxes }, { ensureDataDirectory }] =
+    await Promise.all([
+      import("./toolbox/store.ts"),
+      import("./toolbox/inputs/current.ts"),
+      import("./toolbox/mounted.ts"),
+      import("./store/data-directory.ts"),
+    ])
   const arch = process.arch === "arm64" ? "arm64" : "x64"
   const root = join(dataDir, "toolbox")
   const store = openToolboxes({ root, arch })
@@ -234,7 +236,11 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
       ensureDataDirectory(dataDir)
       const { PATH: path = "" } = process.env
       const from = import.meta.dirname
-      return await store.build(await currentInputs({ arch, from, path, signal: call.signal }), call)
+      const inputs = await currentInputs({ arch, from, path, signal: call.signal })
+      const built = await store.build(inputs, call)
+      // What older versions brought goes with the last sandbox that has it.
+      await store.collect(new Set([built.id, ...(await mountedToolboxes())]))
+      return built
     },
     verify: async (id, signal) => {
       const ids = id === undefined ? await store.ids() : [id]

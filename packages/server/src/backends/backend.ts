@@ -58,6 +58,8 @@ export interface BackendDescription {
   readonly pause: boolean
   readonly limits: Readonly<Record<LimitName, { held: true } | { held: false; why: string }>>
   readonly networks: readonly NetworkPolicy["kind"][]
+  /** Whether the files of a sandbox can be a stack of layers. */
+  readonly layers: boolean
   /** What a reader should know of this host: fences that do not stand, and why. */
   readonly notes: readonly string[]
 }

@@ -87,6 +87,17 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
     const said = async (sandbox: SandboxId, words: string) =>
       expect.poll(() => harness.backend.logs(sandbox), { timeout: 10_000 }).toContain(words)
 
+    it("says what it can do here", async () => {
+      expect(await harness.backend.describe()).toMatchObject({
+        backend: harness.backend.name,
+        engine: expect.stringMatching(/\d/),
+        pause: expect.any(Boolean),
+        layers: expect.any(Boolean),
+        networks: expect.arrayContaining(["none"]),
+        notes: expect.any(Array),
+      })
+    })
+
     describe("the life of a sandbox", () => {
       it("creates, starts, stops with grace and removes, and leaves nothing behind", async () => {
         const spec = specOf()

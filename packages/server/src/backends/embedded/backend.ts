@@ -352,6 +352,7 @@ const describeHost = ({ cgroups, runtime }: Parts): BackendDescription => ({
     tmpBytes: { held: true },
   },
   networks: ["none", "open"],
+  layers: true,
   notes: [
     ...(runtime.joinsUserNamespaces
       ? []

@@ -1,0 +1,38 @@
+import { readdir, readFile, readlink } from "node:fs/promises"
+
+/** A mount namespace of this machine: one of its processes, and the text of its mount table. */
+export interface MountNamespace {
+  readonly pid: number
+  readonly mounts: string
+}
+
+/** Every mount namespace that has a process, as the kernel tells it now. */
+export const mountNamespaces = async (): Promise<MountNamespace[]> => {
+  const tables = await Promise.all((await processesByNamespace()).map(readTable))
+  return tables.filter((table) => table !== undefined)
+}
+
+const processesByNamespace = async (): Promise<number[][]> => {
+  const namespaces = new Map<string, number[]>()
+  const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name))
+  await Promise.all(
+    names.map(async (name) => {
+      const namespace = await readlink(`/proc/${name}/ns/mnt`).catch(() => undefined)
+      if (namespace === undefined) return
+      namespaces.set(namespace, [...(namespaces.get(namespace) ?? []), Number(name)])
+    }),
+  )
+  return [...namespaces.values()]
+}
+
+/** Told by the first of its processes that still lives. */
+const readTable = async (pids: readonly number[]): Promise<MountNamespace | undefined> => {
+  for (const pid of pids) {
+    try {
+      return { pid, mounts: await readFile(`/proc/${pid}/mountinfo`, "latin1") }
+    } catch {
+      // It ended while it was looked at.
+    }
+  }
+  return undefined
+}
