@@ -105,7 +105,7 @@ it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whate
         wake = resolve
       })
   }
-  const actions = [
+  const actions: (() => void | Promise<void>)[] = [
     () => proxy.cut(),
     () => supervisor.killAndRestart(),
     async () => {
