@@ -409,11 +409,6 @@ export const ERRORS = {
     retry: "later",
     hint: "Check that the command and its working directory exist in the sandbox and that its user may use them.",
   },
-  "process.not_ready": {
-    status: 504,
-    retry: "later",
-    hint: "The process runs but did not become ready; its last output stands in the details.",
-  },
   "process.given_up": {
     status: 500,
     retry: "never",

@@ -57,7 +57,6 @@ export interface Background {
 export const runCommand = async (command: Command, parts: CommandParts): Promise<CommandEnd> => {
   const { clock, pipes, signal } = parts
   const { title, deadlineMs } = command
-  if (signal.aborted) throw cancelled(title, signal.reason)
   const beganAtMs = clock.nowMs()
   const conversation = command.capture !== undefined
   const launched = await launch(command, { pipes, conversation, signal }).catch((thrown) => {
@@ -73,7 +72,6 @@ export const runCommand = async (command: Command, parts: CommandParts): Promise
   try {
     const exit = await exitOrCut(launched, cut.signal)
     if (exit === undefined) throw await cutShort(command, launched, heard, cut.signal, clock)
-    await launched.output.settled()
     const background = command.keepBackground ? await keep(launched) : undefined
     const stragglers = command.keepBackground ? 0 : await endStragglers(launched, clock)
     const said = await heard.end()
@@ -118,6 +116,7 @@ const cutShort = async (
 
 /** Its output goes on being read, and logged, so that what it left running is never held up by us. */
 const keep = async ({ tree, output }: Launched): Promise<Background | undefined> => {
+  await output.settled()
   const pids = (await tree.find()).map(({ pid }) => pid)
   if (pids.length === 0) output.close()
   else output.letGo()

@@ -56,6 +56,14 @@ describe("LogFile", () => {
     expect((await stat(path)).size).toBeLessThan(10_100)
   })
 
+  it("keeps no more in memory than some hundred kilobytes, whatever the file may hold", async () => {
+    const { log, write } = open(100_000_000)
+    for (let n = 0; n < 100; n++) write("x".repeat(64 * 1024))
+    await log.close()
+    const kept = (await readFile(path, "utf8")).split("").filter((letter) => letter === "x")
+    expect(kept.length).toBeLessThanOrEqual(512 * 1024)
+  })
+
   it("writes through no link and to nothing that is no file, and goes on without", async () => {
     await symlink("/dev/null", path)
     const { log, write, problems } = open()
@@ -78,12 +86,20 @@ describe("LogFile", () => {
     await log.close()
     write("kept")
     await log.close()
+    await clock.advance(10_000)
+    write("too")
+    await log.close()
     expect(problems).toHaveLength(1)
     await mkdir(directory)
     await clock.advance(10_000)
-    write("!")
+    write("kept")
     await log.close()
-    expect(await readFile(path, "utf8")).toBe("\n[4 bytes are left out here]\nkept!")
+    expect(await readFile(path, "utf8")).toMatch(/^\n\[\d+ bytes are left out here\]\nkept$/)
+    await rm(directory, { recursive: true })
+    write("lost again")
+    await log.close()
+    await clock.advance(10_000)
+    expect(problems).toHaveLength(2)
   })
 })
 

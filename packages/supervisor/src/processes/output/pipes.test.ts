@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, writeSync } from "node:fs"
+import { closeSync, fstatSync, readdirSync, readlinkSync, writeSync } from "node:fs"
 import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { Socket } from "node:net"
 import { tmpdir } from "node:os"
@@ -19,6 +19,16 @@ afterEach(async () => {
 
 const fdsOf = ({ readFd, writeFd }: Pipe) => [readFd, writeFd]
 
+/** Ends of named pipes that this process has open. */
+const pipesOpen = () =>
+  readdirSync("/proc/self/fd").filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).includes("berth-pipes-")
+    } catch {
+      return false
+    }
+  }).length
+
 describe("Pipes", () => {
   it("makes pipes that carry what is written, and leave no name behind", async () => {
     const pipe = (await pipes.take(undefined)) as Pipe
@@ -35,6 +45,13 @@ describe("Pipes", () => {
     const taken = await Promise.all(Array.from({ length: 20 }, () => pipes.take(undefined)))
     const inodes = taken.map((pipe) => fstatSync((pipe as Pipe).readFd).ino)
     expect(new Set(inodes).size).toBe(20)
+    for (const pipe of taken) for (const fd of fdsOf(pipe as Pipe)) closeSync(fd)
+  })
+
+  it("makes one batch for those who ask at the same time", async () => {
+    const before = pipesOpen()
+    const taken = await Promise.all(Array.from({ length: 5 }, () => pipes.take(undefined)))
+    expect(pipesOpen() - before).toBe(16)
     for (const pipe of taken) for (const fd of fdsOf(pipe as Pipe)) closeSync(fd)
   })
 

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, describe, expect, it, vi } from "vitest"
+import { until } from "../testing/until.ts"
 import { ATTEMPT_LIMIT_MS, POLL_INTERVAL_MS, untilOneSucceeds } from "./attempts.ts"
 import { readyOnHttp } from "./http.ts"
 import { readyOnLine } from "./line.ts"
@@ -34,6 +35,11 @@ const listening = async <S extends Server>(server: S, where: number | string): P
 }
 
 const portOf = (server: Server) => (server.address() as AddressInfo).port
+
+const connectionsOf = (server: Server): Promise<number> =>
+  new Promise((resolve, reject) =>
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+  )
 
 /** A port that nothing listens on now. */
 const freePort = async (): Promise<number> => {
@@ -157,6 +163,7 @@ describe("readyOnHttp", () => {
     const headers = { authorization: "Basic x" }
     await readyOnHttp({ port: portOf(server), path: "/health", headers }).wait(silent, never)
     expect(seen.length).toBeGreaterThanOrEqual(4)
+    await until(() => connectionsOf(server).then((open) => open === 0))
     expect(new Set(seen)).toEqual(new Set(["Basic x"]))
   })
 
