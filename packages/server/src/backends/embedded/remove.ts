@@ -1,5 +1,5 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import { findMonitors } from "./monitors.ts"
+import { killMakers } from "./makers.ts"
 import type { Parts } from "./parts.ts"
 import { isAlive, type ProcessIdentity, signalProcess } from "./process.ts"
 import type { SandboxState } from "./state.ts"
@@ -43,9 +43,9 @@ export const removeTraces = async (
   const { cgroups, runtime } = parts
   const cgroup = cgroups.open(sandbox)
   await parts.at("remove.kill")
-  // A creation that a crash cut short may still go on: its conmon is known by its arguments only.
-  const monitors = state?.monitor ? [state.monitor] : await findMonitors(sandbox)
-  if (state?.monitor === undefined) for (const it of monitors) signalProcess(it, "SIGKILL")
+  // Without a note of conmon, the creation was cut short, and may still go on.
+  const monitors = state?.monitor ? [state.monitor] : []
+  if (state?.monitor === undefined) await killMakers(sandbox, parts.states.runtimeRoot, signal)
   if (state?.init) signalProcess(state.init, "SIGKILL")
   if (cgroups.held.kill.held && (await cgroup.exists())) await cgroup.kill(signal)
   await parts.at("remove.runtime")

@@ -7,6 +7,7 @@ import type { Backend } from "../../backend.ts"
 import type { ContractHarness } from "../../contract.ts"
 import { type EmbeddedOptions, openEmbedded } from "../backend.ts"
 import { namesOf } from "../network/names.ts"
+import { identifyProcess } from "../process.ts"
 
 /** Long enough for a busy machine to list its processes. */
 const CENSUS_DEADLINE_MS = 20_000
@@ -103,6 +104,8 @@ const countProcesses = async (marks: readonly string[]): Promise<number> => {
     pids.map(async (pid) => {
       if (Number(pid) === process.pid) return false
       try {
+        // A zombie has ended; when it is gone from the list is its parent's doing.
+        if (identifyProcess(Number(pid)) === undefined) return false
         const cgroup = await readFile(`/proc/${pid}/cgroup`, "utf8")
         const cmdline = await readFile(`/proc/${pid}/cmdline`, "utf8")
         return marks.some((mark) => cgroup.includes(mark) || cmdline.includes(mark))
