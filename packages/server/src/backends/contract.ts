@@ -294,7 +294,7 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
         expect(names.filter((variable) => !usual.includes(variable ?? ""))).toEqual([])
       })
 
-      it("[R1.14] says which limits hold, and holds those", async () => {
+      it("says which limits hold, and holds those", async () => {
         const { limits } = await harness.backend.describe()
         expect(Object.keys(limits).sort()).toEqual(
           ["cpus", "memoryBytes", "openFiles", "pids", "tmpBytes"].sort(),

@@ -42,7 +42,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "a server that is killed",
   () => {
     it.each(["create", "remove"] as const)(
-      "[R1.14] at any step of %s leaves nothing that its successor does not clean up",
+      "at any step of %s leaves nothing that its successor does not clean up",
       async (operation) => {
         const { harness, planOf, empty } = await open()
         const whole = planOf(operation)
