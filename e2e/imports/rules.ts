@@ -4,8 +4,8 @@
  * ```
  * web ─► sdk ─► protocol ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
  * cli ─► sdk       ▲                                             └──────► events ◄── bridge   (store below all)
- *                  └────── supervisor   supervisor: main ─► boot ─► processes;  main ─► bridge ─► agents ─► processes
- *                                                                                     └──► journal
+ *                  └────── supervisor   supervisor: main ─► boot ─► agents, repos, agent-files ─► processes
+ *                                                     main ─► bridge ─► agents, journal
  * ```
  */
 
@@ -61,14 +61,20 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     imports: ["protocol"],
     browser: false,
     places: {
-      main: ["boot", "bridge", "agents", "agents/*", "files", "journal", "processes"],
-      boot: ["processes"],
+      main: [
+        ...["boot", "bridge", "agents", "agents/*", "repos", "agent-files", "files", "journal"],
+        ...["processes", "*.ts"],
+      ],
+      boot: ["agents", "repos", "agent-files", "processes"],
+      repos: ["processes"],
+      "agent-files": [],
       bridge: ["agents", "files", "journal", "processes"],
       agents: ["processes"],
       "agents/*": ["agents", "processes"],
       files: [],
       journal: [],
       processes: [],
+      "*.ts": [],
     },
   },
 

@@ -114,19 +114,19 @@ const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, sha
 
 /** What a boot says while it runs. */
 export const BootEvent = z.discriminatedUnion("type", [
-  event("step.started", { step: StepName }),
-  event("step.progress", { step: StepName, detail: Text }),
-  event("step.output", {
+  event("boot.step.started", { step: StepName }),
+  event("boot.step.progress", { step: StepName, detail: Text }),
+  event("boot.step.output", {
     step: StepName,
     text: z.string().max(MAX_LAST_OUTPUT_CHARS),
     /** Written just before the text, and left out because it came too fast. */
     leftOutBytes: z.int().min(0),
   }),
-  event("step.ended", { step: StepName, outcome: StepOutcome, detail: Text, ranMs: OffsetMs }),
-  event("warning", { step: StepName.nullable(), message: Text }),
-  event("ready", {}),
-  event("ending", { ending: BootEnding }),
-  event("ended", { outcome: BootOutcome }),
+  event("boot.step.ended", { step: StepName, outcome: StepOutcome, detail: Text, ranMs: OffsetMs }),
+  event("boot.warning", { step: StepName.nullable(), message: Text }),
+  event("boot.ready", {}),
+  event("boot.ending", { ending: BootEnding }),
+  event("boot.ended", { outcome: BootOutcome }),
 ])
 export type BootEvent = z.infer<typeof BootEvent>
 

@@ -1,4 +1,5 @@
 import { z } from "zod"
+import { BootEvent } from "./boot.ts"
 import { PromptId } from "./ids.ts"
 import { PromptState } from "./session.ts"
 
@@ -9,8 +10,6 @@ export type Sequence = z.infer<typeof Sequence>
 const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })
 
-const StepOutcome = z.enum(["succeeded", "failed", "cancelled", "skipped"])
-
 /** What happens in a session, in one vocabulary for every agent. */
 export const EventBody = z.discriminatedUnion("type", [
   event("prompt.state", { prompt: PromptId, state: PromptState, reason: z.string().optional() }),
@@ -18,7 +17,7 @@ export const EventBody = z.discriminatedUnion("type", [
   event("message.completed", { prompt: PromptId, message: z.string() }),
   event("tool.started", { prompt: PromptId, call: z.string(), tool: z.string() }),
   event("tool.completed", { prompt: PromptId, call: z.string(), failed: z.boolean() }),
-  event("boot.step", { step: z.string(), outcome: StepOutcome, durationMs: z.number().min(0) }),
+  BootEvent,
   event("sandbox.phase", { phase: z.string(), reason: z.string() }),
   event("warning", { message: z.string() }),
   event("error", { code: z.string(), message: z.string(), hint: z.string() }),

@@ -46,6 +46,8 @@ export const Mount = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("cache"), cache: CacheName, target: AbsolutePath }),
   /** Files of the workspace: a stack of layers, by its name. Which layers it has now is no part of the config. */
   z.strictObject({ kind: z.literal("stack"), stack: Slug, target: AbsolutePath }),
+  /** The directory that each sandbox shares with the server: socket, token, journal. */
+  z.strictObject({ kind: z.literal("link"), target: AbsolutePath }),
 ])
 export type Mount = z.infer<typeof Mount>
 
@@ -108,6 +110,8 @@ export const SandboxSpec = z.strictObject({
   config: SandboxConfig,
   /** One for each mount of kind `stack`. */
   overlays: z.array(Overlay).optional(),
+  /** What the mount of kind `link` shows: a directory on the host that root inside owns. */
+  link: AbsolutePath.optional(),
 })
 export type SandboxSpec = z.infer<typeof SandboxSpec>
 

@@ -15,14 +15,14 @@ export const Environment = z.record(
 export type Environment = z.infer<typeof Environment>
 
 /** A git remote: https, ssh or file URL, or a path on the host. Credentials never stand in it. */
-const RepoUrl = z
+export const RepoUrl = z
   .string()
   .min(1)
   .max(2048)
   .refine((url) => !/^[a-z+]+:\/\/[^/@]*:[^/@]*@/i.test(url), "must not contain a password")
   .refine((url) => !url.startsWith("-"), "must not start with -")
 
-const GitRef = z
+export const GitRef = z
   .string()
   .regex(
     /^(?!-)(?!.*\.\.)(?!.*\/\/)[A-Za-z0-9._/+@#-]{1,255}$/,
@@ -54,12 +54,28 @@ export type AgentSpec = z.infer<typeof AgentSpec>
 
 export const Port = z.int().min(1).max(65_535)
 
-export const SidecarSpec = z.strictObject({
-  name: Slug,
-  command: z.array(z.string()).min(1),
-  port: Port.optional(),
-  required: z.boolean().default(false),
-})
+/** How a sidecar is known to be ready: a line of its output, or an answer to `GET path` on its port. */
+export const SidecarReadiness = z.union([
+  z.strictObject({ line: z.string().min(1).max(1024) }),
+  z.strictObject({ http: z.string().regex(/^\/[\x21-\x7e]*$/, "must be a path from /") }),
+])
+export type SidecarReadiness = z.infer<typeof SidecarReadiness>
+
+export const SidecarSpec = z
+  .strictObject({
+    name: Slug,
+    command: z.array(z.string()).min(1),
+    port: Port.optional(),
+    /** Default: its port accepts connections; without a port, it has started. */
+    ready: SidecarReadiness.optional(),
+    /** Whether it needs what the repo and its hooks bring; otherwise it starts at once. */
+    afterHooks: z.boolean().default(false),
+    required: z.boolean().default(false),
+  })
+  .refine(
+    ({ port, ready }) => port !== undefined || ready === undefined || "line" in ready,
+    "needs a port to be asked on",
+  )
 export type SidecarSpec = z.infer<typeof SidecarSpec>
 
 export const HooksSpec = z.strictObject({
@@ -68,6 +84,7 @@ export const HooksSpec = z.strictObject({
   /** Runs at every boot. */
   start: RelativePath.default(".berth/start.sh"),
 })
+export type HooksSpec = z.infer<typeof HooksSpec>
 
 export const CacheName = z.enum(["npm", "pip", "cargo", "go", "apt"])
 export type CacheName = z.infer<typeof CacheName>

@@ -79,7 +79,7 @@ const begin = (
     ]),
     signal: cancel.signal,
     onEvent: (event) => {
-      if (event.type === "step.ended") log.push(`${event.step} step ended`)
+      if (event.type === "boot.step.ended") log.push(`${event.step} step ended`)
     },
     stop: { graceMs: 2_000 },
   })

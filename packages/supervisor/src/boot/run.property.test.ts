@@ -126,7 +126,7 @@ describe("every boot, whatever its graph and whatever its steps do", () => {
 
   it("[R2.13] gives every step exactly one outcome, in the trace and live", () =>
     check(({ trace, events }) => {
-      const ends = events.filter((event) => event.type === "step.ended")
+      const ends = events.filter((event) => event.type === "boot.step.ended")
       expect(ends.map(({ step }) => step).sort()).toEqual(trace.steps.map((s) => s.name).sort())
       for (const { step, outcome, detail } of ends)
         expect(trace.steps.find(({ name }) => name === step)).toMatchObject({
@@ -134,8 +134,8 @@ describe("every boot, whatever its graph and whatever its steps do", () => {
           detail,
         })
       for (const { state } of trace.steps) expect(StepOutcome.options).toContain(state)
-      expect(events.filter(({ type }) => type === "ended")).toHaveLength(1)
-      expect(events.at(-1)?.type).toBe("ended")
+      expect(events.filter(({ type }) => type === "boot.ended")).toHaveLength(1)
+      expect(events.at(-1)?.type).toBe("boot.ended")
     }))
 
   it("[R2.9] ends in time, with the outcome that its steps and its caller gave it", () =>

@@ -92,7 +92,7 @@ describe("runBoot", () => {
     expect(await run.ready).toBe(true)
     expect(run.trace()).toMatchObject({ outcome: "running", readyAtMs: 100, endedAtMs: null })
     expect(run.trace().steps.map(({ state }) => state)).toEqual(["succeeded", "running"])
-    expect(events.at(-1)).toEqual({ type: "ready", atMs: 100 })
+    expect(events.at(-1)).toEqual({ type: "boot.ready", atMs: 100 })
     expect((await end()).trace).toMatchObject({ outcome: "succeeded", endedAtMs: 900 })
   })
 
@@ -156,8 +156,14 @@ describe("runBoot", () => {
     expect(over).toBe(true)
     expect(trace.endedAtMs).toBe(910)
     expect(events.map((event) => event.type)).toEqual([
-      ...["step.started", "step.started", "step.started", "step.ended", "ending"],
-      ...["step.ended", "step.ended", "ended"],
+      ...[
+        "boot.step.started",
+        "boot.step.started",
+        "boot.step.started",
+        "boot.step.ended",
+        "boot.ending",
+      ],
+      ...["boot.step.ended", "boot.step.ended", "boot.ended"],
     ])
   })
 
@@ -234,7 +240,7 @@ describe("runBoot", () => {
       { step: "terminal", message: "step terminal failed: step terminal did not end within 50 ms" },
     ])
     expect(step("editor").error?.message).toBe("no such file")
-    expect(events.filter(({ type }) => type === "warning")).toHaveLength(2)
+    expect(events.filter(({ type }) => type === "boot.warning")).toHaveLength(2)
   })
 
   it("[R2.9] skips an optional step whose need failed, and what needs that one", async () => {
@@ -371,11 +377,11 @@ describe("runBoot", () => {
       ...{ mode: "fresh", context: undefined, clock: new ManualClock(), startedAt: new Date(0) },
       graph: buildGraph<undefined>([]),
       onEvent: ({ type }) => {
-        if (type === "ready") throw new Error("socket closed")
+        if (type === "boot.ready") throw new Error("socket closed")
       },
     })
     expect((await run.ended).warnings).toEqual([
-      { step: null, message: "what watches the boot failed at ready: socket closed" },
+      { step: null, message: "what watches the boot failed at boot.ready: socket closed" },
     ])
   })
 

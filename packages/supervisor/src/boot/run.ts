@@ -112,10 +112,10 @@ class Run<Context> {
     const { step } = record
     record.state = "running"
     record.startedAtMs = this.#nowMs()
-    this.#emit({ type: "step.started", atMs: record.startedAtMs, step: step.name })
+    this.#emit({ type: "boot.step.started", atMs: record.startedAtMs, step: step.name })
     const live = new LiveOutput(clock, (text, leftOutBytes) =>
       this.#emit({
-        ...{ type: "step.output", atMs: this.#nowMs(), step: step.name },
+        ...{ type: "boot.step.output", atMs: this.#nowMs(), step: step.name },
         ...{ text, leftOutBytes },
       }),
     )
@@ -147,7 +147,7 @@ class Run<Context> {
     return {
       progress: whileRunning((detail: string) => {
         record.detail = clip(detail)
-        this.#emit({ type: "step.progress", atMs: this.#nowMs(), step, detail: record.detail })
+        this.#emit({ type: "boot.step.progress", atMs: this.#nowMs(), step, detail: record.detail })
       }),
       output: whileRunning((chunk: Buffer) => {
         record.keep(chunk)
@@ -171,7 +171,7 @@ class Run<Context> {
     record.satisfied = outcome.satisfied
     if (result.kind === "reported") record.facts = clipFacts(result.report.facts)
     this.#emit({
-      ...{ type: "step.ended", atMs: record.endedAtMs, step: step.name },
+      ...{ type: "boot.step.ended", atMs: record.endedAtMs, step: step.name },
       ...{ outcome: outcome.state, detail: record.detail, ranMs: record.ranMs(record.endedAtMs) },
     })
     if (outcome.state !== "failed") return
@@ -192,7 +192,7 @@ class Run<Context> {
     record.state = "skipped"
     record.detail = clip(detail)
     this.#emit({
-      ...{ type: "step.ended", atMs: this.#nowMs(), step: record.step.name },
+      ...{ type: "boot.step.ended", atMs: this.#nowMs(), step: record.step.name },
       ...{ outcome: "skipped", detail: record.detail, ranMs: 0 },
     })
   }
@@ -216,7 +216,7 @@ class Run<Context> {
       .map((record) => record.progress(atMs))
     this.#outcome = outcome
     this.#ending = { step, reason: clip(reason), atMs, others }
-    this.#emit({ type: "ending", atMs, ending: this.#ending })
+    this.#emit({ type: "boot.ending", atMs, ending: this.#ending })
     this.ready.resolve(false)
     for (const record of this.#records)
       if (record.state === "pending") this.#skip(record, `not started: ${reason}`)
@@ -231,7 +231,7 @@ class Run<Context> {
     if (this.#readyAtMs !== null) return
     if (this.#records.some(({ step, satisfied }) => step.required && !satisfied)) return
     this.#readyAtMs = this.#nowMs()
-    this.#emit({ type: "ready", atMs: this.#readyAtMs })
+    this.#emit({ type: "boot.ready", atMs: this.#readyAtMs })
     this.ready.resolve(true)
   }
 
@@ -240,14 +240,14 @@ class Run<Context> {
     this.#options.signal?.removeEventListener("abort", this.#cancel)
     if (this.#ending === null) this.#outcome = "succeeded"
     this.#endedAtMs = this.#nowMs()
-    this.#emit({ type: "ended", atMs: this.#endedAtMs, outcome: this.#outcome })
+    this.#emit({ type: "boot.ended", atMs: this.#endedAtMs, outcome: this.#outcome })
     this.ended.resolve(this.trace())
   }
 
   #warn(step: string | null, message: string): void {
     const warning = { step, message: clip(message) }
     if (this.#warnings.length < MAX_BOOT_WARNINGS) this.#warnings.push(warning)
-    this.#emit({ type: "warning", atMs: this.#nowMs(), ...warning })
+    this.#emit({ type: "boot.warning", atMs: this.#nowMs(), ...warning })
   }
 
   /** Who watches never harms the boot: what a watcher throws is one more thing to tell. */

@@ -32,6 +32,7 @@ export const prepareInside = async (
     mounts: config.mounts,
     cachePath: (cache) => parts.caches.path(identity.workspace, cache),
     stackPath: (stack) => join(paths.stacks, stack),
+    link: spec.link,
     keepOut: [parts.directory],
   })
   const mountTargets = mounts.map(({ target }) => target)

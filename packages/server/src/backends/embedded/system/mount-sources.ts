@@ -18,6 +18,8 @@ export interface MountOptions {
   readonly cachePath: (cache: CacheName) => string
   /** Where a stack is mounted when the sandbox is made; nothing is there before. */
   readonly stackPath: (stack: Slug) => string
+  /** The directory that the sandbox shares with the server. */
+  readonly link: string | undefined
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
 }
@@ -25,14 +27,13 @@ export interface MountOptions {
 /** The config's mounts as binds, outer ones first; refused where the host's side or the inside forbids it. */
 export const resolveMounts = async ({
   mounts,
-  cachePath,
-  stackPath,
   keepOut,
+  ...places
 }: MountOptions): Promise<readonly Bind[]> => {
   checkMountTargets(mounts)
   if (mounts.length === 0) return []
   const table = readMountTable()
-  const binds = mounts.map((mount) => bindOf(mount, cachePath, stackPath))
+  const binds = mounts.map((mount) => bindOf(mount, places))
   for (const [index, bind] of binds.entries()) {
     const path = `mounts.${index}.source`
     if (bind.mount.kind !== "stack") await checkSource(bind.source, path)
@@ -47,8 +48,7 @@ export const resolveMounts = async ({
 
 const bindOf = (
   mount: Mount,
-  cachePath: MountOptions["cachePath"],
-  stackPath: MountOptions["stackPath"],
+  { cachePath, stackPath, link }: Pick<MountOptions, "cachePath" | "stackPath" | "link">,
 ): Bind & { mount: Mount } => {
   const { target } = mount
   switch (mount.kind) {
@@ -58,6 +58,12 @@ const bindOf = (
       return { source: cachePath(mount.cache), target, readOnly: false, mount }
     case "stack":
       return { source: stackPath(mount.stack), target, readOnly: false, mount }
+    case "link":
+      if (link === undefined)
+        throw new BerthError("input.invalid", "there is no directory for the link", {
+          details: { path: "link", target },
+        })
+      return { source: link, target, readOnly: false, mount }
   }
 }
 

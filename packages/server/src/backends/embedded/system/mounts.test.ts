@@ -34,6 +34,7 @@ const resolve = (...mounts: Directory[]) =>
     mounts,
     cachePath: (cache) => join(place, cache),
     stackPath: (stack) => `/stacks/${stack}`,
+    link: "/links/own",
     keepOut: [join(bed.directory, "systems")],
   })
 

@@ -1,0 +1,19 @@
+/**
+ * The directory that a sandbox shares with the server, and with nobody else inside: only root may enter it.
+ * The names stand apart from the schemas, for the supervisor's sake.
+ */
+
+/** Where a sandbox has it. */
+export const LINK_TARGET = "/run/berth"
+
+/** What lies in it, by name. */
+export const LINK = {
+  /** Written by the server before the start. */
+  token: "token",
+  plan: "plan.json",
+  /** Made by the supervisor. */
+  socket: "supervisor.sock",
+  journal: "journal",
+  ledger: "ledger",
+  trace: "boot.json",
+} as const

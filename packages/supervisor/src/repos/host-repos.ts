@@ -1,0 +1,24 @@
+/** Repos that lie on the host: the server sends what is missing. */
+export interface HostRepos {
+  /**
+   * Asks the server for a repo and has it written to `path`, as a git bundle with everything that `ref`
+   * needs beyond the commits in `have`. It says which commit the ref is; one that is in `have` brings no file.
+   */
+  fetch(wanted: WantedRepo, signal: AbortSignal): Promise<FetchedRepo>
+}
+
+export interface WantedRepo {
+  /** Its directory in the plan. */
+  readonly repo: string
+  readonly ref: string | undefined
+  readonly have: readonly string[]
+  readonly path: string
+}
+
+export interface FetchedRepo {
+  readonly commit: string
+  /** The branch that the ref names; undefined for a tag or a commit. */
+  readonly branch: string | undefined
+  /** False when `have` held the commit already. */
+  readonly isBundled: boolean
+}
