@@ -24,6 +24,7 @@ export const REQUIREMENTS = {
   docker: () => notRoot() ?? missing("dockerd"),
   userNamespaces: () => trial("unshare", "--user", "--map-root-user", "true"),
   networkNamespaces: () => trial("unshare", "--net", "true"),
+  pip: () => trial("python3", "-m", "pip", "--version"),
   strace: () => trial("strace", "-o", "/dev/null", "true"),
 } as const satisfies Record<string, () => string | undefined>
 
