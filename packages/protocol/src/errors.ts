@@ -399,6 +399,21 @@ export const ERRORS = {
     hint: "The events asked for were acknowledged and dropped, or never recorded.",
   },
   "journal.closed": { status: 503, retry: "never", hint: "The sandbox is going down." },
+  "boot.plan_unusable": {
+    status: 500,
+    retry: "never",
+    hint: "The server and the sandbox's supervisor may be of different versions: `berth toolbox build`, then make the sandbox anew.",
+  },
+  "agent.unsupported": {
+    status: 400,
+    retry: "never",
+    hint: "Choose another agent in the workspace; the details name those that there are.",
+  },
+  "agent.unavailable": {
+    status: 503,
+    retry: "later",
+    hint: "The agent is not running right now: its last output is in the sandbox's boot trace and log.",
+  },
   "boot.graph_invalid": {
     status: 500,
     retry: "never",
@@ -418,6 +433,26 @@ export const ERRORS = {
     status: 409,
     retry: "never",
     hint: "The process was asked to end, so it does not start or become ready any more.",
+  },
+  "hook.failed": {
+    status: 500,
+    retry: "never",
+    hint: "The hook's last output says what went wrong: correct the script in the repo, and boot again.",
+  },
+  "hook.refused": {
+    status: 500,
+    retry: "never",
+    hint: "A hook must be a file of the repo: put the script itself there, or a link to another file of the same repo.",
+  },
+  "agent_files.incomplete": {
+    status: 500,
+    retry: "never",
+    hint: "Nothing was linked or copied. The toolbox lacks what the details name: `berth toolbox verify` tells what changed, and `berth toolbox build` makes it anew.",
+  },
+  "agent_files.failed": {
+    status: 500,
+    retry: "later",
+    hint: "What was begun is undone. The details hold the system's own words: see that the user's home can be written and has space.",
   },
   "toolbox.input_missing": {
     status: 500,

@@ -51,8 +51,46 @@ describe("WorkspaceSpec", () => {
       { slug: "shop", sidecars: [{ name: "web", command: ["x"], port: 0 }] },
       "sidecars.0.port",
     ],
+    ["a sidecar that runs nothing", { slug: "shop", sidecars: [{ name: "web" }] }, "sidecars.0"],
+    [
+      "a sidecar that runs two things",
+      {
+        slug: "shop",
+        sidecars: [{ name: "web", command: ["x"], builtin: "terminal", port: 7681 }],
+      },
+      "sidecars.0",
+    ],
+    [
+      "a builtin without a port",
+      { slug: "shop", sidecars: [{ name: "web", builtin: "terminal" }] },
+      "sidecars.0",
+    ],
+    [
+      "an unknown builtin",
+      { slug: "shop", sidecars: [{ name: "web", builtin: "oracle", port: 7681 }] },
+      "sidecars.0.builtin",
+    ],
+    [
+      "a sidecar to be asked on no port",
+      { slug: "shop", sidecars: [{ name: "web", command: ["x"], ready: { http: "/" } }] },
+      "sidecars.0",
+    ],
   ])("refuses %s, and says where", (_, spec, path) => {
     expect(problemAt(spec)).toBe(path)
+  })
+
+  it("[R2.11] takes sidecars of the user and of Berth, which are optional unless it is said", () => {
+    const { sidecars } = WorkspaceSpec.parse({
+      slug: "shop",
+      sidecars: [
+        { name: "terminal", builtin: "terminal", port: 7681 },
+        { name: "db", command: ["postgres"], ready: { line: "ready" }, required: true },
+      ],
+    })
+    expect(sidecars).toMatchObject([
+      { builtin: "terminal", port: 7681, required: false, afterHooks: false },
+      { command: ["postgres"], required: true },
+    ])
   })
 
   it("refuses a name of a variable that no shell takes", () => {

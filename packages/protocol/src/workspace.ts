@@ -1,4 +1,5 @@
 import { z } from "zod"
+import { BUILTIN_SIDECARS, type BuiltinSidecar } from "./builtin-sidecars.ts"
 import { Slug } from "./ids.ts"
 import { Limits } from "./limits.ts"
 import { NetworkPolicy } from "./network.ts"
@@ -61,10 +62,16 @@ export const SidecarReadiness = z.union([
 ])
 export type SidecarReadiness = z.infer<typeof SidecarReadiness>
 
+const BuiltinSidecarName = z.enum(Object.keys(BUILTIN_SIDECARS) as [BuiltinSidecar])
+
+/** Exactly one of `command` and `builtin` says what runs. */
 export const SidecarSpec = z
   .strictObject({
     name: Slug,
-    command: z.array(z.string()).min(1),
+    command: z.array(z.string()).min(1).optional(),
+    /** One that Berth brings. It serves on its port. */
+    builtin: BuiltinSidecarName.optional(),
+    /** Told to it as PORT. */
     port: Port.optional(),
     /** Default: its port accepts connections; without a port, it has started. */
     ready: SidecarReadiness.optional(),
@@ -72,6 +79,14 @@ export const SidecarSpec = z
     afterHooks: z.boolean().default(false),
     required: z.boolean().default(false),
   })
+  .refine(
+    ({ command, builtin }) => (command === undefined) !== (builtin === undefined),
+    "needs either a command or the name of a builtin",
+  )
+  .refine(
+    ({ builtin, port }) => builtin === undefined || port !== undefined,
+    "needs a port to serve on",
+  )
   .refine(
     ({ port, ready }) => port !== undefined || ready === undefined || "line" in ready,
     "needs a port to be asked on",
