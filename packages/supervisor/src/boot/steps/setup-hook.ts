@@ -1,0 +1,22 @@
+import type { BootContext } from "../context.ts"
+import type { Step } from "../step.ts"
+import { HOOK_END_MS, runHook } from "./run-hook.ts"
+
+/** It installs what the repo needs, from the network and with compilers; it runs once, not at each boot. */
+export const SETUP_HOOK_DEADLINE_MS = 30 * 60_000
+
+/**
+ * Runs the setup hook. What it leaves running is ended in every mode, not only in a build, whose files are
+ * frozen next: a boot from what was built would not have it either.
+ */
+export const setupHook = (needs: readonly string[]): Step<BootContext> => ({
+  name: "setup-hook",
+  needs,
+  required: true,
+  timeoutMs: SETUP_HOOK_DEADLINE_MS + HOOK_END_MS,
+  run: (context, signal, tell) =>
+    runHook(
+      { name: "setup", deadlineMs: SETUP_HOOK_DEADLINE_MS, keepBackground: false },
+      ...([context, signal, tell] as const),
+    ),
+})
