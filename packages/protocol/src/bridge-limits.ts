@@ -24,6 +24,21 @@ export const MAX_MESSAGE_DEPTH = 16
 /** Of the words that say why a prompt ended as it did, or was refused. */
 export const MAX_REASON_CHARS = 4096
 
+/** Questions of a supervisor that are said and not answered yet. One that has more waits; the server ends one that says more. */
+export const MAX_PENDING_ASKS = 32
+
+/** Commits that a question for a repo says it has: tips of branches, of which any recent one does. */
+export const MAX_HAVE = 256
+
+/** Of a host's name with its port, and of a path on it: as long as a repo's URL may be. */
+export const MAX_URL_CHARS = 2048
+
+/** Of a user's name, and of a password: tokens of several KiB exist. */
+export const MAX_CREDENTIAL_CHARS = 16 * 1024
+
+/** Of a branch's name: git keeps it as a path. */
+export const MAX_BRANCH_CHARS = 4096
+
 /** Why a supervisor ends a bridge connection, as WebSocket close codes. */
 export const CLOSE = {
   /** The sandbox is going down. */

@@ -1,8 +1,17 @@
 import { z } from "zod"
-import { MAX_PROMPT_CHARS, MAX_REASON_CHARS } from "./bridge-limits.ts"
+import {
+  MAX_BRANCH_CHARS,
+  MAX_CREDENTIAL_CHARS,
+  MAX_HAVE,
+  MAX_PROMPT_CHARS,
+  MAX_REASON_CHARS,
+  MAX_URL_CHARS,
+} from "./bridge-limits.ts"
 import { Event, Sequence } from "./event.ts"
 import { PromptId, SandboxId, SessionId } from "./ids.ts"
+import { RelativePath } from "./paths.ts"
 import { PromptState } from "./session.ts"
+import { GitRef } from "./workspace.ts"
 
 const message = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })
@@ -29,6 +38,52 @@ export const PromptStanding = z.discriminatedUnion("state", [
 ])
 export type PromptStanding = z.infer<typeof PromptStanding>
 
+/** Made by the supervisor, anew after each of its starts: an answer to an earlier one is never taken for another's. */
+export const AskId = z
+  .string()
+  .regex(/^ask-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form ask-…")
+  .brand<"ask">()
+export type AskId = z.infer<typeof AskId>
+
+/** A commit's name, in either of git's formats. */
+export const CommitId = z.string().regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/, "must be a commit's id")
+
+const asked = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
+  z.strictObject({ kind: z.literal(kind), ...shape })
+
+/** What a sandbox needs and only the server can reach. It is neither numbered nor journalled. */
+export const Ask = z.discriminatedUnion("kind", [
+  /** A repo of the host, by its directory in the plan. It is sent to `PUT /bundles/{id}` before the answer. */
+  asked("repo", {
+    repo: RelativePath,
+    ref: GitRef.optional(),
+    have: z.array(CommitId).max(MAX_HAVE),
+  }),
+  /** In the words of git's credential protocol. */
+  asked("credential", {
+    protocol: z.string().min(1).max(16),
+    host: z.string().min(1).max(MAX_URL_CHARS),
+    path: z.string().max(MAX_URL_CHARS).optional(),
+  }),
+])
+export type Ask = z.infer<typeof Ask>
+
+export const Answer = z.discriminatedUnion("kind", [
+  asked("repo", {
+    commit: CommitId,
+    /** The branch that the ref names; absent for a tag or a commit. */
+    branch: z.string().min(1).max(MAX_BRANCH_CHARS).optional(),
+    /** False when the commit is one of those that it has: then nothing was sent. */
+    bundled: z.boolean(),
+  }),
+  asked("credential", {
+    username: z.string().max(MAX_CREDENTIAL_CHARS),
+    password: z.string().max(MAX_CREDENTIAL_CHARS),
+  }),
+  asked("refused", { code: z.string().max(128), reason: z.string().max(MAX_REASON_CHARS) }),
+])
+export type Answer = z.infer<typeof Answer>
+
 /**
  * What the server says to a supervisor. Its hello comes first on every connection. All of it may be said
  * again after a break: a prompt is known by its id, and a repeat is answered with how far it has come.
@@ -43,6 +98,8 @@ export const ServerMessage = z.discriminatedUnion("type", [
     text: z.string().min(1).max(MAX_PROMPT_CHARS),
   }),
   message("prompt.stop", { prompt: PromptId }),
+  /** To an ask. One that the supervisor does not wait for any more is ignored. */
+  message("answer", { id: AskId, answer: Answer }),
 ])
 export type ServerMessage = z.infer<typeof ServerMessage>
 
@@ -67,6 +124,8 @@ export const SupervisorMessage = z.discriminatedUnion("type", [
     code: z.string().max(128),
     reason: z.string().max(MAX_REASON_CHARS),
   }),
+  /** Said again on each new connection until it is answered. */
+  message("ask", { id: AskId, ask: Ask }),
 ])
 export type SupervisorMessage = z.infer<typeof SupervisorMessage>
 

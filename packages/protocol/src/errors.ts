@@ -373,6 +373,41 @@ export const ERRORS = {
     retry: "never",
     hint: "The supervisor could not listen on its socket; the details name it and the system's own words.",
   },
+  "repo.not_of_workspace": {
+    status: 403,
+    retry: "never",
+    hint: "A sandbox gets the repos of its own workspace alone, at the ref that stands there: add the repo to the workspace.",
+  },
+  "repo.host_unusable": {
+    status: 409,
+    retry: "never",
+    hint: "Name a git repo on the host that its owner can read, with its whole history; the details say what is wrong with this one.",
+  },
+  "repo.bundle_failed": {
+    status: 500,
+    retry: "later",
+    hint: "A repo of the host could not be brought into the sandbox; the words of git or of the system are in the details.",
+  },
+  "credentials.refused": {
+    status: 403,
+    retry: "never",
+    hint: "A sandbox gets credentials for the repos of its own workspace alone: add the repo to the workspace.",
+  },
+  "credentials.none": {
+    status: 404,
+    retry: "later",
+    hint: "Log in to that host with git, as the user that runs the server and with a credential helper that keeps it; `git credential fill` shows what git has.",
+  },
+  "repo.ref_unknown": {
+    status: 404,
+    retry: "never",
+    hint: "Name a branch, a tag, a full ref or a commit that the repo has.",
+  },
+  "repo.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "Free space on the disk that holds the sandbox's files.",
+  },
   "journal.disk_full": {
     status: 507,
     retry: "later",
