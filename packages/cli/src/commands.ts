@@ -39,4 +39,9 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: "list the files of workspaces, and repair what a crash left of them",
     load: () => import("./commands/layers.ts"),
   },
+  {
+    name: "boot",
+    summary: "show how a sandbox booted, step by step",
+    load: () => import("./commands/boot.ts"),
+  },
 ]

@@ -20,10 +20,8 @@ export const PlannedRepo = z.strictObject({
 })
 export type PlannedRepo = z.infer<typeof PlannedRepo>
 
-/** What a supervisor is to do: the server writes it, beside the token, before the sandbox starts. */
-export const BootPlan = z.strictObject({
-  sandbox: SandboxId,
-  mode: BootMode,
+/** What a workspace brings to every boot of its sandboxes. */
+export const WorkspaceBoot = z.strictObject({
   /** The first is the one that hooks run in and that the agent is told of. */
   repos: z.array(PlannedRepo),
   hooks: HooksSpec,
@@ -31,5 +29,13 @@ export const BootPlan = z.strictObject({
   environment: Environment,
   agent: AgentSpec,
   sidecars: z.array(SidecarSpec),
+})
+export type WorkspaceBoot = z.infer<typeof WorkspaceBoot>
+
+/** What a supervisor is to do: the server writes it, beside the token, before the sandbox starts. */
+export const BootPlan = z.strictObject({
+  sandbox: SandboxId,
+  mode: BootMode,
+  ...WorkspaceBoot.shape,
 })
 export type BootPlan = z.infer<typeof BootPlan>

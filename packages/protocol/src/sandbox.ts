@@ -1,4 +1,5 @@
 import { z } from "zod"
+import { WorkspaceBoot } from "./boot-plan.ts"
 import { InstallationId, SandboxId, Slug } from "./ids.ts"
 import { LimitName, Limits } from "./limits.ts"
 import { NetworkPolicy } from "./network.ts"
@@ -71,6 +72,8 @@ export const SandboxConfig = z.strictObject({
   limits: Limits.prefault({}),
   network: NetworkPolicy.prefault({ kind: "none" }),
   hardening: Hardening.prefault({}),
+  /** What its supervisor is told; how it boots, and which sandbox it is, is no part of the config. */
+  boot: WorkspaceBoot.optional(),
   /** Versions of what Berth brings along: a new one makes running sandboxes stale. */
   agentGeneration: z.string().default("none"),
   supervisorGeneration: z.string().default("none"),

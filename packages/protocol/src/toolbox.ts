@@ -1,9 +1,6 @@
 import { z } from "zod"
 import { RelativePath } from "./paths.ts"
 
-/** Where every sandbox has its toolbox. */
-export const TOOLBOX_TARGET = "/opt/berth"
-
 /** Where the manifest lies in the tree that it describes. It is the only file that it does not list. */
 export const TOOLBOX_MANIFEST = "manifest.json"
 

@@ -2,6 +2,7 @@ import { accessSync, constants, readFileSync } from "node:fs"
 import { homedir } from "node:os"
 import { join } from "node:path"
 import { performance } from "node:perf_hooks"
+import type { BootTrace } from "@berth/protocol/boot"
 import type { DoctorReport } from "@berth/protocol/doctor"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
@@ -287,6 +288,30 @@ export const layers = async (options: HostOptions): Promise<HostLayers> => {
       } finally {
         lock.release()
       }
+    },
+  }
+}
+
+/** How the sandboxes of the configured data directory booted. */
+export interface HostBoots {
+  /** As it is now. Without an id, of the sandbox that was made last. */
+  trace(sandbox: SandboxId | undefined, signal: AbortSignal): Promise<BootTrace>
+}
+
+export const boots = async (options: HostOptions): Promise<HostBoots> => {
+  const { dataDir } = load(options).config
+  const [{ findLinks }, { readTrace }] = await Promise.all([
+    import("./sandboxes/links.ts"),
+    import("./bridge/read-trace.ts"),
+  ])
+  const links = findLinks(join(dataDir, "links"))
+  return {
+    trace: async (sandbox, signal) => {
+      const wanted = sandbox ?? (await links.latest())
+      const link = wanted && (await links.find(wanted))
+      if (link !== undefined) return await readTrace(link, signal)
+      const which = wanted === undefined ? "no sandbox" : `no sandbox ${wanted}`
+      throw new BerthError("not_found", `there is ${which} in ${dataDir}`, { details: { dataDir } })
     },
   }
 }

@@ -1,3 +1,4 @@
+import { WorkspaceBoot } from "@berth/protocol/boot-plan"
 import { SandboxConfig } from "@berth/protocol/sandbox"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -94,6 +95,11 @@ describe("configHash", () => {
 
   const [mountA, mountB] = base.mounts
   if (!mountA || !mountB) throw new Error("the base config has two mounts")
+  const repo = (directory: string) => ({ directory, source: { kind: "host" as const } })
+  const boot = WorkspaceBoot.parse({
+    ...{ repos: [repo("a"), repo("b")], hooks: {}, environment: { A: "1" } },
+    ...{ agent: { kind: "shell" }, sidecars: [] },
+  })
   const changes: Record<string, Partial<SandboxConfig>> = {
     "the system's kind": { system: { kind: "host" } },
     "the image's digest": { system: { kind: "image", digest: `sha256:${"cd".repeat(32)}` } },
@@ -124,6 +130,8 @@ describe("configHash", () => {
     "a capability": { hardening: { ...base.hardening, capabilities: ["CHOWN"] } },
     "no-new-privileges": { hardening: { ...base.hardening, noNewPrivileges: false } },
     seccomp: { hardening: { ...base.hardening, seccomp: "off" } },
+    "what its supervisor is told": { boot: { ...boot, environment: { A: "2" } } },
+    "the order of its repos": { boot: { ...boot, repos: boot.repos.toReversed() } },
     "the agent's generation": { agentGeneration: "2" },
     "the supervisor's generation": { supervisorGeneration: "2" },
   }

@@ -31,6 +31,8 @@ export interface BootContext {
   /** What is to outlive the step that starts it. */
   readonly processes: ProcessSet
   readonly agent: Agent
+  /** Resolves when prompts can be taken and events kept. */
+  readonly bridge: Promise<unknown>
   /** How repos come in that only the server can reach. */
   readonly hostRepos: HostRepos
 }

@@ -21,3 +21,34 @@ export const saveTrace = async (path: string, trace: BootTrace): Promise<void> =
     throw thrown
   }
 }
+
+/**
+ * The trace of a boot under way, on disk: whatever ends the supervisor, the file says how far the boot had
+ * come. One write at a time; what came meanwhile is in the next.
+ */
+export class TraceFile {
+  readonly #path: string
+  #next: BootTrace | undefined
+  #saving: Promise<void> | undefined
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /** Resolves when this trace, or a later one, is saved. */
+  save(trace: BootTrace): Promise<void> {
+    this.#next = trace
+    this.#saving ??= this.#saveAll().finally(() => {
+      this.#saving = undefined
+    })
+    return this.#saving
+  }
+
+  async #saveAll(): Promise<void> {
+    while (this.#next !== undefined) {
+      const trace = this.#next
+      this.#next = undefined
+      await saveTrace(this.#path, trace)
+    }
+  }
+}

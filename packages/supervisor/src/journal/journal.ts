@@ -72,6 +72,7 @@ export class Journal {
   readonly #maxEventBytes: number
   #queue: Entry[] = []
   #acknowledged = 0
+  #acknowledgedMore = Promise.withResolvers<void>()
   readonly #holds = new Set<{ readonly from: number }>()
   #work: Promise<unknown> = Promise.resolve()
   #flushDue: NodeJS.Timeout | undefined
@@ -136,7 +137,14 @@ export class Journal {
   /** The server has stored the events up to this one. */
   acknowledge(upTo: number): Promise<void> {
     this.#acknowledged = Math.max(this.#acknowledged, Math.min(upTo, this.last))
+    this.#acknowledgedMore.resolve()
+    this.#acknowledgedMore = Promise.withResolvers()
     return this.#forget()
+  }
+
+  /** Resolves when the server has stored everything that is on disk; rejects with the signal's reason. */
+  async allAcknowledged(signal: AbortSignal): Promise<void> {
+    while (this.#acknowledged < this.last) await abortable(this.#acknowledgedMore.promise, signal)
   }
 
   /** Keeps the events from this one on, even if they are acknowledged, until the returned function is called. */

@@ -36,7 +36,7 @@ export const hear = ({ output, stdin, stdout }: Launched, options: HearOptions):
   const ring = new ByteRing(COMMAND_LAST_OUTPUT_BYTES)
   const stopListening = output.listen((chunk) => {
     ring.write(chunk)
-    options.onOutput?.(chunk)
+    return options.onOutput?.(chunk)
   })
   if (options.log) writeLog(output, new LogFile({ ...options.log, clock: options.clock }))
   const captured = stdout && new Capture(stdout)

@@ -32,7 +32,7 @@ export interface CommandParts {
   readonly pipes?: Pipes | undefined
   /** Ends the command with everything that came from it. */
   readonly signal: AbortSignal
-  /** Called with the output as it comes, until the command has ended. */
+  /** Called with the output as it comes, until the command has ended; a promise holds the command up. */
   readonly onOutput?: Listen | undefined
 }
 

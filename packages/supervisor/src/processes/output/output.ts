@@ -4,15 +4,17 @@ import { setImmediate as turn } from "node:timers/promises"
 /** The most that a pipe or socket holds (fs.pipe-max-size): all that can be unread when its writer ends. */
 const MAX_UNREAD_BYTES = 1024 * 1024
 
-export type Listen = (chunk: Buffer) => void
+/** Whoever returns a promise holds up the process until it is settled; anything else that is returned means nothing. */
+export type Listen = (chunk: Buffer) => unknown
 
-/** What a process writes. It is always read, so that no process ever waits for us. */
+/** What a process writes. It is always read, so that no process waits for us unless a listener wants it to. */
 export class Output {
   readonly #streams: readonly Readable[]
   readonly #listeners = new Set<Listen>()
   /** Resolves when nobody holds the other end any more, or after `close`. */
   readonly ended: Promise<void>
   #readBytes = 0
+  #held: Promise<void> | undefined
 
   constructor(streams: readonly Readable[]) {
     this.#streams = streams
@@ -40,6 +42,7 @@ export class Output {
   async settled(): Promise<void> {
     const untilBytes = this.#readBytes + this.#streams.length * MAX_UNREAD_BYTES
     while (this.#readBytes < untilBytes && this.#streams.some((stream) => !stream.closed)) {
+      await this.#held
       const before = this.#readBytes
       await turn()
       await turn()
@@ -59,6 +62,18 @@ export class Output {
 
   readonly #hear = (chunk: Buffer): void => {
     this.#readBytes += chunk.length
-    for (const listen of this.#listeners) listen(chunk)
+    const waits = [...this.#listeners].map((listen) => listen(chunk)).filter((wait) => wait instanceof Promise)
+    if (waits.length > 0) this.#holdUp(waits)
+  }
+
+  /** A stream that is not read fills the pipe behind it, and whoever writes to that waits. */
+  #holdUp(waits: readonly unknown[]): void {
+    for (const stream of this.#streams) stream.pause()
+    const held = Promise.allSettled([this.#held, ...waits]).then(() => {
+      if (this.#held !== held) return
+      this.#held = undefined
+      for (const stream of this.#streams) stream.resume()
+    })
+    this.#held = held
   }
 }

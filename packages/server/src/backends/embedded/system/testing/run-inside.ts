@@ -81,6 +81,7 @@ export const openTestbed = async (): Promise<Testbed> => {
       mounts: spec.config.mounts,
       cachePath: (cache) => join(directory, "caches", cache),
       stackPath: (stack) => `/stacks/${stack}`,
+      link: undefined,
       keepOut: [systems],
     })
     const mountTargets = mounts.map(({ target }) => target)

@@ -1,0 +1,39 @@
+import { BerthError } from "@berth/protocol/errors"
+import { SandboxId } from "@berth/protocol/ids"
+import { type DefineCommand, toJson } from "../command.ts"
+import { addConfigFlags, hostFlags } from "../config-flags.ts"
+import { loadHost } from "../host.ts"
+import { cancelledBySignal } from "../signals.ts"
+import { printable } from "../terminal.ts"
+import { renderWaterfall } from "../waterfall.ts"
+
+const HELP = `
+Each line is a step: how it ended, when it ran beside the others, how long it took, what it did. A boot
+that is under way is shown as it is now. The exit status is 1 when the boot failed.
+
+Examples:
+  berth boot
+  berth boot sb-0123456789abcdefghjk --json`
+
+export const define: DefineCommand = async (command, { out, fail }) => {
+  command
+    .description("Shows how a sandbox booted, as a waterfall.")
+    .argument("[sandbox]", "its id; without one, the sandbox that was made last")
+    .option("--json", "write the whole trace as JSON")
+    .addHelpText("after", HELP)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (sandbox: string | undefined, options) => {
+    const { boots } = await loadHost()
+    const host = await boots(hostFlags(options))
+    const trace = await cancelledBySignal((signal) => host.trace(idOf(sandbox), signal))
+    out(options.json ? toJson(trace) : printable(renderWaterfall(trace)))
+    if (trace.outcome === "failed") fail()
+  })
+}
+
+const idOf = (text: string | undefined): SandboxId | undefined => {
+  if (text === undefined) return undefined
+  const parsed = SandboxId.safeParse(text)
+  if (parsed.success) return parsed.data
+  throw new BerthError("input.usage", `${text} is not the id of a sandbox, which begins with sb-`)
+}

@@ -1,0 +1,45 @@
+import { ToolboxId } from "@berth/protocol/toolbox"
+import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
+import { describe, expect, it } from "vitest"
+import { sandboxConfig } from "./config.ts"
+import { configHash } from "./config-hash.ts"
+import { workspaceRepos } from "./repos.ts"
+
+const toolbox = (digit: string) => {
+  const id = ToolboxId.parse(`tb-${digit.repeat(40)}`)
+  return { id, directory: `/data/toolbox/${id}` }
+}
+
+const hash = (spec: Partial<WorkspaceSpecInput> = {}, box = toolbox("0")) => {
+  const workspace = WorkspaceSpec.parse({ slug: "app", ...spec })
+  return configHash(sandboxConfig(workspace, workspaceRepos(workspace.repos).planned, box))
+}
+
+describe("a workspace's config", () => {
+  it("[R1.2] is the same for the same workspace and toolbox", () => {
+    expect(hash()).toBe(hash({ sidecars: [], environment: {} }))
+  })
+
+  it.each<[string, Partial<WorkspaceSpecInput>]>([
+    ["environment", { environment: { A: "1" } }],
+    ["agent", { agent: { kind: "opencode" } }],
+    ["hooks", { hooks: { start: "go.sh" } }],
+    ["repos", { repos: [{ url: "https://example.com/a" }] }],
+    ["sidecars", { sidecars: [{ name: "web", command: ["serve"] }] }],
+    ["limits", { limits: { pids: 77 } }],
+    ["network", { network: { kind: "none" } }],
+    ["system", { system: { kind: "rootfs", path: "/srv/rootfs" } }],
+  ])("[R1.2] is another one when its %s is another", (_, spec) => {
+    expect(hash(spec)).not.toBe(hash())
+  })
+
+  it("[R1.2] is another one with another toolbox, which brings supervisor and agents", () => {
+    expect(hash({}, toolbox("1"))).not.toBe(hash())
+  })
+
+  it("cannot have an image where the backend has none", () => {
+    expect(() => hash({ system: { kind: "image", reference: "debian" } })).toThrow(
+      expect.objectContaining({ code: "backend.unsupported" }),
+    )
+  })
+})

@@ -1,0 +1,35 @@
+import type { PlannedRepo } from "@berth/protocol/boot-plan"
+import { BerthError } from "@berth/protocol/errors"
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
+import { LINK_TARGET } from "@berth/protocol/link"
+import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { Toolbox } from "../toolbox/store.ts"
+
+/** What a workspace's sandbox is, with this toolbox. Equal workspaces and toolboxes give equal configs. */
+export const sandboxConfig = (
+  workspace: WorkspaceSpec,
+  repos: readonly PlannedRepo[],
+  toolbox: Pick<Toolbox, "id" | "directory">,
+): SandboxConfig => {
+  const { hooks, environment, agent, sidecars, limits, network } = workspace
+  return SandboxConfig.parse({
+    system: identityOf(workspace),
+    command: [`${TOOLBOX_TARGET}/bin/node`, `${TOOLBOX_TARGET}/supervisor/main.cjs`],
+    mounts: [
+      { kind: "directory", source: toolbox.directory, target: TOOLBOX_TARGET, readOnly: true },
+      { kind: "link", target: LINK_TARGET },
+    ],
+    ...{ limits, network },
+    boot: { repos: [...repos], hooks, environment, agent, sidecars },
+    agentGeneration: toolbox.id,
+    supervisorGeneration: toolbox.id,
+  })
+}
+
+const identityOf = ({ system }: WorkspaceSpec): SystemIdentity => {
+  if (system.kind !== "image") return system
+  throw new BerthError("backend.unsupported", "an image needs a backend that has images", {
+    details: { path: "system", reference: system.reference },
+  })
+}

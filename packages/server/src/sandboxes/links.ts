@@ -1,0 +1,129 @@
+import { randomBytes } from "node:crypto"
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import type { BootPlan } from "@berth/protocol/boot-plan"
+import { BerthError } from "@berth/protocol/errors"
+import { SandboxId } from "@berth/protocol/ids"
+import { LINK } from "@berth/protocol/link"
+
+/** What the server knows of its link to a sandbox. */
+export interface SandboxLink {
+  readonly sandbox: SandboxId
+  /** What the sandbox has at LINK_TARGET. Everything in it is in the sandbox's hands. */
+  readonly directory: string
+  readonly socket: string
+  readonly token: string
+}
+
+/** The links that there are. */
+export interface FoundLinks {
+  find(sandbox: SandboxId): Promise<SandboxLink | undefined>
+  list(): Promise<SandboxId[]>
+  /** The one that was made last. */
+  latest(): Promise<SandboxId | undefined>
+}
+
+/** The directories that sandboxes share with the server: one each, made before it and removed after it. */
+export interface Links extends FoundLinks {
+  /** Again for the same sandbox: the same link, with this plan. */
+  make(plan: BootPlan): Promise<SandboxLink>
+  /** Only of a sandbox that is gone. Twice is as good as once. */
+  remove(sandbox: SandboxId): Promise<void>
+}
+
+export interface LinksOptions {
+  readonly root: string
+  /** Whom root inside is outside. */
+  readonly owner: number
+}
+
+const TOKEN_BYTES = 32
+/** Beside what the sandbox sees, and out of its reach. */
+const TOKEN_FILE = "token"
+const INSIDE = "inside"
+
+export const findLinks = (root: string): FoundLinks => {
+  const list = async () => {
+    const names = (await readdir(root).catch(absent)) ?? []
+    return names.flatMap((name) => {
+      const parsed = SandboxId.safeParse(name)
+      return parsed.success ? [parsed.data] : []
+    })
+  }
+  return {
+    list,
+    find: async (sandbox) => {
+      const token = await readFile(join(root, sandbox, TOKEN_FILE), "utf8").catch(absent)
+      return token === undefined ? undefined : linkOf(root, sandbox, token)
+    },
+    latest: async () => {
+      const made = await Promise.all(
+        (await list()).map(async (sandbox) => {
+          const status = await stat(join(root, sandbox, TOKEN_FILE)).catch(absent)
+          return { sandbox, atMs: status?.mtimeMs ?? 0 }
+        }),
+      )
+      return made.sort((one, other) => other.atMs - one.atMs)[0]?.sandbox
+    },
+  }
+}
+
+export const openLinks = ({ root, owner }: LinksOptions): Links => {
+  const found = findLinks(root)
+  const give = async (path: string, mode: number) => {
+    await chmod(path, mode)
+    await chown(path, owner, owner)
+  }
+  return {
+    ...found,
+    make: async (plan) => {
+      const { sandbox } = plan
+      try {
+        const link =
+          (await found.find(sandbox)) ??
+          linkOf(root, sandbox, randomBytes(TOKEN_BYTES).toString("base64url"))
+        await mkdir(link.directory, { recursive: true, mode: 0o700 })
+        const files = { [LINK.token]: link.token, [LINK.plan]: JSON.stringify(plan) }
+        for (const [name, text] of Object.entries(files)) {
+          const path = join(link.directory, name)
+          // Made anew: what an earlier sandbox left there is not written through.
+          await rm(path, { force: true, recursive: true })
+          await writeFile(path, text, { mode: 0o600, flag: "wx" })
+          await give(path, 0o600)
+        }
+        await give(link.directory, 0o700)
+        // The last one: with it, the link is whole.
+        await writeFile(join(root, sandbox, TOKEN_FILE), link.token, { mode: 0o600 })
+        return link
+      } catch (cause) {
+        throw failed("made", sandbox, cause)
+      }
+    },
+    remove: async (sandbox) => {
+      try {
+        await rm(join(root, sandbox), { recursive: true, force: true })
+      } catch (cause) {
+        throw failed("removed", sandbox, cause)
+      }
+    },
+  }
+}
+
+const linkOf = (root: string, sandbox: SandboxId, token: string): SandboxLink => {
+  const directory = join(root, sandbox, INSIDE)
+  return { sandbox, directory, socket: join(directory, LINK.socket), token }
+}
+
+const absent = (thrown: NodeJS.ErrnoException): undefined => {
+  if (thrown.code !== "ENOENT") throw thrown
+}
+
+const failed = (what: string, sandbox: SandboxId, cause: unknown): BerthError => {
+  const { code, message } = cause as NodeJS.ErrnoException
+  const isFull = code === "ENOSPC" || code === "EDQUOT"
+  return new BerthError(
+    isFull ? "backend.disk_full" : "backend.engine_failed",
+    `the link to ${sandbox} could not be ${what}: ${message}`,
+    { details: { sandbox, systemSaid: message }, cause },
+  )
+}

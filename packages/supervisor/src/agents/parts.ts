@@ -1,0 +1,15 @@
+import type { Clock } from "../processes/clock.ts"
+import type { Pipes } from "../processes/output/pipes.ts"
+import type { ProcessSet } from "../processes/set.ts"
+import type { User } from "../processes/user.ts"
+
+/** What an agent is given by its surroundings. */
+export interface AgentParts {
+  readonly clock: Clock
+  readonly pipes: Pipes
+  readonly processes: ProcessSet
+  /** Whom it runs as; undefined: as the supervisor itself. */
+  readonly user: User | undefined
+  readonly environment: Readonly<Record<string, string>>
+  readonly places: { readonly home: string; readonly toolbox: string; readonly logs: string }
+}

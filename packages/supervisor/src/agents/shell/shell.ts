@@ -1,0 +1,71 @@
+import { StringDecoder } from "node:string_decoder"
+import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import { type CommandEnd, runCommand } from "../../processes/run.ts"
+import type { Agent, Say } from "../agent.ts"
+import type { AgentParts } from "../parts.ts"
+
+/** A command may take as long as an agent: this only ends what nobody waits for any more. */
+export const SHELL_PROMPT_LIMIT_MS = 24 * 60 * 60 * 1000
+
+/** From a stop to SIGKILL: with the time that the kill takes, within the second that a stop may take. */
+const STOP_GRACE_MS = 500
+
+/** Of one event: JSON may write each character as six bytes, and one event has 256 KiB. */
+const MAX_DELTA_CHARS = 32 * 1024
+
+/** Runs each prompt as a command, for use without any model. What it leaves running, runs on. */
+export const shellAgent = (parts: AgentParts): Agent => {
+  let cwd: string | undefined
+  return {
+    name: "shell",
+    startsEarly: true,
+    files: [],
+    start: async () => ({ did: "it has no process of its own" }),
+    attach: async (directory) => {
+      cwd = directory
+      return { did: `commands run in ${directory}` }
+    },
+    trouble: () => (cwd === undefined ? "it has no directory yet" : undefined),
+    prompt: async (start, say, signal) => {
+      const end = await run(start, { ...parts, cwd: cwd ?? "/" }, say, signal)
+      if (end.background) parts.processes.keep(`prompt ${start.prompt}`, end.background)
+      return resultOf(end)
+    },
+  }
+}
+
+const run = async (
+  { prompt, text }: PromptStart,
+  { clock, pipes, user, environment, cwd }: AgentParts & { cwd: string },
+  say: Say,
+  signal: AbortSignal,
+): Promise<CommandEnd> => {
+  const message = `${prompt}-output`
+  const decoder = new StringDecoder("utf8")
+  /** One after another; the command waits for it, so no more than a pipe holds is ever unsaid. */
+  const pass = async (text: string): Promise<void> => {
+    for (let from = 0; from < text.length; from += MAX_DELTA_CHARS)
+      await say({
+        ...{ type: "message.delta", prompt, message },
+        text: text.slice(from, from + MAX_DELTA_CHARS),
+      })
+  }
+  try {
+    return await runCommand(
+      {
+        ...{ title: "the prompt", command: ["/bin/sh", "-c", text], env: environment, cwd, user },
+        ...{ deadlineMs: SHELL_PROMPT_LIMIT_MS, stopGraceMs: STOP_GRACE_MS, keepBackground: true },
+      },
+      { clock, pipes, signal, onOutput: (chunk) => pass(decoder.write(chunk)) },
+    )
+  } finally {
+    await pass(decoder.end())
+    await say({ type: "message.completed", prompt, message })
+  }
+}
+
+const resultOf = (end: CommandEnd): PromptResult => {
+  if (end.status === 0) return { state: "succeeded" }
+  const how = end.status === null ? `was ended by ${end.signal}` : `ended with status ${end.status}`
+  return { state: "failed", reason: `the command ${how}` }
+}
