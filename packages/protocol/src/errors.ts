@@ -489,6 +489,41 @@ export const ERRORS = {
     retry: "later",
     hint: "What was begun is undone. The details hold the system's own words: see that the user's home can be written and has space.",
   },
+  "repo.unreachable": {
+    status: 503,
+    retry: "later",
+    hint: "Check that the repo's host is up, and that the workspace's network policy lets the sandbox reach it.",
+  },
+  "repo.auth_failed": {
+    status: 403,
+    retry: "never",
+    hint: "Let git on the host know credentials for this repo (`git credential approve`): the sandbox asks for them; those in a URL are not used.",
+  },
+  "repo.not_found": {
+    status: 404,
+    retry: "never",
+    hint: "Check the repo's URL; many hosts say the same of a private repo that the credentials do not reach.",
+  },
+  "repo.ref_unknown": {
+    status: 404,
+    retry: "never",
+    hint: "Check the ref's name: a branch, a tag, a commit's id, or a full ref such as refs/pull/7/head.",
+  },
+  "repo.directory_taken": {
+    status: 409,
+    retry: "never",
+    hint: "Something else lies where the repo belongs, and nothing is overwritten: move it away, or give the repo another directory.",
+  },
+  "repo.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "Free space on the disk that holds the workspace.",
+  },
+  "repo.git_failed": {
+    status: 500,
+    retry: "later",
+    hint: "Git's own last words are in the message, and more of them in the step's last output.",
+  },
   "toolbox.input_missing": {
     status: 500,
     retry: "later",
