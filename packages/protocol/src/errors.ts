@@ -449,6 +449,11 @@ export const ERRORS = {
     retry: "later",
     hint: "The agent is not running right now: its last output is in the sandbox's boot trace and log.",
   },
+  "agent.failed": {
+    status: 502,
+    retry: "later",
+    hint: "The agent's own words say why: check the model, the provider and the keys that its configuration names.",
+  },
   "boot.graph_invalid": {
     status: 500,
     retry: "never",
