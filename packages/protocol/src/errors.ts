@@ -398,16 +398,6 @@ export const ERRORS = {
     retry: "later",
     hint: "Log in to that host with git, as the user that runs the server and with a credential helper that keeps it; `git credential fill` shows what git has.",
   },
-  "repo.ref_unknown": {
-    status: 404,
-    retry: "never",
-    hint: "Name a branch, a tag, a full ref or a commit that the repo has.",
-  },
-  "repo.disk_full": {
-    status: 507,
-    retry: "later",
-    hint: "Free space on the disk that holds the sandbox's files.",
-  },
   "journal.disk_full": {
     status: 507,
     retry: "later",
