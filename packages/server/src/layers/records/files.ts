@@ -1,4 +1,5 @@
-import { link, mkdir, open, readFile, rename, rm } from "node:fs/promises"
+import { readFileSync } from "node:fs"
+import { link, mkdir, open, rename, rm } from "node:fs/promises"
 import { dirname } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { z } from "zod"
@@ -9,12 +10,20 @@ export const ASIDE = ".new"
 
 /** Writes a record so that a crash, or a loss of power, leaves the old one or the new one. */
 export const writeRecord = async (file: string, record: object): Promise<void> => {
-  await writeAside(file, record, true)
-  await attempt(file, async () => {
+  await prepareRecord(file, record)
+  await putRecord(file)
+}
+
+/** The first half of `writeRecord`: on disk, and counts for nothing yet. */
+export const prepareRecord = (file: string, record: object): Promise<void> =>
+  writeAside(file, record, true)
+
+/** The second half: what was prepared takes its place. */
+export const putRecord = (file: string): Promise<void> =>
+  attempt(file, async () => {
     await rename(file + ASIDE, file)
     await syncDirectory(dirname(file))
   })
-}
 
 /** Writes a record into a draft, which counts for nothing until it is renamed as a whole. */
 export const writeDraftRecord = (file: string, record: object): Promise<void> =>
@@ -43,14 +52,17 @@ export const writeNewPassingRecord = async (file: string, record: object): Promi
   })
 }
 
-/** Undefined when there is no such file. */
+/**
+ * Undefined when there is no such file. Read at once: records are a few hundred bytes that the kernel has in its cache,
+ * and a way through the thread pool takes some thirty times as long.
+ */
 export const readRecord = async <Schema extends z.ZodType>(
   file: string,
   schema: Schema,
 ): Promise<z.infer<Schema> | undefined> => {
   let text: string
   try {
-    text = await readFile(file, "utf8")
+    text = readFileSync(file, "utf8")
   } catch (thrown) {
     if (hasCode(thrown, "ENOENT") || hasCode(thrown, "ENOTDIR")) return undefined
     throw ioError(thrown, file)

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises"
+import { readFileSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
@@ -40,12 +40,12 @@ export const claimTop = (
     if (!context.unseen.delete(top)) await assertNotMounted(top)
     const file = context.layout.top(top).claim
     const holder = await readRecord(file, ClaimRecord)
-    const mine = holder?.sandbox === sandbox && holder.bootId === (await currentBootId())
+    const mine = holder?.sandbox === sandbox && holder.bootId === currentBootId()
     if (!mine) {
       if (holder && !(await isStale(top, holder, isAlive))) throw heldBy(top, holder)
       await context.serially(STORE, async () => {
         if (holder) await removePassingRecord(file)
-        if (await writeNewPassingRecord(file, await newClaim(sandbox))) return
+        if (await writeNewPassingRecord(file, newClaim(sandbox))) return
         throw topInUse(top, "another claim came first", {})
       })
     }
@@ -73,18 +73,17 @@ export const isStale = async (
   isAlive: IsAlive,
 ): Promise<boolean> => {
   if ((await mountedBy(top)).length > 0) return false
-  return bootId !== (await currentBootId()) || !(await isAlive(sandbox))
+  return bootId !== currentBootId() || !(await isAlive(sandbox))
 }
 
-const newClaim = async (sandbox: SandboxId): Promise<ClaimRecord> => ({
+const newClaim = (sandbox: SandboxId): ClaimRecord => ({
   version: 1,
   sandbox,
-  bootId: await currentBootId(),
+  bootId: currentBootId(),
   claimedAt: new Date().toISOString(),
 })
 
-const currentBootId = async (): Promise<string> =>
-  (await readFile("/proc/sys/kernel/random/boot_id", "latin1")).trim()
+const currentBootId = (): string => readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim()
 
 const heldBy = (top: TopId, { sandbox }: ClaimRecord): BerthError =>
   topInUse(top, `it is claimed by ${sandbox}`, { sandbox })

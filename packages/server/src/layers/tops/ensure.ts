@@ -2,15 +2,16 @@ import { chmod, chown, lstat, mkdir, rename } from "node:fs/promises"
 import { join } from "node:path"
 import { newId, type TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
+import { settleAll } from "../../host/settle-all.ts"
 import { type Context, STORE } from "../context.ts"
 import { ioError } from "../io-error.ts"
 import { TOP_RECORD, WORK } from "../layout.ts"
-import { syncDirectory, writeDraftRecord } from "../records/files.ts"
+import { prepareRecord, putRecord, syncDirectory, writeDraftRecord } from "../records/files.ts"
 import type { TopRecord } from "../records/schemas.ts"
 import { assertDepth } from "../stacks/depth.ts"
 import { stackBelow } from "../stacks/layer.ts"
 import { readStack, type Stack, stackName } from "../stacks/read.ts"
-import { writeStack } from "../stacks/write.ts"
+import { stackRecord } from "../stacks/write.ts"
 import { discardTree } from "../trees/discard.ts"
 
 /** Who owns the first directory of a stack that has no layers; ids as the sandbox sees them. */
@@ -50,14 +51,20 @@ const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<
   underWay.add(top)
   try {
     await mkdir(join(draft, WORK), { recursive: true, mode: 0o700 })
-    await makeRoot(context, stack, join(draft, "tree"), root)
-    await writeDraftRecord(join(draft, TOP_RECORD), record)
+    await settleAll([
+      makeRoot(context, stack, join(draft, "tree"), root),
+      writeDraftRecord(join(draft, TOP_RECORD), record),
+    ])
     await at("top.made")
     await context.serially(STORE, async () => {
-      await rename(draft, layout.top(top).directory)
-      await syncDirectory(layout.tops)
+      const stackFile = layout.stack(stack.key)
+      await settleAll([
+        moveDraft(context, draft, top),
+        prepareRecord(stackFile, stackRecord({ ...stack, top })),
+      ])
       await at("top.renamed")
-      await writeStack(context, { ...stack, top })
+      // Only now: after a loss of power, no stack names a top that is not there.
+      await putRecord(stackFile)
     })
     context.unseen.add(top)
     await at("top.stacked")
@@ -68,6 +75,11 @@ const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<
   } finally {
     underWay.delete(top)
   }
+}
+
+const moveDraft = async ({ layout }: Context, draft: string, top: TopId): Promise<void> => {
+  await rename(draft, layout.top(top).directory)
+  await syncDirectory(layout.tops)
 }
 
 /** An overlay shows its root as the top has it, so a new top repeats what the highest layer says. */

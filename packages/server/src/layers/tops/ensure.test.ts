@@ -1,0 +1,40 @@
+import { execFileSync } from "node:child_process"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { requires } from "@berth/testing/requires"
+import { expect } from "vitest"
+import { key } from "../testing/key.ts"
+import { makeRoot, openForTest, work } from "../testing/store.ts"
+
+const shop = key("shop")
+
+requires("root", "strace").it(
+  "a new top is on disk before its stack names it, so that a loss of power leaves no stack without its top",
+  async () => {
+    const root = makeRoot()
+    const layers = await openForTest(root)
+    await layers.put(shop, null)
+    await work(layers, shop, "echo one > file")
+    const traceFile = join(makeRoot(), "trace")
+    const script = join(import.meta.dirname, "../testing/crash.ts")
+    execFileSync("strace", [
+      ...["-f", "-y", "-e", "trace=fsync,rename", "-o", traceFile],
+      ...[process.execPath, "--conditions=source", script, root, "top", "none"],
+    ])
+    const calls = readFileSync(traceFile, "utf8").split("\n")
+    const moved = calls.findIndex((call) => /rename\(.*\/incoming\/.*\/tops\//.test(call))
+    const named = calls.findLastIndex((call) => /rename\(.*\/workspace\.json\.new"/.test(call))
+    const between = calls.slice(moved, named)
+    expect(moved).toBeGreaterThan(0)
+    expect(ended(between, /fsync\(\d+<.*\/tops>/)).toBe(true)
+  },
+)
+
+/** Whether a call ended well: another thread's call may stand between its begin and its end. */
+const ended = (calls: readonly string[], call: RegExp): boolean => {
+  const begin = calls.findIndex((line) => call.test(line))
+  const line = calls[begin] ?? ""
+  if (!line.includes("<unfinished ...>")) return line.endsWith("= 0")
+  const [pid] = line.split(" ", 1)
+  return calls.slice(begin).some((later) => later.startsWith(`${pid} <... fsync resumed>`))
+}
