@@ -66,7 +66,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       boot: ["agents", "repos", "agent-files", "processes"],
       repos: ["processes"],
       "agent-files": ["agents", "processes"],
-      bridge: ["agents", "files", "journal", "processes"],
+      bridge: ["agents", "repos", "files", "journal", "processes"],
       agents: ["agents/*", "processes"],
       "agents/*": ["agents", "processes"],
       "web-terminal": [],
@@ -83,7 +83,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     places: {
       main: [
         ...["api", "sessions", "sandboxes", "backends", "backends/*", "layers"],
-        ...["bridge", "events", "toolbox", "host", "doctor", ...BELOW_ALL],
+        ...["bridge", "repos", "events", "toolbox", "host", "doctor", ...BELOW_ALL],
       ],
       api: ["sessions", "sandboxes", "events", "doctor", ...BELOW_ALL],
       sessions: ["sandboxes", "events", ...BELOW_ALL],
@@ -94,6 +94,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       toolbox: ["host", ...BELOW_ALL],
       bridge: ["events", ...BELOW_ALL],
       events: BELOW_ALL,
+      repos: ["host", ...BELOW_ALL],
       store: ["config", "logging"],
       logging: ["config"],
       config: [],

@@ -4,9 +4,11 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { SandboxAddress } from "./address.ts"
+import { answerNothing, type OnAsk } from "./answers.ts"
 import { isWrong, retryDelayMs } from "./backoff.ts"
-import { DEADLINES, type Deadlines } from "./limits.ts"
+import { ASKS_PER_SECOND, BURST_ASKS, DEADLINES, type Deadlines } from "./limits.ts"
 import { type Link, openLink } from "./link.ts"
+import { Throttle } from "./throttle.ts"
 
 /** connecting → up → down → connecting …; closed when its signal has fired. */
 export type BridgeState =
@@ -28,6 +30,8 @@ export interface BridgeOptions {
    * when it rejects they come again.
    */
   readonly onEvents: (events: readonly Event[]) => Promise<void>
+  /** Answers what the sandbox asks for, a few at once. When it rejects, the sandbox is told the error's message. */
+  readonly onAsk?: OnAsk
   readonly onState?: (state: BridgeState) => void
   readonly deadlines?: Partial<Deadlines>
 }
@@ -46,6 +50,11 @@ export interface Bridge {
 /** Keeps a connection to a sandbox until the signal fires: whatever breaks, it is made again and goes on. */
 export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge => {
   const deadlines = { ...DEADLINES, ...options.deadlines }
+  const { onAsk = answerNothing } = options
+  const asksThrottle = new Throttle(
+    { perSecond: ASKS_PER_SECOND, burst: BURST_ASKS },
+    performance.now(),
+  )
   let { lastSeen } = options
   let state: BridgeState = { kind: "connecting" }
   let link: Link | undefined
@@ -62,7 +71,7 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
       }
       const { address, token, sandbox, owns, onEvents: store } = options
       const parts = { address, token, sandbox, owns, store, lastSeen, onStored, deadlines }
-      link = await openLink(parts, signal)
+      link = await openLink({ ...parts, onAsk, asksThrottle }, signal)
     } catch (thrown) {
       return asFailure(thrown)
     }

@@ -11,6 +11,7 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import { WebSocket } from "ws"
 import { z } from "zod"
 import { connectTo, type SandboxAddress } from "./address.ts"
+import { Answers, type OnAsk } from "./answers.ts"
 import { Asks } from "./asks.ts"
 import { failureOf, failureOfClose, failureOfStatus } from "./failure.ts"
 import { Heartbeat } from "./heartbeat.ts"
@@ -25,6 +26,7 @@ import {
   MAX_UNSENT_BYTES,
 } from "./limits.ts"
 import { parseFromSandbox, parseSupervisorMessage } from "./parse.ts"
+import { putToSandbox } from "./put.ts"
 import { Throttle } from "./throttle.ts"
 
 export interface LinkOptions {
@@ -35,6 +37,8 @@ export interface LinkOptions {
   readonly owns: (prompt: PromptId) => boolean
   readonly store: (events: readonly Event[]) => Promise<void>
   readonly onStored: (upTo: number) => void
+  readonly onAsk: OnAsk
+  readonly asksThrottle: Throttle
   readonly deadlines: Deadlines
 }
 
@@ -87,6 +91,7 @@ export class Link {
   readonly #options: LinkOptions
   readonly #inbox: Inbox
   readonly #asks: Asks
+  readonly #answers: Answers
   readonly #heartbeat: Heartbeat
   readonly #throttle: Throttle
   readonly #greeting = Promise.withResolvers<Hello>()
@@ -95,7 +100,7 @@ export class Link {
   #slowedDown: NodeJS.Timeout | undefined
   #hasGreeted = false
   #failure: BerthError | undefined
-  /** Resolves with the reason when it is over and nothing of it is being stored any more. */
+  /** Resolves with the reason when it is over and nothing of it is being stored or answered any more. */
   readonly ended: Promise<BerthError>
 
   constructor(websocket: WebSocket, options: LinkOptions) {
@@ -114,6 +119,15 @@ export class Link {
       onStored: (upTo) => this.#acknowledge(upTo),
       onFull: (isFull) => this.#hold("store", isFull),
       onFailed: (error) => this.end(error),
+    })
+    this.#answers = new Answers({
+      onAsk: options.onAsk,
+      throttle: options.asksThrottle,
+      putBundle: (id, body, signal) => {
+        const { address, token } = options
+        return putToSandbox({ address, token, path: `/bundles/${id}`, body }, signal)
+      },
+      send: (message) => this.#send(message),
     })
     this.#heartbeat = new Heartbeat({
       everyMs: deadlines.pingEveryMs,
@@ -178,7 +192,7 @@ export class Link {
         cause: failure,
       }),
     )
-    await this.#inbox.close()
+    await Promise.all([this.#inbox.close(), this.#answers.end()])
     return failure
   }
 
@@ -234,6 +248,9 @@ export class Link {
         break
       case "prompt.refused":
         this.#asks.refuse(message.prompt, message.code, message.reason)
+        break
+      case "ask":
+        this.#answers.take(message.id, message.ask)
     }
   }
 

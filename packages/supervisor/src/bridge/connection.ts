@@ -5,6 +5,7 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { RawData, WebSocket } from "ws"
 import { abortable } from "../journal/abortable.ts"
 import type { Journal } from "../journal/journal.ts"
+import type { Asks } from "./asks.ts"
 import { parseServerMessage } from "./parse.ts"
 import type { Prompts } from "./prompts.ts"
 
@@ -27,6 +28,7 @@ export interface ConnectionParts {
   readonly sandbox: SandboxId
   readonly journal: Promise<Journal>
   readonly prompts: Promise<Prompts>
+  readonly asks?: Asks
   /** Called when this connection has said a valid hello: from then on it is the only one. */
   readonly takeOver: (connection: Connection) => void
   readonly onFault: (error: BerthError) => void
@@ -36,7 +38,10 @@ export interface ConnectionParts {
 
 type Hello = Extract<ServerMessage, { type: "hello" }>
 
-/** One connection of the server: its hello, ours, then events one way, acknowledgements and prompts the other. */
+/**
+ * One connection of the server: its hello, ours, then events and asks one way, acknowledgements, prompts and
+ * answers the other.
+ */
 export class Connection {
   readonly #websocket: WebSocket
   readonly #parts: ConnectionParts
@@ -112,7 +117,18 @@ export class Connection {
     const { first, last } = journal
     this.#sent = lastSeen
     await this.#send({ type: "hello", generation: PROTOCOL_GENERATION, sandbox, first, last })
+    this.#sayAsks()
     await this.#sendEvents(journal)
+  }
+
+  #sayAsks(): void {
+    const { signal } = this.#over
+    if (signal.aborted) return
+    const disconnect = this.#parts.asks?.connect((ask) => {
+      // One that does not get through is said again on the next connection.
+      this.#send(ask).catch(() => {})
+    })
+    if (disconnect !== undefined) signal.addEventListener("abort", disconnect, { once: true })
   }
 
   async #sendEvents(journal: Journal): Promise<void> {
@@ -144,6 +160,9 @@ export class Connection {
       }
       case "prompt.stop":
         this.#answer(message.prompt, (prompts) => prompts.stop(message.prompt))
+        break
+      case "answer":
+        this.#parts.asks?.answer(message.id, message.answer)
     }
   }
 

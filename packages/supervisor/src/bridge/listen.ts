@@ -1,5 +1,5 @@
 import { lstatSync, unlinkSync } from "node:fs"
-import type { Server } from "node:http"
+import type { Server } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 
 export type ListenAddress =

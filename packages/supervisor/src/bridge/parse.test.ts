@@ -1,5 +1,5 @@
-import { ServerMessage } from "@berth/protocol/bridge"
-import { MAX_PROMPT_CHARS } from "@berth/protocol/bridge-limits"
+import { AskId, ServerMessage } from "@berth/protocol/bridge"
+import { MAX_PROMPT_CHARS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -9,6 +9,15 @@ const prompt = newId.prompt()
 const session = newId.session()
 const sandbox = newId.sandbox()
 
+const id = AskId.parse(`ask-${prompt.slice(3)}`)
+const commit = "0123456789".repeat(4)
+
+const answer = (answer: Extract<ServerMessage, { type: "answer" }>["answer"]): ServerMessage => ({
+  type: "answer",
+  id,
+  answer,
+})
+
 const VALID: readonly ServerMessage[] = [
   { type: "hello", generation: 1, sandbox, lastSeen: 0 },
   { type: "hello", generation: -7, sandbox, lastSeen: Number.MAX_SAFE_INTEGER },
@@ -16,6 +25,10 @@ const VALID: readonly ServerMessage[] = [
   { type: "prompt.start", prompt, session, text: "x" },
   { type: "prompt.start", prompt, session, text: "x".repeat(MAX_PROMPT_CHARS) },
   { type: "prompt.stop", prompt },
+  answer({ kind: "repo", commit, bundled: true }),
+  answer({ kind: "repo", commit: "f".repeat(64), branch: "main", bundled: false }),
+  answer({ kind: "credential", username: "", password: "p" }),
+  answer({ kind: "refused", code: "", reason: "x".repeat(MAX_REASON_CHARS) }),
 ]
 
 /** Values near the borders of what is valid, and far from it. */
@@ -23,22 +36,42 @@ const anything = fc.oneof(
   fc.constantFrom<unknown>(
     ...[0, 1, -1, 1.5, 2 ** 53, Number.MAX_SAFE_INTEGER, "", "x", null, true, [], {}],
     ...[prompt, session, sandbox, `${prompt}x`, prompt.slice(0, -1), prompt.toUpperCase()],
-    ...["x".repeat(MAX_PROMPT_CHARS + 1), "hello", "acknowledge", "__proto__", "toString"],
+    ...[id, commit, `${commit}0`, commit.toUpperCase(), "repo", "credential", "refused"],
+    ...[
+      "x".repeat(MAX_PROMPT_CHARS + 1),
+      "x".repeat(MAX_REASON_CHARS + 1),
+      "hello",
+      "acknowledge",
+      "__proto__",
+      "toString",
+    ],
   ),
   fc.jsonValue(),
 )
 
-/** A valid message with a key changed, added or removed. */
+/** A valid message with a key changed, added or removed, in it or in the answer that it carries. */
 const changed = fc
-  .tuple(fc.constantFrom(...VALID), fc.constantFrom("change", "add", "remove"), fc.nat(5), anything)
-  .map(([message, change, place, value]) => {
-    const keys = Object.keys(message)
-    const key = change === "add" ? `extra${place}` : (keys[place % keys.length] ?? "")
-    const copy: Record<string, unknown> = { ...message }
-    if (change === "remove") delete copy[key]
-    else copy[key] = value
-    return copy
+  .tuple(
+    fc.constantFrom(...VALID),
+    fc.boolean(),
+    fc.constantFrom("change", "add", "remove"),
+    fc.nat(5),
+    anything,
+  )
+  .map(([message, isInside, change, place, value]) => {
+    const edit = (object: object) => edited(object, change, place, value)
+    if (isInside && message.type === "answer") return { ...message, answer: edit(message.answer) }
+    return edit(message)
   })
+
+const edited = (object: object, change: string, place: number, value: unknown) => {
+  const keys = Object.keys(object)
+  const key = change === "add" ? `extra${place}` : (keys[place % keys.length] ?? "")
+  const copy: Record<string, unknown> = { ...object }
+  if (change === "remove") delete copy[key]
+  else copy[key] = value
+  return copy
+}
 
 const accepts = (text: string): boolean => {
   try {
@@ -65,7 +98,7 @@ describe("the server's messages", () => {
         const { success } = ServerMessage.safeParse(JSON.parse(text))
         expect(accepts(text)).toBe(success)
       }),
-      { numRuns: 2000, seed: 5 },
+      { numRuns: 5000, seed: 5 },
     )
   })
 

@@ -1,5 +1,10 @@
 import type { ServerMessage } from "@berth/protocol/bridge"
-import { MAX_PROMPT_CHARS } from "@berth/protocol/bridge-limits"
+import {
+  MAX_BRANCH_CHARS,
+  MAX_CREDENTIAL_CHARS,
+  MAX_PROMPT_CHARS,
+  MAX_REASON_CHARS,
+} from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 
 /**
@@ -9,13 +14,7 @@ import { BerthError } from "@berth/protocol/errors"
 export const parseServerMessage = (text: string): ServerMessage => {
   const value = parseJson(text)
   const type = isRecord(value) ? value.type : undefined
-  const shape = typeof type === "string" && Object.hasOwn(SHAPES, type) ? SHAPES[type] : undefined
-  if (!isRecord(value) || shape === undefined) throw violation(`a message of type ${String(type)}`)
-  const keys = Object.keys(value)
-  if (keys.length !== Object.keys(shape).length + 1) throw violation(`the keys of ${type}`)
-  for (const [key, isValid] of Object.entries(shape)) {
-    if (!Object.hasOwn(value, key) || !isValid(value[key])) throw violation(`${key} of ${type}`)
-  }
+  if (!isOneOf("type", MESSAGES)(value)) throw violation(`a message of type ${String(type)}`)
   return value as ServerMessage
 }
 
@@ -29,19 +28,64 @@ const matches =
 const isSandboxId = matches(new RegExp(`^sb-${LETTERS}$`))
 const isPromptId = matches(new RegExp(`^pr-${LETTERS}$`))
 const isSessionId = matches(new RegExp(`^ses-${LETTERS}$`))
+const isAskId = matches(new RegExp(`^ask-${LETTERS}$`))
 const isInteger: Check = (value) => Number.isSafeInteger(value)
 const isAtLeast =
   (least: number): Check =>
   (value) =>
     isInteger(value) && (value as number) >= least
-const isText: Check = (value) =>
-  typeof value === "string" && value.length >= 1 && value.length <= MAX_PROMPT_CHARS
+const isText =
+  (least: number, most: number): Check =>
+  (value) =>
+    typeof value === "string" && value.length >= least && value.length <= most
+const isBoolean: Check = (value) => typeof value === "boolean"
 
-const SHAPES: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
+/** JSON knows no undefined: a key that is not there is the only one. */
+const isAbsentOr =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value)
+
+type Shapes = Readonly<Record<string, Readonly<Record<string, Check>>>>
+
+/** An object whose tag names one of the shapes, with the keys of that shape and no others. */
+const isOneOf =
+  (tag: string, shapes: Shapes): Check =>
+  (value) => {
+    if (!isRecord(value)) return false
+    const name = value[tag]
+    const shape = typeof name === "string" && Object.hasOwn(shapes, name) && shapes[name]
+    if (!shape) return false
+    return (
+      Object.keys(value).every((key) => key === tag || Object.hasOwn(shape, key)) &&
+      Object.entries(shape).every(([key, isValid]) =>
+        isValid(Object.hasOwn(value, key) ? value[key] : undefined),
+      )
+    )
+  }
+
+const isCredential = isText(0, MAX_CREDENTIAL_CHARS)
+
+const ANSWERS: Shapes = {
+  repo: {
+    commit: matches(/^([0-9a-f]{40}|[0-9a-f]{64})$/),
+    branch: isAbsentOr(isText(1, MAX_BRANCH_CHARS)),
+    bundled: isBoolean,
+  },
+  credential: { username: isCredential, password: isCredential },
+  refused: { code: isText(0, 128), reason: isText(0, MAX_REASON_CHARS) },
+}
+
+const MESSAGES: Shapes = {
   hello: { generation: isInteger, sandbox: isSandboxId, lastSeen: isAtLeast(0) },
   acknowledge: { upTo: isAtLeast(1) },
-  "prompt.start": { prompt: isPromptId, session: isSessionId, text: isText },
+  "prompt.start": {
+    prompt: isPromptId,
+    session: isSessionId,
+    text: isText(1, MAX_PROMPT_CHARS),
+  },
   "prompt.stop": { prompt: isPromptId },
+  answer: { id: isAskId, answer: isOneOf("kind", ANSWERS) },
 }
 
 const parseJson = (text: string): unknown => {

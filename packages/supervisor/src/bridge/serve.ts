@@ -6,6 +6,7 @@ import { PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Journal } from "../journal/journal.ts"
+import type { Asks } from "./asks.ts"
 import { type ListenAddress, listen } from "./listen.ts"
 import type { Prompts } from "./prompts.ts"
 import { tokenGuard } from "./token.ts"
@@ -22,6 +23,8 @@ export interface BridgeServerOptions {
   /** Both are awaited by those who connect, so that the socket answers before they are open. */
   readonly journal: Promise<Journal>
   readonly prompts: Promise<Prompts>
+  /** Without it nothing is asked, and no bundle is taken. */
+  readonly asks?: Asks
   /** What went wrong with one connection or one request: the others go on. */
   readonly onFault: (error: BerthError) => void
   /** From a connection to its hello; HELLO_DEADLINE_MS unless said. */
@@ -37,14 +40,15 @@ export interface BridgeServer {
   close(): Promise<void>
 }
 
-/** A request that takes longer to arrive is cut off. */
-const REQUEST_DEADLINE_MS = 10_000
+/** A request whose headers take longer to arrive is cut off. */
+const HEADERS_DEADLINE_MS = 10_000
 
 /** One server, and now and then a second one that takes over, with a few commands each. */
 const MAX_CONNECTIONS = 256
 
 /**
- * What a sandbox serves: `GET /health`, `GET /boot` and the WebSocket `/bridge`, for those who have the token.
+ * What a sandbox serves: `GET /health`, `GET /boot`, `PUT /bundles/{ask}` and the WebSocket `/bridge`, for those
+ * who have the token.
  * Nothing is loaded here that the first answer does not need.
  */
 export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeServer> => {
@@ -79,8 +83,9 @@ const makeServer = (options: BridgeServerOptions, upgrades: Upgrades): Server =>
     if (isAuthorized(request.headers.authorization)) respond(options, request, response)
     else reply(response, 401)
   })
-  server.requestTimeout = REQUEST_DEADLINE_MS
-  server.headersTimeout = REQUEST_DEADLINE_MS
+  // Only a bundle has a body that is read, and a large one takes its time; its pauses are bounded where it is read.
+  server.requestTimeout = 0
+  server.headersTimeout = HEADERS_DEADLINE_MS
   server.maxConnections = MAX_CONNECTIONS
   server.on("upgrade", (request, socket, head) => {
     socket.on("error", () => socket.destroy())
@@ -100,17 +105,39 @@ const closeAll = async (servers: readonly Server[], upgrades: Upgrades): Promise
   await Promise.all(ended)
 }
 
+const BUNDLES = "/bundles/"
+
 const respond = (
   options: BridgeServerOptions,
   request: IncomingMessage,
   response: ServerResponse,
 ): void => {
+  const { method, url } = request
+  if (method === "PUT" && url?.startsWith(BUNDLES)) {
+    void receive(options, url.slice(BUNDLES.length), request, response)
+    return
+  }
   try {
-    const document = request.method === "GET" ? documentAt(request.url, options) : undefined
+    const document = method === "GET" ? documentAt(url, options) : undefined
     reply(response, document === undefined ? 404 : 200, document)
   } catch (cause) {
-    options.onFault(new BerthError("internal", `${request.url} failed`, { cause }))
+    options.onFault(new BerthError("internal", `${url} failed`, { cause }))
     reply(response, 500)
+  }
+}
+
+/** 204 when all of it is written; the asker hears of everything else. */
+const receive = async (
+  { asks }: BridgeServerOptions,
+  ask: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> => {
+  try {
+    const isTaken = (await asks?.receive(ask, request)) ?? false
+    reply(response, isTaken ? 204 : 404)
+  } catch (thrown) {
+    reply(response, thrown instanceof BerthError ? thrown.status : 500)
   }
 }
 

@@ -1,0 +1,95 @@
+import type { Readable } from "node:stream"
+import { setTimeout as pause } from "node:timers/promises"
+import type { Answer, Ask, AskId, ServerMessage } from "@berth/protocol/bridge"
+import { MAX_PENDING_ASKS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
+import { BerthError, toWireError } from "@berth/protocol/errors"
+import { MAX_ANSWERING } from "./limits.ts"
+import type { Throttle } from "./throttle.ts"
+
+/** A question of a sandbox, and the way to send it what it asked for. */
+export interface Question {
+  readonly ask: Ask
+  /** Resolves when the sandbox has all of it. */
+  readonly sendBundle: (body: Readable) => Promise<void>
+}
+
+/** Settles soon after the signal fires: the connection is over then, and the sandbox asks again on the next. */
+export type OnAsk = (question: Question, signal: AbortSignal) => Promise<Answer>
+
+export interface AnswersOptions {
+  readonly onAsk: OnAsk
+  /** One for all connections to a sandbox: connecting anew gives it no more. */
+  readonly throttle: Throttle
+  readonly putBundle: (id: AskId, body: Readable, signal: AbortSignal) => Promise<void>
+  readonly send: (message: Extract<ServerMessage, { type: "answer" }>) => void
+}
+
+/** The questions of one connection: a few are answered at once, the others wait. */
+export class Answers {
+  readonly #options: AnswersOptions
+  readonly #over = new AbortController()
+  readonly #outstanding = new Set<AskId>()
+  readonly #waiting: { readonly id: AskId; readonly ask: Ask }[] = []
+  readonly #answering = new Set<Promise<void>>()
+
+  constructor(options: AnswersOptions) {
+    this.#options = options
+  }
+
+  /** Throws at what no supervisor does. */
+  take(id: AskId, ask: Ask): void {
+    if (this.#outstanding.has(id))
+      throw new BerthError("bridge.protocol_violated", "the sandbox asked twice under one id")
+    if (this.#outstanding.size >= MAX_PENDING_ASKS) {
+      throw new BerthError("bridge.limit_exceeded", "the sandbox asks too much at once", {
+        details: { limit: "asks", max: MAX_PENDING_ASKS },
+      })
+    }
+    this.#outstanding.add(id)
+    this.#waiting.push({ id, ask })
+    this.#advance()
+  }
+
+  /** The connection is over: ends what is being answered, and waits for it. */
+  async end(): Promise<void> {
+    this.#waiting.length = 0
+    this.#over.abort(new BerthError("cancelled", "the connection to the sandbox is over"))
+    await Promise.all(this.#answering)
+  }
+
+  #advance(): void {
+    while (this.#answering.size < MAX_ANSWERING) {
+      const next = this.#waiting.shift()
+      if (next === undefined) return
+      const answering = this.#answer(next.id, next.ask).finally(() => {
+        this.#answering.delete(answering)
+        this.#advance()
+      })
+      this.#answering.add(answering)
+    }
+  }
+
+  async #answer(id: AskId, ask: Ask): Promise<void> {
+    const { onAsk, putBundle, throttle, send } = this.#options
+    const { signal } = this.#over
+    const sendBundle = (body: Readable) => putBundle(id, body, signal)
+    const waitMs = throttle.take(1, performance.now())
+    const answer = await pause(waitMs, undefined, { signal })
+      .then(() => onAsk({ ask, sendBundle }, signal))
+      .catch(refusal)
+    if (signal.aborted) return
+    this.#outstanding.delete(id)
+    send({ type: "answer", id, answer })
+  }
+}
+
+/** Told to the sandbox: what failed, without the details, which are the host's. */
+export const refusal = (thrown: unknown): Answer => {
+  const { code, message } = toWireError(thrown)
+  return { kind: "refused", code, reason: message.slice(0, MAX_REASON_CHARS) }
+}
+
+/** Where nothing was said about questions. */
+export const answerNothing: OnAsk = async () => {
+  throw new BerthError("bridge.refused", "this server answers no questions of sandboxes")
+}

@@ -1,0 +1,69 @@
+import type { Readable } from "node:stream"
+import type { Answer, Ask } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { Logger } from "../logging/logger.ts"
+import { operation } from "../logging/operation.ts"
+import type { Secrets } from "../logging/secrets.ts"
+import { sendBundle } from "./bundle.ts"
+import { fillCredential } from "./credentials.ts"
+import { sourceOf } from "./source.ts"
+
+/** A repo of a workspace, as its plan has it. */
+export interface WorkspaceRepo {
+  /** What it is called between server and sandbox. */
+  readonly directory: string
+  readonly url: string
+  readonly ref?: string | undefined
+}
+
+export interface AnswerOptions {
+  readonly sandbox: SandboxId
+  readonly repos: readonly WorkspaceRepo[]
+  /** The server's own, for the host's git. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly secrets: Secrets
+  readonly log: Logger
+}
+
+interface Question {
+  readonly ask: Ask
+  readonly sendBundle: (body: Readable) => Promise<void>
+}
+
+/** Answers what a sandbox asks for, from its workspace's repos and nothing else. Each answer is a line in the log. */
+export const answerAsks =
+  (options: AnswerOptions) =>
+  ({ ask, sendBundle: send }: Question, signal: AbortSignal): Promise<Answer> => {
+    const { sandbox, repos, log } = options
+    if (ask.kind === "credential") {
+      const { protocol, host, path } = ask
+      return operation(log, "credential.grant", { sandbox, protocol, host, path }, async () => {
+        const urls = repos.map(({ url }) => url)
+        return { kind: "credential", ...(await fillCredential(ask, urls, { ...options, signal })) }
+      })
+    }
+    const { repo, ref, have } = ask
+    return operation(log, "repo.send", { sandbox, repo, ref }, async (note) => {
+      const path = pathOf(repos, repo, ref)
+      const sent = await sendBundle({ path, ref, have }, { send, signal })
+      const { commit, branch, isBundled: bundled } = sent
+      note({ commit, bundled })
+      return { kind: "repo", commit, ...(branch !== undefined && { branch }), bundled }
+    })
+  }
+
+/** Another ref than the workspace's own may hold what its owner never meant to show. */
+const pathOf = (
+  repos: readonly WorkspaceRepo[],
+  directory: string,
+  ref: string | undefined,
+): string => {
+  const repo = repos.find((repo) => repo.directory === directory)
+  const source = repo && sourceOf(repo.url)
+  if (source?.kind !== "host" || repo?.ref !== ref)
+    throw new BerthError("repo.not_of_workspace", "that is no repo of the host in this workspace", {
+      details: { repo: directory, ref },
+    })
+  return source.path
+}

@@ -1,0 +1,108 @@
+import { chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Readable } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+import { gitStream } from "./git.ts"
+import {
+  type FoundRef,
+  findRef,
+  HOST_GIT_ENV,
+  type HostRepo,
+  knownCommits,
+  openHostRepo,
+} from "./host-repo.ts"
+
+/** For the whole of a repo, as slowly as the sandbox reads it. Some have gigabytes. */
+export const BUNDLE_DEADLINE_MS = 30 * 60_000
+
+export interface BundleWanted {
+  /** On the host; from the workspace, never from a sandbox. */
+  readonly path: string
+  readonly ref: string | undefined
+  /** Commits that need not be sent; those that the repo does not know are passed over. */
+  readonly have: readonly string[]
+}
+
+export interface BundleSent {
+  readonly commit: string
+  readonly branch: string | undefined
+  /** False: the commit is among those that need not be sent. */
+  readonly isBundled: boolean
+}
+
+export interface BundleOptions {
+  /** Takes the bundle, all of it. */
+  readonly send: (bundle: Readable) => Promise<void>
+  readonly deadlineMs?: number
+  readonly signal: AbortSignal
+}
+
+/** Sends a git bundle of what a ref of a host's repo holds. In it, HEAD is the commit; beside it stands the ref. */
+export const sendBundle = async (
+  { path, ref, have }: BundleWanted,
+  { send, deadlineMs = BUNDLE_DEADLINE_MS, signal }: BundleOptions,
+): Promise<BundleSent> => {
+  const repo = await openHostRepo(path, signal)
+  const found = await findRef(repo, ref, signal)
+  const { commit, branch } = found
+  if (have.includes(commit)) return { commit, branch, isBundled: false }
+  const known = await knownCommits(repo, have, signal)
+  await throughLens(repo, found, async (lens) => {
+    const bundle = gitStream(
+      {
+        args: [
+          ...["bundle", "create", "--quiet", "-", "HEAD", ...(found.name ? [found.name] : [])],
+          ...known.map((id) => `^${id}`),
+        ],
+        cwd: lens,
+        env: { ...HOST_GIT_ENV, GIT_DIR: lens, GIT_CONFIG_GLOBAL: "/dev/null" },
+        user: repo.user,
+        deadlineMs,
+        signal,
+      },
+      ({ status, said }) =>
+        new BerthError("repo.bundle_failed", "git could not pack the repo on the host", {
+          details: { path, status, gitSaid: said },
+        }),
+    )
+    try {
+      await send(bundle)
+    } finally {
+      bundle.destroy()
+    }
+  })
+  return { commit, branch, isBundled: true }
+}
+
+/**
+ * A repo without objects of its own, through which git sees those of another one. A bundle needs a ref for what is in
+ * it, and a commit named by its id has none; nothing is to be written into somebody's repo; and none of
+ * its settings, shallow marks or replacements are to count.
+ */
+const throughLens = async (
+  { objects, user }: HostRepo,
+  { commit, name, object, branch }: FoundRef,
+  act: (lens: string) => Promise<void>,
+): Promise<void> => {
+  const lens = await mkdtemp(join(tmpdir(), "berth-bundle-"))
+  try {
+    const isSha256 = commit.length === 64
+    const config = isSha256
+      ? "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
+      : "[core]\n\trepositoryFormatVersion = 0\n"
+    await mkdir(join(lens, "objects", "info"), { recursive: true })
+    await mkdir(join(lens, "refs"))
+    await Promise.all([
+      writeFile(join(lens, "config"), config),
+      writeFile(join(lens, "HEAD"), branch === undefined ? `${commit}\n` : `ref: ${name}\n`),
+      writeFile(join(lens, "packed-refs"), name === undefined ? "" : `${object} ${name}\n`),
+      // In quotes, as git reads a path with any letter in it.
+      writeFile(join(lens, "objects", "info", "alternates"), `${JSON.stringify(objects)}\n`),
+    ])
+    if (user !== undefined) await chown(lens, user.uid, user.gid)
+    await act(lens)
+  } finally {
+    await rm(lens, { recursive: true, force: true })
+  }
+}

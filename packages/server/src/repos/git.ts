@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { Readable } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+
+/** What git says about itself when it fails is short; the end of it counts. */
+const MAX_WORDS_BYTES = 8 * 1024
+
+/** Answers of git are a few lines; the largest is one for each commit that a sandbox has. */
+const MAX_ANSWER_BYTES = 256 * 1024
+
+export interface GitCall {
+  readonly args: readonly string[]
+  readonly cwd: string
+  /** The whole environment of git. */
+  readonly env: Readonly<Record<string, string>>
+  /** Whom it runs as; undefined: as the server itself. */
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined
+  readonly input?: string
+  readonly deadlineMs: number
+  readonly signal: AbortSignal
+}
+
+export interface GitEnd {
+  readonly status: number | null
+  readonly stdout: string
+  /** The end of its standard error. */
+  readonly said: string
+}
+
+/** Runs git to its end, with any status. */
+export const git = async (call: GitCall): Promise<GitEnd> => {
+  const running = start(call)
+  const stdout = keepEnd(running.child.stdout, MAX_ANSWER_BYTES)
+  const { status, said } = await running.ended
+  return { status, stdout: stdout(), said }
+}
+
+/** What git writes, as it writes it. It fails unless git ends well, so nobody takes a part for the whole. */
+export const gitStream = (call: GitCall, failed: (end: GitEnd) => BerthError): Readable =>
+  Readable.from(chunks(call, failed), { objectMode: false })
+
+async function* chunks(call: GitCall, failed: (end: GitEnd) => BerthError) {
+  const running = start(call)
+  // Awaited below, or not at all when the reader leaves.
+  running.ended.catch(() => {})
+  try {
+    if (running.child.stdout) yield* running.child.stdout
+    const { status, said } = await running.ended
+    if (status !== 0) throw failed({ status, stdout: "", said })
+  } finally {
+    running.kill()
+  }
+}
+
+const start = ({ args, cwd, env, user, input, deadlineMs, signal }: GitCall) => {
+  signal.throwIfAborted()
+  // A group of its own, so that a deadline or a cancel ends what git has started as well.
+  const child = spawn("git", args, { cwd, env, detached: true, ...user })
+  child.stdin.on("error", () => {})
+  child.stdin.end(input)
+  const said = keepEnd(child.stderr, MAX_WORDS_BYTES)
+  const kill = () => killGroup(child)
+  let isOverdue = false
+  const deadline = setTimeout(() => {
+    isOverdue = true
+    kill()
+  }, deadlineMs)
+  signal.addEventListener("abort", kill, { once: true })
+  const ended = once(child, "close")
+    .then(([status]: (number | null)[]) => {
+      signal.throwIfAborted()
+      if (isOverdue) throw overdue(args, deadlineMs)
+      return { status: status ?? null, said: said().trim() }
+    })
+    .finally(() => {
+      clearTimeout(deadline)
+      signal.removeEventListener("abort", kill)
+    })
+  return { child, ended, kill }
+}
+
+const keepEnd = (stream: Readable | null, maxBytes: number): (() => string) => {
+  let kept = Buffer.alloc(0)
+  stream?.on("data", (chunk: Buffer) => {
+    kept = Buffer.concat([kept, chunk]).subarray(-maxBytes)
+  })
+  return () => kept.toString("utf8")
+}
+
+const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
+  if (pid === undefined || exitCode !== null || signalCode !== null) return
+  try {
+    process.kill(-pid, "SIGKILL")
+  } catch {
+    // It ended by itself in the meantime.
+  }
+}
+
+const overdue = ([command]: readonly string[], deadlineMs: number): BerthError =>
+  new BerthError("deadline.exceeded", `git ${command} did not end within ${deadlineMs} ms`, {
+    details: { deadlineMs },
+  })

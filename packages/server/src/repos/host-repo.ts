@@ -1,0 +1,141 @@
+import { readdir, realpath, stat } from "node:fs/promises"
+import { dirname } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { PLAIN_ENV } from "../host/run.ts"
+import { type GitCall, type GitEnd, git } from "./git.ts"
+
+/** Questions about refs read a few files; this covers a slow disk under load. */
+const QUESTION_DEADLINE_MS = 20_000
+
+/** A repo on the host as its owner sees it. */
+export interface HostRepo {
+  readonly path: string
+  /** Where its objects lie; a linked worktree has those of the repo that it belongs to. */
+  readonly objects: string
+  /** Whom git runs as. */
+  readonly user: GitCall["user"]
+}
+
+/** A ref of a repo, found. */
+export interface FoundRef {
+  readonly commit: string
+  /** `refs/heads/main`; undefined for a commit that was named by its id. */
+  readonly name: string | undefined
+  /** What the ref holds: the commit, or an annotated tag of it. */
+  readonly object: string
+  readonly branch: string | undefined
+}
+
+/**
+ * Git obeys what a repo's settings say, and refuses repos of others for that reason. So a server that is root runs
+ * it as the repo's owner: nothing in there can do what its owner could not. It prompts for nothing and reaches nothing.
+ */
+export const HOST_GIT_ENV = {
+  ...PLAIN_ENV,
+  GIT_TERMINAL_PROMPT: "0",
+  GIT_OPTIONAL_LOCKS: "0",
+  GIT_NO_REPLACE_OBJECTS: "1",
+  GIT_ALLOW_PROTOCOL: "",
+}
+
+/** Opens a repo for reading; a bare one, one with a working tree, or a linked working tree. */
+export const openHostRepo = async (wanted: string, signal: AbortSignal): Promise<HostRepo> => {
+  const path = await realpath(wanted).catch((cause) => {
+    throw unusable(wanted, "there is no such directory", cause)
+  })
+  const user = await ownerOf(path)
+  const end = await ask(
+    { path, user },
+    ["rev-parse", "--path-format=absolute", "--is-shallow-repository", "--git-path", "objects"],
+    signal,
+  )
+  if (end.status !== 0) throw unusable(wanted, "git cannot read it", undefined, end.said)
+  const [shallow, ...rest] = end.stdout.trimEnd().split("\n")
+  const objects = rest.join("\n")
+  if (shallow !== "false")
+    throw unusable(wanted, "it is shallow: `git fetch --unshallow` brings the rest of its history")
+  if (await isPartial(objects))
+    throw unusable(
+      wanted,
+      "it is a partial clone, which lacks files that it would fetch when needed",
+    )
+  return { path, objects, user }
+}
+
+/** The ref, looked for as a branch, then a tag, then a commit's id; one from `refs/` as it is. Default: HEAD. */
+export const findRef = async (
+  repo: HostRepo,
+  ref: string | undefined,
+  signal: AbortSignal,
+): Promise<FoundRef> => {
+  for (const name of await namesFor(repo, ref, signal)) {
+    const object = await resolve(repo, name, signal)
+    const commit = object && (await resolve(repo, `${object}^{commit}`, signal))
+    if (!object || !commit) continue
+    const branch = /^refs\/heads\/(.+)$/s.exec(name)?.[1]
+    return { commit, object, branch, name: name.startsWith("refs/") ? name : undefined }
+  }
+  throw new BerthError("repo.ref_unknown", `the repo has no ${ref ?? "commit yet"}`, {
+    details: { path: repo.path, ref },
+  })
+}
+
+/** Those of the commits that the repo has. */
+export const knownCommits = async (
+  repo: HostRepo,
+  commits: readonly string[],
+  signal: AbortSignal,
+): Promise<string[]> => {
+  if (commits.length === 0) return []
+  const input = `${commits.join("\n")}\n`
+  const { stdout } = await ask(repo, ["cat-file", "--batch-check"], signal, input)
+  return stdout.split("\n").flatMap((line) => {
+    const [id = "", type] = line.split(" ")
+    return type === "commit" ? [id] : []
+  })
+}
+
+const namesFor = async (repo: HostRepo, ref: string | undefined, signal: AbortSignal) => {
+  if (ref !== undefined) {
+    if (ref.startsWith("refs/")) return [ref]
+    return [`refs/heads/${ref}`, `refs/tags/${ref}`, ...(/^[0-9a-f]{7,64}$/.test(ref) ? [ref] : [])]
+  }
+  const { status, stdout } = await ask(repo, ["symbolic-ref", "-q", "HEAD"], signal)
+  return [status === 0 ? stdout.trimEnd() : "HEAD"]
+}
+
+const resolve = async (repo: HostRepo, name: string, signal: AbortSignal) => {
+  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", name]
+  const { status, stdout } = await ask(repo, args, signal)
+  return status === 0 ? stdout.trimEnd() : undefined
+}
+
+const ask = (
+  { path, user }: Pick<HostRepo, "path" | "user">,
+  args: readonly string[],
+  signal: AbortSignal,
+  input?: string,
+): Promise<GitEnd> => {
+  // The directory is the repo, or there is none: one that it lies in was not named.
+  const env = { ...HOST_GIT_ENV, GIT_CEILING_DIRECTORIES: dirname(path) }
+  const deadlineMs = QUESTION_DEADLINE_MS
+  return git({ args, cwd: path, env, user, signal, deadlineMs, ...(input && { input }) })
+}
+
+const ownerOf = async (path: string): Promise<HostRepo["user"]> => {
+  const status = await stat(path)
+  if (!status.isDirectory()) throw unusable(path, "it is not a directory")
+  const { uid, gid } = status
+  return process.getuid?.() === 0 && uid !== 0 ? { uid, gid } : undefined
+}
+
+const isPartial = async (objects: string): Promise<boolean> => {
+  const packs = await readdir(`${objects}/pack`).catch((): string[] => [])
+  return packs.some((name) => name.endsWith(".promisor"))
+}
+
+const unusable = (path: string, problem: string, cause?: unknown, gitSaid?: string): BerthError =>
+  new BerthError("repo.host_unusable", `the repo on the host cannot be used: ${problem}`, {
+    details: { path, problem, ...(gitSaid && { gitSaid }) },
+    cause,
+  })

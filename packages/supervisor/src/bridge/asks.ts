@@ -1,0 +1,154 @@
+import type { Readable } from "node:stream"
+import type { Answer, Ask, AskId, SupervisorMessage } from "@berth/protocol/bridge"
+import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
+import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
+import type { IncomingBundle } from "./bundles.ts"
+
+/** How long an answer may take, with the server's restarts in it. A repo may be large, and comes before its answer. */
+export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
+  credential: 60_000,
+  repo: 30 * 60_000,
+}
+
+/** How long a question waits for a server to be there: longer than a restart takes. */
+export const SERVER_ABSENT_MS = 30_000
+
+export interface AsksOptions {
+  readonly answerDeadlinesMs?: Readonly<Record<Ask["kind"], number>>
+  readonly serverAbsentMs?: number
+}
+
+export type Granted<Kind extends Ask["kind"]> = Extract<Answer, { kind: Kind }>
+
+type Speak = (message: Extract<SupervisorMessage, { type: "ask" }>) => void
+
+interface Pending {
+  readonly ask: Ask
+  readonly bundle: IncomingBundle | undefined
+  readonly resolve: (answer: Answer) => void
+  readonly reject: (reason: unknown) => void
+  absent: NodeJS.Timeout | undefined
+}
+
+/** The questions to the server. The server calls, so they wait for its connection, and are said again on each one. */
+export class Asks {
+  readonly #deadlinesMs: Readonly<Record<Ask["kind"], number>>
+  readonly #absentMs: number
+  readonly #pending = new Map<AskId, Pending>()
+  /**
+   * Said on this connection and not answered. One that is not waited for any more keeps its place: to the
+   * server it is still there.
+   */
+  readonly #said = new Set<AskId>()
+  #speak: Speak | undefined
+
+  constructor({
+    answerDeadlinesMs = ANSWER_DEADLINES_MS,
+    serverAbsentMs = SERVER_ABSENT_MS,
+  }: AsksOptions = {}) {
+    this.#deadlinesMs = answerDeadlinesMs
+    this.#absentMs = serverAbsentMs
+  }
+
+  /** What the server grants. Rejects with its refusal, without a server in time, and when the signal fires. */
+  async ask<Kind extends Ask["kind"]>(
+    ask: Extract<Ask, { kind: Kind }>,
+    signal: AbortSignal,
+    bundle?: IncomingBundle,
+  ): Promise<Granted<Kind>> {
+    signal.throwIfAborted()
+    const id = newAskId()
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+    const pending: Pending = { ask, bundle, resolve, reject, absent: undefined }
+    const deadlineMs = this.#deadlinesMs[ask.kind]
+    const deadline = setTimeout(() => reject(overdue(ask, deadlineMs)), deadlineMs)
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener("abort", onAbort)
+    this.#pending.set(id, pending)
+    if (this.#speak === undefined) this.#missServer(pending)
+    this.#sayMore()
+    try {
+      return granted(ask.kind, await promise)
+    } finally {
+      clearTimeout(deadline)
+      clearTimeout(pending.absent)
+      signal.removeEventListener("abort", onAbort)
+      this.#pending.delete(id)
+    }
+  }
+
+  /** A connection is there: everything that waits is said on it. Returns what to call when it is over. */
+  connect(speak: Speak): () => void {
+    this.#speak = speak
+    this.#said.clear()
+    for (const pending of this.#pending.values()) clearTimeout(pending.absent)
+    this.#sayMore()
+    return () => {
+      // Another one may have taken over.
+      if (this.#speak !== speak) return
+      this.#speak = undefined
+      for (const pending of this.#pending.values()) this.#missServer(pending)
+    }
+  }
+
+  answer(id: AskId, answer: Answer): void {
+    this.#said.delete(id)
+    this.#pending.get(id)?.resolve(answer)
+    this.#sayMore()
+  }
+
+  /** Takes the bundle of a question. False: no question waits for one. */
+  async receive(id: string, body: Readable): Promise<boolean> {
+    const pending = this.#pending.get(id as AskId)
+    if (pending?.bundle === undefined) return false
+    try {
+      await pending.bundle.receive(body)
+    } catch (thrown) {
+      // What this side cannot write, no repetition will bring. Whatever else broke, the server is asked again.
+      if (thrown instanceof BerthError) pending.reject(thrown)
+      throw thrown
+    }
+    return true
+  }
+
+  #sayMore(): void {
+    if (this.#speak === undefined) return
+    for (const [id, { ask }] of this.#pending) {
+      if (this.#said.size >= MAX_PENDING_ASKS) return
+      if (this.#said.has(id)) continue
+      this.#said.add(id)
+      this.#speak({ type: "ask", id, ask })
+    }
+  }
+
+  #missServer(pending: Pending): void {
+    pending.absent = setTimeout(() => pending.reject(noServer(this.#absentMs)), this.#absentMs)
+  }
+}
+
+const granted = <Kind extends Ask["kind"]>(kind: Kind, answer: Answer): Granted<Kind> => {
+  if (answer.kind === kind) return answer as Granted<Kind>
+  if (answer.kind !== "refused")
+    throw new BerthError("bridge.protocol_violated", "the server answered another question")
+  const code = Object.hasOwn(ERRORS, answer.code) ? (answer.code as ErrorCode) : "bridge.refused"
+  throw new BerthError(code, answer.reason, { details: { asked: kind, refusedBy: "server" } })
+}
+
+const LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+const ID_LETTERS = 20
+
+/** As the ids of the protocol are made, without its schemas. */
+const newAskId = (): AskId => {
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_LETTERS))
+  return `ask-${Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("")}` as AskId
+}
+
+const overdue = ({ kind }: Ask, deadlineMs: number): BerthError =>
+  new BerthError("deadline.exceeded", "the server did not answer in time", {
+    details: { asked: kind, deadlineMs },
+  })
+
+const noServer = (absentMs: number): BerthError =>
+  new BerthError("server.not_running", "no server is connected to this sandbox", {
+    details: { waitedMs: absentMs },
+  })

@@ -1,0 +1,38 @@
+/** Where git's credential helper reaches the supervisor: a directory of its own, since the link is for root alone. */
+export const CREDENTIALS_SOCKET = "/run/berth-git/credentials.sock"
+
+export interface HelperPlaces {
+  readonly node: string
+  readonly helper: string
+  readonly socket: string
+}
+
+const PLACES: HelperPlaces = {
+  node: "/opt/berth/bin/node",
+  helper: "/opt/berth/supervisor/credential-helper.cjs",
+  socket: CREDENTIALS_SOCKET,
+}
+
+/**
+ * What makes every git of the user ask us for credentials, and nobody else: no other helper gets to keep them.
+ * As environment it is in no file of the user's, so no layer and no repo brings it along or changes it.
+ */
+export const gitEnvironment = ({ node, helper, socket }: HelperPlaces = PLACES) => {
+  const settings = [
+    // Forgets the helpers that files name.
+    ["credential.helper", ""],
+    ["credential.helper", `!${[node, helper, socket].map(quoted).join(" ")}`],
+    // The server grants by repo, so it must be told which.
+    ["credential.useHttpPath", "true"],
+  ] as const
+  const numbered = settings.flatMap(([key, value], place) => [
+    [`GIT_CONFIG_KEY_${place}`, key],
+    [`GIT_CONFIG_VALUE_${place}`, value],
+  ])
+  return { GIT_CONFIG_COUNT: String(settings.length), ...Object.fromEntries(numbered) } as Record<
+    string,
+    string
+  >
+}
+
+const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`

@@ -1,0 +1,28 @@
+import { MAX_HAVE } from "@berth/protocol/bridge-limits"
+import { BerthError } from "@berth/protocol/errors"
+import type { HostRepos } from "../repos/host-repos.ts"
+import type { Asks } from "./asks.ts"
+import { IncomingBundle } from "./bundles.ts"
+
+/**
+ * Repos of the host, by asking the server. In a bundle, `HEAD` is the commit that was wanted; beside it stands
+ * the ref by its full name, unless a commit was asked for by its id.
+ */
+export const hostRepos = (asks: Asks): HostRepos => ({
+  fetch: async ({ repo, ref, have, path }, signal) => {
+    const bundle = new IncomingBundle(path)
+    try {
+      const { commit, branch, bundled } = await asks.ask(
+        { kind: "repo", repo, ...(ref !== undefined && { ref }), have: have.slice(0, MAX_HAVE) },
+        signal,
+        bundle,
+      )
+      if (bundled && !bundle.isWhole)
+        throw new BerthError("bridge.protocol_violated", "the server sent no bundle")
+      return { commit, branch, isBundled: bundled }
+    } catch (thrown) {
+      await bundle.discard()
+      throw thrown
+    }
+  },
+})
