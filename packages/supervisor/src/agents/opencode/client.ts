@@ -1,0 +1,173 @@
+import { type IncomingMessage, request } from "node:http"
+import { BerthError } from "@berth/protocol/errors"
+import { EventLines } from "./event-lines.ts"
+import { wordsOf } from "./read.ts"
+
+/** One call, from connecting to the last byte. All that are made are answered before any work is done. */
+export const CALL_LIMIT_MS = 15_000
+/** The longest list that is asked for has a thousand conversations, each less than 2 KiB. */
+const MAX_REPLY_BYTES = 4 * 1024 * 1024
+/**
+ * An open event stream brings a heartbeat every ten seconds. After two spans without a byte it is dead; one
+ * alone may be that of a sandbox that was frozen, in which time goes on.
+ */
+export const SILENCE_SPAN_MS = 20_000
+
+const LOOPBACK = "127.0.0.1"
+
+export interface Address {
+  readonly port: number
+  readonly password: string
+}
+
+export interface Call {
+  readonly body?: unknown
+  readonly limitMs?: number
+  readonly signal?: AbortSignal
+}
+
+/** Speaks HTTP with one life of OpenCode's server, and believes no more than it must. */
+export class Client {
+  readonly #address: Address
+
+  constructor(address: Address) {
+    this.#address = address
+  }
+
+  get(path: string, call: Omit<Call, "body"> = {}): Promise<unknown> {
+    return this.#call("GET", path, call)
+  }
+
+  post(path: string, call: Call = {}): Promise<unknown> {
+    return this.#call("POST", path, call)
+  }
+
+  /** What happens, in the pieces in which it comes; the first is there when nothing is missed any more. */
+  async *events(path: string, signal: AbortSignal): AsyncGenerator<readonly unknown[]> {
+    const title = `GET ${pathOf(path)}`
+    const response = await this.#open("GET", path, { title, signal })
+    if (response.statusCode !== 200)
+      throw await refusal(title, response).finally(() => response.destroy())
+    const lines = new EventLines()
+    let silentSpans = 0
+    let isWaiting = true
+    const watch = setInterval(() => {
+      if (isWaiting && ++silentSpans > 2)
+        response.destroy(new BerthError("agent.unavailable", "OpenCode has fallen silent"))
+    }, SILENCE_SPAN_MS)
+    try {
+      for await (const chunk of response) {
+        isWaiting = false
+        silentSpans = 0
+        yield lines.of(chunk as Buffer)
+        isWaiting = true
+      }
+    } catch (thrown) {
+      if (!signal.aborted) throw unreachable(title, thrown)
+    } finally {
+      clearInterval(watch)
+      response.destroy()
+    }
+  }
+
+  async #call(method: string, path: string, call: Call): Promise<unknown> {
+    const { body, limitMs = CALL_LIMIT_MS, signal: outer } = call
+    const title = `${method} ${pathOf(path)}`
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(), limitMs)
+    const signal = outer === undefined ? late.signal : AbortSignal.any([outer, late.signal])
+    try {
+      const response = await this.#open(method, path, { title, signal, body })
+      if (!isSuccess(response)) throw await refusal(title, response)
+      return parsed(title, await read(title, response))
+    } catch (thrown) {
+      if (outer?.aborted) throw new BerthError("cancelled", `${title} was cancelled`)
+      if (late.signal.aborted)
+        throw new BerthError(
+          "deadline.exceeded",
+          `OpenCode did not answer ${title} in ${limitMs} ms`,
+        )
+      throw thrown instanceof BerthError ? thrown : unreachable(title, thrown)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** A connection of its own for each call: one that hangs takes no other with it. */
+  #open(
+    method: string,
+    path: string,
+    { title, signal, body }: { title: string; signal: AbortSignal; body?: unknown },
+  ): Promise<IncomingMessage> {
+    const { port, password } = this.#address
+    const text = body === undefined ? "" : JSON.stringify(body)
+    return new Promise((resolve, reject) => {
+      const asked = request({
+        ...{ host: LOOPBACK, port, method, path, agent: false, signal },
+        auth: `opencode:${password}`,
+        headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) },
+      })
+      asked.once("response", resolve)
+      // Once it is answered, the reader of the answer hears of it.
+      asked.on("error", (error) => reject(unreachable(title, error)))
+      asked.end(text)
+    })
+  }
+}
+
+/** For messages: a query names directories. */
+const pathOf = (path: string): string => path.split("?", 1)[0] as string
+
+const isSuccess = ({ statusCode = 0 }: IncomingMessage): boolean =>
+  statusCode >= 200 && statusCode < 300
+
+const read = async (title: string, response: IncomingMessage): Promise<string> => {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response) {
+    bytes += (chunk as Buffer).length
+    if (bytes > MAX_REPLY_BYTES)
+      throw new BerthError("agent.failed", `OpenCode's answer to ${title} is too long`, {
+        details: { maxBytes: MAX_REPLY_BYTES },
+      })
+    chunks.push(chunk as Buffer)
+  }
+  return Buffer.concat(chunks).toString("utf8")
+}
+
+const parsed = (title: string, text: string): unknown => {
+  if (text === "") return undefined
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new BerthError("agent.failed", `OpenCode's answer to ${title} is no JSON`, { cause })
+  }
+}
+
+const MAX_WORDS = 2_000
+
+const refusal = async (title: string, response: IncomingMessage): Promise<BerthError> => {
+  const status = response.statusCode
+  const text = await read(title, response).catch(() => "")
+  const words = (wordsIn(text) ?? text).slice(0, MAX_WORDS)
+  return new BerthError("agent.failed", `OpenCode refused ${title} with ${status}: ${words}`, {
+    details: { status },
+  })
+}
+
+const wordsIn = (text: string): string | undefined => {
+  try {
+    return wordsOf(JSON.parse(text))
+  } catch {
+    return undefined
+  }
+}
+
+const unreachable = (title: string, cause: unknown): BerthError => {
+  if (cause instanceof BerthError) return cause
+  const code = (cause as NodeJS.ErrnoException).code ?? "unknown"
+  return new BerthError("agent.unavailable", `OpenCode does not answer ${title}: ${code}`, {
+    details: { code },
+    cause,
+  })
+}

@@ -1,0 +1,125 @@
+import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { Agent, AgentFile, AgentReport, Say } from "../agent.ts"
+import type { AgentParts } from "../parts.ts"
+import type { Client } from "./client.ts"
+import { errorEvent } from "./conversation.ts"
+import { type Model, parseModel } from "./model.ts"
+import { objectIn, textIn } from "./read.ts"
+import { runPrompt } from "./run-prompt.ts"
+import { type Life, Server } from "./server.ts"
+import { Sessions } from "./sessions.ts"
+
+/** Of one try: a healthy one answers within a second, on a busy machine too. */
+const ATTACH_TRY_MS = 10_000
+const ATTACH_TRIES = 3
+
+/** With these, OpenCode installs nothing into its configuration directory. */
+const CONFIG_FILES: readonly AgentFile[] = [
+  "node_modules",
+  "package.json",
+  "package-lock.json",
+].map((name) => ({ from: `agents/opencode/config/${name}`, to: `.config/opencode/${name}` }))
+
+export interface OpenCodeOptions {
+  /** `provider/model`. Default: the one that OpenCode's own configuration names. */
+  readonly model?: string | undefined
+}
+
+/** OpenCode, through its own server. */
+export const opencodeAgent = (parts: AgentParts, options: OpenCodeOptions = {}): Agent =>
+  new OpenCode(parts, options.model === undefined ? undefined : parseModel(options.model))
+
+class OpenCode implements Agent {
+  readonly name = "opencode"
+  readonly startsEarly = true
+  readonly files = CONFIG_FILES
+  readonly #parts: AgentParts
+  readonly #model: Model | undefined
+  readonly #server: Server
+  readonly #sessions = new Sessions()
+  #directory: string | undefined
+  #attachedLife = 0
+
+  constructor(parts: AgentParts, model: Model | undefined) {
+    this.#parts = parts
+    this.#model = model
+    this.#server = new Server(parts)
+  }
+
+  async start(signal: AbortSignal, tell: (progress: string) => void): Promise<AgentReport> {
+    const beganAtMs = this.#parts.clock.nowMs()
+    tell("its server is starting")
+    const { client, port } = await this.#server.life(signal)
+    const version = textIn(objectIn(await client.get("/global/health", { signal })).version)
+    const readyMs = Math.round(this.#parts.clock.nowMs() - beganAtMs)
+    return {
+      did: `OpenCode ${version} answers on port ${port} after ${readyMs} ms`,
+      facts: { version: version ?? "unknown", port, pid: this.#server.pid ?? 0, readyMs },
+    }
+  }
+
+  async attach(directory: string, signal: AbortSignal): Promise<AgentReport> {
+    const beganAtMs = this.#parts.clock.nowMs()
+    this.#directory = directory
+    this.#attachedLife = 0
+    await this.#attached(signal)
+    const tookMs = Math.round(this.#parts.clock.nowMs() - beganAtMs)
+    return { did: `OpenCode works in ${directory}`, facts: { directory, tookMs } }
+  }
+
+  trouble(): string | undefined {
+    return this.#directory === undefined ? "it has no directory yet" : this.#server.trouble()
+  }
+
+  async prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
+    try {
+      return await this.#prompt(start, say, signal)
+    } catch (thrown) {
+      if (signal.aborted) return { state: "stopped" }
+      this.#sessions.forget(start.session)
+      if (!(thrown instanceof BerthError)) throw thrown
+      await say(errorEvent(thrown))
+      return { state: "failed", reason: thrown.message }
+    }
+  }
+
+  async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
+    const life = await this.#attached(signal)
+    const { client } = life
+    const where = this.#where()
+    const session = await this.#sessions.find(start.session, { client, where, signal })
+    return runPrompt(start, {
+      ...{ client, where, session, say, signal, model: this.#model, clock: this.#parts.clock },
+      endProcess: () => this.#server.replace(life),
+    })
+  }
+
+  /** Each life of the server has to be told the directory, before its first prompt. */
+  async #attached(signal: AbortSignal): Promise<Life> {
+    const life = await this.#server.life(signal)
+    if (life.number === this.#attachedLife) return life
+    await nameDirectory(life.client, this.#where(), signal)
+    this.#attachedLife = life.number
+    return life
+  }
+
+  #where(): string {
+    if (this.#directory === undefined)
+      throw new BerthError("agent.unavailable", "OpenCode was told no directory yet")
+    return `?directory=${encodeURIComponent(this.#directory)}`
+  }
+}
+
+/** The first request that names a directory makes OpenCode look at it, and is answered when it has. */
+const nameDirectory = async (client: Client, where: string, signal: AbortSignal): Promise<void> => {
+  for (let left = ATTACH_TRIES; ; left--) {
+    try {
+      await client.get(`/path${where}`, { signal, limitMs: ATTACH_TRY_MS })
+      return
+    } catch (thrown) {
+      const isLate = thrown instanceof BerthError && thrown.code === "deadline.exceeded"
+      if (!isLate || left === 1) throw thrown
+    }
+  }
+}

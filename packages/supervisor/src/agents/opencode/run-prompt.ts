@@ -1,0 +1,123 @@
+import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { Clock } from "../../processes/clock.ts"
+import type { Say } from "../agent.ts"
+import { answer } from "./answer.ts"
+import type { Client } from "./client.ts"
+import { Conversation, MARK } from "./conversation.ts"
+import { Deadlines } from "./deadlines.ts"
+import type { Model } from "./model.ts"
+import { together } from "./together.ts"
+
+/** From a stop to an idle agent. Then its process is ended, for which the rest of the second is left. */
+export const STOP_WITHIN_MS = 700
+/** From a prompt to the agent's working on it: the first time, it loads every provider. */
+export const BEGIN_WITHIN_MS = 60_000
+/** For what comes after the first word of its end: the rest is told within some 100 ms. */
+export const SETTLE_MS = 300
+
+export interface PromptParts {
+  readonly client: Client
+  readonly clock: Clock
+  /** The query that names the directory. */
+  readonly where: string
+  /** OpenCode's own name for the conversation. */
+  readonly session: string
+  readonly model: Model | undefined
+  readonly say: Say
+  /** Stops the prompt. */
+  readonly signal: AbortSignal
+  /** For an agent that does not do as it is told. */
+  readonly endProcess: () => Promise<void>
+}
+
+/** Gives OpenCode a prompt, and passes on what it says until it is idle. */
+export const runPrompt = async (
+  { prompt, text }: PromptStart,
+  parts: PromptParts,
+): Promise<PromptResult> => {
+  const { client, clock, where, session, model, say, signal, endProcess } = parts
+  const conversation = new Conversation(prompt, session)
+  const deadlines = new Deadlines(clock)
+  const over = new AbortController()
+  const events = client.events(`/event${where}`, over.signal)
+  let mayWork = false
+
+  const abort = () => {
+    client.post(`/session/${session}/abort${where}`, { limitMs: STOP_WITHIN_MS }).catch(() => {})
+  }
+  const stop = () => {
+    if (!mayWork) return over.abort()
+    abort()
+    // Not left to the end below: who records what the agent says may be slower than a stop may be.
+    deadlines.set("stop", STOP_WITHIN_MS, () => {
+      over.abort()
+      void endProcess()
+    })
+  }
+  signal.addEventListener("abort", stop, { once: true })
+  deadlines.set("begin", BEGIN_WITHIN_MS, () => over.abort(neverBegan(conversation)))
+  try {
+    // The first piece says that the stream is open: from here on nothing is missed.
+    await events.next()
+    if (signal.aborted) return { state: "stopped" }
+    mayWork = true
+    await client
+      .post(`/session/${session}/prompt_async${where}`, {
+        body: { model, parts: [{ type: "text", text, metadata: { [MARK]: prompt } }] },
+      })
+      .catch((thrown) => {
+        mayWork = !isRefusal(thrown)
+        throw thrown
+      })
+    for await (const piece of events) {
+      const wasBusy = conversation.isBusy
+      const heard = piece.map((event) => conversation.hear(event))
+      if (conversation.isBusy && !wasBusy) {
+        deadlines.clear("begin")
+        // A stop that came before it was at work has stopped nothing.
+        if (signal.aborted) abort()
+      }
+      for (const body of together(heard.flatMap(({ bodies }) => bodies))) await say(body)
+      for (const ask of heard.flatMap(({ asks }) => asks)) await answer(ask, parts)
+      if (conversation.isOver) break
+      if (conversation.isIdle) deadlines.set("settle", SETTLE_MS, () => over.abort())
+      else deadlines.clear("settle")
+    }
+    return resultOf(conversation, signal, over.signal)
+  } finally {
+    signal.removeEventListener("abort", stop)
+    deadlines.clearAll()
+    over.abort()
+    await events.return(undefined)
+    if (mayWork && !conversation.isIdle) await endProcess()
+    for (const body of conversation.close()) await say(body)
+  }
+}
+
+const resultOf = (
+  { isIdle, isAborted, error }: Conversation,
+  signal: AbortSignal,
+  over: AbortSignal,
+): PromptResult => {
+  if (signal.aborted) return isIdle ? { state: "stopped" } : STOPPED_BY_FORCE
+  if (over.reason instanceof BerthError) throw over.reason
+  if (!isIdle) throw new BerthError("agent.unavailable", "OpenCode ended while the prompt ran")
+  if (error !== undefined) return { state: "failed", reason: error }
+  return isAborted ? STOPPED_INSIDE : { state: "succeeded" }
+}
+
+const STOPPED_BY_FORCE = {
+  state: "stopped",
+  reason: `OpenCode did not stop within ${STOP_WITHIN_MS} ms, so its process was ended`,
+} as const
+const STOPPED_INSIDE = { state: "stopped", reason: "it was stopped inside the sandbox" } as const
+
+const isRefusal = (thrown: unknown): boolean =>
+  thrown instanceof BerthError && typeof thrown.details.status === "number"
+
+const neverBegan = ({ error = "it did not say why" }: Conversation): BerthError =>
+  new BerthError(
+    "agent.failed",
+    `OpenCode took the prompt and did not begin with it in ${BEGIN_WITHIN_MS} ms: ${error}`,
+  )

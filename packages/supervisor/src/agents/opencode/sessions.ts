@@ -1,0 +1,41 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SessionId } from "@berth/protocol/ids"
+import type { Client } from "./client.ts"
+import { MARK } from "./conversation.ts"
+import { listIn, objectIn, textIn } from "./read.ts"
+
+/** OpenCode gives the latest first. */
+const MAX_LISTED = 1_000
+
+/**
+ * Which conversation of OpenCode belongs to which session. OpenCode keeps it itself, as the conversation's
+ * metadata: so it lies where the conversation lies, and both go on together in another sandbox.
+ */
+export class Sessions {
+  readonly #known = new Map<SessionId, string>()
+
+  /** OpenCode's name for it; a new one where there is none yet. */
+  async find(
+    session: SessionId,
+    { client, where, signal }: { client: Client; where: string; signal: AbortSignal },
+  ): Promise<string> {
+    const known = this.#known.get(session)
+    if (known !== undefined) return known
+    const listed = listIn(
+      await client.get(`/session${where}&roots=true&limit=${MAX_LISTED}`, { signal }),
+    )
+    const mine = listed.map(objectIn).find(({ metadata }) => objectIn(metadata)[MARK] === session)
+    const body = { metadata: { [MARK]: session } }
+    const made = mine ?? objectIn(await client.post(`/session${where}`, { body, signal }))
+    const id = textIn(made.id) ?? ""
+    if (!/^ses_\w+$/.test(id))
+      throw new BerthError("agent.failed", "OpenCode made a conversation without a name")
+    this.#known.set(session, id)
+    return id
+  }
+
+  /** After a failure: it may be gone, and whoever asks next looks anew. */
+  forget(session: SessionId): void {
+    this.#known.delete(session)
+  }
+}

@@ -1,0 +1,120 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { PromptResult } from "@berth/protocol/bridge"
+import type { EventBody } from "@berth/protocol/event"
+import { newId, type SessionId } from "@berth/protocol/ids"
+import { configureOpencode, makeOpencodeToolbox } from "@berth/testing/opencode"
+import {
+  type ModelReply,
+  type ModelTurn,
+  type ScriptedModel,
+  startScriptedModel,
+} from "@berth/testing/scripted-model"
+import { onTestFinished } from "vitest"
+import { systemClock } from "../../../processes/clock.ts"
+import { Pipes } from "../../../processes/output/pipes.ts"
+import { ProcessSet } from "../../../processes/set.ts"
+import type { ProcessEvent } from "../../../processes/spec.ts"
+import { Family } from "../../../processes/testing/family.ts"
+import type { Agent } from "../../agent.ts"
+import { type OpenCodeOptions, opencodeAgent } from "../opencode.ts"
+
+export const never = new AbortController().signal
+export const ignore = () => {}
+
+export interface Stage {
+  readonly agent: Agent
+  /** A second agent with the same files, as another sandbox has it. */
+  another(): Agent
+  readonly processes: ProcessSet
+  readonly family: Family
+  readonly model: ScriptedModel
+  readonly directory: string
+  readonly repo: string
+  readonly home: string
+  /** What happened to the process. */
+  readonly news: ProcessEvent[]
+}
+
+export interface StageOptions extends OpenCodeOptions {
+  readonly script?: (turn: ModelTurn) => ModelReply
+  /** A shell script in the place of OpenCode. */
+  readonly instead?: string
+  /** Further configuration of OpenCode. */
+  readonly config?: object
+}
+
+/** An agent with a home, a repo and a model of its own; everything is gone after the test. */
+export const makeStage = async (options: StageOptions = {}): Promise<Stage> => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-opencode-test-"))
+  const [home, repo, toolbox, logs, scratch] = [
+    "home",
+    "watched-repo",
+    "toolbox",
+    "logs",
+    "tmp",
+  ].map((name) => {
+    mkdirSync(join(directory, name))
+    return join(directory, name)
+  }) as [string, string, string, string, string]
+  const family = new Family()
+  const model = await startScriptedModel(options.script ?? (() => ({ text: ["Hello"] })))
+  configureOpencode(home, model.baseUrl, options.config)
+  const instead = join(directory, "instead")
+  if (options.instead === undefined) makeOpencodeToolbox(toolbox)
+  else {
+    writeFileSync(instead, `#!/bin/sh\n${options.instead}\n`, { mode: 0o755 })
+    makeOpencodeToolbox(toolbox, instead)
+  }
+  const news: ProcessEvent[] = []
+  const pipes = new Pipes(logs)
+  const sets: ProcessSet[] = []
+  const make = (): { agent: Agent; processes: ProcessSet } => {
+    const processes = new ProcessSet({ clock: systemClock, pipes, onEvent: (it) => news.push(it) })
+    sets.push(processes)
+    const path = `${family.env.PATH}:${join(toolbox, "bin")}`
+    const environment = { ...family.env, PATH: path, HOME: home, TMPDIR: scratch }
+    const places = { home, toolbox, logs }
+    const parts = { clock: systemClock, pipes, processes, user: undefined, environment, places }
+    return { agent: opencodeAgent(parts, options), processes }
+  }
+  onTestFinished(async () => {
+    await Promise.all(sets.map((processes) => processes.stop({ graceMs: 0 })))
+    pipes.close()
+    await model.close()
+    family.killAll()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  return { ...make(), another: () => make().agent, family, model, directory, repo, home, news }
+}
+
+export interface Told {
+  readonly result: PromptResult
+  readonly events: readonly EventBody[]
+  /** All that it said to the user. */
+  readonly text: string
+}
+
+/** Runs one prompt, and gives what came of it. */
+export const ask = async (
+  agent: Agent,
+  text: string,
+  {
+    session = newId.session(),
+    signal = never,
+    onEvent = ignore,
+  }: { session?: SessionId; signal?: AbortSignal; onEvent?: (body: EventBody) => void } = {},
+): Promise<Told> => {
+  const events: EventBody[] = []
+  const say = async (body: EventBody) => {
+    events.push(body)
+    onEvent(body)
+  }
+  const result = await agent.prompt({ prompt: newId.prompt(), session, text }, say, signal)
+  const said = events.flatMap((body) => (body.type === "message.delta" ? [body.text] : []))
+  return { result, events, text: said.join("") }
+}
+
+/** The types of the events, in order. */
+export const typesOf = ({ events }: Told): string[] => events.map(({ type }) => type)

@@ -1,0 +1,43 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
+import { createRequire } from "node:module"
+import { dirname, join } from "node:path"
+
+const BINARIES: Readonly<Record<string, string>> = {
+  x64: "opencode-linux-x64-baseline",
+  arm64: "opencode-linux-arm64",
+}
+
+const resolve = createRequire(import.meta.url).resolve
+const directoryOf = (name: string): string => dirname(resolve(`${name}/package.json`))
+
+/** The OpenCode that npm installed. */
+export const opencodeBinary = (): string =>
+  join(directoryOf(BINARIES[process.arch] ?? "opencode"), "bin/opencode")
+
+/** As much of a toolbox as OpenCode needs, made of links. */
+export const makeOpencodeToolbox = (directory: string, binary = opencodeBinary()): void => {
+  const bin = join(directory, "bin")
+  mkdirSync(bin, { recursive: true })
+  symlinkSync(binary, join(bin, "opencode"))
+  symlinkSync(join(directoryOf(`@vscode/ripgrep-linux-${process.arch}`), "bin/rg"), join(bin, "rg"))
+}
+
+/** OpenCode's configuration for a scripted model, as its `model` names it. */
+export const SCRIPTED_MODEL = "scripted/scripted-1"
+
+/** Makes OpenCode use a scripted model and nothing else. */
+export const configureOpencode = (home: string, baseUrl: string, more: object = {}): void => {
+  const directory = join(home, ".config/opencode")
+  const models = { "scripted-1": { limit: { context: 128_000, output: 8_192 } } }
+  const options = { baseURL: baseUrl, apiKey: "x" }
+  const scripted = { npm: "@ai-sdk/openai-compatible", options, models }
+  mkdirSync(directory, { recursive: true })
+  writeFileSync(
+    join(directory, "opencode.json"),
+    JSON.stringify({
+      ...{ provider: { scripted }, enabled_providers: ["scripted"] },
+      ...{ model: SCRIPTED_MODEL, small_model: SCRIPTED_MODEL },
+      ...{ autoupdate: false, share: "disabled", ...more },
+    }),
+  )
+}
