@@ -80,7 +80,7 @@ const buildIn = async (
   signal.throwIfAborted()
   await parts.at("create.bundle")
   const made = { ...inside, cgroup, nameservers, userNamespace: namespace?.path }
-  const bundled = await writeBundle(parts, begun, made, paths)
+  const bundled = writeBundle(parts, begun, made, paths)
   await parts.at("create.runtime")
   const init = await startMonitor(parts, begun.spec, { cgroup, paths }, signal)
   await parts.at("create.network")

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises"
+import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
@@ -6,7 +6,6 @@ import { makeBundle } from "./bundle.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
 import { type FstabEntry, fstab } from "./fstab.ts"
 import type { Parts } from "./parts.ts"
-import { settleAll } from "./settle-all.ts"
 import type { SandboxPaths, SandboxState } from "./state.ts"
 import { resolveMounts } from "./system/mount-sources.ts"
 import type { Bind, PreparedSystem } from "./system/prepared.ts"
@@ -36,34 +35,29 @@ export const prepareInside = async (
     keepOut: [parts.directory],
   })
   const mountTargets = mounts.map(({ target }) => target)
-  const [system, stacks] = await settleAll([
-    parts.systems.prepare(config.system, mountTargets, signal),
-    placeStacks(spec, paths),
-    makePrivateDirectories(paths, { idBase: parts.idBase, mountTargets }),
-    mkdir(paths.bundle, { mode: 0o700 }),
-  ])
+  const stacks = placeStacks(spec, paths)
+  makePrivateDirectories(paths, { idBase: parts.idBase, mountTargets })
+  const system = await parts.systems.prepare(config.system, mountTargets, signal)
   return { system, mounts, stacks }
 }
 
 /** Makes the places at which the runtime's mount namespace gets the stacks, and says what goes there. */
-const placeStacks = async (
+const placeStacks = (
   { config, overlays = [] }: SandboxSpec,
   { stacks }: SandboxPaths,
-): Promise<FstabEntry[]> => {
+): FstabEntry[] => {
   const wanted = config.mounts.filter((mount) => mount.kind === "stack")
-  return Promise.all(
-    wanted.map(async ({ stack }) => {
-      const overlay = overlays.find((each) => each.stack === stack)
-      if (overlay === undefined) {
-        throw new BerthError("input.invalid", `there is no overlay for the stack ${stack}`, {
-          details: { path: "overlays", missing: stack },
-        })
-      }
-      const target = join(stacks, stack)
-      await mkdir(target, { recursive: true, mode: 0o700 })
-      return { source: "overlay", target, type: "overlay", options: overlay.options }
-    }),
-  )
+  return wanted.map(({ stack }) => {
+    const overlay = overlays.find((each) => each.stack === stack)
+    if (overlay === undefined) {
+      throw new BerthError("input.invalid", `there is no overlay for the stack ${stack}`, {
+        details: { path: "overlays", missing: stack },
+      })
+    }
+    const target = join(stacks, stack)
+    mkdirSync(target, { recursive: true, mode: 0o700 })
+    return { source: "overlay", target, type: "overlay", options: overlay.options }
+  })
 }
 
 /** What is known when the runtime can be told of the sandbox. */
@@ -74,12 +68,12 @@ export interface Known extends Inside {
 }
 
 /** Writes what the runtime is told: the container's configuration, and what is mounted for it before. */
-export const writeBundle = async (
+export const writeBundle = (
   parts: Parts,
   { spec, unheldLimits }: SandboxState,
   { system, mounts, stacks, cgroup, nameservers, userNamespace }: Known,
   paths: SandboxPaths,
-): Promise<Pick<SandboxState, "system" | "unheldLimits">> => {
+): Pick<SandboxState, "system" | "unheldLimits"> => {
   const hostname = spec.identity.sandbox
   const bundle = makeBundle({
     spec,
@@ -96,10 +90,9 @@ export const writeBundle = async (
     compiledFilter: parts.filter.current,
   })
   const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
-  await settleAll([
-    writeFile(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 }),
-    writeFile(paths.mounts, fstab([root, ...parts.hidden, ...stacks]), { mode: 0o600 }),
-    writeSandboxFiles(paths.etc, { hostname, nameservers }),
-  ])
+  // Into the kernel's memory, as the state: see StateDirectory.
+  writeFileSync(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 })
+  writeFileSync(paths.mounts, fstab([root, ...parts.hidden, ...stacks]), { mode: 0o600 })
+  writeSandboxFiles(paths.etc, { hostname, nameservers })
   return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
 }

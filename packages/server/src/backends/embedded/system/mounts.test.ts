@@ -150,20 +150,22 @@ describe("mount points in a sandbox's own directories", () => {
     )
 
   it("refuses to follow a link that an earlier sandbox left", async () => {
-    await make([])
+    make([])
     await symlink("/etc", join(place, "workspace/cache"))
     for (const target of ["/workspace/cache", "/workspace/cache/deep"]) {
-      await expect(make([target])).rejects.toMatchObject({
-        code: "input.invalid",
-        details: { target },
-      })
+      expect(() => make([target])).toThrow(
+        expect.objectContaining({
+          code: "input.invalid",
+          details: expect.objectContaining({ target }),
+        }),
+      )
     }
   })
 
   it("keeps what is there, however often it is made", async () => {
-    await make(["/workspace/cache"])
+    make(["/workspace/cache"])
     await writeFile(join(place, "workspace/cache/kept"), "")
-    await make(["/workspace/cache"])
+    make(["/workspace/cache"])
     expect(await readdir(join(place, "workspace/cache"))).toEqual(["kept"])
   })
 })

@@ -1,4 +1,4 @@
-import { chmod, chown, lstat, mkdir } from "node:fs/promises"
+import { chmodSync, chownSync, lstatSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { asBackendError } from "../files-error.ts"
@@ -19,25 +19,25 @@ export interface PrivateDirectories {
  * What exists keeps its owner. The mount points below them belong to the owner of the directory that they
  * are made in; made by the runtime, they would be root's, and an agent could not write beside them.
  */
-export const makePrivateDirectories = async (
+export const makePrivateDirectories = (
   { workspace, home }: PrivateDirectories,
   { idBase, mountTargets }: { idBase: number; mountTargets: readonly string[] },
-): Promise<void> => {
+): void => {
   const agent = idBase + AGENT_ID
   try {
-    await makeOwned(workspace, agent, 0o755)
-    await makeOwned(home, idBase, 0o755)
-    await makeOwned(join(home, AGENT_HOME.slice("/home".length)), agent, 0o700)
+    makeOwned(workspace, agent, 0o755)
+    makeOwned(home, idBase, 0o755)
+    makeOwned(join(home, AGENT_HOME.slice("/home".length)), agent, 0o700)
     for (const target of mountTargets) {
-      if (isWithin(target, "/workspace")) await makeMountPoint(workspace, "/workspace", target)
-      if (isWithin(target, "/home")) await makeMountPoint(home, "/home", target)
+      if (isWithin(target, "/workspace")) makeMountPoint(workspace, "/workspace", target)
+      if (isWithin(target, "/home")) makeMountPoint(home, "/home", target)
     }
   } catch (thrown) {
     throw asBackendError(thrown, "making the sandbox's own directories")
   }
 }
 
-const makeMountPoint = async (source: string, place: string, target: string): Promise<void> => {
+const makeMountPoint = (source: string, place: string, target: string): void => {
   const path = target.slice(place.length)
   const found = descend(source, path)
   if (found.kind === "other") {
@@ -48,20 +48,20 @@ const makeMountPoint = async (source: string, place: string, target: string): Pr
   }
   let at = source
   for (const part of path.split("/").filter((part) => part !== "")) {
-    const { uid } = await lstat(at)
+    const { uid } = lstatSync(at)
     at = join(at, part)
-    await makeOwned(at, uid, 0o755)
+    makeOwned(at, uid, 0o755)
   }
 }
 
-const makeOwned = async (path: string, owner: number, mode: number): Promise<void> => {
+const makeOwned = (path: string, owner: number, mode: number): void => {
   try {
-    await mkdir(path)
+    mkdirSync(path)
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return
     throw thrown
   }
   // Whatever the server's umask is.
-  await chmod(path, mode)
-  await chown(path, owner, owner)
+  chmodSync(path, mode)
+  chownSync(path, owner, owner)
 }

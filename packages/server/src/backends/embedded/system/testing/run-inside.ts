@@ -88,8 +88,8 @@ export const openTestbed = async (): Promise<Testbed> => {
     const identity = spec.config.system
     const init = existsSync("/usr/bin/tini-static") ? "/usr/bin/tini-static" : "/usr/bin/tini"
     const system = await prepareSystem({ identity, directory: systems, init, mountTargets }, signal)
-    await makePrivateDirectories(directories, { idBase: ID_BASE, mountTargets })
-    await writeSandboxFiles(files.etc, { hostname: "inside", nameservers: ["192.0.2.1"] })
+    makePrivateDirectories(directories, { idBase: ID_BASE, mountTargets })
+    writeSandboxFiles(files.etc, { hostname: "inside", nameservers: ["192.0.2.1"] })
     return makeBundle({
       spec,
       system,
