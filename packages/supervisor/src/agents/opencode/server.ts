@@ -44,6 +44,7 @@ export class Server {
 
   /** Undefined while it runs, or starts: whoever asks for its life waits for it. */
   trouble(): string | undefined {
+    if (this.#launching !== undefined) return undefined
     const { phase, reason } = this.#process?.status() ?? { phase: "idle", reason: "" }
     if (phase === "idle") return "OpenCode is not started yet"
     if (phase === "stopping" || phase === "stopped") return "OpenCode is being stopped"
@@ -55,13 +56,7 @@ export class Server {
     const process = this.#process
     if (process?.status().phase !== "ready" || life.number !== this.#listening.lives) return
     const stopped = process.stop({ graceMs: 0 })
-    this.#launching = stopped
-      .then(() => this.#launch())
-      .finally(() => {
-        this.#launching = undefined
-      })
-    // Whoever asks for a life hears of it.
-    this.#launching.catch(() => {})
+    void this.#launchAfter(stopped)
     await stopped
   }
 
@@ -72,11 +67,20 @@ export class Server {
   /** One that was given up gets another chance with each new prompt. */
   #kept(): Promise<SupervisedProcess> | SupervisedProcess {
     if (this.#launching !== undefined) return this.#launching
-    const phase = this.#process?.status().phase
-    if (this.#process !== undefined && phase !== "given-up") return this.#process
-    this.#launching = this.#launch().finally(() => {
-      this.#launching = undefined
-    })
+    const process = this.#process
+    if (process === undefined) return this.#launchAfter(Promise.resolve())
+    return process.status().phase === "given-up" ? this.#launchAfter(process.stop()) : process
+  }
+
+  /** Assigned before the first await, so that those who ask at the same time share one start. */
+  #launchAfter(before: Promise<unknown>): Promise<SupervisedProcess> {
+    this.#launching = before
+      .then(() => this.#launch())
+      .finally(() => {
+        this.#launching = undefined
+      })
+    // Whoever asks for a life hears of it.
+    this.#launching.catch(() => {})
     return this.#launching
   }
 

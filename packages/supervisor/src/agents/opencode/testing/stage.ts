@@ -20,7 +20,7 @@ import { Family } from "../../../processes/testing/family.ts"
 import type { Agent } from "../../agent.ts"
 import { type OpenCodeOptions, opencodeAgent } from "../opencode.ts"
 
-export const never = new AbortController().signal
+export const never: AbortSignal = new AbortController().signal
 export const ignore = () => {}
 
 export interface Stage {

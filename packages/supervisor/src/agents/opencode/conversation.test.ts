@@ -1,0 +1,132 @@
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it } from "vitest"
+import { Conversation, MARK } from "./conversation.ts"
+import { MAX_DELTA_CHARS, together } from "./together.ts"
+
+const prompt = newId.prompt()
+const session = "ses_1"
+
+const event = (type: string, properties: object) => ({
+  type,
+  properties: { sessionID: session, ...properties },
+})
+const status = (type: string, more: object = {}) =>
+  event("session.status", { status: { type, ...more } })
+const message = (id: string, isCompleted = false) =>
+  event("message.updated", {
+    info: { id, role: "assistant", time: isCompleted ? { completed: 1 } : {} },
+  })
+const part = (part: object) => event("message.part.updated", { part })
+const text = (id: string, value: string) => part({ type: "text", id, messageID: "m", text: value })
+const delta = (partID: string, value: string) =>
+  event("message.part.delta", { partID, messageID: "m", field: "text", delta: value })
+const tool = (callID: string, state: string) =>
+  part({ type: "tool", callID, tool: "bash", state: { status: state } })
+const BEGIN = part({
+  type: "text",
+  id: "u",
+  messageID: "u",
+  text: "?",
+  metadata: { [MARK]: prompt },
+})
+const BEGUN = [BEGIN, status("busy"), message("m")]
+
+const hear = (...events: readonly unknown[]) => {
+  const conversation = new Conversation(prompt, session)
+  const heard = events.map((event) => conversation.hear(event))
+  return {
+    conversation,
+    bodies: heard.flatMap(({ bodies }) => bodies),
+    asks: heard.flatMap(({ asks }) => asks),
+  }
+}
+
+describe("a conversation", () => {
+  it("passes a text on once, whether it comes in pieces, whole, or both", () => {
+    const { bodies } = hear(
+      ...BEGUN,
+      ...[
+        text("p", ""),
+        delta("p", "Hel"),
+        delta("p", "lo"),
+        text("p", "Hello!"),
+        text("q", "You"),
+      ],
+    )
+    expect(bodies).toMatchObject([{ text: "Hel" }, { text: "lo" }, { text: "!" }, { text: "You" }])
+  })
+
+  it("keeps to itself what the agent thinks, and what belongs to another session or prompt", () => {
+    const elsewhere = { sessionID: "ses_2" }
+    const { bodies, conversation } = hear(
+      ...[message("old"), status("idle"), tool("old", "completed"), ...BEGUN],
+      part({ type: "reasoning", id: "r", messageID: "m", text: "" }),
+      ...[delta("r", "hm"), delta("unknown", "?")],
+      event("session.error", { ...elsewhere, error: { name: "APIError" } }),
+      event("session.status", { ...elsewhere, status: { type: "idle" } }),
+    )
+    expect(bodies).toEqual([])
+    expect(conversation.isIdle).toBe(false)
+  })
+
+  it("is over when it is idle and every message and call has ended", () => {
+    const failing = [...BEGUN, tool("c", "running"), status("idle")]
+    expect(hear(...failing).conversation).toMatchObject({ isIdle: true, isOver: false })
+    const ended = [...failing, tool("c", "error"), message("m", true), status("idle")]
+    expect(hear(...ended).conversation.isOver).toBe(true)
+  })
+
+  it("does not take the idle of a prompt before, or of a stop that stopped nothing, for its end", () => {
+    expect(hear(status("busy"), status("idle"), BEGIN).conversation.isIdle).toBe(false)
+    expect(hear(BEGIN, status("idle")).conversation.isIdle).toBe(false)
+    expect(hear(...BEGUN, status("idle"), status("busy")).conversation.isIdle).toBe(false)
+  })
+
+  it("closes what never ended", () => {
+    const { conversation } = hear(...BEGUN, text("p", "Hel"), tool("c", "running"))
+    expect(conversation.close()).toEqual([
+      { type: "tool.completed", prompt, call: "c", failed: true },
+      { type: "message.completed", prompt, message: "m" },
+    ])
+  })
+
+  it("hears what a helper of it asks for, and what it tries again", () => {
+    const created = {
+      type: "session.created",
+      properties: { info: { id: "ses_3", parentID: session } },
+    }
+    const asked = { id: "per_1", sessionID: "ses_3", permission: "bash" }
+    const { asks, bodies } = hear(
+      ...[...BEGUN, created, { type: "permission.asked", properties: asked }],
+      status("retry", { attempt: 2, message: "too many requests" }),
+    )
+    expect(asks).toEqual([{ kind: "permission", id: "per_1", about: "bash" }])
+    expect(bodies).toEqual([
+      { type: "warning", message: "OpenCode tries again (2): too many requests" },
+    ])
+  })
+
+  it("survives events of any form", () => {
+    const forms = [null, 1, "x", [], {}, { type: "message.updated" }, { properties: 3 }]
+    const types = ["message.part.updated", "message.part.delta", "session.status", "session.error"]
+    const odd = types.flatMap((type) => [
+      ...[event(type, {}), event(type, { part: 1, info: [], status: "idle", error: null })],
+    ])
+    expect(() => hear(...BEGUN, ...forms, ...odd)).not.toThrow()
+  })
+})
+
+describe("text that comes at once", () => {
+  it("is one event for each message, and cut where an event would be too large", () => {
+    const say = (message: string, text: string) =>
+      ({ type: "message.delta", prompt, message, text }) as const
+    expect(together([say("a", "1"), say("a", "2"), say("b", "3"), say("a", "4")])).toEqual([
+      ...[say("a", "12"), say("b", "3"), say("a", "4")],
+    ])
+    const long = `${"x".repeat(MAX_DELTA_CHARS - 1)}🚢${"y".repeat(MAX_DELTA_CHARS)}`
+    const pieces = together([say("a", long)]) as { text: string }[]
+    expect(pieces.map(({ text }) => text).join("")).toBe(long)
+    expect(pieces.every(({ text }) => text.isWellFormed())).toBe(true)
+    expect(pieces.every(({ text }) => text.length <= MAX_DELTA_CHARS)).toBe(true)
+  })
+})
