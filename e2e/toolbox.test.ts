@@ -7,7 +7,8 @@ import { text } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
 import { newId, Slug } from "@berth/protocol/ids"
 import { SandboxConfig } from "@berth/protocol/sandbox"
-import { TOOLBOX_TARGET, ToolboxBuild } from "@berth/protocol/toolbox"
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
+import { ToolboxBuild } from "@berth/protocol/toolbox"
 import { openEmbedded } from "@berth/server/backends/embedded/backend"
 import { configHash } from "@berth/server/sandboxes/config-hash"
 import { requires } from "@berth/testing/requires"
@@ -109,7 +110,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         echo "rg $(bin/rg --version | head -1)"
         echo "tini $(bin/tini --version)"
         echo "opencode $(bin/opencode --version)"
-        bin/node --check supervisor/main.mjs && echo "supervisor is sound"
+        bin/node --check supervisor/main.cjs && echo "supervisor is sound"
         cd supervisor
         ../bin/node -e '
           const terminal = require("@lydell/node-pty").spawn("/usr/bin/tty", [], {})

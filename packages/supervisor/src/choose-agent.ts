@@ -1,8 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { AgentSpec } from "@berth/protocol/workspace"
-import type { Agent } from "./agent.ts"
-import type { AgentParts } from "./parts.ts"
-import { shellAgent } from "./shell/shell.ts"
+import type { Agent } from "./agents/agent.ts"
+import { opencodeAgent } from "./agents/opencode/opencode.ts"
+import type { AgentParts } from "./agents/parts.ts"
+import { shellAgent } from "./agents/shell/shell.ts"
 
 /** The agent that a workspace names. */
 export const chooseAgent = (spec: AgentSpec, parts: AgentParts): Agent => {
@@ -10,9 +11,10 @@ export const chooseAgent = (spec: AgentSpec, parts: AgentParts): Agent => {
     case "shell":
       return shellAgent(parts)
     case "opencode":
+      return opencodeAgent(parts, spec)
     case "acp":
       throw new BerthError("agent.unsupported", `there is no agent ${spec.kind}`, {
-        details: { agent: spec.kind, agents: ["shell"] },
+        details: { agent: spec.kind, agents: ["shell", "opencode"] },
       })
   }
 }

@@ -1,18 +1,15 @@
-import { createServer } from "node:http"
+import { AGENT_USER, TOOLBOX_TARGET, WORKSPACE_TARGET } from "@berth/protocol/inside"
+import { LINK_TARGET } from "@berth/protocol/link"
+import { CREDENTIALS_SOCKET } from "./bridge/git-environment.ts"
+import { run } from "./run.ts"
 
-const [, , socket] = process.argv
-if (socket === undefined) throw new Error("usage: supervisor SOCKET")
+/** In memory, for root alone. */
+const LOGS = "/run/berth-logs"
 
-const server = createServer((request, response) => {
-  if (request.method === "GET" && request.url === "/health") {
-    response.setHeader("content-type", "application/json").end('{"status":"ok"}')
-  } else {
-    response.writeHead(404).end()
-  }
+const { home } = AGENT_USER
+run({
+  link: LINK_TARGET,
+  places: { workspace: WORKSPACE_TARGET, home, toolbox: TOOLBOX_TARGET, logs: LOGS },
+  credentials: CREDENTIALS_SOCKET,
+  user: AGENT_USER,
 })
-
-process.once("SIGTERM", () => {
-  server.close()
-  server.closeAllConnections()
-})
-server.listen(socket)

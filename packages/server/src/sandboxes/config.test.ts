@@ -3,7 +3,7 @@ import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspac
 import { describe, expect, it } from "vitest"
 import { sandboxConfig } from "./config.ts"
 import { configHash } from "./config-hash.ts"
-import { workspaceRepos } from "./repos.ts"
+import { plannedRepos, workspaceRepos } from "./repos.ts"
 
 const toolbox = (digit: string) => {
   const id = ToolboxId.parse(`tb-${digit.repeat(40)}`)
@@ -12,7 +12,7 @@ const toolbox = (digit: string) => {
 
 const hash = (spec: Partial<WorkspaceSpecInput> = {}, box = toolbox("0")) => {
   const workspace = WorkspaceSpec.parse({ slug: "app", ...spec })
-  return configHash(sandboxConfig(workspace, workspaceRepos(workspace.repos).planned, box))
+  return configHash(sandboxConfig(workspace, plannedRepos(workspaceRepos(workspace.repos)), box))
 }
 
 describe("a workspace's config", () => {

@@ -8,7 +8,7 @@ import type { Toolbox } from "../toolbox/store.ts"
 import { sandboxConfig } from "./config.ts"
 import { configHash } from "./config-hash.ts"
 import type { Links, SandboxLink } from "./links.ts"
-import { workspaceRepos } from "./repos.ts"
+import { plannedRepos, workspaceRepos } from "./repos.ts"
 
 export interface LaunchParts {
   readonly backend: Backend
@@ -32,8 +32,8 @@ export const launch = async (
   { workspace, mode, sandbox = newId.sandbox(), stacks = [] }: Launch,
   signal: AbortSignal,
 ): Promise<SandboxLink> => {
-  const { planned } = workspaceRepos(workspace.repos)
-  const config = withStacks(sandboxConfig(workspace, planned, toolbox), stacks)
+  const repos = plannedRepos(workspaceRepos(workspace.repos))
+  const config = withStacks(sandboxConfig(workspace, repos, toolbox), stacks)
   const identity = {
     ...{ installation, workspace: workspace.slug, sandbox },
     configHash: configHash(config),

@@ -13,7 +13,7 @@ import { BootPlan } from "@berth/protocol/boot-plan"
 import { newId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
 import { requires } from "@berth/testing/requires"
-import { describe, expect, it, onTestFinished } from "vitest"
+import { expect, it, onTestFinished } from "vitest"
 import { openLinks } from "./links.ts"
 
 const OWNER = 123_456
@@ -35,7 +35,7 @@ const modeOf = (path: string) => {
   return [(mode & 0o777).toString(8), uid, gid]
 }
 
-describe.skipIf(!requires("root"))("links", () => {
+requires("root").describe("links", () => {
   it("give root inside its token and its plan, and nobody else", async () => {
     const { root, links } = open()
     const told = plan()

@@ -23,7 +23,7 @@ const PACKAGES = {
     },
   },
   "@lydell/node-pty-linux-x64": { version: "1.1.0", files: ["pty.node"] },
-  "@berth/supervisor": { version: "0.1.0", files: ["dist/supervisor.mjs"] },
+  "@berth/supervisor": { version: "0.1.0", files: ["dist/bundle/main.cjs", "dist/bundle/credential-helper.cjs"] },
   "opencode-linux-x64-baseline": { version: "1.18.33", files: ["bin/opencode"] },
   "@opencode-ai/plugin": {
     version: "1.18.33",
@@ -57,7 +57,7 @@ describe("what this version brings", () => {
       ["tini", "0.19.0", "bin/tini"],
       ["ripgrep", "1.18.0", "bin/rg"],
       ["pty", "1.1.0", "node_modules/@lydell/node-pty-linux-x64/pty.node"],
-      ["supervisor", "0.1.0", "supervisor/main.mjs"],
+      ["supervisor", "0.1.0", "supervisor/main.cjs"],
       ["opencode", "1.18.33", "agents/opencode/bin/opencode"],
     ])
   })

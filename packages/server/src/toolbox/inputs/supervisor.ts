@@ -2,14 +2,19 @@ import { join } from "node:path"
 import { needPackage } from "./packages.ts"
 import type { FindInput } from "./source.ts"
 
-/** Bundled by `npm run build` into one file. */
+const PROGRAMS = ["main", "credential-helper"]
+
+/** Its programs, bundled by `npm run build` into one file each: CommonJS, which starts sooner than modules do. */
 export const supervisor: FindInput = async ({ from }) => {
   const { version, directory } = await needPackage("supervisor", "@berth/supervisor", from)
-  const main = "supervisor/main.mjs"
   return {
     name: "supervisor",
     version,
-    main,
-    parts: [{ kind: "file", from: join(directory, "dist/supervisor.mjs"), to: main }],
+    main: "supervisor/main.cjs",
+    parts: PROGRAMS.map((name) => ({
+      kind: "file",
+      from: join(directory, `dist/bundle/${name}.cjs`),
+      to: `supervisor/${name}.cjs`,
+    })),
   }
 }

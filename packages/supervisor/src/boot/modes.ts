@@ -1,0 +1,49 @@
+import type { BootContext } from "./context.ts"
+import type { Step } from "./step.ts"
+import { agentAttach } from "./steps/agent-attach.ts"
+import { agentFiles } from "./steps/agent-files.ts"
+import { agentStart } from "./steps/agent-start.ts"
+import { bridge } from "./steps/bridge.ts"
+import { gitSync } from "./steps/git-sync.ts"
+import { ready } from "./steps/ready.ts"
+import { setupHook } from "./steps/setup-hook.ts"
+import { sidecar } from "./steps/sidecar.ts"
+import { startHook } from "./steps/start-hook.ts"
+
+type Steps = readonly Step<BootContext>[]
+
+/**
+ * The steps of each mode, with what each needs. Whatever needs nothing of another runs beside it: the agent's
+ * own start, its files and the sidecars beside git and the hooks.
+ */
+export const stepsOf = (context: Pick<BootContext, "plan" | "agent">): Steps => {
+  switch (context.plan.mode) {
+    case "fresh":
+      return [
+        gitSync("clone"),
+        setupHook(["git-sync"]),
+        startHook(["setup-hook"]),
+        ...serving(context),
+      ]
+    case "prebuilt":
+      return [gitSync("update"), startHook(["git-sync"]), ...serving(context)]
+    case "restore":
+      return [startHook([]), ...serving(context)]
+    case "build":
+      return [gitSync("clone"), setupHook(["git-sync"])]
+  }
+}
+
+/** What every mode has that ends with a sandbox in use: the agent looks at the repo after the start hook. */
+const serving = ({ plan, agent }: Pick<BootContext, "plan" | "agent">): Steps => {
+  const sidecars = plan.sidecars.map((spec) => sidecar(spec, spec.afterHooks ? ["start-hook"] : []))
+  const required = sidecars.filter((step) => step.required).map(({ name }) => name)
+  return [
+    bridge(),
+    agentFiles([]),
+    agentStart(agent.startsEarly ? ["agent-files"] : ["agent-files", "start-hook"]),
+    agentAttach(["start-hook", "agent-start"]),
+    ...sidecars,
+    ready(["bridge", "agent-attach", ...required]),
+  ]
+}

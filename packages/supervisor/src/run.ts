@@ -1,0 +1,40 @@
+import { mkdirSync } from "node:fs"
+import { BerthError, toWireError } from "@berth/protocol/errors"
+import { type SuperviseOptions, supervise } from "./supervise.ts"
+
+/** The whole life of this process: signals in, the exit status out. */
+export const run = (
+  options: Pick<SuperviseOptions, "link" | "places" | "credentials" | "user">,
+): void => {
+  const stop = new AbortController()
+  const hurry = new AbortController()
+  /** The first asks for an orderly end, the second for a quick one; more change nothing. */
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (stop.signal.aborted) hurry.abort()
+    else stop.abort(new BerthError("cancelled", `the sandbox was asked to stop (${signal})`))
+  }
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal)
+
+  const live = async (): Promise<number> => {
+    mkdirSync(options.places.logs, { mode: 0o700, recursive: true })
+    return await supervise({
+      ...options,
+      ...{ stop: stop.signal, hurry: hurry.signal, onFault: report },
+    })
+  }
+  live().then(exit, (thrown: unknown) => {
+    report(thrown)
+    exit(1)
+  })
+}
+
+/** The sandbox's log keeps it. Errors never hold secrets. */
+const report = (error: unknown): void => {
+  const { code, message } = toWireError(error)
+  process.stderr.write(`${JSON.stringify({ at: new Date(), code, message })}\n`)
+}
+
+/** Everything is ended by now; a timer or a socket that was forgotten must not keep the sandbox alive. */
+const exit = (status: number): void => {
+  process.exit(status)
+}

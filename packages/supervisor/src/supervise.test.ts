@@ -1,0 +1,312 @@
+import { execFileSync } from "node:child_process"
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { BootTrace } from "@berth/protocol/boot"
+import type { Event } from "@berth/protocol/event"
+import { newId } from "@berth/protocol/ids"
+import { LINK } from "@berth/protocol/link"
+import { describe, expect, it } from "vitest"
+import { get } from "./bridge/testing/supervisor.ts"
+import { makePlaces, start } from "./testing/start.ts"
+
+type Made = ReturnType<typeof makePlaces>
+type Started = ReturnType<typeof start>
+type Client = Awaited<ReturnType<Started["bridge"]>>
+
+/** A repo with hooks, as a remote of the test. */
+const makeRepo = ({ root }: Made, hooks: Readonly<Record<string, string>>) => {
+  const remote = join(root, "remote/app")
+  mkdirSync(join(remote, ".berth"), { recursive: true })
+  writeFileSync(join(remote, "README"), "hello\n")
+  for (const [name, script] of Object.entries(hooks)) {
+    writeFileSync(join(remote, ".berth", name), `#!/bin/sh\n${script}\n`)
+    chmodSync(join(remote, ".berth", name), 0o755)
+  }
+  const who = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
+  for (const args of [
+    ["init", "-qb", "main"],
+    ["add", "."],
+    [...who, "commit", "-qm", "first"],
+  ])
+    execFileSync("git", ["-C", remote, ...args])
+  return [{ directory: "app", source: { kind: "remote" as const, url: `file://${remote}` } }]
+}
+
+/** A hook that goes on when the test says so. */
+const gate = ({ root }: Made) => {
+  const path = join(root, "gate")
+  execFileSync("mkfifo", [path])
+  return { wait: `read line < ${path}`, open: () => writeFileSync(path, "go\n") }
+}
+
+const bodies = (client: Client) =>
+  client.received
+    .flatMap(({ events }) => (Array.isArray(events) ? (events as Event[]) : []))
+    .map(({ body }) => body)
+const types = (client: Client) => bodies(client).map(({ type }) => type)
+const stepStarted = (client: Client, step: string) =>
+  client.until(() =>
+    bodies(client).some((body) => body.type === "boot.step.started" && body.step === step),
+  )
+const heard = (client: Client, type: string) =>
+  client.until(() => types(client).includes(type as never))
+const leftTrace = ({ link }: Made) =>
+  BootTrace.parse(JSON.parse(readFileSync(join(link, LINK.trace), "utf8")))
+const prompt = (text: string) => ({
+  ...{ type: "prompt.start", prompt: newId.prompt(), session: newId.session(), text },
+})
+
+describe("a supervisor", () => {
+  it("[R2.1] [R2.2] [R2.3] boots fresh: clone, setup, start, agent, ready, and takes a prompt", async () => {
+    const made = makePlaces()
+    const repos = makeRepo(made, {
+      "setup.sh": "cat README; echo setup >> order",
+      "start.sh": "echo start >> order",
+    })
+    const started = start({ repos }, made)
+    await started.answers()
+    const client = await started.bridge()
+    await heard(client, "boot.ready")
+    const asked = prompt("cat order README; echo done >> order")
+    client.say(asked)
+    await client.until(() =>
+      bodies(client).some((body) => body.type === "prompt.state" && body.state === "succeeded"),
+    )
+    const said = bodies(client)
+      .map((body) => (body.type === "message.delta" ? body.text : ""))
+      .join("")
+    expect(said).toBe("setup\nstart\nhello\n")
+    const trace = await started.trace()
+    expect(trace.outcome).toBe("succeeded")
+    const at = (name: string) => trace.steps.find((step) => step.name === name)
+    expect(at("git-sync")?.endedAtMs).toBeLessThanOrEqual(at("setup-hook")?.startedAtMs ?? 0)
+    expect(at("setup-hook")?.endedAtMs).toBeLessThanOrEqual(at("start-hook")?.startedAtMs ?? 0)
+    expect(at("start-hook")?.endedAtMs).toBeLessThanOrEqual(at("agent-attach")?.startedAtMs ?? 0)
+    // The agent's own start overlaps git and the hooks.
+    expect(at("agent-start")?.startedAtMs).toBeLessThan(at("git-sync")?.endedAtMs ?? 0)
+    started.child.kill("SIGTERM")
+    expect(await started.ended).toEqual({ status: 0, signal: null })
+    expect(made.family.running()).toEqual([])
+    expect(leftTrace(made)).toEqual(trace)
+  })
+
+  it("[R2.12] can be watched while it boots, takes prompts on, and runs them when it is ready", async () => {
+    const made = makePlaces()
+    const { wait, open } = gate(made)
+    const started = start({ repos: makeRepo(made, { "start.sh": `echo begun; ${wait}` }) }, made)
+    expect(await started.answers()).toMatchObject({ ready: false, prompts: 0 })
+    const client = await started.bridge()
+    await client.until(() =>
+      bodies(client).some(
+        (body) =>
+          body.type === "boot.step.output" &&
+          body.step === "start-hook" &&
+          body.text.includes("begun"),
+      ),
+    )
+    const asked = prompt("echo hello")
+    client.say(asked)
+    await client.until(() => client.received.some(({ type }) => type === "prompt.standing"))
+    expect(client.received.find(({ type }) => type === "prompt.standing")).toMatchObject({
+      standing: { state: "accepted" },
+    })
+    expect((await started.trace()).steps.find(({ name }) => name === "start-hook")?.state).toBe(
+      "running",
+    )
+    expect(types(client)).not.toContain("prompt.state")
+    open()
+    await client.until(() =>
+      bodies(client).some((body) => body.type === "prompt.state" && body.state === "succeeded"),
+    )
+    expect(types(client).indexOf("boot.ready")).toBeLessThan(types(client).indexOf("prompt.state"))
+    expect(JSON.parse((await get(started.socket, "/health")).body)).toMatchObject({ ready: true })
+    started.child.kill("SIGTERM")
+    await started.ended
+  })
+
+  it("[R2.2] builds: clone and setup hook, then ends with nothing running, so that its files can be frozen", async () => {
+    const made = makePlaces()
+    const repos = makeRepo(made, {
+      "setup.sh": "echo built > result; sleep 1000 &",
+      "start.sh": "touch started",
+    })
+    const started = start({ repos, mode: "build" }, made)
+    expect(await started.ended).toEqual({ status: 0, signal: null })
+    expect(made.family.running()).toEqual([])
+    const app = join(made.places.workspace, "app")
+    expect(readFileSync(join(app, "result"), "utf8")).toBe("built\n")
+    expect(existsSync(join(app, "started"))).toBe(false)
+    expect(leftTrace(made)).toMatchObject({ mode: "build", outcome: "succeeded" })
+  })
+
+  it("[R2.2] restores: the working tree stays as it was, and the start hook runs", async () => {
+    const made = makePlaces()
+    const repos = makeRepo(made, { "setup.sh": "touch setup-ran", "start.sh": "touch start-ran" })
+    const [repo] = repos
+    const app = join(made.places.workspace, "app")
+    execFileSync("git", ["clone", "-q", repo?.source.url ?? "", app])
+    writeFileSync(join(app, "README"), "my own words\n")
+    const started = start({ repos, mode: "restore" }, made)
+    await started.answers()
+    const client = await started.bridge()
+    await heard(client, "boot.ready")
+    expect(readFileSync(join(app, "README"), "utf8")).toBe("my own words\n")
+    expect([existsSync(join(app, "setup-ran")), existsSync(join(app, "start-ran"))]).toEqual([
+      false,
+      true,
+    ])
+    expect((await started.trace()).steps.map(({ name }) => name)).not.toContain("git-sync")
+    started.child.kill("SIGTERM")
+    await started.ended
+  })
+
+  it("[R2.2] prebuilt: brings the repo up to date and runs the start hook only", async () => {
+    const made = makePlaces()
+    const repos = makeRepo(made, { "setup.sh": "touch setup-ran", "start.sh": "touch start-ran" })
+    const [repo] = repos
+    const app = join(made.places.workspace, "app")
+    const remote = join(made.root, "remote/app")
+    execFileSync("git", ["clone", "-q", repo?.source.url ?? "", app])
+    writeFileSync(join(remote, "README"), "newer\n")
+    execFileSync("git", [
+      "-C",
+      remote,
+      "-c",
+      "user.name=t",
+      "-c",
+      "user.email=t@example.com",
+      "commit",
+      "-qam",
+      "second",
+    ])
+    const started = start({ repos, mode: "prebuilt" }, made)
+    await started.answers()
+    const client = await started.bridge()
+    await heard(client, "boot.ready")
+    expect(readFileSync(join(app, "README"), "utf8")).toBe("newer\n")
+    expect([existsSync(join(app, "setup-ran")), existsSync(join(app, "start-ran"))]).toEqual([
+      false,
+      true,
+    ])
+    started.child.kill("SIGTERM")
+    await started.ended
+  })
+
+  it.each(["fresh", "build"] as const)(
+    "[R2.9] ends a %s boot whose hook fails: with the reason and its last output, and how far the others were",
+    async (mode) => {
+      const made = makePlaces()
+      const repos = makeRepo(made, { "setup.sh": "sleep 1000 & echo the reason; exit 7" })
+      const sidecars = [{ name: "idle", command: ["sleep", "1000"] }]
+      const started = start({ repos, mode, sidecars }, made)
+      await started.answers()
+      const client = await started.bridge()
+        await heard(client, "boot.ended")
+      expect(await started.ended).toEqual({ status: 1, signal: null })
+      expect(made.family.running()).toEqual([])
+      const { outcome, ending, steps } = leftTrace(made)
+      expect(outcome).toBe("failed")
+      expect(ending).toMatchObject({ step: "setup-hook", reason: expect.stringContaining("7") })
+      expect(steps.find(({ name }) => name === "setup-hook")?.lastOutput).toContain("the reason")
+      const others = new Map(ending?.others.map(({ name, state }) => [name, state]))
+      expect(others.get("git-sync")).toBe("succeeded")
+      if (mode === "fresh") expect(others.get("agent-start")).toBe("succeeded")
+      expect(types(client)).toContain("boot.ending")
+    },
+  )
+
+  it.each([
+    ...["bridge", "agent-files", "git-sync", "setup-hook", "start-hook", "agent-start"],
+    ...["agent-attach", "sidecar-slow", "ready"],
+  ])(
+    "[R2.9] [R2.14] asked to stop at %s, ends in a known state with nothing running",
+    async (step) => {
+      const made = makePlaces()
+      const repos = makeRepo(made, {
+        "setup.sh": "sleep 0.1",
+        "start.sh": "sleep 1000 & sleep 0.1",
+      })
+      const sidecars = [
+        { name: "slow", command: ["sh", "-c", "sleep 1000; true"], ready: { line: "never" } },
+      ]
+      const started = start({ repos, sidecars }, made)
+      await started.answers()
+      const client = await started.bridge()
+        await stepStarted(client, step)
+      started.child.kill("SIGTERM")
+      const { status } = await started.ended
+      expect(made.family.running()).toEqual([])
+      const trace = leftTrace(made)
+      // The last steps may be over before the signal arrives.
+      if (trace.ending === null) expect([status, trace.outcome]).toEqual([0, "succeeded"])
+      else {
+        expect([status, trace.outcome]).toEqual([143, "cancelled"])
+        expect(trace.ending.reason).toContain("asked to stop (SIGTERM)")
+        expect(trace.ending.others).toHaveLength(trace.steps.length)
+      }
+      for (const { state, abandoned } of trace.steps) {
+        expect(state).not.toBe("running")
+        expect(abandoned).toBe(false)
+      }
+    },
+  )
+
+  it("[R2.14] interrupts the running prompt when it is stopped, tells so, and is as well stopped twice", async () => {
+    const started = start()
+    await started.answers()
+    const client = await started.bridge()
+    await heard(client, "boot.ready")
+    client.say(prompt("trap '' TERM; echo begun; sleep 1000 & sleep 1000; sleep 1000"))
+    await heard(client, "message.delta")
+    started.child.kill("SIGTERM")
+    await client.until(() =>
+      bodies(client).some((body) => body.type === "prompt.state" && body.state === "interrupted"),
+    )
+    started.child.kill("SIGTERM")
+    started.child.kill("SIGTERM")
+    expect(await started.ended).toEqual({ status: 0, signal: null })
+    expect(started.family.running()).toEqual([])
+  })
+
+  it("goes on after SIGKILL where its files left off: what ran is interrupted, events go on", async () => {
+    const made = makePlaces()
+    const first = start({}, made)
+    await first.answers()
+    const client = await first.bridge()
+    await heard(client, "boot.ready")
+    const asked = prompt("echo begun; sleep 1000")
+    client.say(asked)
+    await heard(client, "message.delta")
+    const seen = Math.max(...client.numbers())
+    process.kill(childOf(first.child.pid ?? 0), "SIGKILL")
+    expect(await first.ended).toMatchObject({ status: 137 })
+    const second = start({ sandbox: first.plan.sandbox }, made)
+    await second.answers()
+    const again = await second.bridge(seen)
+    await again.until(() =>
+      bodies(again).some((body) => body.type === "prompt.state" && body.state === "interrupted"),
+    )
+    expect(again.numbers()[0]).toBe(seen + 1)
+    second.child.kill("SIGTERM")
+    await second.ended
+  })
+
+  it("says what is wrong with its plan, and ends", async () => {
+    const made = makePlaces()
+    const started = start({ agent: { kind: "acp", command: ["x"] } }, made)
+    expect(await started.ended).toMatchObject({ status: 1 })
+    expect(JSON.parse(started.errors())).toMatchObject({ code: "agent.unsupported" })
+  })
+
+  it("[R2.9] does not become ready without a journal", async () => {
+    const made = makePlaces()
+    writeFileSync(join(made.link, LINK.journal), "in the way")
+    const started = start({}, made)
+    expect(await started.ended).toMatchObject({ status: 1 })
+    expect(leftTrace(made)).toMatchObject({ outcome: "failed", ending: { step: "bridge" } })
+  })
+})
+
+/** tini has one. */
+const childOf = (pid: number): number =>
+  Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ")[0])

@@ -1,0 +1,167 @@
+import { join } from "node:path"
+import type { BootEvent, BootTrace } from "@berth/protocol/boot"
+import type { EventBody } from "@berth/protocol/event"
+import { LINK } from "@berth/protocol/link"
+import { boot } from "./boot/boot.ts"
+import type { BootContext, Places } from "./boot/context.ts"
+import { buildGraph } from "./boot/graph.ts"
+import { stepsOf } from "./boot/modes.ts"
+import { TraceFile } from "./boot/trace-file.ts"
+import { Asks } from "./bridge/asks.ts"
+import { serveCredentials } from "./bridge/credentials.ts"
+import { gitEnvironment } from "./bridge/git-environment.ts"
+import { hostRepos } from "./bridge/host-repos.ts"
+import { openPrompts, type Prompts } from "./bridge/prompts.ts"
+import { serveBridge } from "./bridge/serve.ts"
+import { readToken } from "./bridge/token.ts"
+import { chooseAgent } from "./choose-agent.ts"
+import { openJournal } from "./journal/journal.ts"
+import { keepTrying } from "./journal/keep-trying.ts"
+import { openLedger } from "./journal/ledger.ts"
+import { readPlan } from "./plan.ts"
+import { systemClock } from "./processes/clock.ts"
+import { Pipes } from "./processes/output/pipes.ts"
+import { ProcessSet } from "./processes/set.ts"
+import type { ProcessEvent } from "./processes/spec.ts"
+import { ownPidNamespace } from "./processes/tree/pid-namespace.ts"
+import type { User } from "./processes/user.ts"
+import { userEnvironment } from "./user-environment.ts"
+
+export interface SuperviseOptions {
+  /** The directory that is shared with the server. */
+  readonly link: string
+  readonly places: Places
+  /** The socket on which git asks for credentials, in a directory that the user may enter. */
+  readonly credentials: string
+  /** Whom all but the supervisor runs as. */
+  readonly user: User & { readonly name: string }
+  /** Ends it, in order, with everything that it started. */
+  readonly stop: AbortSignal
+  /** Nobody is given time any more. */
+  readonly hurry: AbortSignal
+  /** What went wrong and has no other place to be told. */
+  readonly onFault: (error: unknown) => void
+}
+
+/** How long the server has, at the end, to take what was said last. */
+export const LAST_WORDS_MS = 3_000
+
+/** What the exit status says. A build that was cut short never looks like one that is done. */
+export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
+
+/**
+ * A sandbox from its first millisecond to its last: the socket, the boot, the time in use, the end. Resolves
+ * with the exit status, when nothing runs any more.
+ */
+export const supervise = async (options: SuperviseOptions): Promise<number> => {
+  const { link, places, credentials, user, stop, hurry, onFault } = options
+  const startedAt = new Date()
+  const clock = systemClock
+  const plan = readPlan(join(link, LINK.plan))
+  const token = readToken(join(link, LINK.token))
+
+  const journal = openJournal({ directory: join(link, LINK.journal) })
+  const ledger = openLedger(join(link, LINK.ledger))
+  const tell = (body: EventBody): void => {
+    journal.then((opened) => opened.append(body)).catch(onFault)
+  }
+  const pipes = new Pipes(places.logs)
+  const processes = new ProcessSet({ clock, pipes, onEvent: (event) => tellOf(event, tell) })
+  const environment = userEnvironment({
+    ...{ home: places.home, name: user.name, toolbox: places.toolbox },
+    git: gitEnvironment({
+      node: join(places.toolbox, "bin/node"),
+      helper: join(places.toolbox, "supervisor/credential-helper.cjs"),
+      socket: credentials,
+    }),
+    own: plan.environment,
+  })
+  const agent = chooseAgent(plan.agent, { clock, pipes, processes, places, user, environment })
+  const prompts: Promise<Prompts> = Promise.all([journal, ledger]).then(([journal, ledger]) =>
+    openPrompts({
+      ...{ journal, ledger },
+      run: async (start, signal) => {
+        const { givenUp } = await prompts
+        const append = (body: EventBody) => () => journal.append(body, { signal: givenUp })
+        const say = async (body: EventBody) => void (await keepTrying(append(body), givenUp))
+        return agent.prompt(start, say, signal)
+      },
+    }),
+  )
+
+  const asks = new Asks()
+  let isReady = false
+  let promptCount = () => 0
+  const bridge = serveBridge({
+    ...{ listen: [{ path: join(link, LINK.socket) }], token, sandbox: plan.sandbox },
+    ...{ journal, prompts, asks, onFault },
+    health: () => ({ ready: isReady, prompts: promptCount() }),
+    boot: () => running.trace(),
+  })
+
+  const helper = serveCredentials({ path: credentials, user, asks })
+  const bridgeIsUp = Promise.all([bridge, helper, prompts])
+  // Told by the step that waits for it; a build has none.
+  bridgeIsUp.catch(() => {})
+  const context: BootContext = {
+    ...{ plan, places, user, environment, clock, pipes, processes, agent },
+    bridge: bridgeIsUp,
+    hostRepos: hostRepos(asks),
+  }
+  const traceFile = new TraceFile(join(link, LINK.trace))
+  const saveTrace = (trace: BootTrace) => traceFile.save(trace).catch(onFault)
+  const onEvent = (event: BootEvent) => {
+    tell(event)
+    // Later, because the first steps may end before there is anything to ask.
+    if (event.type === "boot.step.ended") queueMicrotask(() => void saveTrace(running.trace()))
+  }
+  const running = boot({
+    ...{ mode: plan.mode, graph: buildGraph(stepsOf(context)), context, clock, startedAt },
+    ...{ signal: stop, processes, stop: { hurry }, onEvent },
+  })
+  void running.ready.then(async (ready) => {
+    isReady = ready
+    if (ready) (await prompts).open()
+  })
+  void prompts.then(
+    (opened) => {
+      promptCount = () => opened.count
+    },
+    () => {},
+  )
+
+  const { trace } = await running.result
+  await saveTrace(trace)
+  if (trace.outcome === "succeeded" && plan.mode !== "build") await fired(stop)
+
+  await prompts.then((opened) => opened.close(), onFault)
+  const rest = ownPidNamespace()
+  await processes.stop({ hurry, ...(rest && { rest }) })
+  const tooLong = AbortSignal.any([hurry, AbortSignal.timeout(LAST_WORDS_MS)])
+  await journal.then((opened) => opened.allAcknowledged(tooLong)).catch(() => {})
+  for (const server of [helper, bridge]) await server.then((opened) => opened.close(), onFault)
+  await Promise.allSettled([journal, ledger].map(async (file) => (await file).close()))
+  pipes.close()
+  return statusOf(trace)
+}
+
+const statusOf = ({ outcome }: BootTrace): number => {
+  if (outcome === "succeeded") return EXIT.ok
+  return outcome === "cancelled" ? EXIT.stoppedWhileBooting : EXIT.failed
+}
+
+/** What a reader of the session should know of the processes beside the boot. */
+const tellOf = (event: ProcessEvent, tell: (body: EventBody) => void): void => {
+  if (event.type === "restarting")
+    tell({ type: "warning", message: `${event.name} is started again: ${event.reason}` })
+  if (event.type === "given-up")
+    tell({
+      ...{ type: "warning", message: `${event.name} is not started again: ${event.reason}` },
+    })
+}
+
+const fired = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener("abort", () => resolve(), { once: true })
+  })

@@ -1,0 +1,96 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdirSync, mkdtempSync, rmSync, watch, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { BootTrace } from "@berth/protocol/boot"
+import { BootPlan } from "@berth/protocol/boot-plan"
+import { newId } from "@berth/protocol/ids"
+import { LINK } from "@berth/protocol/link"
+import { onTestFinished } from "vitest"
+import { AUTHORIZED, connect, get, helloTo, TOKEN } from "../bridge/testing/supervisor.ts"
+import { Family } from "../processes/testing/family.ts"
+
+const PROGRAM = join(import.meta.dirname, "program.ts")
+
+/** A sandbox's places, in a directory of the test. */
+export const makePlaces = () => {
+  const root = mkdtempSync(join(tmpdir(), "berth-supervise-"))
+  const family = new Family()
+  onTestFinished(() => {
+    family.killAll()
+    rmSync(root, { recursive: true, force: true })
+  })
+  const places = {
+    ...{ workspace: join(root, "workspace"), home: join(root, "home") },
+    ...{ toolbox: join(root, "toolbox"), logs: join(root, "logs") },
+  }
+  const link = join(root, "link")
+  for (const directory of [link, places.workspace, places.home, places.toolbox])
+    mkdirSync(directory)
+  return { root, places, link, family }
+}
+
+type PlanInput = Partial<(typeof BootPlan)["_zod"]["input"]>
+
+/** Starts a supervisor under tini, as in a sandbox. */
+export const start = (plan: PlanInput = {}, made = makePlaces()) => {
+  const { places, link, family } = made
+  const told = BootPlan.parse({
+    ...{ sandbox: newId.sandbox(), mode: "fresh", repos: [], hooks: {}, sidecars: [] },
+    ...{ agent: { kind: "shell" } },
+    ...plan,
+    environment: { ...family.env, ...plan.environment },
+  })
+  writeFileSync(join(link, LINK.token), TOKEN, { mode: 0o600 })
+  writeFileSync(join(link, LINK.plan), JSON.stringify(told))
+  const user = { name: "agent", uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+  const credentials = join(made.root, "git/credentials.sock")
+  const watcher = watch(link)
+  const command = [
+    "--conditions=source",
+    PROGRAM,
+    JSON.stringify({ link, places, credentials, user }),
+  ]
+  const child = spawn("tini", ["-s", "--", process.execPath, ...command], {
+    env: { ...process.env, ...family.env },
+    stdio: ["ignore", "inherit", "pipe"],
+  })
+  let stderr = ""
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text
+  })
+  const ended = once(child, "close").then(([status, signal]) => ({ status, signal }))
+  onTestFinished(() => watcher.close())
+  const socket = join(link, LINK.socket)
+  const answers = async () => {
+    for await (const _ of changes(watcher, child)) {
+      const reply = await get(socket, "/health").catch(() => undefined)
+      if (reply?.status === 200) return JSON.parse(reply.body)
+    }
+    throw new Error(`the supervisor ended: ${JSON.stringify(await ended)} ${stderr}`)
+  }
+  const trace = async () => BootTrace.parse(JSON.parse((await get(socket, "/boot")).body))
+  const bridge = async (lastSeen = 0) => {
+    const client = connect(socket, AUTHORIZED)
+    await client.opened
+    // Stored at once, so that the supervisor need not wait for it at its end.
+    client.websocket.on("message", () => {
+      const upTo = Math.max(0, ...client.numbers())
+      if (upTo > lastSeen) client.say({ type: "acknowledge", upTo })
+    })
+    client.say(helloTo(told.sandbox, lastSeen))
+    return client
+  }
+  return { ...made, plan: told, child, ended, socket, answers, trace, bridge, errors: () => stderr }
+}
+
+/** Once now, and whenever something changes in the directory; until the process has ended. */
+async function* changes(watcher: ReturnType<typeof watch>, child: ChildProcess) {
+  const over = new AbortController()
+  child.once("close", () => over.abort())
+  while (!over.signal.aborted) {
+    yield
+    await once(watcher, "change", { signal: over.signal }).catch(() => {})
+  }
+}
