@@ -92,8 +92,11 @@ export class Asks {
   }
 
   answer(id: AskId, answer: Answer): void {
+    const pending = this.#pending.get(id)
     this.#said.delete(id)
-    this.#pending.get(id)?.resolve(answer)
+    // At once: what has its answer is not said again.
+    this.#pending.delete(id)
+    pending?.resolve(answer)
     this.#sayMore()
   }
 
