@@ -109,6 +109,17 @@ describe("a hostile supervisor", () => {
     ["counts in halves", "bridge.protocol_violated"],
     ["counts beyond all numbers", "bridge.protocol_violated"],
     ["speaks of another sandbox's prompt", "bridge.foreign_id"],
+    ["asks a thousand times", "bridge.limit_exceeded"],
+    ["asks twice under one id", "bridge.protocol_violated"],
+    ["asks under an id of another kind", "bridge.protocol_violated"],
+    ["asks for what is not known", "bridge.protocol_violated"],
+    ["asks for a repo above", "bridge.protocol_violated"],
+    ["asks for a path of the host", "bridge.protocol_violated"],
+    ["asks for an option", "bridge.protocol_violated"],
+    ["asks for a range", "bridge.protocol_violated"],
+    ["has more than a repo", "bridge.protocol_violated"],
+    ["has what is no commit", "bridge.protocol_violated"],
+    ["asks about a host without end", "bridge.protocol_violated"],
   ])(
     "that %s is ended with %s in time, and the bridge goes on when it behaves",
     async (attack, code) => {

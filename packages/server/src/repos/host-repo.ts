@@ -48,7 +48,11 @@ export const openHostRepo = async (wanted: string, signal: AbortSignal): Promise
     { path, user },
     ["rev-parse", "--path-format=absolute", "--is-shallow-repository", "--git-path", "objects"],
     signal,
-  )
+  ).catch((thrown) => {
+    throw thrown instanceof BerthError || signal.aborted
+      ? thrown
+      : unusable(wanted, "git cannot be started there as its owner", thrown)
+  })
   if (end.status !== 0) throw unusable(wanted, "git cannot read it", undefined, end.said)
   const [shallow, ...rest] = end.stdout.trimEnd().split("\n")
   const objects = rest.join("\n")

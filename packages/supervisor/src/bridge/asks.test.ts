@@ -1,17 +1,124 @@
-import type { SupervisorMessage } from "@berth/protocol/bridge"
-import { expect, it } from "vitest"
+import type { Answer, Ask, AskId } from "@berth/protocol/bridge"
+import { AskId as AskIdSchema } from "@berth/protocol/bridge"
+import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
+import { describe, expect, it } from "vitest"
 import { Asks } from "./asks.ts"
+import { connect, helloTo, serve } from "./testing/supervisor.ts"
 
-it("says a question once to a server that answers it", async () => {
-  const asks = new Asks()
-  const said: Extract<SupervisorMessage, { type: "ask" }>[] = []
-  asks.connect((ask) => said.push(ask))
-  const answered = asks.ask(
-    { kind: "credential", protocol: "https", host: "example.com", path: "app.git" },
-    new AbortController().signal,
-  )
-  const granted = { kind: "credential", username: "u", password: "p" } as const
-  for (const { id } of [...said]) asks.answer(id, granted)
-  expect(await answered).toEqual(granted)
-  expect(said).toHaveLength(1)
+const never = new AbortController().signal
+const QUESTION: Extract<Ask, { kind: "credential" }> = {
+  kind: "credential",
+  protocol: "https",
+  host: "example.test",
+  path: "repo",
+}
+const GRANTED: Answer = { kind: "credential", username: "u", password: "p" }
+
+/** Asks, and what was said of them on a connection that the test plays. */
+const play = (options?: ConstructorParameters<typeof Asks>[0]) => {
+  const asks = new Asks(options)
+  const said: AskId[] = []
+  const join = () => asks.connect(({ id }) => said.push(id))
+  return { asks, said, join }
+}
+
+const lastOf = (said: readonly AskId[]) => said.at(-1) as AskId
+
+describe("a question to the server", () => {
+  it("waits for a connection, and is said again on each until it is answered", async () => {
+    const { asks, said, join } = play()
+    const answer = asks.ask(QUESTION, never)
+    const leave = join()
+    leave()
+    join()
+    const [id] = said
+    expect(said).toEqual([id, id])
+    expect(AskIdSchema.safeParse(id).success).toBe(true)
+    asks.answer(lastOf(said), GRANTED)
+    expect(await answer).toEqual(GRANTED)
+    join()
+    expect(said).toHaveLength(2)
+  })
+
+  it("is not lost when the connection before ends after the next one is there", async () => {
+    const { asks, said, join } = play({ serverAbsentMs: 50 })
+    const leave = join()
+    join()
+    leave()
+    const answer = asks.ask(QUESTION, never)
+    asks.answer(lastOf(said), GRANTED)
+    expect(await answer).toEqual(GRANTED)
+  })
+
+  it("fails when no server comes in time, and tells the reader what to do", async () => {
+    const { asks, join } = play({ serverAbsentMs: 20 })
+    const expected = { code: "server.not_running", hint: expect.stringContaining("berth serve") }
+    await expect(asks.ask(QUESTION, never)).rejects.toMatchObject(expected)
+    const leave = join()
+    const answer = asks.ask(QUESTION, never)
+    leave()
+    await expect(answer).rejects.toMatchObject(expected)
+  })
+
+  it("fails when the server does not answer in time, and with the server's own refusal", async () => {
+    const { asks, said, join } = play({ answerDeadlinesMs: { credential: 20, repo: 20 } })
+    join()
+    await expect(asks.ask(QUESTION, never)).rejects.toMatchObject({ code: "deadline.exceeded" })
+    const refusals: [string, string][] = [
+      ["credentials.none", "credentials.none"],
+      ["of.another.version", "bridge.refused"],
+      ["toString", "bridge.refused"],
+    ]
+    for (const [code, expected] of refusals) {
+      const answer = asks.ask(QUESTION, never)
+      asks.answer(lastOf(said), { kind: "refused", code, reason: "no" })
+      await expect(answer).rejects.toMatchObject({ code: expected, message: "no" })
+    }
+    const answer = asks.ask(QUESTION, never)
+    asks.answer(lastOf(said), { kind: "repo", commit: "0".repeat(40), bundled: true })
+    await expect(answer).rejects.toMatchObject({ code: "bridge.protocol_violated" })
+  })
+
+  it("keeps its place at the server when it is given up, so that no more are said than the server takes", async () => {
+    const { asks, said, join } = play()
+    join()
+    const stop = new AbortController()
+    const given = Array.from({ length: 100 }, () => asks.ask(QUESTION, stop.signal))
+    expect(said).toHaveLength(MAX_PENDING_ASKS)
+    stop.abort(new Error("enough"))
+    for (const ask of given) await expect(ask).rejects.toThrow("enough")
+    const answer = asks.ask(QUESTION, never)
+    expect(said).toHaveLength(MAX_PENDING_ASKS)
+    // The late answer to one that nobody waits for makes room.
+    asks.answer(said[0] as AskId, GRANTED)
+    expect(said).toHaveLength(MAX_PENDING_ASKS + 1)
+    asks.answer(lastOf(said), GRANTED)
+    expect(await answer).toEqual(GRANTED)
+  })
+
+  it("is not asked by who has given up already", async () => {
+    const { asks, said, join } = play()
+    join()
+    await expect(asks.ask(QUESTION, AbortSignal.abort())).rejects.toThrow()
+    expect(said).toEqual([])
+  })
+
+  it("comes after hello on a real connection, and is answered there; other answers are ignored", async () => {
+    const asks = new Asks()
+    const { path, sandbox, journal } = await serve({ asks })
+    const answer = asks.ask(QUESTION, never)
+    for (const round of [1, 2]) {
+      const { opened, say, received, until, websocket } = connect(path)
+      await opened
+      say(helloTo(sandbox))
+      await until(() => received.length === 2)
+      expect(received).toMatchObject([{ type: "hello" }, { type: "ask", ask: QUESTION }])
+      const id = received[1]?.id
+      say({ type: "answer", id: "ask-00000000000000000000", answer: GRANTED })
+      if (round === 1) websocket.terminate()
+      else say({ type: "answer", id, answer: GRANTED })
+    }
+    expect(await answer).toEqual(GRANTED)
+    expect(journal.last).toBe(0)
+  })
 })

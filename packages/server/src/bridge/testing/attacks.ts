@@ -92,6 +92,14 @@ function floodWithEvents(socket: Socket): void {
   })
 }
 
+const askOf = (place: number, ask: unknown = { kind: "repo", repo: "r", have: [] }) => ({
+  type: "ask",
+  id: `ask-${String(place).padStart(20, "0")}`,
+  ask,
+})
+
+const asks = (ask: object): Attack => sends(askOf(1, ask))
+
 export const ATTACKS = {
   // Before the connection is open.
   "never answers": () => {},
@@ -191,6 +199,27 @@ export const ATTACKS = {
   "speaks of another sandbox's prompt": sends({
     type: "events",
     events: [eventOf(1, { type: "message.completed", prompt: PROMPT, message: "m" })],
+  }),
+
+  // Questions.
+  "asks a thousand times": sends(...Array.from({ length: 1_000 }, (_, place) => askOf(place))),
+  "asks twice under one id": sends(askOf(1), askOf(1)),
+  "asks under an id of another kind": sends({ ...askOf(1), id: PROMPT }),
+  "asks for what is not known": asks({ kind: "file", path: "/etc/shadow" }),
+  "asks for a repo above": asks({ kind: "repo", repo: "../repo", have: [] }),
+  "asks for a path of the host": asks({ kind: "repo", repo: "/etc", have: [] }),
+  "asks for an option": asks({ kind: "repo", repo: "r", ref: "--upload-pack=x", have: [] }),
+  "asks for a range": asks({ kind: "repo", repo: "r", ref: "main..other", have: [] }),
+  "has more than a repo": asks({
+    kind: "repo",
+    repo: "r",
+    have: Array.from({ length: 10_000 }, () => "0".repeat(40)),
+  }),
+  "has what is no commit": asks({ kind: "repo", repo: "r", have: ["--all"] }),
+  "asks about a host without end": asks({
+    kind: "credential",
+    protocol: "https",
+    host: "x".repeat(500_000),
   }),
 
   // All of it is valid, and there is no end of it.

@@ -1,0 +1,172 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Readable } from "node:stream"
+import { text } from "node:stream/consumers"
+import { serveCredentials } from "@berth/supervisor/bridge/credentials"
+import { gitEnvironment } from "@berth/supervisor/bridge/git-environment"
+import { hostRepos } from "@berth/supervisor/bridge/host-repos"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { bothEnds } from "./both-ends.ts"
+import { git, servePrivateGit } from "./private-git.ts"
+
+const HELPER = join(import.meta.dirname, "../../packages/supervisor/src/credential-helper.ts")
+const PASSWORD = "a-very-secret-pass-word"
+const never = new AbortController().signal
+
+const makeRepo = (path: string) => {
+  git("/", "init", "--quiet", "-b", "main", path)
+  writeFileSync(join(path, "file"), "content")
+  git(path, "add", "file")
+  git(path, "commit", "--quiet", "-m", "first")
+  return { path, commit: git(path, "rev-parse", "HEAD") }
+}
+
+/** What of every process anyone of its user can read. */
+const processesWith = (secret: string) =>
+  readdirSync("/proc")
+    .filter((pid) => /^\d+$/.test(pid))
+    .filter((pid) =>
+      ["cmdline", "environ"].some((name) => {
+        try {
+          return readFileSync(`/proc/${pid}/${name}`, "latin1").includes(secret)
+        } catch {
+          return false
+        }
+      }),
+    )
+
+const filesWith = (directory: string, secret: string) =>
+  readdirSync(directory, { recursive: true, encoding: "utf8" })
+    .map((name) => join(directory, name))
+    .filter((path) => statSync(path).isFile() && readFileSync(path, "latin1").includes(secret))
+
+describe("a private repo", () => {
+  const prepare = async () => {
+    const ends = await bothEnds()
+    const root = join(ends.directory, "served")
+    mkdirSync(root)
+    const { commit } = makeRepo(join(root, "mine"))
+    makeRepo(join(root, "other"))
+    const seen: string[][] = []
+    const url = await servePrivateGit(root, { username: "u", password: PASSWORD }, () =>
+      seen.push(processesWith(PASSWORD)),
+    )
+    const kept = join(ends.host, "kept")
+    writeFileSync(kept, `${url.replace("//", `//u:${PASSWORD}@`)}\n`)
+    writeFileSync(
+      join(ends.host, ".gitconfig"),
+      `[credential]\n\thelper = store --file=${JSON.stringify(kept)}\n`,
+    )
+    const socket = join(ends.inside, "git", "credentials.sock")
+    const credentials = await serveCredentials({ path: socket, user: undefined, asks: ends.asks })
+    onTestFinished(() => credentials.close())
+    ends.startServer(await ends.answers([{ directory: "mine", url: `${url}/mine` }]))
+    const home = join(ends.inside, "home")
+    mkdirSync(home)
+    // The user's own settings would keep what they see.
+    writeFileSync(join(home, ".gitconfig"), `[credential]\n\thelper = store\n`)
+    const clone = async (name: string) => {
+      const child = spawn("git", ["clone", "--quiet", `${url}/${name}`, join(ends.inside, name)], {
+        env: {
+          PATH: process.env.PATH,
+          HOME: home,
+          GIT_TERMINAL_PROMPT: "0",
+          ...gitEnvironment({ node: process.execPath, helper: HELPER, socket }),
+        },
+        stdio: ["ignore", "inherit", "pipe"],
+      })
+      const [said, [status]] = await Promise.all([text(child.stderr), once(child, "close")])
+      return { status, said }
+    }
+    return { ...ends, clone, commit, seen, url }
+  }
+
+  it("is cloned by git with its helper, and the password is left nowhere", async () => {
+    const { clone, commit, inside, journal, events, lines, seen } = await prepare()
+    expect(await clone("mine")).toEqual({ status: 0, said: "" })
+    expect(git(join(inside, "mine"), "rev-parse", "HEAD")).toBe(commit)
+    expect(seen.length).toBeGreaterThan(0)
+    expect(seen.flat()).toEqual([])
+    await journal.append({ type: "warning", message: "last" })
+    await expect.poll(() => events.length).toBe(1)
+    expect(filesWith(inside, PASSWORD)).toEqual([])
+    expect(JSON.stringify(events)).not.toContain(PASSWORD)
+    expect(lines.join()).toContain("credential.grant ok")
+    expect(lines.join()).not.toContain(PASSWORD)
+  })
+
+  it("of another workspace is refused, and git's user is told why", async () => {
+    const { clone, inside, seen } = await prepare()
+    const { status, said } = await clone("other")
+    expect(status).toBe(128)
+    expect(said).toContain("berth: no credentials: that is no repo of this sandbox's workspace")
+    expect(seen).toEqual([])
+    expect(existsSync(join(inside, "other"))).toBe(false)
+  })
+})
+
+describe("a repo of the host", () => {
+  const prepare = async () => {
+    const ends = await bothEnds()
+    const repo = makeRepo(join(ends.host, "repo"))
+    const path = join(ends.inside, "bundle")
+    const wanted = { repo: "mine", ref: undefined, have: [], path }
+    const answers = await ends.answers([{ directory: "mine", url: repo.path }])
+    return { ...ends, ...repo, wanted, bundle: path, answers, repos: hostRepos(ends.asks) }
+  }
+
+  it("comes as a bundle over the socket, and not at all when it is there already", async () => {
+    const { repos, wanted, bundle, commit, inside, startServer, answers } = await prepare()
+    startServer(answers)
+    expect(await repos.fetch(wanted, never)).toEqual({ commit, branch: "main", isBundled: true })
+    expect(statSync(bundle).mode & 0o777).toBe(0o644)
+    git("/", "clone", "--quiet", bundle, join(inside, "clone"))
+    expect(git(join(inside, "clone"), "rev-parse", "HEAD")).toBe(commit)
+    const again = { ...wanted, have: [commit], path: `${bundle}-2` }
+    expect(await repos.fetch(again, never)).toMatchObject({ commit, isBundled: false })
+    expect(existsSync(again.path)).toBe(false)
+  })
+
+  it("that is not of the workspace is refused with the server's reason", async () => {
+    const { repos, wanted, startServer, answers } = await prepare()
+    startServer(answers)
+    await expect(repos.fetch({ ...wanted, repo: "other" }, never)).rejects.toMatchObject({
+      code: "repo.not_of_workspace",
+      message: "that is no repo of the host in this workspace",
+    })
+  })
+
+  it("comes whole though the server ends before its answer, and in the middle of the bundle", async () => {
+    const { repos, wanted, bundle, commit, inside, startServer, answers } = await prepare()
+    const fetched = repos.fetch(wanted, never)
+    // The first server never answers.
+    const asked = Promise.withResolvers<void>()
+    const endFirst = startServer(async (_, signal) => {
+      asked.resolve()
+      await once(signal, "abort")
+      throw signal.reason
+    })
+    await asked.promise
+    await endFirst()
+    // The second one dies while it sends.
+    const begun = Promise.withResolvers<void>()
+    const endSecond = startServer(async ({ sendBundle }) => {
+      async function* half() {
+        yield Buffer.from("# v2 git bundle\n")
+        while (!existsSync(bundle)) await new Promise((resolve) => setImmediate(resolve))
+        begun.resolve()
+        await new Promise(() => {})
+      }
+      await sendBundle(Readable.from(half(), { objectMode: false }))
+      throw new Error("not reached")
+    })
+    await begun.promise
+    await endSecond()
+    await expect.poll(() => existsSync(bundle)).toBe(false)
+    startServer(answers)
+    expect(await fetched).toEqual({ commit, branch: "main", isBundled: true })
+    git("/", "clone", "--quiet", bundle, join(inside, "clone"))
+  })
+})

@@ -1,0 +1,94 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Writable } from "node:stream"
+import { newId } from "@berth/protocol/ids"
+import { openBridge } from "@berth/server/bridge/bridge"
+import { createLogger } from "@berth/server/logging/logger"
+import { Secrets } from "@berth/server/logging/secrets"
+import { answerAsks, type WorkspaceRepo } from "@berth/server/repos/answer-asks"
+import { Asks, type AsksOptions } from "@berth/supervisor/bridge/asks"
+import { openPrompts } from "@berth/supervisor/bridge/prompts"
+import { serveBridge } from "@berth/supervisor/bridge/serve"
+import { openJournal } from "@berth/supervisor/journal/journal"
+import { openLedger } from "@berth/supervisor/journal/ledger"
+import { onTestFinished } from "vitest"
+
+const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
+
+type OnAsk = NonNullable<Parameters<typeof openBridge>[0]["onAsk"]>
+
+/** A supervisor's bridge without the rest of it, on a real socket, and servers that come and go. */
+export const bothEnds = async (options: AsksOptions = {}) => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-asks-"))
+  const inside = join(directory, "inside")
+  const host = join(directory, "host")
+  for (const place of [inside, host]) mkdirSync(place)
+  const socket = join(directory, "socket")
+  const sandbox = newId.sandbox()
+  const journal = await openJournal({ directory: join(inside, "journal") })
+  const ledger = await openLedger(join(inside, "ledger"))
+  const prompts = await openPrompts({ journal, ledger, run: async () => ({ state: "succeeded" }) })
+  const asks = new Asks(options)
+  const supervisor = await serveBridge({
+    listen: [{ path: socket }],
+    token: TOKEN,
+    sandbox,
+    health: () => ({ ready: true, prompts: 0 }),
+    boot: () => ({}),
+    journal: Promise.resolve(journal),
+    prompts: Promise.resolve(prompts),
+    asks,
+    onFault: () => {},
+  })
+  const events: unknown[] = []
+  const lines: string[] = []
+  const servers = new Set<() => Promise<void>>()
+
+  /** A server, with answers of the real kind unless the test has others. Returns how to end it. */
+  const startServer = (onAsk: OnAsk) => {
+    const stop = new AbortController()
+    const bridge = openBridge(
+      {
+        address: { path: socket },
+        token: TOKEN,
+        sandbox,
+        lastSeen: events.length,
+        owns: () => true,
+        onEvents: async (batch) => void events.push(...batch),
+        onAsk,
+      },
+      stop.signal,
+    )
+    const end = async () => {
+      stop.abort()
+      await bridge.closed
+      servers.delete(end)
+    }
+    servers.add(end)
+    return end
+  }
+
+  const answers = async (repos: readonly WorkspaceRepo[]): Promise<OnAsk> => {
+    const secrets = new Secrets()
+    const destination = new Writable({
+      write: (line, _, done) => {
+        lines.push(String(line))
+        done()
+      },
+    })
+    const log = await createLogger({ level: "trace", pretty: false, secrets, destination })
+    const environment = { PATH: process.env.PATH, HOME: host }
+    return answerAsks({ sandbox, repos, environment, secrets, log })
+  }
+
+  onTestFinished(async () => {
+    await Promise.all([...servers].map((end) => end()))
+    await supervisor.close()
+    await prompts.close()
+    await journal.close()
+    await ledger.close()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  return { directory, inside, host, asks, journal, events, lines, startServer, answers }
+}

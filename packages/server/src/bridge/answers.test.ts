@@ -1,0 +1,116 @@
+import { setImmediate as turn } from "node:timers/promises"
+import { type Answer, AskId } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import { describe, expect, it } from "vitest"
+import type { OnAsk } from "./answers.ts"
+import { ASKS_PER_SECOND, BURST_ASKS, MAX_ANSWERING } from "./limits.ts"
+import { playSupervisor } from "./testing/played.ts"
+import { watchBridge } from "./testing/watch.ts"
+
+const idOf = (place: number) => AskId.parse(`ask-${String(place).padStart(20, "0")}`)
+const askOf = (place: number) => ({
+  type: "ask",
+  id: idOf(place),
+  ask: { kind: "credential", protocol: "https", host: "example.test", path: String(place) },
+})
+
+/** A bridge to a played supervisor that asks. */
+const play = async (onAsk?: OnAsk) => {
+  const supervisor = await playSupervisor()
+  const { address, sandbox } = supervisor
+  const watched = watchBridge({ address, sandbox, ...(onAsk && { onAsk }) })
+  await watched.until(() => watched.bridge.state.kind === "up")
+  const answers = () => supervisor.received.filter(({ type }) => type === "answer")
+  const untilAnswered = (count: number) => supervisor.until(() => answers().length >= count)
+  return { supervisor, watched, answers, untilAnswered }
+}
+
+const GRANTED: Answer = { kind: "credential", username: "u", password: "p" }
+
+describe("a question of a sandbox", () => {
+  it("is answered under its id, in words that hold no details when it is refused", async () => {
+    const { supervisor, answers, untilAnswered } = await play(async ({ ask }) => {
+      if (ask.kind === "credential" && ask.path === "1") return GRANTED
+      if (ask.kind === "credential" && ask.path === "2")
+        throw new BerthError("credentials.none", "there is none", { details: { at: "/root" } })
+      throw new Error("/root is broken")
+    })
+    for (const place of [1, 2, 3]) supervisor.send(askOf(place))
+    await untilAnswered(3)
+    expect(answers()).toEqual([
+      { type: "answer", id: idOf(1), answer: GRANTED },
+      {
+        type: "answer",
+        id: idOf(2),
+        answer: { kind: "refused", code: "credentials.none", reason: "there is none" },
+      },
+      {
+        type: "answer",
+        id: idOf(3),
+        answer: { kind: "refused", code: "internal", reason: "unexpected failure" },
+      },
+    ])
+  })
+
+  it("is refused where nobody answers", async () => {
+    const { supervisor, answers, untilAnswered } = await play()
+    supervisor.send(askOf(1))
+    await untilAnswered(1)
+    expect(answers()).toMatchObject([{ answer: { kind: "refused", code: "bridge.refused" } }])
+  })
+
+  it("waits while a few others are answered", async () => {
+    const waiting: (() => void)[] = []
+    let most = 0
+    const { supervisor, untilAnswered } = await play(async () => {
+      await new Promise<void>((resolve) => {
+        most = Math.max(most, waiting.push(resolve))
+      })
+      return GRANTED
+    })
+    for (let place = 0; place < 32; place++) supervisor.send(askOf(place))
+    for (let done = 0; done < 32; done++) {
+      await expect.poll(() => waiting.length).toBeGreaterThan(0)
+      await turn()
+      waiting.shift()?.()
+    }
+    await untilAnswered(32)
+    expect(most).toBe(MAX_ANSWERING)
+  })
+
+  it("is answered no faster than all may ask, whatever connection it comes on", async () => {
+    const { supervisor, watched, answers, untilAnswered } = await play(async () => GRANTED)
+    const startedMs = performance.now()
+    const more = 4
+    for (let place = 0; place < BURST_ASKS + more; place++) {
+      supervisor.send(askOf(place))
+      await untilAnswered(place + 1)
+      if (place % 20 === 0) {
+        const hellos = supervisor.hellos().length
+        supervisor.drop()
+        await supervisor.until(() => supervisor.hellos().length > hellos)
+        await watched.until(() => watched.bridge.state.kind === "up")
+      }
+    }
+    expect(answers()).toHaveLength(BURST_ASKS + more)
+    const leastMs = ((more - 1) / ASKS_PER_SECOND) * 1_000
+    expect(performance.now() - startedMs).toBeGreaterThan(leastMs)
+  })
+
+  it("is given up with its connection, and asked again on the next", async () => {
+    const signals: AbortSignal[] = []
+    const { supervisor, answers, untilAnswered } = await play(async (_, signal) => {
+      if (signals.push(signal) > 1) return GRANTED
+      await new Promise((resolve) => signal.addEventListener("abort", resolve))
+      throw signal.reason
+    })
+    supervisor.send(askOf(1))
+    await expect.poll(() => signals.length).toBe(1)
+    supervisor.drop()
+    await supervisor.until(() => supervisor.hellos().length === 2)
+    expect(signals[0]?.aborted).toBe(true)
+    supervisor.send(askOf(1))
+    await untilAnswered(1)
+    expect(answers()).toMatchObject([{ id: idOf(1), answer: GRANTED }])
+  })
+})

@@ -1,0 +1,84 @@
+import { lstatSync } from "node:fs"
+import { connect } from "node:net"
+import { join } from "node:path"
+import { text } from "node:stream/consumers"
+import type { Ask } from "@berth/protocol/bridge"
+import { requires } from "@berth/testing/requires"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { temporaryDirectory } from "../journal/testing/events.ts"
+import { Asks } from "./asks.ts"
+import { type CredentialsOptions, MAX_CONNECTIONS, serveCredentials } from "./credentials.ts"
+
+/** A socket for git, with a server behind it that grants everything. */
+const serve = async (options: Partial<CredentialsOptions> = {}) => {
+  const asks = new Asks()
+  const asked: Ask[] = []
+  asks.connect(({ id, ask }) => {
+    asked.push(ask)
+    queueMicrotask(() => asks.answer(id, { kind: "credential", username: "u", password: "p" }))
+  })
+  const path = join(temporaryDirectory(), "git", "socket")
+  const server = await serveCredentials({ path, user: undefined, asks, ...options })
+  onTestFinished(() => server.close())
+  const open = () => {
+    const socket = connect(path)
+    socket.on("error", () => {})
+    onTestFinished(() => void socket.destroy())
+    return socket
+  }
+  const say = async (question: string) => {
+    const socket = open()
+    socket.end(question)
+    return await text(socket)
+  }
+  return { path, asked, open, say, server }
+}
+
+describe("the socket of git's credential helper", () => {
+  it("passes on what git says of a repo, and nothing else", async () => {
+    const { say, asked } = await serve()
+    const question =
+      "capability[]=authtype\nprotocol=https\nhost=example.test:8443\npath=a/b=c.git\nusername=x\n\n"
+    expect(JSON.parse(await say(question))).toEqual({ username: "u", password: "p" })
+    const [protocol, host, path] = ["https", "example.test:8443", "a/b=c.git"]
+    expect(asked).toEqual([{ kind: "credential", protocol, host, path }])
+  })
+
+  it.each([
+    ["is empty", ""],
+    ["names no host", "protocol=https\n"],
+    ["is of another protocol", "protocol=ssh\nhost=example.test\n"],
+    ["has a host without end", `protocol=https\nhost=${"x".repeat(3_000)}\n`],
+    ["has no end", "x".repeat(1_000_000)],
+  ])("refuses a question that %s", async (_, question) => {
+    const { say, asked } = await serve()
+    expect(JSON.parse(await say(question))).toEqual({
+      refused: expect.stringContaining("no credentials"),
+    })
+    expect(asked).toEqual([])
+  })
+
+  it("ends those that do not finish their question, and takes a bounded number of them", async () => {
+    const { open, say } = await serve({ questionDeadlineMs: 300 })
+    const idle = Array.from({ length: MAX_CONNECTIONS + 5 }, open)
+    const closed = idle.map(async (socket) => await text(socket).catch(() => ""))
+    expect((await Promise.all(closed)).join("")).toBe("")
+    expect(await say("protocol=https\nhost=h\npath=p\n")).toContain("password")
+  })
+
+  it("ends every connection when it is closed, twice as well as once", async () => {
+    const { open, server } = await serve()
+    const socket = open()
+    await new Promise((resolve) => socket.once("connect", resolve))
+    const closed = new Promise((resolve) => socket.once("close", resolve))
+    await Promise.all([server.close(), server.close()])
+    await closed
+  })
+
+  requires("root").it("is the user's alone", async () => {
+    const { path } = await serve({ user: { uid: 12_345, gid: 12_345 } })
+    const { uid, mode } = lstatSync(path)
+    expect([uid, mode & 0o777]).toEqual([12_345, 0o600])
+    expect(lstatSync(join(path, "..")).mode & 0o777).toBe(0o755)
+  })
+})
