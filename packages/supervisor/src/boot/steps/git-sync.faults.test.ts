@@ -1,0 +1,271 @@
+import { execFileSync } from "node:child_process"
+import { randomBytes } from "node:crypto"
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs"
+import { createServer } from "node:net"
+import { join } from "node:path"
+import type { PlannedRepo } from "@berth/protocol/boot-plan"
+import { ERRORS, type ErrorCode } from "@berth/protocol/errors"
+import { requires } from "@berth/testing/requires"
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
+import { systemClock } from "../../processes/clock.ts"
+import { zombies } from "../../processes/testing/family.ts"
+import { TRANSFER_DEADLINE_MS } from "../../repos/git.ts"
+import type { HostRepos } from "../../repos/host-repos.ts"
+import { type Bench, bench, commit, run, write } from "../../repos/testing/upstream.ts"
+
+let place: Bench
+beforeEach(async () => {
+  place = await bench()
+})
+
+const remote = (
+  directory: string,
+  ref?: string,
+  url = place.server.url(directory),
+): PlannedRepo => ({
+  directory,
+  source: { kind: "remote", url },
+  ...(ref && { ref }),
+})
+const at = (directory: string) => join(place.workspace, directory)
+const long = (new Date("2020-01-01").getTime() - Date.now()) / 1000
+
+const expectNothingLeft = () => {
+  expect(place.family.running()).toEqual([])
+  expect(zombies()).toEqual([])
+  expect(readdirSync(place.workspace)).not.toContain(".berth-cloning")
+  expect(readdirSync(join(place.root, "sandbox", "home"))).toEqual(["agent"])
+}
+
+const large = () => ({ "large.bin": randomBytes(3_000_000) })
+
+describe("what goes wrong on the way", () => {
+  const failsWith = async (code: ErrorCode, repo: PlannedRepo, environment = {}) => {
+    const failed = place.sync({ repos: [repo], environment })
+    await expect(failed).rejects.toMatchObject({ code, message: expect.stringMatching(/web/) })
+    expect(ERRORS[code].hint).not.toBe("")
+    expectNothingLeft()
+    expect(readdirSync(place.workspace)).toEqual([])
+  }
+
+  it("[R2.9] tells a server that refuses", async () => {
+    const url = place.server.url("web")
+    await place.server.close()
+    await failsWith("repo.unreachable", remote("web", undefined, url))
+  })
+
+  it("[R2.9] tells a server that hangs", async () => {
+    place.upstream("web")
+    place.server.fault = { hangs: true }
+    await failsWith("repo.unreachable", remote("web"), { GIT_HTTP_LOW_SPEED_TIME: "1" })
+  })
+
+  it("[R2.9] tells a server that breaks off in the middle, and clones when it is well again", async () => {
+    place.upstream("web", large())
+    place.server.fault = { cutAfterBytes: 200_000 }
+    await failsWith("repo.unreachable", remote("web"))
+    place.server.fault = {}
+    expect((await place.sync({ repos: [remote("web")] })).facts.did).toEqual(["cloned"])
+  })
+
+  it("[R2.9] never asks for a password", async () => {
+    place.upstream("web")
+    place.server.fault = { credentials: "user:right" }
+    await failsWith("repo.auth_failed", remote("web"))
+    await failsWith("repo.auth_failed", remote("web"), helper("wrong"))
+    const { facts } = await place.sync({ repos: [remote("web")], environment: helper("right") })
+    expect(facts.did).toEqual(["cloned"])
+    expect(readFileSync(at("web/.git/config"), "utf8")).not.toMatch(/right|credential/)
+  })
+
+  it("[R2.9] tells a repo and a ref that do not exist", async () => {
+    place.upstream("web")
+    await failsWith("repo.not_found", remote("web", undefined, place.server.url("nothing")))
+    await failsWith("repo.not_found", remote("web", undefined, "file:///nothing/here"))
+    for (const ref of ["nothing", "refs/pull/9/head", "0123456789abcdef0123456789abcdef01234567"])
+      await failsWith("repo.ref_unknown", remote("web", ref))
+  })
+
+  it("[R2.9] gives up a transfer that misses its deadline", async () => {
+    const silent = createServer(() => {})
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve))
+    onTestFinished(() => void silent.close())
+    const { port } = silent.address() as { port: number }
+    const clock = {
+      nowMs: systemClock.nowMs,
+      after: (ms: number, call: () => void) =>
+        systemClock.after(ms === TRANSFER_DEADLINE_MS ? 300 : ms, call),
+    }
+    const repos = [remote("web", undefined, `git://127.0.0.1:${port}/web`)]
+    await expect(place.sync({ repos, clock })).rejects.toMatchObject({ code: "deadline.exceeded" })
+    expectNothingLeft()
+  })
+
+  it("[R2.9] cancels the other repos when one fails", async () => {
+    place.upstream("web")
+    place.server.onRequest = (path) => {
+      place.server.fault = { hangs: path.startsWith("/web") }
+    }
+    const repos = [remote("web"), remote("api", undefined, place.server.url("nothing"))]
+    await expect(place.sync({ repos })).rejects.toMatchObject({ code: "repo.not_found" })
+    expectNothingLeft()
+  })
+
+  requires("root").it("[R2.9] tells a full disk, and leaves nothing on it", async () => {
+    place.upstream("web", large())
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", place.workspace])
+    onTestFinished(() => void execFileSync("umount", ["--lazy", place.workspace]))
+    await failsWith("repo.disk_full", remote("web"))
+  })
+})
+
+/** A credential helper as main configures one: by the environment, reached by git alone. */
+const helper = (password: string) => ({
+  GIT_CONFIG_COUNT: "1",
+  GIT_CONFIG_KEY_0: "credential.helper",
+  GIT_CONFIG_VALUE_0: `!f() { echo username=user; echo password=${password}; }; f`,
+})
+
+describe("cut short", () => {
+  // Each phase is recognised by the request that it begins with, and the server then says nothing more.
+  it.each([
+    ["it asks for refs", /info\/refs/],
+    ["it receives the commits", /git-upload-pack$/],
+  ])("[R2.9] leaves nothing when it is cancelled while %s", async (_, phase) => {
+    place.upstream("web", large())
+    const cancel = new AbortController()
+    place.server.onRequest = (path) => {
+      if (!phase.test(path)) return
+      place.server.fault = { hangs: true }
+      setImmediate(() => cancel.abort(new Error("the boot ended")))
+    }
+    const cut = place.sync({ repos: [remote("web")], signal: cancel.signal })
+    await expect(cut).rejects.toMatchObject({ code: "cancelled" })
+    expectNothingLeft()
+    expect(readdirSync(place.workspace)).toEqual([])
+    place.server.fault = {}
+    place.server.onRequest = () => {}
+    expect((await place.sync({ repos: [remote("web")] })).facts.did).toEqual(["cloned"])
+  })
+
+  it("[R2.9] leaves a repo as it was when its update is cancelled", async () => {
+    const web = place.upstream("web")
+    await place.sync({ repos: [remote("web")] })
+    const before = run(at("web"), "rev-parse", "HEAD")
+    commit(web, large())
+    const cancel = new AbortController()
+    place.server.onRequest = (path) => {
+      if (!path.endsWith("git-upload-pack")) return
+      place.server.fault = { hangs: true }
+      setImmediate(() => cancel.abort())
+    }
+    const cut = place.sync({ repos: [remote("web")], how: "update", signal: cancel.signal })
+    await expect(cut).rejects.toMatchObject({ code: "cancelled" })
+    expectNothingLeft()
+    expect(run(at("web"), "rev-parse", "HEAD")).toBe(before)
+    expect(run(at("web"), "status", "--short")).toBe("")
+    expect(execFileSync("find", [at("web"), "-name", "*.lock"], { encoding: "utf8" })).toBe("")
+  })
+
+  it("[R2.9] is not fooled by half a clone that a killed boot left", async () => {
+    place.upstream("web")
+    run(place.workspace, "init", "--quiet", ".berth-cloning/0")
+    write(at(".berth-cloning/0"), { ".git/index.lock": "", "half.txt": "x" })
+    mkdirSync(at("web"))
+    expect((await place.sync({ repos: [remote("web")] })).facts.did).toEqual(["cloned"])
+    expect(existsSync(at("web/half.txt"))).toBe(false)
+    expectNothingLeft()
+  })
+
+  it("[R2.9] removes locks of the dead, and none of the living", async () => {
+    const web = place.upstream("web")
+    await place.sync({ repos: [remote("web")] })
+    commit(web, { "README.md": "two\n" })
+    const locks = [".git/index.lock", ".git/refs/heads/main.lock"].map((path) => at(`web/${path}`))
+    for (const lock of locks) writeFileSync(lock, "")
+    await expect(place.sync({ repos: [remote("web")], how: "update" })).rejects.toMatchObject({
+      code: "repo.git_failed",
+      message: expect.stringContaining("index.lock"),
+    })
+    expect(locks.every((lock) => existsSync(lock))).toBe(true)
+    const then = Date.now() / 1000 + long
+    for (const lock of locks) utimesSync(lock, then, then)
+    const told = await place.sync({ repos: [remote("web")], how: "update" })
+    expect(told.facts.did).toEqual(["updated"])
+    expect(told.warnings.join()).toContain("index.lock")
+  })
+
+  it("[R2.9] finishes a checkout that was killed half-way, and throws nothing away", async () => {
+    const web = place.upstream("web", { "a.txt": "old\n", "b.txt": "old\n" })
+    await place.sync({ repos: [remote("web")] })
+    const next = commit(web, { "a.txt": "new\n", "b.txt": "new\n", "c.txt": "new\n" })
+    // As a checkout leaves it that was killed: one file is new, one half-written, one added.
+    run(at("web"), "fetch", "--quiet", web, "main")
+    run(at("web"), "update-ref", "refs/berth/under-way", next)
+    write(at("web"), { "a.txt": "new\n", "b.txt": "ne", "c.txt": "", "mine.txt": "mine\n" })
+    const told = await place.sync({ repos: [remote("web")], how: "update" })
+    expect(told.facts).toMatchObject({ did: ["updated"], commits: [next] })
+    expect(run(at("web"), "status", "--short")).toBe("?? mine.txt")
+    expect(readFileSync(at("web/b.txt"), "utf8")).toBe("new\n")
+    const [kept = ""] = /refs\/berth\/kept\/\w+/.exec(told.warnings.join()) ?? []
+    expect(run(at("web"), "show", `${kept}:b.txt`)).toBe("ne")
+    const again = await place.sync({ repos: [remote("web")], how: "update" })
+    expect(again).toMatchObject({ facts: { did: ["unchanged"] }, warnings: [] })
+  })
+})
+
+describe("a repo of the host", () => {
+  /** What the server does: a bundle of the wanted ref, without what the sandbox has. */
+  const hostOf = (path: string, asked: unknown[] = []): HostRepos => ({
+    fetch: async ({ repo, ref, have, path: to }) => {
+      asked.push({ repo, ref, have })
+      const tip = run(path, "rev-parse", `${ref ?? "HEAD"}^{commit}`)
+      const branch = ref === undefined ? run(path, "branch", "--show-current") : undefined
+      const news = run(path, "rev-list", tip, ...have.map((id) => `^${id}`))
+      if (news === "") return { commit: tip, branch, isBundled: false }
+      run(path, "update-ref", "refs/berth/sent", tip)
+      run(path, "bundle", "create", "--quiet", to, "refs/berth/sent", ...have.map((id) => `^${id}`))
+      return { commit: tip, branch, isBundled: true }
+    },
+  })
+  const host = (ref?: string): PlannedRepo => ({
+    ...{ directory: "web", source: { kind: "host" } },
+    ...(ref && { ref }),
+  })
+
+  it("[R2.2] comes as a bundle, of which nothing is left, and later only what is new", async () => {
+    const web = place.upstream("web")
+    const first = run(web, "rev-parse", "HEAD")
+    const asked: unknown[] = []
+    const hostRepos = hostOf(web, asked)
+    const told = await place.sync({ repos: [host()], hostRepos })
+    expect(told.facts).toMatchObject({ did: ["cloned"], commits: [first], branches: ["main"] })
+    expect(run(at("web"), "status", "--short", "--branch")).toBe("## main...origin/main")
+    expect(run(at("web"), "remote", "-v")).toContain("berth-host://web")
+    expectNothingLeft()
+    const second = commit(web, { "README.md": "two\n" })
+    const updated = await place.sync({ repos: [host()], hostRepos, how: "update" })
+    expect(updated.facts).toMatchObject({ did: ["updated"], commits: [second] })
+    const same = await place.sync({ repos: [host()], hostRepos, how: "update" })
+    expect(same.facts).toMatchObject({ did: ["unchanged"] })
+    expect(asked).toMatchObject([{ have: [] }, { have: [first] }, { have: [second] }])
+    const detached = await place.sync({ repos: [host(first)], hostRepos, how: "update" })
+    expect(detached.facts).toMatchObject({ commits: [first], branches: [""] })
+  })
+
+  requires("root").it("can be read by the sandbox's user, and is nobody's to replace", async () => {
+    const web = place.upstream("web")
+    const user = { uid: 1234, gid: 1234 }
+    execFileSync("chown", ["1234:1234", place.workspace])
+    const hostRepos = hostOf(web)
+    expect((await place.sync({ repos: [host()], hostRepos, user })).facts.did).toEqual(["cloned"])
+    expectNothingLeft()
+  })
+})

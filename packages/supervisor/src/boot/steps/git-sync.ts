@@ -1,0 +1,96 @@
+import type { Clock } from "../../processes/clock.ts"
+import { type SyncedRepo, syncRepos } from "../../repos/sync-repos.ts"
+import type { BootContext } from "../context.ts"
+import type { Step, StepReport } from "../step.ts"
+
+/** Above what one transfer and one checkout may take; the calls' own deadlines say more when they are missed. */
+export const GIT_SYNC_TIMEOUT_MS = 40 * 60_000
+/** Fast enough to see it move, and no more than a few a second, whatever the number of repos. */
+export const PROGRESS_INTERVAL_MS = 300
+
+/**
+ * Brings every repo of the plan to what is wanted, at once. `clone` is for a workspace that holds nothing yet,
+ * `update` for one that holds the repos. Both take what is there: a repo that a boot before this one cloned is
+ * brought up to date, and one that is missing is cloned.
+ */
+export const gitSync = (how: "clone" | "update"): Step<BootContext> => ({
+  ...{ name: "git-sync", needs: [], required: true, timeoutMs: GIT_SYNC_TIMEOUT_MS },
+  run: async (context, signal, tell) => {
+    const { plan, places, user, environment, clock, pipes, hostRepos } = context
+    if (plan.repos.length === 0) return { skipped: "the plan has no repos" }
+    const progress = new Progress(clock, (detail) => tell.progress(detail))
+    try {
+      const synced = await syncRepos({
+        ...{ repos: plan.repos, workspace: places.workspace, home: places.home },
+        ...{ user, environment, clock, pipes, hostRepos, signal },
+        bornAt: new Date(performance.timeOrigin),
+        onProgress: (repo, what) => progress.note(repo, what),
+        onLine: (repo, line) => tell.output(Buffer.from(`${repo}: ${line}\n`)),
+        warn: (message) => tell.warn(message),
+      })
+      for (const { repo } of synced.filter(({ did }) => how === "update" && did === "cloned"))
+        tell.warn(`${repo}: it was not there, though the workspace was prepared: it was cloned`)
+      return report(synced)
+    } finally {
+      progress.end()
+    }
+  },
+})
+
+/** One line of how far each repo has come, said at most once in an interval, and the last one always. */
+class Progress {
+  readonly #clock: Clock
+  readonly #say: (detail: string) => void
+  readonly #repos = new Map<string, string>()
+  #takeBack: (() => void) | undefined
+  #isNew = false
+
+  constructor(clock: Clock, say: (detail: string) => void) {
+    this.#clock = clock
+    this.#say = say
+  }
+
+  note(repo: string, what: string): void {
+    if (this.#repos.get(repo) === what) return
+    this.#repos.set(repo, what)
+    this.#isNew = true
+    if (this.#takeBack === undefined) this.#next()
+  }
+
+  end(): void {
+    this.#takeBack?.()
+    this.#flush()
+  }
+
+  readonly #next = (): void => {
+    this.#takeBack = undefined
+    if (this.#flush()) this.#takeBack = this.#clock.after(PROGRESS_INTERVAL_MS, this.#next)
+  }
+
+  #flush(): boolean {
+    if (!this.#isNew) return false
+    this.#isNew = false
+    this.#say([...this.#repos].map(([repo, what]) => `${repo}: ${what}`).join(", "))
+    return true
+  }
+}
+
+/** The facts are columns: the same place in each is the same repo. */
+const report = (synced: readonly SyncedRepo[]): StepReport => ({
+  did: synced.map(sentence).join(", "),
+  facts: {
+    repos: synced.map(({ repo }) => repo),
+    did: synced.map(({ did }) => did),
+    commits: synced.map(({ commit }) => commit ?? ""),
+    branches: synced.map(({ branch }) => branch ?? ""),
+    kept: synced.map(({ kept }) => kept),
+    tookMs: synced.map(({ tookMs }) => String(tookMs)),
+    objects: synced.reduce((sum, { objects }) => sum + objects, 0),
+    bytes: synced.reduce((sum, { bytes }) => sum + bytes, 0),
+  },
+})
+
+const sentence = ({ repo, did, commit, branch }: SyncedRepo): string => {
+  const where = commit === undefined ? "empty" : `${branch ?? "detached"} at ${commit.slice(0, 12)}`
+  return `${repo} ${did} (${where})`
+}

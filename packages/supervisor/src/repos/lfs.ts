@@ -1,0 +1,29 @@
+import {
+  askGit,
+  type GitParts,
+  git,
+  LOOK_DEADLINE_MS,
+  TRANSFER_DEADLINE_MS,
+  tryGit,
+} from "./git.ts"
+
+/** none: the checkout has no such files. missing: it has, and git-lfs is not installed: its files are pointers. */
+export type Lfs = "none" | "pulled" | "missing"
+
+/** Brings the files that the checkout keeps in large file storage. */
+export const pullLfs = async (cwd: string, parts: GitParts): Promise<Lfs> => {
+  const deadlineMs = LOOK_DEADLINE_MS
+  const where = [".gitattributes", "**/.gitattributes"].map((path) => `:(glob)${path}`)
+  const find = ["grep", "--cached", "--quiet", "-e", "filter=lfs", "--", ...where] as const
+  if ((await askGit({ args: find, cwd, deadlineMs }, parts)) === undefined) return "none"
+  const version = await tryGit({ args: ["lfs", "version"], cwd, deadlineMs }, silent(parts))
+  if (version.status !== 0) return "missing"
+  // Its filters stand in the repo's own configuration, or git would take every such file for changed.
+  const install = ["lfs", "install", "--local"] as const
+  await git({ args: install, cwd, deadlineMs, withHooks: true }, parts)
+  await git({ args: ["lfs", "pull"], cwd, deadlineMs: TRANSFER_DEADLINE_MS }, parts)
+  return "pulled"
+}
+
+/** That it is not there is told in our own words. */
+const silent = (parts: GitParts): GitParts => ({ ...parts, onOutput: undefined })

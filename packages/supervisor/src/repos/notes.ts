@@ -1,0 +1,36 @@
+import { type GitParts, git, LOOK_DEADLINE_MS } from "./git.ts"
+import { commitOf } from "./resolve-ref.ts"
+
+/**
+ * What a sync leaves in a repo for the next one, as refs: they are written whole or not at all, lie outside of
+ * the working tree, and go with the repo into every layer.
+ */
+
+/** What the last sync checked out: it is upstream's, also when upstream has rewritten its history since. */
+export const SYNCED_REFS = "refs/berth/synced"
+const SYNCED_REF = `${SYNCED_REFS}/head`
+/** What a checkout is about to put into the working tree; gone when it is done. */
+const UNDER_WAY_REF = "refs/berth/under-way"
+/** What stood in the working tree when a checkout was found half-done. */
+export const keptRef = (commit: string): string => `refs/berth/kept/${commit.slice(0, 12)}`
+
+export const noteBegin = (commit: string, cwd: string, parts: GitParts): Promise<void> =>
+  update([`update ${UNDER_WAY_REF} ${commit}`], cwd, parts)
+
+export const noteSynced = (commit: string, cwd: string, parts: GitParts): Promise<void> =>
+  update([`update ${SYNCED_REF} ${commit}`, `delete ${UNDER_WAY_REF}`], cwd, parts)
+
+export const noteNothingUnderWay = (cwd: string, parts: GitParts): Promise<void> =>
+  update([`delete ${UNDER_WAY_REF}`], cwd, parts)
+
+export const noteKept = (commit: string, cwd: string, parts: GitParts): Promise<void> =>
+  update([`update ${keptRef(commit)} ${commit}`], cwd, parts)
+
+/** The commit that a sync was putting into the working tree when it was killed. */
+export const underWay = (cwd: string, parts: GitParts): Promise<string | undefined> =>
+  commitOf(UNDER_WAY_REF, cwd, parts)
+
+const update = async (lines: readonly string[], cwd: string, parts: GitParts): Promise<void> => {
+  const input = lines.map((line) => `${line}\n`).join("")
+  await git({ args: ["update-ref", "--stdin"], cwd, deadlineMs: LOOK_DEADLINE_MS, input }, parts)
+}
