@@ -1,10 +1,9 @@
-import { mkdir, readFile } from "node:fs/promises"
+import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { LimitName } from "@berth/protocol/limits"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
-import { parseCgroupMounts } from "../../host/cgroups/mounts.ts"
 import { serialByKey } from "../../host/serial.ts"
 import type {
   Backend,
@@ -17,10 +16,10 @@ import { DEADLINES_MS } from "../backend.ts"
 import { withinDeadline } from "../call.ts"
 import { openCaches } from "./caches.ts"
 import { openCgroups } from "./cgroups/open.ts"
+import { openLaunchers } from "./conmon.ts"
 import { createSandbox } from "./create.ts"
 import { openExits } from "./exits.ts"
 import { asBackendError } from "./files-error.ts"
-import type { FstabEntry } from "./fstab.ts"
 import { AGENT_ID, idBase } from "./id-range.ts"
 import { readLog } from "./log.ts"
 import { createNetwork } from "./network/network.ts"
@@ -30,6 +29,7 @@ import { signalProcess } from "./process.ts"
 import { recoverSandboxes, systemsInUse } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { openRuntime } from "./runtime.ts"
+import { makeRootPlace, runtimeMounts } from "./runtime-mounts.ts"
 import { openCompiledFilter } from "./seccomp/compiled.ts"
 import type { Architecture } from "./seccomp/profile.ts"
 import { type SandboxState, stateDirectory } from "./state.ts"
@@ -78,10 +78,11 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
       architecture: nativeArchitecture(),
       maxOpenFiles: await readMaxOpenFiles(),
       rootPlace: await makeRootPlace(),
-      hidden: runtime.name === "crun" ? await hideHybridMount() : [],
+      runtimeMounts: await runtimeMounts(runtime, tools.runtime.path),
       systems: openSystems({ directory: join(directory, "systems"), init: tools.tini }),
       filter: openCompiledFilter(states.runtimeRoot),
       userNamespaces: openUserNamespaces(base),
+      launchers: openLaunchers(),
       network: createNetwork({ installation, directory: join(directory, "network") }),
       caches: openCaches(join(directory, "caches"), base + AGENT_ID),
       at: async (step) => options.at?.(step),
@@ -283,29 +284,14 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
 
     ensureNetwork: (call) => operation("ensureNetwork", call, (signal) => network.ensure(signal)),
 
-    close: async () => parts.userNamespaces.close(),
+    async close() {
+      parts.userNamespaces.close()
+      parts.launchers.close()
+    },
 
     ensureCaches: (workspace, names, call) =>
       operation("ensureCache", call, () => caches.ensure(workspace, names)),
   }
-}
-
-/**
- * An empty directory that every user can pass through to. The runtime enters a sandbox's root as the
- * sandbox's own root user, who may not pass through the data directory; in the runtime's mount namespace the
- * system tree lies here instead.
- */
-const makeRootPlace = async (): Promise<string> => {
-  const place = "/run/berth/root"
-  await mkdir(place, { recursive: true, mode: 0o755 })
-  return place
-}
-
-/** crun refuses to work where it sees a cgroup2 mount beside v1 controllers; an empty directory covers it. */
-const hideHybridMount = async (): Promise<FstabEntry[]> => {
-  const { mode, v2 } = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
-  if (mode !== "hybrid" || v2 === undefined) return []
-  return [{ source: "tmpfs", target: v2, type: "tmpfs", options: ["ro", "size=4k"] }]
 }
 
 const nativeArchitecture = (): Architecture => {

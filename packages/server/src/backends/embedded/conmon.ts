@@ -1,10 +1,10 @@
-import { spawn } from "node:child_process"
-import { once } from "node:events"
+import { type ChildProcess, spawn } from "node:child_process"
+import type { Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
-import { PLAIN_ENV } from "../../host/run.ts"
-import { MOUNT_ENV } from "./runtime.ts"
+import { CREATING_ENV, WORD_FD } from "./runtime.ts"
+import { openSpares, type Spares } from "./spares.ts"
 
 /** What a sandbox's first process may write before the log starts anew: enough for the story of a boot. */
 export const MAX_LOG_BYTES = 1024 * 1024
@@ -27,42 +27,82 @@ const SyncMessage = z.object({ data: z.int(), message: z.string().optional() })
 /** The descriptor of the pipe on which conmon reports, as it sees it. */
 const SYNC_FD = 3
 
+/** conmon, on its way to the runtime. */
+export interface Monitor {
+  /** Has the container created, and gives the pid of its first process. */
+  create(): Promise<number>
+  /** Lets go of conmon; without a container by now, it ends. */
+  release(): void
+}
+
+/** Shells that wait to become conmon: starting a process from one as large as the server takes milliseconds. */
+export type Launchers = Spares<ChildProcess>
+
+export const openLaunchers = (): Launchers => openSpares(makeLauncher, (it) => it.kill("SIGKILL"))
+
+/** It reads what it is to become, and ends with its input: with the server, whatever ends that. */
+const makeLauncher = (): ChildProcess => {
+  const launcher = spawn("/bin/sh", {
+    cwd: "/",
+    env: { ...CREATING_ENV, _OCI_SYNCPIPE: `${SYNC_FD}` },
+    detached: true,
+    stdio: ["pipe", "ignore", "pipe", "pipe", "pipe"],
+  })
+  // Said by its pipes, which end.
+  launcher.on("error", () => {})
+  launcher.stdin?.on("error", () => {})
+  // One that waits to be taken keeps no process alive.
+  launcher.unref()
+  for (const pipe of launcher.stdio) (pipe as Socket | null)?.unref()
+  return launcher
+}
+
 /**
- * Has conmon create the container, and gives the pid of its first process. conmon leaves this process's
- * tree at once: it outlives the server, keeps the sandbox's output in a bounded log and its exit status in
- * a file.
+ * Starts conmon, which leaves this process's tree at once: it outlives the server, keeps the sandbox's output
+ * in a bounded log and its exit status in a file. Loading it and what it starts on the way to the runtime takes
+ * as long as preparing a sandbox, so both happen side by side: the runtime waits for the word.
  */
-export const createUnderConmon = async (
+export const startConmon = (
+  launchers: Launchers,
   options: ConmonOptions,
   signal: AbortSignal,
-): Promise<number> => {
+): Monitor => {
   signal.throwIfAborted()
-  const child = spawn(options.conmon, conmonArguments(options), {
-    cwd: "/",
-    env: { ...PLAIN_ENV, ...MOUNT_ENV, _OCI_SYNCPIPE: `${SYNC_FD}` },
-    detached: true,
-    stdio: ["ignore", "ignore", "pipe", "pipe"],
-  })
-  const sync = child.stdio[SYNC_FD] as NodeJS.ReadableStream & { destroy(): void }
-  const complaints = collect(child.stderr)
+  const child = launchers.take(signal)
+  const sync = child.stdio[SYNC_FD] as Socket
+  const word = child.stdio[WORD_FD] as Socket
+  const complaints = collect(child)
+  word.on("error", () => {})
+  sync.ref()
+  child.stdin?.end(`exec ${conmonCommand(options).map(quoted).join(" ")} < /dev/null\n`)
+  let created = false
   const abort = () => sync.destroy()
   signal.addEventListener("abort", abort, { once: true })
-  try {
-    if (child.pid === undefined) await once(child, "spawn")
-    const line = await firstLine(sync)
-    signal.throwIfAborted()
-    return parseSync(line, options.sandbox, complaints())
-  } finally {
-    signal.removeEventListener("abort", abort)
-    sync.destroy()
-    child.stderr?.destroy()
-    child.unref()
+  return {
+    async create() {
+      word.end("create\n")
+      const line = await firstLine(sync)
+      signal.throwIfAborted()
+      const pid = parseSync(line, options.sandbox, complaints())
+      created = true
+      return pid
+    },
+    release() {
+      signal.removeEventListener("abort", abort)
+      for (const pipe of [sync, word, child.stderr]) pipe?.destroy()
+      // Before it has arguments that tell whose it is, nobody else could find it.
+      if (!created) child.kill("SIGKILL")
+    },
   }
 }
 
-const conmonArguments = (options: ConmonOptions): string[] => {
+/** A word of the shell's language that means exactly this text. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+const conmonCommand = (options: ConmonOptions): string[] => {
   const [runtime, ...runtimeArguments] = options.runtime
   return [
+    [options.conmon],
     ["--api-version", "1"],
     ["--cid", options.sandbox],
     ["--cuuid", options.sandbox],
@@ -109,11 +149,14 @@ const parseJson = (text: string): unknown => {
   }
 }
 
-const collect = (stream: NodeJS.ReadableStream | null): (() => string) => {
+const collect = (child: ChildProcess): (() => string) => {
   let text = ""
-  stream?.on("data", (chunk: Buffer) => {
+  child.stderr?.on("data", (chunk: Buffer) => {
     if (text.length < 65_536) text += chunk.toString("utf8")
   })
-  stream?.on("error", () => {})
+  child.stderr?.on("error", () => {})
+  child.on("error", ({ message }) => {
+    text += message
+  })
   return () => text
 }

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
+import { constants, existsSync } from "node:fs"
 import { readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -82,6 +83,25 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await harness.census()).toEqual(empty)
       }
     }, 60_000)
+
+    it("between a start and its note leaves a sandbox that its successor finds running", async ({
+      skip,
+    }) => {
+      const { harness, planOf } = await open()
+      if (!(await harness.backend.describe()).engine.startsWith("crun")) skip()
+      const { spec } = planOf("create")
+      const { sandbox } = spec.identity
+      await harness.backend.create(spec)
+      // What a start does first: the file that crun tells a created sandbox by is still there.
+      const fifo = join(harness.directory, "runtime", sandbox, "exec.fifo")
+      await writeFile(fifo, "1", { flag: constants.O_WRONLY })
+      await expect.poll(() => harness.backend.logs(sandbox)).toBe("up\n")
+      const successor = await harness.reopen()
+      await successor.recover()
+      await successor.start(sandbox)
+      expect(await successor.inspect(sandbox)).toMatchObject({ state: "running" })
+      expect(existsSync(fifo)).toBe(false)
+    })
 
     it("whose sandbox has lost its monitor as well still sees that it ended", async () => {
       const { harness, planOf } = await open()

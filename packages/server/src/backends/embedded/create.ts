@@ -1,8 +1,8 @@
-import { readFile } from "node:fs/promises"
+import { readFileSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
-import type { Cgroup } from "./cgroups/cgroups.ts"
-import { createUnderConmon } from "./conmon.ts"
+import { type Monitor, startConmon } from "./conmon.ts"
 import type { Parts } from "./parts.ts"
 import { prepareInside, writeBundle } from "./prepare.ts"
 import { identifyProcess, type ProcessIdentity } from "./process.ts"
@@ -47,13 +47,15 @@ const build = async (
   begun: SandboxState,
   signal: AbortSignal,
 ): Promise<SandboxState> => {
-  await parts.at("create.cgroup")
+  await parts.at("create.monitor")
+  const monitor = startMonitor(parts, begun.spec, signal)
   const userNamespace = parts.runtime.joinsUserNamespaces
     ? parts.userNamespaces.take(signal)
     : Promise.resolve(undefined)
   try {
-    return await buildIn(parts, begun, userNamespace, signal)
+    return await buildUnder(parts, begun, { monitor, userNamespace }, signal)
   } finally {
+    monitor.release()
     await userNamespace.then(
       (made) => made?.release(),
       () => {},
@@ -61,16 +63,22 @@ const build = async (
   }
 }
 
-const buildIn = async (
+interface Begun {
+  readonly monitor: Monitor
+  readonly userNamespace: Promise<UserNamespace | undefined>
+}
+
+const buildUnder = async (
   parts: Parts,
   begun: SandboxState,
-  userNamespace: Promise<UserNamespace | undefined>,
+  { monitor, userNamespace }: Begun,
   signal: AbortSignal,
 ): Promise<SandboxState> => {
   const { states, cgroups, network } = parts
   const { identity, config } = begun.spec
   const { sandbox } = identity
   const paths = states.paths(sandbox)
+  await parts.at("create.cgroup")
   const [cgroup, nameservers, namespace, inside] = await settleAll([
     cgroups.create(sandbox, config.limits),
     reserveNetwork(parts, begun.spec, signal),
@@ -82,15 +90,15 @@ const buildIn = async (
   const made = { ...inside, cgroup, nameservers, userNamespace: namespace?.path }
   const bundled = writeBundle(parts, begun, made, paths)
   await parts.at("create.runtime")
-  const init = await startMonitor(parts, begun.spec, { cgroup, paths }, signal)
+  const init = identifyInit(sandbox, await monitor.create())
   await parts.at("create.network")
   if (config.network.kind === "open") {
     await network.attach(sandbox, init.pid, config.network.allow, signal)
   }
   await parts.at("create.done")
-  const monitor = await readMonitor(paths)
   if (config.hardening.seccomp === "default") await parts.filter.learnFrom(sandbox)
-  return { ...begun, ...bundled, progress: "created", init, ...(monitor && { monitor }) }
+  const kept = readMonitor(paths)
+  return { ...begun, ...bundled, progress: "created", init, ...(kept && { monitor: kept }) }
 }
 
 const reserveNetwork = async (
@@ -106,24 +114,30 @@ const reserveNetwork = async (
 /** The directory that the overlays' options are relative to. */
 const baseOf = ({ overlays = [] }: SandboxSpec): string => overlays[0]?.base ?? "/"
 
-const startMonitor = async (
-  { runtime, tools, states }: Parts,
+/** The runtime waits for the word, so that it may be told now of what is there only then. */
+const startMonitor = (
+  { runtime, tools, launchers, states, cgroups }: Parts,
   spec: SandboxSpec,
-  { cgroup, paths }: { cgroup: Cgroup; paths: SandboxPaths },
   signal: AbortSignal,
-): Promise<ProcessIdentity> => {
+): Monitor => {
   const { sandbox } = spec.identity
-  const pid = await createUnderConmon(
+  const paths = states.paths(sandbox)
+  const mounts = { base: baseOf(spec), table: paths.mounts }
+  return startConmon(
+    launchers,
     {
       ...paths,
       sandbox,
       conmon: tools.conmon,
-      runtime: runtime.creating(cgroup.joinFiles, { base: baseOf(spec), table: paths.mounts }),
+      runtime: runtime.creating(cgroups.open(sandbox).joinFiles, mounts),
       exits: states.exits,
       sockets: states.sockets,
     },
     signal,
   )
+}
+
+const identifyInit = (sandbox: SandboxId, pid: number): ProcessIdentity => {
   const init = identifyProcess(pid)
   if (init !== undefined) return init
   throw new BerthError("backend.engine_failed", "the sandbox's first process ended at once", {
@@ -131,5 +145,5 @@ const startMonitor = async (
   })
 }
 
-const readMonitor = async ({ monitorPid }: SandboxPaths): Promise<ProcessIdentity | undefined> =>
-  identifyProcess(Number(await readFile(monitorPid, "utf8")))
+const readMonitor = ({ monitorPid }: SandboxPaths): ProcessIdentity | undefined =>
+  identifyProcess(Number(readFileSync(monitorPid, "utf8")))

@@ -1,5 +1,6 @@
 import type { Caches } from "./caches.ts"
 import type { Cgroups } from "./cgroups/cgroups.ts"
+import type { Launchers } from "./conmon.ts"
 import type { FstabEntry } from "./fstab.ts"
 import type { SandboxNetwork } from "./network/network.ts"
 import type { Runtime } from "./runtime.ts"
@@ -26,8 +27,9 @@ export interface Parts {
   readonly rootPlace: string
   readonly filter: CompiledFilter
   readonly userNamespaces: UserNamespaces
-  /** What is mounted over places of the host that the runtime must not see. */
-  readonly hidden: readonly FstabEntry[]
+  readonly launchers: Launchers
+  /** What is mounted for the runtime alone, whatever the sandbox. */
+  readonly runtimeMounts: readonly FstabEntry[]
   readonly architecture: Architecture
   /** What the server's own process may open: a sandbox cannot have more. */
   readonly maxOpenFiles: number

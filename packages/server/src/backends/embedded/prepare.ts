@@ -92,7 +92,7 @@ export const writeBundle = (
   const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
   // Into the kernel's memory, as the state: see StateDirectory.
   writeFileSync(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 })
-  writeFileSync(paths.mounts, fstab([root, ...parts.hidden, ...stacks]), { mode: 0o600 })
+  writeFileSync(paths.mounts, fstab([root, ...parts.runtimeMounts, ...stacks]), { mode: 0o600 })
   writeSandboxFiles(paths.etc, { hostname, nameservers })
   return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
 }

@@ -1,9 +1,10 @@
+import { closeSync, constants, openSync, unlinkSync, writeSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
-import { type Outcome, run } from "../../host/run.ts"
+import { type Outcome, PLAIN_ENV, run } from "../../host/run.ts"
 import { removeRuncCgroups } from "./runc-cgroups.ts"
 
 /** An OCI runtime of this host, and how it is called here. */
@@ -45,11 +46,23 @@ export interface RuntimeOptions {
 /** The part of the runtime's answer that matters here. */
 const ContainerState = z.object({ status: z.string() })
 
+/** Where the runtime's binary is mounted read-only for its own mount namespace, to be called there. */
+export const RUNTIME_PLACE = "/run/berth/runtime"
+
 /**
  * mount(8) from util-linux 2.39 on prefers a kernel interface that takes 256 bytes an option, which a stack of
  * a few layers exceeds.
  */
-export const MOUNT_ENV = { LIBMOUNT_FORCE_MOUNT2: "always" } as const
+const MOUNT_ENV = { LIBMOUNT_FORCE_MOUNT2: "always" } as const
+
+/**
+ * A runtime keeps its binary from what it starts by copying itself at each start, unless it lies where nobody can
+ * write and this says that it was put there for that.
+ */
+const OUT_OF_REACH_ENV = { _LIBCONTAINER_CLONED_BINARY: "1" } as const
+
+/** The environment of the command that creates a container. */
+export const CREATING_ENV = { ...PLAIN_ENV, ...MOUNT_ENV, ...OUT_OF_REACH_ENV } as const
 
 /** The oldest versions that the flags used here exist in. */
 const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
@@ -57,14 +70,21 @@ const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
 /** A container's start and removal take tens of milliseconds; a host that swaps takes seconds. */
 const RUNTIME_DEADLINE_MS = 15_000
 
+/** The descriptor on which the runtime is given the word to create the container. */
+export const WORD_FD = 4
+
 /**
- * Joins the cgroups of the first N files given, mounts what a table lists, and becomes the program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs
- * in a mount namespace of its own, so that nothing it mounts is seen or left behind on the host.
+ * Waits for the word, joins the cgroups of the first N files given, mounts what a table lists, and becomes the
+ * program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs in a mount
+ * namespace of its own, so that nothing it mounts is seen or left behind on the host. A server that ends gives
+ * no word: then nothing is made.
  *
  * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
  * there, and conmon gives it the host's own /dev/null.
  */
 const JOIN_AND_EXEC = `
+read -r _ <&${WORD_FD} || exit 1
+exec ${WORD_FD}<&-
 count=$1; table=$2; base=$3; shift 3
 while [ "$count" -gt 0 ]; do echo 0 > "$1" || exit 1; shift; count=$((count - 1)); done
 (cd "$base" && exec mount --all --fstab "$table") || exit 1
@@ -78,23 +98,18 @@ export const openRuntime = async (
 ): Promise<Runtime> => {
   const version = await readVersion(options, signal)
   const { name, path, root } = options
-  const command: [string, ...string[]] = [
-    path,
-    "--root",
-    root,
-    ...(name === "crun" ? ["--cgroup-manager=disabled"] : []),
-  ]
+  const flags = ["--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
 
   const creating: Runtime["creating"] = (joinFiles, { table, base }) => {
     // runc joins the sandbox's cgroups by itself.
     const join = name === "crun" ? joinFiles : []
     const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, table, base]
-    const shell = ["/bin/sh", ...script, ...join, ...command]
+    const shell = ["/bin/sh", ...script, ...join, RUNTIME_PLACE, ...flags]
     return ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }
   // Only `create` looks at the host's cgroups, and needs the mounts.
   const call = (args: readonly string[], signal: AbortSignal) =>
-    run([...command, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
+    run([path, ...flags, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
 
   const status: Runtime["status"] = async (sandbox, signal) => {
     const { status, stdout } = await call(["state", sandbox], signal)
@@ -109,6 +124,7 @@ export const openRuntime = async (
     status,
     creating,
     async start(sandbox, signal) {
+      if (name === "crun" && goOn(join(root, sandbox, "exec.fifo"))) return
       expectSuccess(name, "start", sandbox, await call(["start", sandbox], signal))
     },
     async forget(sandbox, cgroupPath, signal) {
@@ -118,6 +134,36 @@ export const openRuntime = async (
       }
       await rm(join(root, sandbox), { recursive: true, force: true })
     },
+  }
+}
+
+/**
+ * Does what crun's own `start` does, without a process for it: the sandbox's first process waits for a byte. Where
+ * nobody waits any more it has had one, from a server that was killed before it could remove the file, by which
+ * crun tells what is created from what runs. False where crun itself must be asked.
+ */
+const goOn = (fifo: string): boolean => {
+  try {
+    write(fifo)
+    unlinkSync(fifo)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const write = (fifo: string): void => {
+  let file: number
+  try {
+    file = openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "ENXIO") return
+    throw thrown
+  }
+  try {
+    writeSync(file, "1")
+  } finally {
+    closeSync(file)
   }
 }
 

@@ -5,6 +5,7 @@ import type { Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV } from "../../host/run.ts"
 import { ID_COUNT } from "./id-range.ts"
+import { openSpares, type Spares } from "./spares.ts"
 
 /** A user namespace that a container can be created in. */
 export interface UserNamespace {
@@ -13,56 +14,29 @@ export interface UserNamespace {
   release(): void
 }
 
-/** User namespaces, one of which is always ready: making one takes three programs. */
-export interface UserNamespaces {
-  take(signal: AbortSignal): Promise<UserNamespace>
-  /** Ends what waits to be taken. */
-  close(): void
-}
+/** One is always ready: making one takes three programs. */
+export type UserNamespaces = Spares<Promise<UserNamespace>>
 
 /** The ids that own namespaces lie in the upper half of an installation's range, where no user of a system is. */
 const FIRST_OWNER = 32_768
 const OWNERS = 32_000
 
 export const openUserNamespaces = (idBase: number): UserNamespaces => {
-  const never = new AbortController().signal
   // A random start, so that after a restart no sandbox shares its owner with one that still runs.
   let next = Math.floor(Math.random() * OWNERS)
   const make = (signal: AbortSignal) => {
     next = (next + 1) % OWNERS
-    return makeUserNamespace(idBase, FIRST_OWNER + next, signal)
-  }
-  let spare: Promise<UserNamespace> | undefined
-  let closed = false
-  const prepare = () => {
-    if (closed || spare !== undefined) return
-    spare = make(never)
+    const made = makeUserNamespace(idBase, FIRST_OWNER + next, signal)
     // Whoever takes it hears of its failure.
-    spare.catch(() => {})
+    made.catch(() => {})
+    return made
   }
-  return {
-    async take(signal) {
-      signal.throwIfAborted()
-      const taken = spare ?? make(signal)
-      spare = undefined
-      const { path, release } = await taken
-      return {
-        path,
-        // The next one is made when this one has served, so that nobody's boot waits for it.
-        release() {
-          release()
-          prepare()
-        },
-      }
-    },
-    close() {
-      closed = true
-      spare?.then(
-        ({ release }) => release(),
-        () => {},
-      )
-    },
-  }
+  return openSpares(make, (spare) => {
+    spare.then(
+      ({ release }) => release(),
+      () => {},
+    )
+  })
 }
 
 /**
@@ -86,6 +60,8 @@ const makeUserNamespace = async (
     ],
     { cwd: "/", env: PLAIN_ENV, stdio: ["pipe", "pipe", "pipe"], signal, killSignal: "SIGKILL" },
   )
+  // Said by the exit, which is looked at below.
+  holder.on("error", () => {})
   let complaints = ""
   holder.stderr.on("data", (chunk: Buffer) => {
     complaints += chunk.toString("utf8")
@@ -93,8 +69,6 @@ const makeUserNamespace = async (
   // One that waits to be taken keeps no process alive.
   holder.unref()
   for (const pipe of [holder.stdin, holder.stdout, holder.stderr]) (pipe as Socket).unref()
-  // Said by the exit, which is looked at below.
-  holder.on("error", () => {})
   holder.stdin.on("error", () => {})
   const release = () => {
     holder.kill("SIGKILL")

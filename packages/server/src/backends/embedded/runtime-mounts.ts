@@ -1,0 +1,39 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { dirname } from "node:path"
+import { parseCgroupMounts } from "../../host/cgroups/mounts.ts"
+import type { FstabEntry } from "./fstab.ts"
+import { RUNTIME_PLACE, type Runtime } from "./runtime.ts"
+
+/**
+ * An empty directory that every user can pass through to. The runtime enters a sandbox's root as the
+ * sandbox's own root user, who may not pass through the data directory; in the runtime's mount namespace the
+ * system tree lies here instead.
+ */
+export const makeRootPlace = async (): Promise<string> => {
+  const place = "/run/berth/root"
+  await mkdir(place, { recursive: true, mode: 0o755 })
+  return place
+}
+
+/** What the runtime's own mount namespace is given, whatever the sandbox. */
+export const runtimeMounts = async (
+  { name }: Pick<Runtime, "name">,
+  path: string,
+): Promise<FstabEntry[]> => [
+  await placeRuntime(path),
+  ...(name === "crun" ? await hideHybridMount() : []),
+]
+
+/** The binary, where nothing that it starts could write to it: see `OUT_OF_REACH_ENV`. */
+const placeRuntime = async (path: string): Promise<FstabEntry> => {
+  await mkdir(dirname(RUNTIME_PLACE), { recursive: true, mode: 0o755 })
+  await writeFile(RUNTIME_PLACE, "", { flag: "a" })
+  return { source: path, target: RUNTIME_PLACE, type: "none", options: ["bind", "ro"] }
+}
+
+/** crun refuses to work where it sees a cgroup2 mount beside v1 controllers; an empty directory covers it. */
+const hideHybridMount = async (): Promise<FstabEntry[]> => {
+  const { mode, v2 } = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
+  if (mode !== "hybrid" || v2 === undefined) return []
+  return [{ source: "tmpfs", target: v2, type: "tmpfs", options: ["ro", "size=4k"] }]
+}
