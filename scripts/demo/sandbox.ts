@@ -1,44 +1,64 @@
+import { execFileSync } from "node:child_process"
+import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { performance } from "node:perf_hooks"
-import { newId, Slug } from "@berth/protocol/ids"
-import { SandboxConfig } from "@berth/protocol/sandbox"
-import { openEmbedded } from "@berth/server/backends/embedded/backend"
-import { configHash } from "@berth/server/sandboxes/config-hash"
+import { ToolboxBuild } from "@berth/protocol/toolbox"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { createLogger, standardError } from "@berth/server/logging/logger"
+import { Secrets } from "@berth/server/logging/secrets"
+import { openStandalone } from "@berth/server/standalone"
+import type { Scene } from "./scene.ts"
 
-const COMMAND = `echo "I am $(id -un) of $(hostname), process $$ of $(ls -d /proc/[0-9]* | wc -l)"
+const PROMPT = `echo "I am $(id -un) of $(hostname), in $(pwd), on branch $(git branch --show-current)"
+cat greeting
 echo "the host's files: $(cat /etc/shadow 2>&1)"
-echo "the network: $(ls /sys/class/net | tr '\\n' ' ')"`
+echo "the network: $(ls /sys/class/net | tr '\\n' ' ')"
+echo "a line by the agent" >> README && git diff --stat`
 
-/** Boots a sandbox, runs a command in it, and removes it; gives what the command said and how long it took. */
-export const bootSandbox = async (parent: string, signal: AbortSignal): Promise<string> => {
-  const directory = join(parent, "embedded")
-  const installation = newId.installation()
-  const backend = await openEmbedded({ installation, directory }, { signal })
-  await backend.recover({ signal })
-  const config = SandboxConfig.parse({
-    system: { kind: "host" },
-    command: ["/bin/sh", "-c", COMMAND],
+const FILES = {
+  README: "A sample.\n",
+  ".berth/setup.sh": "#!/bin/sh\necho hello > greeting\n",
+  ".berth/start.sh": "#!/bin/sh\necho the start hook ran >> greeting\n",
+}
+
+/** Boots a sandbox from a sample repo, runs a prompt of the `shell` agent in it, and shows how it booted. */
+export const runPrompt = async ({ directory, berth, defer, signal }: Scene): Promise<string> => {
+  const toolbox = ToolboxBuild.parse(JSON.parse(await berth(["toolbox", "build", "--json"])))
+  const secrets = new Secrets()
+  const destination = standardError()
+  const log = await createLogger({ level: "warn", pretty: false, secrets, destination })
+  const standalone = await openStandalone(
+    {
+      ...{ directory: join(directory, "sandboxes"), links: join(directory, "data/links") },
+      ...{ toolbox, log, secrets, environment: process.env },
+    },
+    signal,
+  )
+  defer(() => standalone.close())
+  const workspace = WorkspaceSpec.parse({
+    ...{ slug: "demo", network: { kind: "none" } },
+    repos: [{ url: makeRepo(join(directory, "sample")) }],
   })
-  const sandbox = newId.sandbox()
-  const identity = {
-    installation,
-    workspace: Slug.parse("demo"),
-    sandbox,
-    configHash: configHash(config),
-  }
-  const ended = new AbortController()
-  const events = backend.watch(AbortSignal.any([signal, ended.signal]))
   const startedMs = performance.now()
-  try {
-    await backend.create({ identity, config }, { signal })
-    await backend.start(sandbox, { signal })
-    for await (const event of events) if (event.kind === "exited") break
-    const tookMs = Math.round(performance.now() - startedMs)
-    const output = await backend.logs(sandbox, { signal })
-    return `${output}created, run and ended in ${tookMs} ms`
-  } finally {
-    ended.abort()
-    await backend.remove(sandbox)
-    await backend.close()
-  }
+  const sandbox = await standalone.launch(workspace, "fresh")
+  await sandbox.until(({ type }) => type === "boot.ready" || type === "boot.ended")
+  const readyMs = Math.round(performance.now() - startedMs)
+  const waterfall = await berth(["boot"], { accept: [0, 1] })
+  if ((await sandbox.trace()).readyAtMs === null) throw new Error(`it did not boot:\n${waterfall}`)
+  const { state, output } = await sandbox.prompt(PROMPT)
+  await sandbox.remove()
+  return `${waterfall}from nothing to ready in ${readyMs} ms; the prompt ${state}:\n${output}`
+}
+
+const makeRepo = (path: string): string => {
+  mkdirSync(join(path, ".berth"), { recursive: true })
+  for (const [name, text] of Object.entries(FILES)) writeFileSync(join(path, name), text)
+  const who = ["-c", "user.name=demo", "-c", "user.email=demo@example.com"]
+  for (const args of [
+    ["init", "-qb", "main"],
+    ["add", "."],
+    [...who, "commit", "-qm", "Sample"],
+  ])
+    execFileSync("git", ["-C", path, ...args], { stdio: "ignore" })
+  return path
 }

@@ -38,10 +38,14 @@ export const STEPS: readonly Step[] = [
     run: ({ berth }) => berth(["doctor"], { accept: [0, 1] }),
   },
   {
-    title: "A sandbox boots, and runs a command",
-    run: async ({ directory, signal }) => {
-      const { bootSandbox } = await import("./sandbox.ts")
-      return bootSandbox(directory, signal)
+    title: "What Berth brings into every sandbox is put together, once: berth toolbox build",
+    run: ({ berth }) => berth(["toolbox", "build"]),
+  },
+  {
+    title: "A sandbox boots from a sample repo, and the shell agent runs a prompt: berth boot",
+    run: async (scene) => {
+      const { runPrompt } = await import("./sandbox.ts")
+      return await runPrompt(scene)
     },
   },
   {

@@ -1,4 +1,3 @@
-import { join } from "node:path"
 import type { BootMode, BootTrace } from "@berth/protocol/boot"
 import type { PromptResult } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
@@ -19,7 +18,10 @@ import { workspaceRepos } from "./sandboxes/repos.ts"
 import type { Toolbox } from "./toolbox/store.ts"
 
 export interface StandaloneOptions {
-  readonly dataDir: string
+  /** Where the backend keeps its files. */
+  readonly directory: string
+  /** Where the links to sandboxes lie. */
+  readonly links: string
   readonly toolbox: Pick<Toolbox, "id" | "directory">
   readonly log: Logger
   readonly secrets: Secrets
@@ -50,16 +52,13 @@ export interface StandaloneSandbox {
 const STOP_GRACE_MS = 10_000
 
 export const openStandalone = async (
-  { dataDir, toolbox, log, secrets, environment }: StandaloneOptions,
+  { directory, links: root, toolbox, log, secrets, environment }: StandaloneOptions,
   signal: AbortSignal,
 ): Promise<Standalone> => {
   const installation: InstallationId = newId.installation()
-  const backend = await openEmbedded(
-    { installation, directory: join(dataDir, "embedded") },
-    { signal },
-  )
+  const backend = await openEmbedded({ installation, directory }, { signal })
   await backend.recover({ signal })
-  const links = openLinks({ root: join(dataDir, "links"), owner: idBase(installation) })
+  const links = openLinks({ root, owner: idBase(installation) })
   const parts = { backend, links, installation, toolbox }
   const running = new Set<StandaloneSandbox>()
 
