@@ -21,6 +21,8 @@ export interface GitParts {
   /** Whom it runs as, so that what it writes belongs to those who work with it. */
   readonly user: User | undefined
   readonly environment: Readonly<Record<string, string>>
+  /** Whether git-lfs is installed. */
+  readonly hasLfs: boolean
   readonly clock: Clock
   readonly pipes?: Pipes | undefined
   readonly signal: AbortSignal
@@ -42,7 +44,11 @@ export interface GitCall {
 /** Runs git once, to any exit status. It rejects when it is cancelled or misses its deadline. */
 export const tryGit = async (call: GitCall, parts: GitParts): Promise<CommandEnd> => {
   const { repo, user, clock, pipes, signal, onOutput } = parts
-  const config = call.withHooks ? SETTINGS : [...SETTINGS, "core.hooksPath=/dev/null"]
+  const config = [
+    ...SETTINGS,
+    ...(call.withHooks ? [] : ["core.hooksPath=/dev/null"]),
+    ...(parts.hasLfs ? [] : WITHOUT_LFS),
+  ]
   return await runCommand(
     {
       title: titleOf(call, repo),
@@ -87,6 +93,9 @@ const SETTINGS = [
   "submodule.recurse=false",
   "advice.detachedHead=false",
 ]
+
+/** A system's configuration may require the filter, though the program is not there. */
+const WITHOUT_LFS = ["filter.lfs.process=", "filter.lfs.smudge=", "filter.lfs.required=false"]
 
 /** Variables that would turn git to another repo than the one that it is called for. */
 const MISLEADING = [

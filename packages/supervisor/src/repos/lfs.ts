@@ -16,8 +16,7 @@ export const pullLfs = async (cwd: string, parts: GitParts): Promise<Lfs> => {
   const where = [".gitattributes", "**/.gitattributes"].map((path) => `:(glob)${path}`)
   const find = ["grep", "--cached", "--quiet", "-e", "filter=lfs", "--", ...where] as const
   if ((await askGit({ args: find, cwd, deadlineMs }, parts)) === undefined) return "none"
-  const version = await tryGit({ args: ["lfs", "version"], cwd, deadlineMs }, silent(parts))
-  if (version.status !== 0) return "missing"
+  if (!parts.hasLfs) return "missing"
   // Its filters stand in the repo's own configuration, or git would take every such file for changed.
   const install = ["lfs", "install", "--local"] as const
   await git({ args: install, cwd, deadlineMs, withHooks: true }, parts)
@@ -25,5 +24,8 @@ export const pullLfs = async (cwd: string, parts: GitParts): Promise<Lfs> => {
   return "pulled"
 }
 
-/** That it is not there is told in our own words. */
-const silent = (parts: GitParts): GitParts => ({ ...parts, onOutput: undefined })
+/** Asked without a listener: that it is not there is told in our own words. */
+export const findLfs = async (parts: Omit<GitParts, "hasLfs" | "onOutput">): Promise<boolean> => {
+  const call = { args: ["lfs", "version"], cwd: "/", deadlineMs: LOOK_DEADLINE_MS } as const
+  return (await tryGit(call, { ...parts, hasLfs: false })).status === 0
+}

@@ -5,6 +5,7 @@ import { makeDirectory, remove } from "./files.ts"
 import type { GitParts } from "./git.ts"
 import type { HostRepos } from "./host-repos.ts"
 import { hostSource } from "./host-source.ts"
+import { findLfs } from "./lfs.ts"
 import { GitOutput } from "./progress.ts"
 import { remoteSource } from "./remote-source.ts"
 import { type Synced, syncRepo } from "./sync-repo.ts"
@@ -16,7 +17,7 @@ export const BUNDLES = ".berth-bundles"
 /** For removing what a sync that was cut short leaves; what is left then, the next one removes first. */
 export const CLEAN_UP_DEADLINE_MS = 2_000
 
-export interface SyncReposOptions extends Omit<GitParts, "repo" | "onOutput"> {
+export interface SyncReposOptions extends Omit<GitParts, "repo" | "onOutput" | "hasLfs"> {
   readonly repos: readonly PlannedRepo[]
   readonly workspace: string
   readonly home: string
@@ -42,7 +43,8 @@ export const syncRepos = async (options: SyncReposOptions): Promise<SyncedRepo[]
   const bundles = join(dirname(home), BUNDLES)
   const failed = new AbortController()
   const signal = AbortSignal.any([options.signal, failed.signal])
-  const parts: GitParts = { ...options, repo: "all repos", signal }
+  const base = { ...options, repo: "all repos", signal }
+  const parts: GitParts = { ...base, hasLfs: await findLfs(base) }
   await remove(aside, parts)
   await rm(bundles, { recursive: true, force: true })
   const syncs = new Map<string, Promise<SyncedRepo>>()
@@ -53,7 +55,7 @@ export const syncRepos = async (options: SyncReposOptions): Promise<SyncedRepo[]
       // One that lies in another's tree comes after it: its directory must not be there before.
       const outer = [...syncs].findLast(([other]) => repo.directory.startsWith(`${other}/`))?.[1]
       const places = { aside: join(aside, String(index)), bundles }
-      const sync = syncOne(repo, places, outer, { ...options, signal })
+      const sync = syncOne(repo, places, outer, options, parts)
       sync.catch((thrown: unknown) => failed.abort(thrown))
       syncs.set(repo.directory, sync)
     }
@@ -80,6 +82,7 @@ const syncOne = async (
   { aside, bundles }: { readonly aside: string; readonly bundles: string },
   outer: Promise<unknown> | undefined,
   options: SyncReposOptions,
+  shared: GitParts,
 ): Promise<SyncedRepo> => {
   await outer
   const { workspace, hostRepos, bornAt, clock } = options
@@ -88,7 +91,7 @@ const syncOne = async (
     onProgress: (what) => options.onProgress(repo, what),
     onLine: (line) => options.onLine(repo, line),
   })
-  const parts: GitParts = { ...options, repo, onOutput: output.write }
+  const parts: GitParts = { ...shared, repo, onOutput: output.write }
   const synced = await syncRepo(
     {
       source:
