@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, symlinkSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 
@@ -22,22 +22,17 @@ export const makeOpencodeToolbox = (directory: string, binary = opencodeBinary()
   symlinkSync(join(directoryOf(`@vscode/ripgrep-linux-${process.arch}`), "bin/rg"), join(bin, "rg"))
 }
 
-/** OpenCode's configuration for a scripted model, as its `model` names it. */
-export const SCRIPTED_MODEL = "scripted/scripted-1"
+/** What OpenCode calls it. */
+const SCRIPTED_MODEL = "scripted/scripted-1"
 
-/** Makes OpenCode use a scripted model and nothing else. */
-export const configureOpencode = (home: string, baseUrl: string, more: object = {}): void => {
-  const directory = join(home, ".config/opencode")
+/** A configuration of OpenCode that has a scripted model and no other. */
+export const scriptedConfig = (baseUrl: string): Readonly<Record<string, unknown>> => {
   const models = { "scripted-1": { limit: { context: 128_000, output: 8_192 } } }
   const options = { baseURL: baseUrl, apiKey: "x" }
   const scripted = { npm: "@ai-sdk/openai-compatible", options, models }
-  mkdirSync(directory, { recursive: true })
-  writeFileSync(
-    join(directory, "opencode.json"),
-    JSON.stringify({
-      ...{ provider: { scripted }, enabled_providers: ["scripted"] },
-      ...{ model: SCRIPTED_MODEL, small_model: SCRIPTED_MODEL },
-      ...{ autoupdate: false, share: "disabled", ...more },
-    }),
-  )
+  return {
+    ...{ provider: { scripted }, enabled_providers: ["scripted"] },
+    ...{ model: SCRIPTED_MODEL, small_model: SCRIPTED_MODEL },
+    ...{ autoupdate: false, share: "disabled" },
+  }
 }

@@ -41,6 +41,7 @@ interface ChatRequest {
 /** `script` is asked for each turn. What asks without tools wants a title, and gets one. */
 export const startScriptedModel = async (
   script: (turn: ModelTurn) => ModelReply,
+  listenPort = 0,
 ): Promise<ScriptedModel> => {
   const turns: ModelTurn[] = []
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
@@ -53,7 +54,7 @@ export const startScriptedModel = async (
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy())
   })
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  await new Promise<void>((resolve) => server.listen(listenPort, "127.0.0.1", resolve))
   const { port } = server.address() as AddressInfo
   return {
     port,

@@ -71,17 +71,11 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     const session = newId.session()
     const before = stage.family.running().length
     const stop = new AbortController()
-    let stoppedAtMs = 0
-    const told = await ask(agent, "run: sleep 1000", {
-      session,
-      signal: stop.signal,
-      onEvent: async ({ type }) => {
-        if (type !== "tool.started") return
-        await until(() => stage.family.running().length > before)
-        stoppedAtMs = performance.now()
-        stop.abort()
-      },
-    })
+    const running = ask(agent, "run: sleep 1000", { session, signal: stop.signal })
+    await until(() => stage.family.running().length > before)
+    const stoppedAtMs = performance.now()
+    stop.abort()
+    const told = await running
     expect(performance.now() - stoppedAtMs).toBeLessThan(1_000)
     expect(told.result.state).toBe("stopped")
     expect(typesOf(told)).toEqual(["tool.started", "tool.completed"])

@@ -25,7 +25,7 @@ requires("strace").it(
 
     const calls = readFileSync(join(stage.home, "calls"), "utf8").split("\n")
     const ofRepo = calls.filter((call) => call.includes("watched-repo"))
-    const before = ofRepo.filter((call) => Number(call.split(" ", 2)[1]) < attachedAtS)
+    const before = ofRepo.filter((call) => Number(call.split(/ +/, 2)[1]) < attachedAtS)
     expect(calls.length).toBeGreaterThan(1_000)
     expect(before).toEqual([])
     expect(ofRepo.some((call) => call.includes(".opencode"))).toBe(true)

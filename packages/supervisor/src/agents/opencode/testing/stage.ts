@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { PromptResult } from "@berth/protocol/bridge"
 import type { EventBody } from "@berth/protocol/event"
 import { newId, type SessionId } from "@berth/protocol/ids"
-import { configureOpencode, makeOpencodeToolbox } from "@berth/testing/opencode"
+import { makeOpencodeToolbox, scriptedConfig } from "@berth/testing/opencode"
 import {
   type ModelReply,
   type ModelTurn,
@@ -60,7 +60,12 @@ export const makeStage = async (options: StageOptions = {}): Promise<Stage> => {
   }) as [string, string, string, string, string]
   const family = new Family()
   const model = await startScriptedModel(options.script ?? (() => ({ text: ["Hello"] })))
-  configureOpencode(home, model.baseUrl, options.config)
+  const config = join(home, ".config/opencode")
+  mkdirSync(config, { recursive: true })
+  writeFileSync(
+    join(config, "opencode.json"),
+    JSON.stringify({ ...scriptedConfig(model.baseUrl), ...options.config }),
+  )
   const instead = join(directory, "instead")
   if (options.instead === undefined) makeOpencodeToolbox(toolbox)
   else {

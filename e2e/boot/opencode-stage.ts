@@ -1,0 +1,127 @@
+import { execFileSync } from "node:child_process"
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { WorkspaceSpec as WorkspaceSchema, type WorkspaceSpec } from "@berth/protocol/workspace"
+import { createLogger } from "@berth/server/logging/logger"
+import { Secrets } from "@berth/server/logging/secrets"
+import { openStandalone, type Standalone } from "@berth/server/standalone"
+import { currentInputs } from "@berth/server/toolbox/inputs/current"
+import { openToolboxes, type Toolbox } from "@berth/server/toolbox/store"
+import { scriptedConfig } from "@berth/testing/opencode"
+
+const MODEL = fileURLToPath(
+  new URL("../../packages/testing/src/scripted-model.ts", import.meta.url),
+)
+const BERTH = fileURLToPath(new URL("../..", import.meta.url))
+
+/** Inside a sandbox, which has a network of its own. */
+const MODEL_PORT = 4_199
+
+/** A prompt "run: COMMAND" runs the command, and says what it wrote. */
+const MODEL_MAIN = `
+import { startScriptedModel } from "./scripted-model.ts"
+const run = (command) => ({ tool: "bash", arguments: { command, description: "runs" } })
+await startScriptedModel(
+  ({ prompt, toolResults }) =>
+    toolResults.length === 0 ? run(prompt.replace("run: ", "")) : { text: [toolResults[0]] },
+  ${MODEL_PORT},
+)
+`
+
+export interface Scene {
+  readonly toolbox: Pick<Toolbox, "id" | "directory">
+  /** The same one, in which each system call of OpenCode that names a file is written to /tmp/calls. */
+  readonly tracing: Pick<Toolbox, "id" | "directory">
+  readonly repo: string
+  open(toolbox: Pick<Toolbox, "id" | "directory">): Promise<Standalone>
+  close(): void
+}
+
+/** What several boots share: a toolbox, and a repo that tracks directories of OpenCode's and of ours. */
+export const setScene = async (signal: AbortSignal): Promise<Scene> => {
+  const base = mkdtempSync(join(tmpdir(), "berth-boot-opencode-"))
+  // Sandboxes have their toolbox from here, and are nobody outside.
+  chmodSync(base, 0o711)
+  const arch = process.arch as "x64" | "arm64"
+  const path = process.env.PATH ?? ""
+  const inputs = await currentInputs({ arch, from: BERTH, path, signal })
+  const toolbox = await openToolboxes({ root: join(base, "toolbox"), arch }).build(inputs, {
+    signal,
+  })
+  return {
+    ...{ toolbox, tracing: { ...toolbox, directory: traced(toolbox.directory, base) } },
+    repo: makeRepo(join(base, "repo")),
+    open: async (toolbox) => {
+      const secrets = new Secrets()
+      const destination = { write: () => {} }
+      const log = await createLogger({ level: "info", pretty: false, secrets, destination })
+      const dataDir = mkdtempSync(join(base, "data-"))
+      chmodSync(dataDir, 0o711)
+      return openStandalone(
+        {
+          directory: join(dataDir, "embedded"),
+          links: join(dataDir, "links"),
+          toolbox,
+          log,
+          secrets,
+          environment: { PATH: path, HOME: base },
+        },
+        signal,
+      )
+    },
+    close: () => rmSync(base, { recursive: true, force: true }),
+  }
+}
+
+export const workspaceOf = ({ repo }: Scene): WorkspaceSpec => {
+  const command = ["/opt/berth/bin/node", "/workspace/repo/model/main.ts"]
+  return WorkspaceSchema.parse({
+    ...{ slug: "opencode", repos: [{ url: repo, directory: "repo" }] },
+    agent: { kind: "opencode" },
+    network: { kind: "none" },
+    environment: {
+      OPENCODE_CONFIG_CONTENT: JSON.stringify(scriptedConfig(`http://127.0.0.1:${MODEL_PORT}/v1`)),
+    },
+    sidecars: [{ name: "model", command, port: MODEL_PORT, afterHooks: true, required: true }],
+  })
+}
+
+/** Files are shared with the original; only OpenCode's name leads elsewhere. */
+const traced = (toolbox: string, base: string): string => {
+  const copy = join(base, "tracing")
+  execFileSync("cp", ["-al", toolbox, copy])
+  const program = join(copy, "bin/opencode")
+  chmodSync(dirname(program), 0o755)
+  rmSync(program)
+  const opencode = "/opt/berth/agents/opencode/bin/opencode"
+  const strace = "strace -f -ttt -y -e trace=%file -o /tmp/calls"
+  writeFileSync(program, `#!/bin/sh\nexec ${strace} ${opencode} "$@"\n`, { mode: 0o755 })
+  return copy
+}
+
+const makeRepo = (repo: string): string => {
+  const files = {
+    ".berth/setup.sh": "#!/bin/sh\necho made by setup > made-by-setup.txt\n",
+    ".berth/start.sh": "#!/bin/sh\nsleep 1.5\necho made by start > .opencode/command/made.md\n",
+    ".opencode/command/hi.md": "Say hi.\n",
+    ".opencode/package.json": "{}\n",
+    ".gitignore": "made*\n",
+    "AGENTS.md": "Be kind.\n",
+    "model/main.ts": MODEL_MAIN,
+  }
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(repo, name)), { recursive: true })
+    writeFileSync(join(repo, name), text, { mode: 0o755 })
+  }
+  cpSync(MODEL, join(repo, "model/scripted-model.ts"))
+  const git = (...args: string[]) => execFileSync("git", ["-C", repo, ...args], { stdio: "pipe" })
+  const commit = (message: string) => {
+    git("add", "--all")
+    git("-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-q", "-m", message)
+  }
+  git("init", "-q", "-b", "main")
+  commit("one")
+  return repo
+}

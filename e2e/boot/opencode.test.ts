@@ -1,0 +1,81 @@
+import { type BootStep, type BootTrace, overlapMs } from "@berth/protocol/boot"
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { type Scene, setScene, workspaceOf } from "./opencode-stage.ts"
+
+/** The toolbox has half a gigabyte. */
+const SCENE_LIMIT_MS = 240_000
+/** Under strace everything is several times slower. */
+const BOOT_LIMIT_MS = 180_000
+
+const stepOf = ({ steps }: BootTrace, name: string): BootStep => {
+  const step = steps.find((step) => step.name === name)
+  if (step === undefined) throw new Error(`there is no step ${name}`)
+  return step
+}
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").describe(
+  "a boot with the real OpenCode",
+  () => {
+    let scene: Scene
+    beforeAll(async () => {
+      scene = await setScene(new AbortController().signal)
+    }, SCENE_LIMIT_MS)
+    afterAll(() => scene?.close())
+
+    it(
+      "[R2.4] starts it beside git sync and the hooks, and takes a prompt",
+      async () => {
+        const standalone = await scene.open(scene.toolbox)
+        try {
+          const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
+          const answer = await sandbox.prompt(
+            "run: cat made-by-setup.txt .opencode/command/made.md",
+          )
+          const trace = await sandbox.trace()
+          expect(trace.warnings).toEqual([])
+          expect(answer).toMatchObject({
+            ...{ state: "succeeded", output: "made by setup\nmade by start\n" },
+          })
+
+          const start = stepOf(trace, "agent-start")
+          expect(overlapMs(start, stepOf(trace, "git-sync"))).toBeGreaterThan(0)
+          expect(overlapMs(start, stepOf(trace, "start-hook"))).toBeGreaterThan(0)
+        } finally {
+          await standalone.close()
+        }
+      },
+      BOOT_LIMIT_MS,
+    )
+
+    it(
+      "[R2.3] it opens nothing of a repo that tracks .opencode and .berth before the start hook has ended",
+      async () => {
+        const standalone = await scene.open(scene.tracing)
+        try {
+          const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
+          const calls = "awk '/workspace.repo/ { print $2; exit }' /tmp/calls"
+          const { output: firstLook } = await sandbox.prompt(`run: ${calls}`)
+          const trace = await sandbox.trace()
+          const [hook, attach] = ["start-hook", "agent-attach"].map((name) => stepOf(trace, name))
+          const bootedAtMs = Date.parse(trace.startedAt)
+          expect(Number(firstLook) * 1000).toBeGreaterThan(
+            bootedAtMs + (hook?.endedAtMs ?? Number.NaN),
+          )
+          expect(attach?.startedAtMs).toBeGreaterThanOrEqual(hook?.endedAtMs ?? Number.NaN)
+
+          const { output: traced } = await sandbox.prompt("run: grep -c . /tmp/calls")
+          expect(Number(traced)).toBeGreaterThan(1_000)
+          const { output: read } = await sandbox.prompt("run: grep -c command/made.md /tmp/calls")
+          expect(Number(read)).toBeGreaterThan(0)
+          // Neither of us changed what the repo tracks, or put a file where a checkout could fail for it.
+          const { output: changed } = await sandbox.prompt("run: git status --porcelain; echo end")
+          expect(changed).toBe("end\n")
+        } finally {
+          await standalone.close()
+        }
+      },
+      BOOT_LIMIT_MS,
+    )
+  },
+)
