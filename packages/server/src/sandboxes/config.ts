@@ -4,6 +4,7 @@ import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { LINK_TARGET } from "@berth/protocol/link"
 import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import { COMPILED_SUPERVISOR } from "../toolbox/inputs/supervisor.ts"
 import type { Toolbox } from "../toolbox/store.ts"
 
 /** What a workspace's sandbox is, with this toolbox. Equal workspaces and toolboxes give equal configs. */
@@ -16,6 +17,11 @@ export const sandboxConfig = (
   return SandboxConfig.parse({
     system: identityOf(workspace),
     command: [`${TOOLBOX_TARGET}/bin/node`, `${TOOLBOX_TARGET}/supervisor/main.cjs`],
+    // Of the supervisor alone: what it starts gets nothing of its environment.
+    environment: {
+      NODE_COMPILE_CACHE: `${TOOLBOX_TARGET}/${COMPILED_SUPERVISOR}`,
+      NODE_COMPILE_CACHE_PORTABLE: "1",
+    },
     mounts: [
       { kind: "directory", source: toolbox.directory, target: TOOLBOX_TARGET, readOnly: true },
       { kind: "link", target: LINK_TARGET },

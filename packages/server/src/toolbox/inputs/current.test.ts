@@ -23,7 +23,15 @@ const PACKAGES = {
     },
   },
   "@lydell/node-pty-linux-x64": { version: "1.1.0", files: ["pty.node"] },
-  "@berth/supervisor": { version: "0.1.0", files: ["dist/bundle/main.cjs", "dist/bundle/credential-helper.cjs"] },
+  "@berth/supervisor": {
+    version: "0.1.0",
+    files: [
+      "dist/bundle/main.cjs",
+      "dist/bundle/credential-helper.cjs",
+      "dist/bundle/web-terminal.cjs",
+      "dist/bundle/cache/node/main",
+    ],
+  },
   "opencode-linux-x64-baseline": { version: "1.18.33", files: ["bin/opencode"] },
   "@opencode-ai/plugin": {
     version: "1.18.33",

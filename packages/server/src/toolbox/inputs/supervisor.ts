@@ -2,19 +2,25 @@ import { join } from "node:path"
 import { needPackage } from "./packages.ts"
 import type { FindInput } from "./source.ts"
 
-const PROGRAMS = ["main", "credential-helper"]
+const PROGRAMS = ["main", "credential-helper", "web-terminal"]
 
-/** Its programs, bundled by `npm run build` into one file each: CommonJS, which starts sooner than modules do. */
+/** Below the toolbox. Node looks there for the compiled form of the files beside it. */
+export const COMPILED_SUPERVISOR = "supervisor/cache"
+
+/** Its programs, bundled by `npm run build` into one file each, and its code compiled beside them. */
 export const supervisor: FindInput = async ({ from }) => {
   const { version, directory } = await needPackage("supervisor", "@berth/supervisor", from)
   return {
     name: "supervisor",
     version,
     main: "supervisor/main.cjs",
-    parts: PROGRAMS.map((name) => ({
-      kind: "file",
-      from: join(directory, `dist/bundle/${name}.cjs`),
-      to: `supervisor/${name}.cjs`,
-    })),
+    parts: [
+      ...PROGRAMS.map((name) => ({
+        kind: "file" as const,
+        from: join(directory, `dist/bundle/${name}.cjs`),
+        to: `supervisor/${name}.cjs`,
+      })),
+      { kind: "tree", from: join(directory, "dist/bundle/cache"), to: COMPILED_SUPERVISOR },
+    ],
   }
 }

@@ -1,0 +1,39 @@
+/**
+ * Bundles the supervisor's programs into one file each, and compiles the supervisor once: its start is on every
+ * boot's path, and compiling is half of it. The compiled code is bound to this node and to these files by name
+ * and content; where it does not fit, node compiles.
+ */
+import { spawnSync } from "node:child_process"
+import { existsSync, readdirSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { build } from "esbuild"
+
+const SUPERVISOR = fileURLToPath(new URL("../packages/supervisor/", import.meta.url))
+const OUTPUT = join(SUPERVISOR, "dist/bundle")
+const CACHE = join(OUTPUT, "cache")
+const PROGRAMS = {
+  main: "main.ts",
+  "credential-helper": "credential-helper.ts",
+  "web-terminal": "web-terminal/main.ts",
+}
+
+rmSync(OUTPUT, { recursive: true, force: true })
+await build({
+  entryPoints: Object.entries(PROGRAMS).map(([out, path]) => ({
+    in: join(SUPERVISOR, "src", path),
+    out,
+  })),
+  ...{ outdir: OUTPUT, outExtension: { ".js": ".cjs" }, bundle: true, platform: "node" },
+  // CommonJS starts sooner than modules do.
+  ...{ format: "cjs", target: "node24", conditions: ["source"], external: ["@lydell/node-pty"] },
+  ...{ logLevel: "warning", legalComments: "none" },
+})
+
+// Outside of a sandbox it ends at once, for want of a plan; by then it is loaded.
+const { stderr } = spawnSync(process.execPath, [join(OUTPUT, "main.cjs")], {
+  env: { NODE_COMPILE_CACHE: CACHE, NODE_COMPILE_CACHE_PORTABLE: "1" },
+  encoding: "utf8",
+})
+if (!existsSync(CACHE) || readdirSync(CACHE).length === 0)
+  throw new Error(`the supervisor was not compiled: ${stderr}`)
