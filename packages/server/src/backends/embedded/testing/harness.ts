@@ -25,10 +25,14 @@ export const openHarness = async (
     opened.push(backend)
     return backend
   }
+  const backend = await reopen().catch(async (failure) => {
+    await rm(directory, { recursive: true, force: true })
+    throw failure
+  })
   return {
     installation,
     directory,
-    backend: await reopen(),
+    backend,
     system: { kind: "host" },
     reopen,
     async other() {
