@@ -1,0 +1,181 @@
+import { spawnSync } from "node:child_process"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import type { EventBody } from "@berth/protocol/event"
+import type { SandboxId } from "@berth/protocol/ids"
+import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
+import type { BackendEvent } from "@berth/server/backends/backend"
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
+import { makeRepo, processesOf, setStage } from "./stage.ts"
+
+const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
+/** A toolbox is read and written, and several sandboxes boot beside other tests. */
+const STAGE_DEADLINE_MS = 120_000
+const { signal } = new AbortController()
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "a sandbox with its supervisor",
+  () => {
+    let stage: Awaited<ReturnType<typeof setStage>>
+    let repo: string
+    beforeAll(async () => {
+      stage = await setStage(signal)
+      repo = makeRepo(join(stage.base, "app"), {
+        README: "hello\n",
+        ".berth/setup.sh": "#!/bin/sh\necho setup >> order\n",
+        ".berth/start.sh": "#!/bin/sh\necho start >> order\n",
+      })
+    }, STAGE_DEADLINE_MS)
+    afterAll(() => stage.close(), STAGE_DEADLINE_MS)
+
+    const workspace = (spec: Partial<WorkspaceSpecInput> = {}) =>
+      WorkspaceSpec.parse({
+        slug: "app",
+        network: { kind: "none" },
+        repos: [{ url: repo }],
+        ...spec,
+      })
+    const isOver = ({ type }: EventBody) => type === "boot.ready" || type === "boot.ending"
+    const boot = async (
+      spec: Partial<WorkspaceSpecInput> = {},
+      mode: "fresh" | "restore" = "fresh",
+    ) => {
+      const sandbox = await stage.standalone.launch(workspace(spec), mode)
+      onTestFinished(() => sandbox.remove())
+      expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ready" })
+      return sandbox
+    }
+    /** Resolves when the engine says that it has ended. */
+    const exitOf = async (events: AsyncIterable<BackendEvent>, sandbox: SandboxId) => {
+      for await (const event of events)
+        if (event.kind === "exited" && event.sandbox === sandbox) return event.exit
+      throw new Error("the watch ended")
+    }
+
+    it("[R2.1] [R2.3] [R2.13] boots from a repo of the host, runs a prompt, and can be looked at", async () => {
+      const sandbox = await boot()
+      expect(await sandbox.prompt("cat order README; id -un; git status --short")).toEqual({
+        state: "succeeded",
+        output: "setup\nstart\nhello\nagent\n?? order\n",
+      })
+      const shown = spawnSync(
+        process.execPath,
+        ["--conditions=source", MAIN, "boot", sandbox.id, "--data-dir", stage.dataDir],
+        { encoding: "utf8", env: { PATH: process.env.PATH, HOME: stage.base } },
+      )
+      expect(shown).toMatchObject({ status: 0, stderr: "" })
+      expect(shown.stdout).toMatch(/^fresh boot of .*: ready after /)
+      for (const step of ["git-sync", "setup-hook", "start-hook", "agent-start", "ready"])
+        expect(shown.stdout).toMatch(new RegExp(`^✓ ${step} +█`, "m"))
+    })
+
+    it("keeps its token, its plan, its socket and its journal from the agent", async () => {
+      const sandbox = await boot()
+      const { output } = await sandbox.prompt(`
+        for path in token plan.json supervisor.sock journal ledger boot.json; do
+          cat /run/berth/$path 2>&1; ls -l /run/berth/$path 2>&1
+        done
+        ls /run/berth 2>&1; ls /run/berth-logs 2>&1
+        rm -rf /run/berth /run/berth-git/credentials.sock 2>&1
+        supervisor=$(pgrep -o -P 1)
+        cat /proc/$supervisor/environ 2>&1; ls /proc/$supervisor/fd 2>&1; kill -9 $supervisor 2>&1; kill -9 1 2>&1
+        true`)
+      const lines = output.split("\n").filter((line) => line !== "")
+      for (const line of lines)
+        expect(line).toMatch(/Permission denied|Operation not permitted|not permitted/)
+      expect(lines.length).toBeGreaterThan(12)
+      expect(await sandbox.prompt("echo still here")).toMatchObject({ output: "still here\n" })
+    })
+
+    it("[R2.9] ends when its supervisor is killed, with everything in it, and the engine says so", async () => {
+      const sandbox = await boot()
+      await sandbox.prompt("sleep 1000 & setsid sleep 1000 & echo started")
+      const watching = new AbortController()
+      onTestFinished(() => watching.abort())
+      const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
+      const supervisor = processesOf(sandbox.id).find(
+        ({ command }) =>
+          command.includes("/opt/berth/bin/node /opt/berth/supervisor/main.cjs") &&
+          !command.includes("init"),
+      )
+      expect(processesOf(sandbox.id).length).toBeGreaterThan(3)
+      process.kill(supervisor?.pid ?? 0, "SIGKILL")
+      expect(await exited).toMatchObject({ code: 137 })
+      expect(processesOf(sandbox.id)).toEqual([])
+      expect((await sandbox.trace()).outcome).toBe("succeeded")
+    })
+
+    it("[R2.14] ends in order when it is stopped: prompts are told, children gone, status 0", async () => {
+      const sandbox = await boot()
+      const running = sandbox.prompt("echo begun; setsid sleep 1000 & sleep 1000")
+      await sandbox.until(({ type }) => type === "message.delta")
+      const exit = await stage.standalone.backend.stop(sandbox.id, { graceMs: 10_000 })
+      expect(exit).toMatchObject({ code: 0, reason: "exited" })
+      expect(await running).toMatchObject({
+        state: "interrupted",
+        reason: "the sandbox was stopped",
+      })
+      expect(processesOf(sandbox.id)).toEqual([])
+    })
+
+    it("[R2.9] shows a boot that failed after the sandbox is gone", async () => {
+      const broken = makeRepo(join(stage.base, "broken"), {
+        ".berth/start.sh": "#!/bin/sh\necho no luck today; exit 3\n",
+      })
+      const sandbox = await stage.standalone.launch(
+        workspace({ repos: [{ url: broken }] }),
+        "fresh",
+      )
+      onTestFinished(() => sandbox.remove())
+      const watching = new AbortController()
+      onTestFinished(() => watching.abort())
+      const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
+      expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ending" })
+      expect(await exited).toMatchObject({ code: 1 })
+      const { outcome, ending, steps } = await sandbox.trace()
+      expect([outcome, ending?.step]).toEqual(["failed", "start-hook"])
+      expect(steps.find(({ name }) => name === "start-hook")?.lastOutput).toBe("no luck today\n")
+    })
+
+    it("lets git inside ask for the credentials of its workspace's repos, and of no others", async () => {
+      const store = join(stage.base, "credentials")
+      writeFileSync(store, "https://me:s3cret-of-the-host@example.com/private.git\n", {
+        mode: 0o600,
+      })
+      writeFileSync(
+        join(stage.base, ".gitconfig"),
+        `[credential]\nhelper = store --file=${store}\nuseHttpPath = true\n`,
+      )
+      const made = {
+        name: "app",
+        command: ["sh", "-c", "mkdir -p private; echo made; exec sleep 1000"],
+      }
+      const sandbox = await boot(
+        {
+          repos: [{ url: "https://example.com/private.git" }],
+          sidecars: [{ ...made, ready: { line: "made" }, required: true }],
+        },
+        "restore",
+      )
+      const fill = (host: string, path: string) =>
+        sandbox.prompt(
+          `printf 'protocol=https\\nhost=${host}\\npath=${path}\\n\\n' | GIT_TERMINAL_PROMPT=0 git credential fill`,
+        )
+      expect((await fill("example.com", "private.git")).output).toContain(
+        "password=s3cret-of-the-host",
+      )
+      for (const [host, path] of [
+        ["example.com", "other.git"],
+        ["elsewhere.com", "private.git"],
+      ] as const)
+        expect(await fill(host, path)).toMatchObject({
+          state: "failed",
+          output: expect.not.stringContaining("s3cret"),
+        })
+      expect(stage.lines.join("")).toContain("credential.grant")
+      expect(stage.lines.join("")).not.toContain("s3cret-of-the-host")
+    })
+  },
+)

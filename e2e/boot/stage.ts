@@ -1,0 +1,84 @@
+import { execFileSync } from "node:child_process"
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
+import type { SandboxId } from "@berth/protocol/ids"
+import { createLogger } from "@berth/server/logging/logger"
+import { Secrets } from "@berth/server/logging/secrets"
+import { openStandalone } from "@berth/server/standalone"
+import { node } from "@berth/server/toolbox/inputs/node"
+import { pty } from "@berth/server/toolbox/inputs/pty"
+import { supervisor } from "@berth/server/toolbox/inputs/supervisor"
+import { tini } from "@berth/server/toolbox/inputs/tini"
+import { openToolboxes } from "@berth/server/toolbox/store"
+
+const FROM = fileURLToPath(new URL("../..", import.meta.url))
+
+/** Real sandboxes with the supervisor as it is built, and a toolbox without agents, which is made quickly. */
+export const setStage = async (signal: AbortSignal) => {
+  const base = mkdtempSync(join(tmpdir(), "berth-boot-e2e-"))
+  // Sandboxes have their toolbox from here, and are nobody outside.
+  chmodSync(base, 0o711)
+  const dataDir = join(base, "data")
+  mkdirSync(dataDir, { mode: 0o711 })
+  const arch = process.arch as "x64" | "arm64"
+  const source = { arch, from: FROM, path: process.env.PATH ?? "", signal }
+  const inputs = await Promise.all([node, tini, pty, supervisor].map((find) => find(source)))
+  const root = join(dataDir, "toolbox")
+  const toolbox = await openToolboxes({ root, arch }).build(inputs, { signal })
+  const lines: string[] = []
+  const secrets = new Secrets()
+  const destination = { write: (line: string) => void lines.push(line) }
+  const log = await createLogger({ level: "debug", pretty: false, secrets, destination })
+  const standalone = await openStandalone(
+    {
+      ...{ directory: join(dataDir, "embedded"), links: join(dataDir, "links") },
+      ...{ toolbox, log, secrets, environment: { PATH: process.env.PATH, HOME: base } },
+    },
+    signal,
+  )
+  const close = async () => {
+    await standalone.close()
+    rmSync(base, { recursive: true, force: true })
+  }
+  return { base, dataDir, standalone, lines, close }
+}
+
+/** A repo of the host. */
+export const makeRepo = (path: string, files: Readonly<Record<string, string>>): string => {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(path, name)), { recursive: true })
+    writeFileSync(join(path, name), text, { mode: 0o755 })
+  }
+  const who = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
+  for (const args of [
+    ["init", "-qb", "main"],
+    ["add", "."],
+    [...who, "commit", "-qm", "first"],
+  ])
+    execFileSync("git", ["-C", path, ...args])
+  return path
+}
+
+/** The processes of a sandbox, as the host sees them. */
+export const processesOf = (sandbox: SandboxId): { pid: number; command: string }[] =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        if (!readFileSync(`/proc/${name}/cgroup`, "utf8").includes(sandbox)) return []
+        const command = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim()
+        return [{ pid: Number(name), command }]
+      } catch {
+        return []
+      }
+    })
