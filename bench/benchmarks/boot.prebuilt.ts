@@ -1,0 +1,15 @@
+import { benchmark } from "../benchmark.ts"
+import { openBoots } from "../fixtures/boots.ts"
+
+/** The repo is there, there is no hook: what a sandbox adds to the start of its agent. */
+export default benchmark({
+  what: "prebuilt boot with OpenCode, create → ready for prompts / bare opencode serve → healthy",
+  unit: "ms",
+  bound: { of: "ratio", atMost: 1.25 },
+  statistic: "median",
+  runs: 7,
+  prepare: (context) => openBoots(context),
+  ours: (boots, signal) => boots.prebuilt(signal),
+  other: (boots, signal) => boots.bareOpenCode(signal),
+  note: (boots) => `steps of the last boot: ${boots.lastSteps()}`,
+})
