@@ -91,6 +91,7 @@ export class Stage {
       pipes: this.#pipes,
       processes: this.processes,
       agent: agent as unknown as BootContext["agent"],
+      bridge: Promise.resolve(),
       hostRepos: { fetch: () => Promise.reject(new Error("there are none")) },
     }
   }

@@ -1,0 +1,127 @@
+import { constants } from "node:fs"
+import { lstat, open, readlink } from "node:fs/promises"
+import { dirname, join, sep } from "node:path"
+import type { AgentFile } from "../agents/agent.ts"
+import type { User } from "../processes/user.ts"
+import { fingerprint } from "./fingerprint.ts"
+import { namesBeside } from "./names.ts"
+
+export interface Roots {
+  readonly toolbox: string
+  readonly home: string
+}
+
+/**
+ * absent       there is nothing
+ * linked       the link that is wanted, and the user's
+ * copied       a copy of what is wanted
+ * stale-link   another link of ours: into the toolbox, though there may be nothing any more
+ * stale-copy   a copy of ours from an earlier toolbox, which nobody changed
+ * own          something of the user's
+ */
+export type Standing = "absent" | "linked" | "copied" | "stale-link" | "stale-copy" | "own"
+
+export interface Sight {
+  readonly file: AgentFile
+  /** What the link points at, and what is copied. */
+  readonly source: string
+  readonly place: string
+  readonly standing: Standing
+  /** Why it is taken for the user's. */
+  readonly reason: string
+  /** What an earlier boot that was cut short left beside it. */
+  readonly leftovers: readonly string[]
+}
+
+/**
+ * Looks at the place of an agent's file, and changes nothing. The home is the user's, who may exchange
+ * anything after the look: nothing that follows from it is done with more rights than the user has.
+ */
+export const lookAt = async (
+  file: AgentFile,
+  { toolbox, home }: Roots,
+  { user, signal }: { readonly user: User | undefined; readonly signal: AbortSignal },
+): Promise<Sight> => {
+  const source = join(toolbox, file.from)
+  const place = join(home, file.to)
+  const blocked = await blockedBy(home, dirname(file.to))
+  if (blocked !== undefined)
+    return {
+      ...{ file, source, place, standing: "own", leftovers: [] },
+      reason: `${blocked} is not a directory`,
+    }
+  const standing = await standingOf({ source, place, toolbox, user }, signal)
+  const leftovers = await leftoversOf(place, standing)
+  return { file, source, place, standing, reason: "it is the user's own", leftovers }
+}
+
+/** The first parent that is not a directory: also not a link to one, which may lead into a repo. */
+const blockedBy = async (home: string, parents: string): Promise<string | undefined> => {
+  let at = home
+  for (const part of parents.split("/")) {
+    if (part === ".") continue
+    at = join(at, part)
+    const found = await look(at)
+    if (found === undefined) return undefined
+    if (!found.isDirectory()) return at
+  }
+  return undefined
+}
+
+const standingOf = async (
+  {
+    source,
+    place,
+    toolbox,
+    user,
+  }: Omit<Roots, "home"> & Pick<Sight, "source" | "place"> & { user: User | undefined },
+  signal: AbortSignal,
+): Promise<Standing> => {
+  const found = await look(place)
+  if (found === undefined) return "absent"
+  if (found.isSymbolicLink()) {
+    const target = await readlink(place)
+    // One that is not the user's was not finished.
+    if (target === source && (user === undefined || found.uid === user.uid)) return "linked"
+    return target.startsWith(toolbox + sep) ? "stale-link" : "own"
+  }
+  const copied = await readMark(namesBeside(place).mark)
+  if (copied === undefined) return "own"
+  if (copied === (await fingerprint(source, { followLinks: true, signal }))) return "copied"
+  return copied === (await fingerprint(place, { followLinks: false, signal }))
+    ? "stale-copy"
+    : "own"
+}
+
+/** A mark is one where there is no copy that it could tell of. */
+const leftoversOf = async (place: string, standing: Standing): Promise<string[]> => {
+  const { aside, old, mark } = namesBeside(place)
+  const hasCopy = standing === "copied" || standing === "stale-copy" || standing === "own"
+  const found: string[] = []
+  for (const path of hasCopy ? [aside, old] : [aside, old, mark])
+    if ((await look(path)) !== undefined) found.push(path)
+  return found
+}
+
+/** A hash in hexadecimal, and a line's end. */
+const MARK_BYTES = 65
+
+const readMark = async (path: string): Promise<string | undefined> => {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+  const handle = await open(path, flags).catch(() => undefined)
+  try {
+    const read = await handle?.read(Buffer.alloc(MARK_BYTES), 0, MARK_BYTES, 0)
+    const text = read?.buffer.toString("latin1", 0, read.bytesRead).trim() ?? ""
+    return /^[0-9a-f]{64}$/.test(text) ? text : undefined
+  } catch {
+    return undefined
+  } finally {
+    await handle?.close()
+  }
+}
+
+const look = (path: string) => lstat(path).catch(absentOrThrow)
+
+const absentOrThrow = (thrown: NodeJS.ErrnoException): undefined => {
+  if (thrown.code !== "ENOENT") throw thrown
+}

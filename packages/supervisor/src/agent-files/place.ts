@@ -1,0 +1,69 @@
+import type { AgentFile } from "../agents/agent.ts"
+import { checkStage } from "./check-stage.ts"
+import { type CopyParts, copyAll, removeLeftovers } from "./copy.ts"
+import { fingerprint } from "./fingerprint.ts"
+import { type LinkParts, linkAll } from "./link.ts"
+import { lookAt, type Roots, type Sight, type Standing } from "./look.ts"
+
+/** What was done, by the files' places below the home. */
+export interface Placement {
+  readonly linked: readonly string[]
+  readonly copied: readonly string[]
+  /** There already, as wanted. */
+  readonly present: readonly string[]
+  /** Those of `linked` and `copied` that took the place of something older of ours. */
+  readonly replaced: readonly string[]
+  /** The user's own, which are left as they are, with the reason. */
+  readonly kept: readonly { readonly to: string; readonly reason: string }[]
+  /** Beside which something was removed that an earlier boot had left. */
+  readonly cleaned: readonly string[]
+  /** Why links could not be made; undefined when they could, or none was needed. */
+  readonly linkingFailed: string | undefined
+}
+
+/**
+ * Puts an agent's files in place: by links into the toolbox, or where the file system takes none, by copies.
+ * It begins with a look at what is there, so it finishes what an earlier one that was cut short began.
+ */
+export const placeAgentFiles = async (
+  files: readonly AgentFile[],
+  roots: Roots,
+  parts: CopyParts & LinkParts,
+  signal: AbortSignal,
+): Promise<Placement> => {
+  await checkStage(files, roots.toolbox)
+  const { user } = parts
+  const sights = await Promise.all(files.map((file) => lookAt(file, roots, { user, signal })))
+  const those = (...standings: Standing[]) =>
+    sights.filter(({ standing }) => standings.includes(standing))
+  const cleaned = sights.filter(({ leftovers }) => leftovers.length > 0)
+  const leftovers = cleaned.flatMap((sight) => sight.leftovers)
+  if (leftovers.length > 0) await removeLeftovers(leftovers, parts, signal)
+  const toLink = those("absent", "stale-link")
+  const linking = linkAll(toLink, roots, parts)
+  const toCopy = linking.done ? those("stale-copy") : those("absent", "stale-link", "stale-copy")
+  if (toCopy.length > 0) await copy(toCopy, parts, signal)
+  return {
+    linked: linking.done ? names(toLink) : [],
+    copied: names(toCopy),
+    present: names(those("linked", "copied")),
+    replaced: names(those("stale-link", "stale-copy")),
+    kept: those("own").map(({ file, reason }) => ({ to: file.to, reason })),
+    cleaned: names(cleaned),
+    linkingFailed: linking.done ? undefined : linking.said,
+  }
+}
+
+const names = (sights: readonly Sight[]): string[] => sights.map(({ file }) => file.to)
+
+const copy = async (
+  sights: readonly Sight[],
+  parts: CopyParts,
+  signal: AbortSignal,
+): Promise<void> => {
+  const wanted = sights.map(async ({ source, place, standing }) => {
+    const print = (await fingerprint(source, { followLinks: true, signal })) ?? ""
+    return { source, place, replaces: standing !== "absent", fingerprint: print }
+  })
+  await copyAll(await Promise.all(wanted), parts, signal)
+}
