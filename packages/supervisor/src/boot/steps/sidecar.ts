@@ -1,0 +1,62 @@
+import { join } from "node:path"
+import { BUILTIN_SIDECARS } from "@berth/protocol/builtin-sidecars"
+import type { SidecarSpec } from "@berth/protocol/workspace"
+import { readyOnHttp } from "../../processes/readiness/http.ts"
+import { readyOnLine } from "../../processes/readiness/line.ts"
+import { readyOnPort } from "../../processes/readiness/port.ts"
+import type { Readiness } from "../../processes/readiness/readiness.ts"
+import { readyOnceStarted } from "../../processes/readiness/started.ts"
+import type { BootContext, Places } from "../context.ts"
+import type { Step } from "../step.ts"
+
+/** Longer than it takes until a sidecar that never becomes ready is given up: that reason says more. */
+export const SIDECAR_LIMIT_MS = 10 * 60_000
+
+/**
+ * Starts a sidecar and waits until it is ready. It tends itself, before and after: one that crashes is
+ * started again, one that keeps failing is given up. Only a required one holds the boot.
+ */
+export const sidecar = (spec: SidecarSpec, needs: readonly string[]): Step<BootContext> => ({
+  name: `sidecar-${spec.name}`,
+  needs,
+  required: spec.required,
+  timeoutMs: SIDECAR_LIMIT_MS,
+  run: async ({ places, environment, user, clock, processes }, signal, tell) => {
+    const { name, port } = spec
+    const beganAtMs = clock.nowMs()
+    const process = processes.start({
+      name: `sidecar ${name}`,
+      command: commandOf(spec, places),
+      env: { ...environment, ...(port !== undefined && { PORT: String(port) }) },
+      cwd: places.workspace,
+      user,
+      readiness: readinessOf(spec),
+      log: { path: join(places.logs, `sidecar-${name}.log`) },
+    })
+    tell.progress("started, and not ready yet")
+    await process.ready(signal)
+    const { starts } = process.status()
+    const readyMs = Math.round(clock.nowMs() - beganAtMs)
+    return {
+      did: `ready after ${readyMs} ms${starts > 1 ? `, at start ${starts}` : ""}`,
+      facts: { readyMs, starts, ...(port !== undefined && { port }) },
+    }
+  },
+})
+
+const commandOf = (
+  { command = [], builtin }: SidecarSpec,
+  { toolbox }: Places,
+): readonly [string, ...string[]] => {
+  const words = builtin ? BUILTIN_SIDECARS[builtin].map((path) => join(toolbox, path)) : command
+  return words as [string, ...string[]]
+}
+
+const readinessOf = ({ ready, port }: SidecarSpec): Readiness => {
+  if (ready !== undefined && "line" in ready) return readyOnLine(containing(ready.line))
+  if (port === undefined) return readyOnceStarted
+  return ready === undefined ? readyOnPort(port) : readyOnHttp({ port, path: ready.http })
+}
+
+/** The user gives words, not a pattern. */
+const containing = (words: string): RegExp => new RegExp(RegExp.escape(words))
