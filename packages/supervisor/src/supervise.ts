@@ -15,9 +15,11 @@ import { openPrompts, type Prompts } from "./bridge/prompts.ts"
 import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
 import { chooseAgent } from "./choose-agent.ts"
+import { Dispatch } from "./features/dispatch.ts"
 import { openJournal } from "./journal/journal.ts"
 import { keepTrying } from "./journal/keep-trying.ts"
 import { openLedger } from "./journal/ledger.ts"
+import { loadFeatures } from "./load-features.ts"
 import { readPlan } from "./plan.ts"
 import { systemClock } from "./processes/clock.ts"
 import { Pipes } from "./processes/output/pipes.ts"
@@ -90,11 +92,14 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   )
 
   const asks = new Asks()
+  const features = new Dispatch(
+    loadFeatures({ clock, pipes, processes, places, user, environment }),
+  )
   let isReady = false
   let promptCount = () => 0
   const bridge = serveBridge({
     ...{ listen: [{ path: join(link, LINK.socket) }], token, sandbox: plan.sandbox },
-    ...{ journal, prompts, asks, onFault },
+    ...{ journal, prompts, asks, features, onFault },
     health: () => ({ ready: isReady, prompts: promptCount() }),
     boot: () => running.trace(),
   })
@@ -134,7 +139,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   await saveTrace(trace)
   if (trace.outcome === "succeeded" && plan.mode !== "build") await fired(stop)
 
-  await prompts.then((opened) => opened.close(), onFault)
+  await Promise.all([prompts.then((opened) => opened.close(), onFault), features.close()])
   const rest = ownPidNamespace()
   await processes.stop({ hurry, ...(rest && { rest }) })
   const tooLong = AbortSignal.any([hurry, AbortSignal.timeout(LAST_WORDS_MS)])

@@ -1,10 +1,17 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from "node:http"
 import type { AddressInfo } from "node:net"
 import type { Duplex } from "node:stream"
 import type { SupervisorHealth } from "@berth/protocol/bridge"
 import { PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
-import { BerthError } from "@berth/protocol/errors"
+import { BerthError, toWireError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
+import type { Dispatch } from "../features/dispatch.ts"
 import type { Journal } from "../journal/journal.ts"
 import type { Asks } from "./asks.ts"
 import { type ListenAddress, listen } from "./listen.ts"
@@ -25,6 +32,8 @@ export interface BridgeServerOptions {
   readonly prompts: Promise<Prompts>
   /** Without it nothing is asked, and no bundle is taken. */
   readonly asks?: Asks
+  /** Beside the bridge's own routes. */
+  readonly features?: Dispatch
   /** What went wrong with one connection or one request: the others go on. */
   readonly onFault: (error: BerthError) => void
   /** From a connection to its hello; HELLO_DEADLINE_MS unless said. */
@@ -47,8 +56,8 @@ const HEADERS_DEADLINE_MS = 10_000
 const MAX_CONNECTIONS = 256
 
 /**
- * What a sandbox serves: `GET /health`, `GET /boot`, `PUT /bundles/{ask}` and the WebSocket `/bridge`, for those
- * who have the token.
+ * What a sandbox serves to those who have the token: `GET /health`, `GET /boot`, `PUT /bundles/{ask}`, the
+ * WebSocket `/bridge`, and the features.
  * Nothing is loaded here that the first answer does not need.
  */
 export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeServer> => {
@@ -90,8 +99,15 @@ const makeServer = (options: BridgeServerOptions, upgrades: Upgrades): Server =>
   server.on("upgrade", (request, socket, head) => {
     socket.on("error", () => socket.destroy())
     if (!isAuthorized(request.headers.authorization)) return refuse(socket, "401 Unauthorized")
-    if (request.url !== "/bridge") return refuse(socket, "404 Not Found")
-    upgrades.accept(request, socket, head).catch(() => socket.destroy())
+    const { url = "" } = request
+    const accepted =
+      url === "/bridge"
+        ? upgrades.accept(request, socket, head)
+        : options.features?.has(url)
+          ? upgradeTo(options.features, upgrades, request, socket, head)
+          : undefined
+    if (accepted === undefined) return refuse(socket, "404 Not Found")
+    accepted.catch(() => socket.destroy())
   })
   return server
 }
@@ -105,6 +121,24 @@ const closeAll = async (servers: readonly Server[], upgrades: Upgrades): Promise
   await Promise.all(ended)
 }
 
+/** A refusal is an answer like any other: it says why. */
+const upgradeTo = async (
+  features: Dispatch,
+  upgrades: Upgrades,
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+): Promise<void> => {
+  let take: Awaited<ReturnType<Dispatch["open"]>>
+  try {
+    take = await features.open(request.url ?? "")
+  } catch (thrown) {
+    const status = thrown instanceof BerthError ? thrown.status : 500
+    return refuse(socket, `${status} ${STATUS_CODES[status] ?? "Error"}`, toWireError(thrown))
+  }
+  take(await upgrades.upgrade(request, socket, head))
+}
+
 const BUNDLES = "/bundles/"
 
 const respond = (
@@ -115,6 +149,10 @@ const respond = (
   const { method, url } = request
   if (method === "PUT" && url?.startsWith(BUNDLES)) {
     void receive(options, url.slice(BUNDLES.length), request, response)
+    return
+  }
+  if (url !== undefined && options.features?.has(url)) {
+    void options.features.answer(request, response)
     return
   }
   try {
@@ -156,6 +194,9 @@ const reply = (response: ServerResponse, status: number, body?: unknown): void =
   else response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
 }
 
-const refuse = (socket: Duplex, status: string): void => {
-  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`)
+const refuse = (socket: Duplex, status: string, body?: unknown): void => {
+  const text = body === undefined ? "" : JSON.stringify(body)
+  const type = body === undefined ? "" : "content-type: application/json\r\n"
+  const length = `content-length: ${Buffer.byteLength(text)}`
+  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n${type}${length}\r\n\r\n${text}`)
 }

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http"
 import type { Duplex } from "node:stream"
 import { CLOSE, MAX_SERVER_MESSAGE_BYTES } from "@berth/protocol/bridge-limits"
-import type { WebSocketServer } from "ws"
+import { BerthError } from "@berth/protocol/errors"
+import type { WebSocket, WebSocketServer } from "ws"
 import { Connection, type ConnectionParts } from "./connection.ts"
 
 /** Turns upgrade requests into bridge connections, of which one is live: the one that said hello last. */
@@ -17,14 +18,19 @@ export class Upgrades {
   }
 
   async accept(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const connection = new Connection(await this.upgrade(request, socket, head), this.#parts)
+    this.#connections.add(connection)
+    void connection.closed.then(() => this.#connections.delete(connection))
+  }
+
+  /** Makes a WebSocket of a connection. */
+  async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<WebSocket> {
     this.#webSockets ??= loadWebSockets()
     const webSockets = await this.#webSockets
-    if (this.#closed) return void socket.destroy()
-    webSockets.handleUpgrade(request, socket, head, (websocket) => {
-      const connection = new Connection(websocket, this.#parts)
-      this.#connections.add(connection)
-      void connection.closed.then(() => this.#connections.delete(connection))
-    })
+    if (this.#closed) throw new BerthError("cancelled", "the sandbox is going down")
+    return await new Promise((resolve) =>
+      webSockets.handleUpgrade(request, socket, head, (websocket) => resolve(websocket)),
+    )
   }
 
   /** Ends them all, and waits for it. */

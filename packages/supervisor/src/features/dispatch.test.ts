@@ -1,0 +1,136 @@
+import { BerthError } from "@berth/protocol/errors"
+import { describe, expect, it } from "vitest"
+import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
+import { object, oneOf } from "../shape.ts"
+import { readJson, sendJson } from "./body.ts"
+import { Dispatch } from "./dispatch.ts"
+import type { Feature } from "./feature.ts"
+import { matchPath } from "./match-path.ts"
+
+const echo = (log: string[] = []): Feature => ({
+  http: [
+    {
+      ...{ method: "GET", path: "/echo/:word" },
+      handle: async ({ params, query, response }) =>
+        sendJson(response, 200, { ...params, ...Object.fromEntries(query) }),
+    },
+    {
+      ...{ method: "POST", path: "/echo" },
+      handle: async ({ request, response }) =>
+        sendJson(response, 201, await readJson(request, object({ say: oneOf("hello") }))),
+    },
+    {
+      ...{ method: "GET", path: "/echo/begun/and-failed" },
+      handle: async ({ response }) => {
+        response.writeHead(200, { "content-length": "10" }).write("half")
+        throw new Error("then it broke")
+      },
+    },
+    {
+      ...{ method: "GET", path: "/echo/wait/for-ever" },
+      handle: ({ signal }) =>
+        new Promise((_, reject) => {
+          log.push("waits")
+          signal.addEventListener("abort", () => {
+            log.push(String(signal.reason.message))
+            reject(signal.reason)
+          })
+        }),
+    },
+  ],
+  sockets: [
+    {
+      path: "/echo/:word/live",
+      open: async ({ params }) => {
+        if (params.word === "no") throw new BerthError("not_found", "there is no such word")
+        return (websocket) => websocket.send(params.word ?? "")
+      },
+    },
+  ],
+  close: async () => void log.push("closed"),
+})
+
+const open = async (feature = echo()) => {
+  let loads = 0
+  const features = new Dispatch({
+    echo: async () => {
+      loads++
+      return feature
+    },
+  })
+  return { ...(await serve({ features })), features, loads: () => loads }
+}
+
+describe("features", () => {
+  it("are loaded when they are first called, once, and answer by their routes", async () => {
+    const { path, loads } = await open()
+    expect(loads()).toBe(0)
+    expect(await get(path, "/echo/h%C3%A9?x=1")).toEqual({
+      status: 200,
+      body: '{"word":"hé","x":"1"}',
+    })
+    await get(path, "/echo/again")
+    expect(loads()).toBe(1)
+  })
+
+  it.each(["/echoes", "/echo/a/b", "/echo/%zz", "/echo/", "/", "/constructor", "/../echo/x"])(
+    "do not answer %s",
+    async (url) => {
+      const { path } = await open()
+      expect(await get(path, url)).toMatchObject({ status: 404 })
+    },
+  )
+
+  it("are for those who have the token", async () => {
+    const { path, loads } = await open()
+    expect(await get(path, "/echo/a", { headers: {} })).toMatchObject({ status: 401 })
+    expect(loads()).toBe(0)
+  })
+
+  it("refuse a body of the wrong form, and cut off an answer that cannot be finished", async () => {
+    const { path } = await open()
+    expect(await get(path, "/echo", { method: "POST" })).toMatchObject({
+      ...{ status: 400, body: expect.stringContaining("not JSON") },
+    })
+    await expect(get(path, "/echo/begun/and-failed")).rejects.toThrow()
+  })
+
+  it("are told when whoever called is gone, and when the sandbox goes down", async () => {
+    const log: string[] = []
+    const { path, features } = await open(echo(log))
+    const waiting = get(path, "/echo/wait/for-ever").catch(() => {})
+    await expect.poll(() => log).toEqual(["waits"])
+    await Promise.all([features.close(), features.close()])
+    await waiting
+    expect(log).toEqual(["waits", "the sandbox is going down", "closed"])
+    expect(await get(path, "/echo/a")).toMatchObject({ status: 404 })
+  })
+
+  it("take WebSockets, and say why they do not", async () => {
+    const { path } = await open()
+    const { WebSocket } = await import("ws")
+    const refusal = (url: string) =>
+      new Promise((resolve) => {
+        const socket = new WebSocket(`ws+unix://${path}:${url}`, { headers: AUTHORIZED })
+        socket.on("unexpected-response", (_, response) => resolve(response.statusCode))
+        socket.on("message", (data) => {
+          resolve(String(data))
+          socket.close()
+        })
+        socket.on("error", () => {})
+      })
+    expect(await refusal("/echo/yes/live")).toBe("yes")
+    expect(await refusal("/echo/no/live")).toBe(404)
+    expect(await refusal("/echo/yes")).toBe(404)
+    expect(await refusal("/else")).toBe(404)
+  })
+})
+
+it.each([
+  ["/a/:b", "/a/c", { b: "c" }],
+  ["/a/:b/c/:d", "/a/1/c/2%2F3", { b: "1", d: "2/3" }],
+  ["/a", "/a/", undefined],
+  ["/a/:b", "/a/", undefined],
+])("the path %s of %s", (pattern, path, params) => {
+  expect(matchPath(pattern, path)).toEqual(params)
+})
