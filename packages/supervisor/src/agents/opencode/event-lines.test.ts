@@ -17,9 +17,9 @@ describe("events that are cut anywhere", () => {
   it("are left out when they are too long or no JSON, and the next one is heard", () => {
     const lines = new EventLines()
     const piece = Buffer.from("x".repeat(1024 * 1024))
-    lines.of(Buffer.from("data: "))
+    lines.of(Buffer.from(`data: "`))
     for (let chars = 0; chars <= MAX_EVENT_CHARS; chars += piece.length)
       expect(lines.of(piece)).toEqual([])
-    expect(lines.of(Buffer.from("\n\ndata: {oops\n\n: a comment\n\ndata: 1\n\n"))).toEqual([1])
+    expect(lines.of(Buffer.from(`"\n\ndata: {oops\n\n: a comment\n\ndata: 1\n\n`))).toEqual([1])
   })
 })
