@@ -1,0 +1,15 @@
+/** No screen has more cells a side; the kernel takes up to 65535. */
+const MAX_CELLS = 1000
+
+export interface Size {
+  readonly cols: number
+  readonly rows: number
+}
+
+/** A text frame from the page: the size that its terminal has now. Undefined: it is none. */
+export const parseSize = (text: string): Size | undefined => {
+  const match = /^(\d{1,4})x(\d{1,4})$/.exec(text)
+  const [cols, rows] = [Number(match?.[1]), Number(match?.[2])]
+  const fits = [cols, rows].every((cells) => cells >= 1 && cells <= MAX_CELLS)
+  return fits ? { cols, rows } : undefined
+}

@@ -1,0 +1,187 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { fileURLToPath } from "node:url"
+import { afterEach, beforeEach, describe, expect, it } from "vitest"
+import { Family } from "../processes/testing/family.ts"
+import { until } from "../processes/testing/until.ts"
+import { readProcess } from "../processes/tree/proc.ts"
+import { MAX_TERMINALS } from "./serve.ts"
+import { Viewer } from "./testing/viewer.ts"
+
+const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url))
+
+let family: Family
+let directory: string
+let program: ChildProcess
+let port: number
+beforeEach(async () => {
+  family = new Family()
+  directory = mkdtempSync(join(tmpdir(), "berth-terminal-"))
+  writeFileSync(join(directory, "xterm.js"), "// xterm")
+  writeFileSync(join(directory, "xterm.css"), "/* xterm */")
+  program = spawn(process.execPath, ["--conditions=source", MAIN, directory], {
+    cwd: directory,
+    env: { ...family.env, PORT: "0", SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" },
+    stdio: ["ignore", "pipe", "inherit"],
+  })
+  const lines = createInterface({ input: program.stdout as NodeJS.ReadableStream })
+  const [line] = await once(lines, "line")
+  port = Number(/:(\d+)\/$/.exec(line)?.[1])
+})
+afterEach(() => {
+  family.killAll()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+const get = (path: string, headers = {}) =>
+  fetch(`http://127.0.0.1:${port}${path}`, { headers }).then(async (response) => ({
+    status: response.status,
+    type: response.headers.get("content-type"),
+    policy: response.headers.get("content-security-policy"),
+    text: await response.text(),
+  }))
+
+/** Besides the server itself. */
+const others = () => family.running().filter((pid) => pid !== program.pid)
+
+describe("the terminal's page", () => {
+  it("comes with its files, and may load nothing from elsewhere", async () => {
+    const page = await get("/")
+    expect(page).toMatchObject({ status: 200, type: "text/html; charset=utf-8" })
+    expect(page.policy).toContain("default-src 'none'; script-src 'self'")
+    for (const [, file] of page.text.matchAll(/(?:src|href)="([^"]+)"/g))
+      expect(await get(`/${file}`), file).toMatchObject({ status: 200 })
+    expect((await get("/../secret")).status).toBe(404)
+  })
+
+  it("is refused to the page of another site", async () => {
+    expect((await get("/", { origin: "https://example.com" })).status).toBe(403)
+    const strangers = [{ origin: "https://example.com" }, { host: "rebound.example" }]
+    for (const stranger of strangers)
+      await expect(Viewer.open(port, stranger)).rejects.toThrow("403")
+    expect(others()).toEqual([])
+  })
+})
+
+describe("a terminal", () => {
+  it("is a shell in the directory that it was started in, and is told no port of ours", async () => {
+    const viewer = await Viewer.open(port, { origin: `http://127.0.0.1:${port}` })
+    viewer.type('echo "<$PWD|$PORT|$TERM|$(tty)>"\n')
+    const [, at, none, term, tty] = await viewer.see(/<(\/[^|]*)\|([^|]*)\|([^|]*)\|([^>]*)>\r/)
+    expect([at, none, term]).toEqual([directory, "", "xterm-256color"])
+    expect(tty).toMatch(/^\/dev\/pts\/\d+$/)
+    await viewer.close()
+  })
+
+  it("has the size of the page's", async () => {
+    const viewer = await Viewer.open(port)
+    viewer.socket.send("101x37")
+    viewer.type("stty size\n")
+    await viewer.see(/37 101\r/)
+    viewer.socket.send("0x70000")
+    const [code] = await once(viewer.socket, "close")
+    expect(code).toBe(1003)
+  })
+
+  it("passes characters that are cut in two, both ways", async () => {
+    const viewer = await Viewer.open(port)
+    const [first, ...rest] = Buffer.from("echo 'gr\u00fc\u00df \u{1f6a2}' | od -An -tx1\n").map(
+      (byte) => byte,
+    )
+    for (const byte of [first as number, ...rest]) viewer.socket.send(Buffer.of(byte))
+    await viewer.see(/67 72 c3 bc c3 9f 20 f0 9f 9a a2/)
+    viewer.type("printf '\\360\\237'; sleep 0.05; printf '\\232\\242.\\n'\n")
+    await viewer.see(/\u{1f6a2}\.\r/u)
+    await viewer.close()
+  })
+
+  it("ends with its viewer, and all that runs in it, also what ignores the hang-up", async () => {
+    const viewer = await Viewer.open(port)
+    const stays = await Viewer.open(port)
+    viewer.type("(trap '' HUP TERM; sleep 1000; sleep 1001) & sleep 1002 &\n")
+    viewer.type("trap '' HUP; sleep 1003 & echo up $((40 + 2))\n")
+    await viewer.see(/up 42\r/)
+    stays.type("echo $((50 + 1)) $$\n")
+    const [, shell] = await stays.see(/51 (\d+)\r/)
+    expect(others().length).toBeGreaterThan(4)
+    viewer.socket.terminate()
+    await until(() => others().length === 1)
+    expect(others()).toEqual([Number(shell)])
+    await stays.close()
+    await until(() => others().length === 0)
+  })
+
+  it("that ends by itself tells its viewer, after the last that it said", async () => {
+    const viewer = await Viewer.open(port)
+    viewer.type("echo bye $((6 * 7)); exit\n")
+    const [code, reason] = await once(viewer.socket, "close")
+    expect([code, String(reason)]).toEqual([1000, "the shell has ended"])
+    expect(viewer.shown).toMatch(/bye 42\r/)
+    expect(others()).toEqual([])
+  })
+
+  it("waits for a viewer that does not read, and takes no more memory for it", async () => {
+    const viewer = await Viewer.open(port)
+    viewer.type("yes | head -c 300000000; echo; echo all of it\n")
+    await viewer.see(/y\r\ny\r/)
+    viewer.socket.pause()
+    const cpu = others()
+    expect(cpu.length).toBeGreaterThan(1)
+    const stuck = await until(() => isWaiting(cpu))
+    expect(stuck).toBe(true)
+    expect(residentBytes(program.pid as number)).toBeLessThan(400 * 1024 * 1024)
+    viewer.socket.terminate()
+    await until(() => others().length === 0)
+  }, 30_000)
+
+  it("cuts off a viewer that writes what no program reads", async () => {
+    const viewer = await Viewer.open(port)
+    viewer.type("stty raw -echo; echo ready $((1 + 1)); sleep 1000\n")
+    await viewer.see(/ready 2/)
+    const other = await Viewer.open(port)
+    const closed = once(viewer.socket, "close")
+    viewer.socket.on("error", () => {})
+    const chunk = Buffer.alloc(128 * 1024, "x")
+    for (let n = 0; n < 400; n++) viewer.socket.send(chunk)
+    await closed
+    other.type("echo still $((40 + 2))\n")
+    await other.see(/still 42\r/)
+    await other.close()
+    expect(residentBytes(program.pid as number)).toBeLessThan(300 * 1024 * 1024)
+    await until(() => others().length === 0)
+  })
+
+  it("is refused to one viewer too many, until another has left", async () => {
+    const viewers = await Promise.all(
+      Array.from({ length: MAX_TERMINALS }, () => Viewer.open(port)),
+    )
+    await expect(Viewer.open(port)).rejects.toThrow("503")
+    await viewers[0]?.close()
+    const again = await until(() => Viewer.open(port).catch(() => undefined))
+    await Promise.all([again, ...viewers].map((viewer) => viewer.close()))
+  })
+
+  it("ends with the server, and nothing is left", async () => {
+    const viewer = await Viewer.open(port)
+    viewer.type("(trap '' HUP TERM; sleep 1000) & echo up $((40 + 2))\n")
+    await viewer.see(/up 42\r/)
+    program.kill("SIGTERM")
+    const [status] = await once(program, "exit")
+    expect(status).toBe(0)
+    expect(family.running()).toEqual([])
+  })
+})
+
+const isWaiting = (pids: readonly number[]): boolean =>
+  pids.every((pid) => stateOf(pid) === "S" || stateOf(pid) === undefined)
+
+const stateOf = (pid: number) => readProcess(pid)?.state
+
+const residentBytes = (pid: number): number => {
+  const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]
+  return Number(kib) * 1024
+}
