@@ -32,6 +32,7 @@ const PACKAGES = {
       "dist/bundle/cache/node/main",
     ],
   },
+  "@xterm/xterm": { version: "6.0.0", files: ["lib/xterm.js", "css/xterm.css"] },
   "opencode-linux-x64-baseline": { version: "1.18.33", files: ["bin/opencode"] },
   "@opencode-ai/plugin": {
     version: "1.18.33",
@@ -58,7 +59,7 @@ const install = (change: Partial<Record<PackageName, { version: string } | undef
 }
 
 describe("what this version brings", () => {
-  it("is node, tini, ripgrep, terminals, the supervisor and OpenCode, in the versions installed", async () => {
+  it("is node, tini, ripgrep, terminals, the supervisor, the page of its terminal and OpenCode, in the versions installed", async () => {
     const inputs = await currentInputs(install())
     expect(inputs.map(({ name, version, main }) => [name, version, main])).toEqual([
       ["node", "24.21.0", "bin/node"],
@@ -66,6 +67,7 @@ describe("what this version brings", () => {
       ["ripgrep", "1.18.0", "bin/rg"],
       ["pty", "1.1.0", "node_modules/@lydell/node-pty-linux-x64/pty.node"],
       ["supervisor", "0.1.0", "supervisor/main.cjs"],
+      ["web-terminal", "6.0.0", "web-terminal/xterm.js"],
       ["opencode", "1.18.33", "agents/opencode/bin/opencode"],
     ])
   })
@@ -92,6 +94,7 @@ describe("what this version brings", () => {
     ["@lydell/node-pty", "pty"],
     ["@lydell/node-pty-linux-x64", "pty"],
     ["@berth/supervisor", "supervisor"],
+    ["@xterm/xterm", "web-terminal"],
     ["opencode-linux-x64-baseline", "opencode"],
     ["@opencode-ai/plugin", "opencode"],
     ["zod", "opencode"],
@@ -132,7 +135,7 @@ describe("what this version brings", () => {
   it("is installed with this project, each package pinned to one version", () => {
     const server = fileURLToPath(new URL("../../../package.json", import.meta.url))
     const { dependencies, optionalDependencies } = JSON.parse(readFileSync(server, "utf8"))
-    for (const name of ["@lydell/node-pty", "@opencode-ai/plugin"])
+    for (const name of ["@lydell/node-pty", "@opencode-ai/plugin", "@xterm/xterm"])
       expect(dependencies[name]).toMatch(/^\d/)
     for (const version of Object.values(optionalDependencies)) expect(version).toMatch(/^\d/)
   })
