@@ -201,7 +201,7 @@ describe("a supervisor", () => {
       const started = start({ repos, mode, sidecars }, made)
       await started.answers()
       const client = await started.bridge()
-        await heard(client, "boot.ended")
+      await heard(client, "boot.ended")
       expect(await started.ended).toEqual({ status: 1, signal: null })
       expect(made.family.running()).toEqual([])
       const { outcome, ending, steps } = leftTrace(made)
@@ -232,7 +232,7 @@ describe("a supervisor", () => {
       const started = start({ repos, sidecars }, made)
       await started.answers()
       const client = await started.bridge()
-        await stepStarted(client, step)
+      await stepStarted(client, step)
       started.child.kill("SIGTERM")
       const { status } = await started.ended
       expect(made.family.running()).toEqual([])
@@ -291,6 +291,34 @@ describe("a supervisor", () => {
     await second.ended
   })
 
+  it.each(["bridge", "agent-files", "git-sync", "setup-hook", "start-hook", "agent-attach"])(
+    "[R2.7] killed at %s, boots again as if nothing had been",
+    async (step) => {
+      const made = makePlaces()
+      const repos = makeRepo(made, { "setup.sh": "sleep 0.05; echo setup >> order" })
+      const first = start({ repos }, made)
+      await first.answers()
+      const client = await first.bridge()
+      await stepStarted(client, step)
+      process.kill(childOf(first.child.pid ?? 0), "SIGKILL")
+      await first.ended
+      // In a sandbox, nothing outlives its supervisor.
+      made.family.killAll()
+      const again = start({ repos, sandbox: first.plan.sandbox }, made)
+      await again.answers()
+      const { steps, warnings } = await readyTrace(again, Math.max(0, ...client.numbers()))
+      expect(steps.find(({ name }) => name === "git-sync")?.state).toBe("succeeded")
+      expect(warnings).toEqual([])
+      const app = join(made.places.workspace, "app")
+      expect(readFileSync(join(app, "README"), "utf8")).toBe("hello\n")
+      expect(execFileSync("git", ["-C", app, "status", "--porcelain"], { encoding: "utf8" })).toBe(
+        "?? order\n",
+      )
+      again.child.kill("SIGTERM")
+      await again.ended
+    },
+  )
+
   it("says what is wrong with its plan, and ends", async () => {
     const made = makePlaces()
     const started = start({ agent: { kind: "acp", command: ["x"] } }, made)
@@ -306,6 +334,12 @@ describe("a supervisor", () => {
     expect(leftTrace(made)).toMatchObject({ outcome: "failed", ending: { step: "bridge" } })
   })
 })
+
+const readyTrace = async (started: Started, lastSeen: number) => {
+  const client = await started.bridge(lastSeen)
+  await heard(client, "boot.ready")
+  return await started.trace()
+}
 
 /** tini has one. */
 const childOf = (pid: number): number =>

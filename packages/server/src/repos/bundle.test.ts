@@ -75,6 +75,12 @@ describe("a bundle of a repo on the host", () => {
     expect(sent).toMatchObject({ commit: second, branch: "main", isBundled: false })
   })
 
+  it("is not made when the repo went back to a commit that is there", async () => {
+    const { path, first, second } = makeRepo()
+    git(path, "reset", "--quiet", "--hard", first)
+    expect(await send({ path, have: [second] })).toMatchObject({ commit: first, isBundled: false })
+  })
+
   it("is made of a bare repo, of a linked worktree, of sha256 and of a path with any letter", async () => {
     const { path, second } = makeRepo()
     const bare = join(temporaryDirectory(), 'a "bare:\\ ü # repo')

@@ -9,6 +9,7 @@ import {
   findRef,
   HOST_GIT_ENV,
   type HostRepo,
+  holds,
   knownCommits,
   openHostRepo,
 } from "./host-repo.ts"
@@ -27,7 +28,7 @@ export interface BundleWanted {
 export interface BundleSent {
   readonly commit: string
   readonly branch: string | undefined
-  /** False: the commit is among those that need not be sent. */
+  /** False: the commit, or one that comes after it, is among those that need not be sent. */
   readonly isBundled: boolean
 }
 
@@ -48,6 +49,8 @@ export const sendBundle = async (
   const { commit, branch } = found
   if (have.includes(commit)) return { commit, branch, isBundled: false }
   const known = await knownCommits(repo, have, signal)
+  // Git makes no bundle of nothing.
+  if (await holds(repo, known, commit, signal)) return { commit, branch, isBundled: false }
   await throughLens(repo, found, async (lens) => {
     const bundle = gitStream(
       {

@@ -99,6 +99,19 @@ export const knownCommits = async (
   })
 }
 
+/** Whether a commit is one of those that the repo has, or comes before one of them. */
+export const holds = async (
+  repo: HostRepo,
+  known: readonly string[],
+  commit: string,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  if (known.length === 0) return false
+  const args = ["rev-list", "--max-count=1", commit, ...known.map((id) => `^${id}`)]
+  const { status, stdout } = await ask(repo, args, signal)
+  return status === 0 && stdout === ""
+}
+
 const namesFor = async (repo: HostRepo, ref: string | undefined, signal: AbortSignal) => {
   if (ref !== undefined) {
     if (ref.startsWith("refs/")) return [ref]

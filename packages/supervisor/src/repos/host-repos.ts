@@ -2,7 +2,7 @@
 export interface HostRepos {
   /**
    * Asks the server for a repo and has it written to `path`, as a git bundle with everything that `ref`
-   * needs beyond the commits in `have`. It says which commit the ref is; one that is in `have` brings no file.
+   * needs beyond the commits in `have`. It says which commit the ref is; one that they hold brings no file.
    */
   fetch(wanted: WantedRepo, signal: AbortSignal): Promise<FetchedRepo>
 }
@@ -19,6 +19,6 @@ export interface FetchedRepo {
   readonly commit: string
   /** The branch that the ref names; undefined for a tag or a commit. */
   readonly branch: string | undefined
-  /** False when `have` held the commit already. */
+  /** False when `have`, with what comes before it, held the commit already. */
   readonly isBundled: boolean
 }
