@@ -21,6 +21,7 @@ export const REQUIREMENTS = {
   runc: () => missing("runc"),
   conmon: () => missing("conmon"),
   tini: () => missing("tini"),
+  chromium: () => missing("chromium"),
   gitLfs: () => missing("git-lfs"),
   docker: () => notRoot() ?? missing("dockerd"),
   userNamespaces: () => trial("unshare", "--user", "--map-root-user", "true"),

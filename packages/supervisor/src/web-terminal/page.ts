@@ -18,7 +18,7 @@ const terminal = new Terminal({ cursorBlink: true, scrollback: 10000 })
 terminal.open(screen)
 let socket
 const send = (data) => {
-  if (socket.readyState === WebSocket.OPEN) socket.send(data)
+  if (socket?.readyState === WebSocket.OPEN) socket.send(data)
 }
 const fit = () => {
   const cells = screen.querySelector(".xterm-screen")

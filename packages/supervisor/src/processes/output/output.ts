@@ -62,7 +62,9 @@ export class Output {
 
   readonly #hear = (chunk: Buffer): void => {
     this.#readBytes += chunk.length
-    const waits = [...this.#listeners].map((listen) => listen(chunk)).filter((wait) => wait instanceof Promise)
+    const waits = [...this.#listeners]
+      .map((listen) => listen(chunk))
+      .filter((wait) => wait instanceof Promise)
     if (waits.length > 0) this.#holdUp(waits)
   }
 

@@ -1,0 +1,78 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { createRequire } from "node:module"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { createInterface } from "node:readline"
+import { fileURLToPath } from "node:url"
+import { requires } from "@berth/testing/requires"
+import { chromium } from "playwright-core"
+import { expect, onTestFinished } from "vitest"
+
+const MAIN = fileURLToPath(
+  new URL("../packages/supervisor/src/web-terminal/main.ts", import.meta.url),
+)
+const XTERM = dirname(
+  createRequire(new URL("../packages/server/package.json", import.meta.url)).resolve(
+    "@xterm/xterm/package.json",
+  ),
+)
+
+/** No traffic of the browser's own. */
+const QUIET = [
+  ...["--no-sandbox", "--disable-background-networking", "--disable-component-update"],
+  ...["--disable-sync", "--no-first-run"],
+]
+
+const startTerminal = async () => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-web-terminal-"))
+  copyFileSync(join(XTERM, "lib/xterm.js"), join(directory, "xterm.js"))
+  copyFileSync(join(XTERM, "css/xterm.css"), join(directory, "xterm.css"))
+  const program = spawn(process.execPath, ["--conditions=source", MAIN, directory], {
+    cwd: directory,
+    env: { PATH: "/usr/bin:/bin", PORT: "0", SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" },
+    stdio: ["ignore", "pipe", "inherit"],
+  })
+  const ended = once(program, "close")
+  onTestFinished(async () => {
+    program.kill("SIGTERM")
+    await ended
+    rmSync(directory, { recursive: true, force: true })
+  })
+  const [line] = await once(createInterface({ input: program.stdout }), "line")
+  return { directory, url: String(line).replace("listening on ", "") }
+}
+
+requires("chromium").it(
+  "the web terminal works in a browser: keys in, a shell's words out, and its size is the window's",
+  async () => {
+    const { directory, url } = await startTerminal()
+    const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: QUIET })
+    onTestFinished(() => browser.close())
+    const page = await browser.newPage({ viewport: { width: 800, height: 600 } })
+    const problems: string[] = []
+    page.on("pageerror", (error) => problems.push(error.message))
+    page.on("console", (message) => {
+      if (message.type() === "error") problems.push(message.text())
+    })
+    await page.goto(url)
+    const written = (name: string) => {
+      const path = join(directory, name)
+      return existsSync(path) ? readFileSync(path, "utf8") : ""
+    }
+    await page.locator(".xterm-rows").getByText("$").first().waitFor()
+    await page.keyboard.type("echo grüße-$((6*7)); stty size > small; echo done > finished\n")
+    await page.locator(".xterm-rows").getByText("grüße-42").waitFor()
+    await expect.poll(() => written("finished")).toBe("done\n")
+    await page.setViewportSize({ width: 1200, height: 900 })
+    await page.keyboard.type("stty size > large; echo done >> finished\n")
+    await expect.poll(() => written("finished")).toBe("done\ndone\n")
+    const [small, large] = ["small", "large"].map((name) => written(name).split(" ").map(Number))
+    expect(large?.[0]).toBeGreaterThan(small?.[0] ?? Number.POSITIVE_INFINITY)
+    expect(large?.[1]).toBeGreaterThan(small?.[1] ?? Number.POSITIVE_INFINITY)
+    await page.keyboard.type("exit\n")
+    await page.locator(".xterm-rows").getByText("press a key for a new shell").waitFor()
+    expect(problems).toEqual([])
+  },
+)
