@@ -41,8 +41,8 @@ const serving = ({ plan, agent }: Pick<BootContext, "plan" | "agent">): Steps =>
   return [
     bridge(),
     agentFiles([]),
-    agentStart(agent.startsEarly ? ["agent-files"] : ["agent-files", "start-hook"]),
-    agentAttach(["start-hook", "agent-start"]),
+    agentStart(agent.startsEarly ? [] : ["agent-files", "start-hook"]),
+    agentAttach(["agent-files", "start-hook", "agent-start"]),
     ...sidecars,
     ready(["bridge", "agent-attach", ...required]),
   ]
