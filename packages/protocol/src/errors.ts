@@ -484,6 +484,56 @@ export const ERRORS = {
     retry: "later",
     hint: "What was begun is undone. The details hold the system's own words: see that the user's home can be written and has space.",
   },
+  "files.not_found": {
+    status: 404,
+    retry: "never",
+    hint: "Check the path: a relative one is below the workspace.",
+  },
+  "files.exists": {
+    status: 409,
+    retry: "never",
+    hint: "Something lies there already, and nothing was overwritten: remove it first, or choose another name.",
+  },
+  "files.wrong_kind": {
+    status: 409,
+    retry: "never",
+    hint: "The details say what lies at that path: this can be done only with a file, or only with a directory.",
+  },
+  "files.denied": {
+    status: 403,
+    retry: "never",
+    hint: "The sandbox's user may not do that there: check the owner and the mode, or run a command as root.",
+  },
+  "files.disk_full": {
+    status: 507,
+    retry: "later",
+    hint: "What was there before is as it was. Free space on the disk that holds the sandbox's files.",
+  },
+  "files.range_unsatisfiable": {
+    status: 416,
+    retry: "never",
+    hint: "Ask for bytes that the file has; the details name its size.",
+  },
+  "files.archive_refused": {
+    status: 400,
+    retry: "never",
+    hint: "Send a tar archive, not compressed, whose entries stay in the folder; those before the one that the details name are there.",
+  },
+  "files.watch_limit": {
+    status: 503,
+    retry: "never",
+    hint: "Watch a smaller folder, leave out folders with many others in them, or raise fs.inotify.max_user_watches on the host.",
+  },
+  "files.failed": {
+    status: 500,
+    retry: "later",
+    hint: "The file system refused; its own words are in the details.",
+  },
+  "files.unavailable": {
+    status: 503,
+    retry: "now",
+    hint: "The process that works with files ended before it had answered; the next call starts it again.",
+  },
   "repo.unreachable": {
     status: 503,
     retry: "later",
