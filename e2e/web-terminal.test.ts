@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
-import { dirname, join } from "node:path"
+import { basename, join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
+import { webTerminal } from "@berth/server/toolbox/inputs/web-terminal"
 import { requires } from "@berth/testing/requires"
 import { chromium } from "playwright-core"
 import { expect, onTestFinished } from "vitest"
@@ -13,11 +13,7 @@ import { expect, onTestFinished } from "vitest"
 const MAIN = fileURLToPath(
   new URL("../packages/supervisor/src/web-terminal/main.ts", import.meta.url),
 )
-const XTERM = dirname(
-  createRequire(new URL("../packages/server/package.json", import.meta.url)).resolve(
-    "@xterm/xterm/package.json",
-  ),
-)
+const ROOT = fileURLToPath(new URL("..", import.meta.url))
 
 /** No traffic of the browser's own. */
 const QUIET = [
@@ -27,8 +23,10 @@ const QUIET = [
 
 const startTerminal = async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-web-terminal-"))
-  copyFileSync(join(XTERM, "lib/xterm.js"), join(directory, "xterm.js"))
-  copyFileSync(join(XTERM, "css/xterm.css"), join(directory, "xterm.css"))
+  const { signal } = new AbortController()
+  const { parts } = await webTerminal({ from: ROOT, arch: "x64", path: "", signal })
+  for (const part of parts)
+    if (part.kind === "file") copyFileSync(part.from, join(directory, basename(part.to)))
   const program = spawn(process.execPath, ["--conditions=source", MAIN, directory], {
     cwd: directory,
     env: { PATH: "/usr/bin:/bin", PORT: "0", SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" },
