@@ -13,8 +13,19 @@ export const chooseAgent = (spec: AgentSpec, parts: AgentParts): Agent => {
     case "opencode":
       return opencodeAgent(parts, spec)
     case "acp":
-      throw new BerthError("agent.unsupported", `there is no agent ${spec.kind}`, {
-        details: { agent: spec.kind, agents: ["shell", "opencode"] },
-      })
+      return missingAgent(spec.kind)
+  }
+}
+
+/** Fails at its start, so that the boot says so as it says everything. */
+const missingAgent = (name: string): Agent => {
+  const missing = async () => {
+    throw new BerthError("agent.unsupported", `there is no agent ${name} yet`, {
+      details: { agent: name, agents: ["shell", "opencode"] },
+    })
+  }
+  return {
+    ...{ name, startsEarly: true, files: [], start: missing, attach: missing, prompt: missing },
+    trouble: () => "there is no such agent yet",
   }
 }

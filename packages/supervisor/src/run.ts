@@ -15,6 +15,10 @@ export const run = (
   }
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal)
 
+  // A defect in one corner must not take the agent's work with it.
+  process.on("uncaughtException", report)
+  process.on("unhandledRejection", report)
+
   const live = async (): Promise<number> => {
     mkdirSync(options.places.logs, { mode: 0o700, recursive: true })
     return await supervise({

@@ -16,7 +16,7 @@ import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
 import { chooseAgent } from "./choose-agent.ts"
 import { Dispatch } from "./features/dispatch.ts"
-import { openJournal } from "./journal/journal.ts"
+import { type Journal, openJournal } from "./journal/journal.ts"
 import { keepTrying } from "./journal/keep-trying.ts"
 import { openLedger } from "./journal/ledger.ts"
 import { loadFeatures } from "./load-features.ts"
@@ -65,7 +65,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const journal = openJournal({ directory: join(link, LINK.journal) })
   const ledger = openLedger(join(link, LINK.ledger))
   const tell = (body: EventBody): void => {
-    journal.then((opened) => opened.append(body)).catch(onFault)
+    journal.then((opened) => append(opened, body)).catch(onFault)
   }
   const pipes = new Pipes(places.logs)
   const processes = new ProcessSet({ clock, pipes, onEvent: (event) => tellOf(event, tell) })
@@ -84,8 +84,9 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
       ...{ journal, ledger },
       run: async (start, signal) => {
         const { givenUp } = await prompts
-        const append = (body: EventBody) => () => journal.append(body, { signal: givenUp })
-        const say = async (body: EventBody) => void (await keepTrying(append(body), givenUp))
+        const say = async (body: EventBody) => {
+          await keepTrying(() => journal.append(body, { signal: givenUp }), givenUp)
+        }
         return agent.prompt(start, say, signal)
       },
     }),
@@ -113,6 +114,10 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     bridge: bridgeIsUp,
     hostRepos: hostRepos(asks),
   }
+  /** What is told of an end comes before the end of what it is told of. */
+  const endUses = async () => {
+    await Promise.all([prompts.then((opened) => opened.close(), onFault), features.close()])
+  }
   const traceFile = new TraceFile(join(link, LINK.trace))
   const saveTrace = (trace: BootTrace) => traceFile.save(trace).catch(onFault)
   const onEvent = (event: BootEvent) => {
@@ -122,24 +127,21 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   }
   const running = boot({
     ...{ mode: plan.mode, graph: buildGraph(stepsOf(context)), context, clock, startedAt },
-    ...{ signal: stop, processes, stop: { hurry }, onEvent },
+    ...{ signal: stop, processes, stop: { hurry }, onEvent, beforeStop: endUses },
   })
   void running.ready.then(async (ready) => {
     isReady = ready
-    if (ready) (await prompts).open()
+    if (!ready || plan.mode === "build") return
+    const opened = await prompts
+    promptCount = () => opened.count
+    opened.open()
   })
-  void prompts.then(
-    (opened) => {
-      promptCount = () => opened.count
-    },
-    () => {},
-  )
 
   const { trace } = await running.result
   await saveTrace(trace)
   if (trace.outcome === "succeeded" && plan.mode !== "build") await fired(stop)
 
-  await Promise.all([prompts.then((opened) => opened.close(), onFault), features.close()])
+  await endUses()
   const rest = ownPidNamespace()
   await processes.stop({ hurry, ...(rest && { rest }) })
   const tooLong = AbortSignal.any([hurry, AbortSignal.timeout(LAST_WORDS_MS)])
@@ -150,9 +152,20 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   return statusOf(trace)
 }
 
-const statusOf = ({ outcome }: BootTrace): number => {
-  if (outcome === "succeeded") return EXIT.ok
+/** One that was ready has done what it was made for, though an optional step may not have come to its end. */
+const statusOf = ({ mode, outcome, readyAtMs }: BootTrace): number => {
+  if (
+    outcome === "succeeded" ||
+    (outcome === "cancelled" && readyAtMs !== null && mode !== "build")
+  )
+    return EXIT.ok
   return outcome === "cancelled" ? EXIT.stoppedWhileBooting : EXIT.failed
+}
+
+/** Of a boot's live output, none waits for room: its end is in the trace. */
+const append = async (journal: Journal, body: EventBody): Promise<void> => {
+  if (body.type === "boot.step.output" && journal.isFull) return
+  await journal.append(body)
 }
 
 /** What a reader of the session should know of the processes beside the boot. */

@@ -7,6 +7,8 @@ export interface BootWithProcesses<Context> extends BootOptions<Context> {
   /** What the steps start outlives them in here. */
   readonly processes: ProcessSet
   readonly stop?: StopOptions
+  /** Done first when the processes are to be stopped. */
+  readonly beforeStop?: () => Promise<void>
 }
 
 export interface BootResult {
@@ -27,7 +29,9 @@ export const boot = <Context>(
   const finish = async (): Promise<BootResult> => {
     const trace = await run.ended
     const goesOn = trace.outcome === "succeeded" && options.mode !== "build"
-    return { trace, stopped: goesOn ? undefined : await options.processes.stop(options.stop) }
+    if (goesOn) return { trace, stopped: undefined }
+    await options.beforeStop?.()
+    return { trace, stopped: await options.processes.stop(options.stop) }
   }
   return { ...run, result: finish() }
 }

@@ -34,7 +34,11 @@ export const makePlaces = () => {
 type PlanInput = Partial<(typeof BootPlan)["_zod"]["input"]>
 
 /** Starts a supervisor under tini, as in a sandbox. */
-export const start = (plan: PlanInput = {}, made = makePlaces()) => {
+export const start = (
+  plan: PlanInput = {},
+  made = makePlaces(),
+  spoil: (plan: BootPlan) => unknown = (plan) => plan,
+) => {
   const { places, link, family } = made
   const told = BootPlan.parse({
     ...{ sandbox: newId.sandbox(), mode: "fresh", repos: [], hooks: {}, sidecars: [] },
@@ -43,7 +47,7 @@ export const start = (plan: PlanInput = {}, made = makePlaces()) => {
     environment: { ...family.env, ...plan.environment },
   })
   writeFileSync(join(link, LINK.token), TOKEN, { mode: 0o600 })
-  writeFileSync(join(link, LINK.plan), JSON.stringify(told))
+  writeFileSync(join(link, LINK.plan), JSON.stringify(spoil(told)))
   const user = { name: "agent", uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
   const credentials = join(made.root, "git/credentials.sock")
   const watcher = watch(link)
