@@ -16,6 +16,7 @@ const PROGRAMS = {
   main: "main.ts",
   "credential-helper": "credential-helper.ts",
   "web-terminal": "web-terminal/main.ts",
+  "files-worker": "files/worker.ts",
 }
 
 rmSync(OUTPUT, { recursive: true, force: true })

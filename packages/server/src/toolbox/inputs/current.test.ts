@@ -29,6 +29,7 @@ const PACKAGES = {
       "dist/bundle/main.cjs",
       "dist/bundle/credential-helper.cjs",
       "dist/bundle/web-terminal.cjs",
+      "dist/bundle/files-worker.cjs",
       "dist/bundle/cache/node/main",
     ],
   },

@@ -1,0 +1,182 @@
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { join } from "node:path"
+import { FileEntry, FileList, WrittenFiles } from "@berth/protocol/files"
+import { describe, expect, it } from "vitest"
+import { RELAYED } from "./feature.ts"
+import { SOMEONE, serveFiles } from "./testing/files.ts"
+import { fileRoutes } from "./work/routes.ts"
+
+describe("reading and writing", () => {
+  it("gives back what was written, as the user's own file", async () => {
+    const { call, workspace } = await serveFiles()
+    const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, at) => at % 251))
+    const query = { path: "a/b/file.bin", parents: true, mode: 0o750 }
+    const written = await call("PUT", "/files/content", query, { bytes })
+    expect(written.status).toBe(200)
+    const entry = FileEntry.parse(written.body)
+    expect(entry).toMatchObject({ path: "a/b/file.bin", kind: "file", size: 300_000, mode: 0o750 })
+    if (SOMEONE) expect(statSync(join(workspace, "a/b/file.bin"))).toMatchObject(SOMEONE)
+    const read = await call("GET", "/files/content", { path: "a/b/file.bin" })
+    expect(read.headers.etag).toBe(entry.etag)
+    expect(read.bytes.equals(bytes)).toBe(true)
+    expect(readdirSync(join(workspace, "a/b"))).toEqual(["file.bin"])
+  })
+
+  it("keeps the mode of a file that it replaces, and writes through a link", async () => {
+    const { call, workspace } = await serveFiles()
+    await call(
+      "PUT",
+      "/files/content",
+      { path: "script", mode: 0o755 },
+      { bytes: Buffer.from("1") },
+    )
+    symlinkSync("script", join(workspace, "link"))
+    await call("PUT", "/files/content", { path: "link" }, { bytes: Buffer.from("2") })
+    expect(lstatSync(join(workspace, "link")).isSymbolicLink()).toBe(true)
+    expect(readFileSync(join(workspace, "script"), "utf8")).toBe("2")
+    expect(statSync(join(workspace, "script")).mode & 0o777).toBe(0o755)
+  })
+
+  it.each([
+    ["bytes=0-3", 206, "0123", "bytes 0-3/10"],
+    ["bytes=7-", 206, "789", "bytes 7-9/10"],
+    ["bytes=-4", 206, "6789", "bytes 6-9/10"],
+    ["bytes=5-500", 206, "56789", "bytes 5-9/10"],
+    ["bytes=10-", 416, undefined, "bytes */10"],
+    ["bytes=-0", 416, undefined, "bytes */10"],
+    ["bytes=4-2", 200, "0123456789", undefined],
+    ["lines=1-2", 200, "0123456789", undefined],
+  ])("answers the range %s with %i", async (range, status, text, place) => {
+    const { call, workspace } = await serveFiles()
+    writeFileSync(join(workspace, "digits"), "0123456789")
+    const read = await call("GET", "/files/content", { path: "digits" }, { headers: { range } })
+    expect(read.status).toBe(status)
+    expect(read.headers["content-range"]).toBe(place)
+    if (text === undefined) expect(read.body.code).toBe("files.range_unsatisfiable")
+    else expect(read.bytes.toString()).toBe(text)
+  })
+
+  it("reads files that are empty, and files of the kernel that say they are", async () => {
+    const { call, workspace } = await serveFiles()
+    writeFileSync(join(workspace, "empty"), "")
+    expect((await call("GET", "/files/content", { path: "empty" })).bytes.length).toBe(0)
+    const { bytes } = await call("GET", "/files/content", { path: "/proc/self/status" })
+    if (SOMEONE) expect(bytes.toString()).toContain(`Uid:\t${SOMEONE.uid}`)
+  })
+
+  it("writes many, and says of each whether it is in place", async () => {
+    const { call, workspace } = await serveFiles()
+    mkdirSync(join(workspace, "directory"))
+    const files = [
+      { path: "one", content: "é", mode: 0o600 },
+      { path: "directory", content: "x" },
+      { path: "two", content: { base64: "/w==" } },
+    ]
+    const { body } = await call("POST", "/files/write", {}, { body: { files } })
+    const written = WrittenFiles.parse(body).files
+    expect(written.map(({ error }) => error?.code)).toEqual([
+      undefined,
+      "files.wrong_kind",
+      undefined,
+    ])
+    expect(readFileSync(join(workspace, "one"), "utf8")).toBe("é")
+    expect(readFileSync(join(workspace, "two"))).toEqual(Buffer.from([0xff]))
+    expect(readdirSync(workspace).toSorted()).toEqual(["directory", "one", "two"])
+  })
+})
+
+describe("names", () => {
+  const NAMES = {
+    newline: Buffer.from("a\nb"),
+    "invalid UTF-8": Buffer.from([0x66, 0xff, 0xfe]),
+    "255 bytes": Buffer.alloc(255, "n"),
+    percent: Buffer.from("100%25&x=1+2"),
+  }
+  it.each(Object.entries(NAMES))("of any bytes: %s", async (_, name) => {
+    const { call, workspace } = await serveFiles()
+    const text = name.toString()
+    const path = Buffer.from(text).equals(name) ? text : { base64: name.toString("base64") }
+    expect(await call("PUT", "/files/content", { path }, { bytes: name })).toMatchObject({
+      status: 200,
+      body: { path },
+    })
+    expect(readdirSync(workspace, { encoding: "buffer" })).toEqual([name])
+    const { body } = await call("GET", "/files/list", { path: "." })
+    expect(FileList.parse(body).entries.map((entry) => entry.path)).toEqual([path])
+    expect((await call("GET", "/files/content", { path })).bytes).toEqual(name)
+    const moved = await call("POST", "/files/move", {}, { body: { from: path, to: "moved" } })
+    expect(moved.status).toBe(200)
+    await call("POST", "/files/move", {}, { body: { from: "moved", to: path } })
+    expect((await call("DELETE", "/files", { path })).status).toBe(204)
+    expect(readdirSync(workspace)).toEqual([])
+  })
+
+  it.each([
+    { path: "" },
+    { path: "a\0b" },
+    { path: "x".repeat(5000) },
+    { path: "n".repeat(256) },
+    {},
+  ])("that no file can have are refused", async (query) => {
+    const { call } = await serveFiles()
+    expect(await call("GET", "/files/stat", query)).toMatchObject({
+      ...{ status: 400, body: { code: "input.invalid" } },
+    })
+  })
+})
+
+describe("folders", () => {
+  it("are listed to a depth, with links and their targets, and cut where there is too much", async () => {
+    const { call, workspace } = await serveFiles()
+    mkdirSync(join(workspace, "a/b/c"), { recursive: true })
+    writeFileSync(join(workspace, "a/b/c/deep"), "")
+    symlinkSync("a/b", join(workspace, "link"))
+    const list = async (query: { depth?: number; limit?: number }) => {
+      const { body } = await call("GET", "/files/list", { path: workspace, ...query })
+      const { entries, cut } = FileList.parse(body)
+      return { paths: entries.map(({ path }) => path), cut, entries }
+    }
+    expect(await list({})).toMatchObject({ paths: ["a", "link"], cut: false })
+    expect((await list({})).entries[1]).toMatchObject({ kind: "link", target: "a/b" })
+    const all = ["a", "a/b", "a/b/c", "a/b/c/deep", "link"]
+    expect(await list({ depth: 9 })).toMatchObject({ paths: all, cut: false })
+    expect(await list({ depth: 9, limit: 3 })).toMatchObject({
+      paths: ["a", "a/b", "link"],
+      cut: true,
+    })
+    expect(await list({ depth: 9, limit: 5 })).toMatchObject({ paths: all, cut: false })
+  })
+
+  it("are made, moved and removed, and nothing is overwritten unasked", async () => {
+    const { call, workspace } = await serveFiles()
+    const post = (path: string, body: unknown) => call("POST", `/files/${path}`, {}, { body })
+    expect((await post("mkdir", { path: "x/y" })).body.code).toBe("files.not_found")
+    const made = await post("mkdir", { path: "x/y", parents: true, mode: 0o777 })
+    expect(made).toMatchObject({ status: 201, body: { kind: "directory", mode: 0o777 } })
+    expect((await post("mkdir", { path: "x/y" })).body.code).toBe("files.exists")
+    for (const name of ["one", "two"]) writeFileSync(join(workspace, name), name)
+    expect((await post("move", { from: "one", to: "two" })).body.code).toBe("files.exists")
+    expect((await post("move", { from: "x", to: "two" })).body.code).toBe("files.exists")
+    expect((await post("move", { from: "one", to: "two", replace: true })).status).toBe(200)
+    expect(readFileSync(join(workspace, "two"), "utf8")).toBe("one")
+    expect((await post("move", { from: "x", to: "z" })).status).toBe(200)
+    expect((await post("move", { from: "gone", to: "z2" })).body.code).toBe("files.not_found")
+    expect((await call("DELETE", "/files", { path: "z" })).body.code).toBe("files.exists")
+    expect((await call("DELETE", "/files", { path: "z", recursive: true })).status).toBe(204)
+    expect((await call("DELETE", "/files", { path: ".", recursive: true })).status).toBe(400)
+    expect(readdirSync(workspace)).toEqual(["two"])
+  })
+})
+
+it("passes on all that the worker answers", () => {
+  const routes = fileRoutes({ workspace: "/", search: "rg" })
+  expect(RELAYED).toEqual(routes.map(({ method, path }) => ({ method, path })))
+})

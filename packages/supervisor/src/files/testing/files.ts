@@ -1,0 +1,101 @@
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
+import { type IncomingMessage, request } from "node:http"
+import { createRequire } from "node:module"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { Readable } from "node:stream"
+import { buffer } from "node:stream/consumers"
+import { pipeline } from "node:stream/promises"
+import { fileQuery } from "@berth/protocol/files"
+import { onTestFinished } from "vitest"
+import { AUTHORIZED, serve } from "../../bridge/testing/supervisor.ts"
+import { Dispatch } from "../../features/dispatch.ts"
+import type { FeatureParts } from "../../features/parts.ts"
+import { systemClock } from "../../processes/clock.ts"
+import { Pipes } from "../../processes/output/pipes.ts"
+import { ProcessSet } from "../../processes/set.ts"
+import type { User } from "../../processes/user.ts"
+import { filesFeature } from "../feature.ts"
+import type { WorkerCommand } from "../worker-process.ts"
+
+/** The worker as it lies in the source. */
+export const SOURCE_WORKER: WorkerCommand = [
+  process.execPath,
+  "--conditions=source",
+  join(import.meta.dirname, "../worker.ts"),
+]
+
+/** A user of the sandbox, where the test may choose one. */
+export const SOMEONE: User | undefined =
+  process.getuid?.() === 0 ? { uid: 12_321, gid: 12_321 } : undefined
+
+type Query = Parameters<typeof fileQuery>[0]
+
+export interface Asked {
+  readonly body?: unknown
+  readonly bytes?: Buffer | Readable
+  readonly headers?: Record<string, string>
+}
+
+/** A supervisor's socket with files, and a workspace that belongs to someone else. */
+export const serveFiles = async (workspaceAt?: string) => {
+  const root = mkdtempSync(join(tmpdir(), "berth-files-test-"))
+  const at = (name: string) => join(root, name)
+  const places = {
+    ...{ workspace: workspaceAt ?? at("workspace"), home: at("home") },
+    ...{ toolbox: at("toolbox"), logs: at("logs") },
+  }
+  for (const path of [places.home, places.logs, join(places.toolbox, "bin"), places.workspace])
+    mkdirSync(path, { recursive: true })
+  symlinkSync(ripgrep(), join(places.toolbox, "bin/rg"))
+  // As in a sandbox: others come as far as the workspace, and not to where root keeps its own.
+  chmodSync(root, 0o755)
+  chmodSync(places.logs, 0o700)
+  if (SOMEONE !== undefined) chownSync(places.workspace, SOMEONE.uid, SOMEONE.gid)
+  const pipes = new Pipes(places.logs)
+  const parts: FeatureParts = {
+    ...{ clock: systemClock, pipes, places, user: SOMEONE, environment: {} },
+    processes: new ProcessSet({ clock: systemClock, pipes, onEvent: () => {} }),
+  }
+  const features = new Dispatch({ files: async () => filesFeature(parts, SOURCE_WORKER) })
+  const served = await serve({ features })
+  onTestFinished(async () => {
+    await features.close()
+    rmSync(root, { recursive: true, force: true })
+  })
+  const url = (path: string, query: Query) => `${path}?${fileQuery(query)}`
+  const open = (method: string, path: string, query: Query = {}, asked: Asked = {}) =>
+    send(served.path, method, url(path, query), asked)
+  const call = async (method: string, path: string, query: Query = {}, asked: Asked = {}) => {
+    const response = await open(method, path, query, asked)
+    const bytes = await buffer(response)
+    const isJson = response.headers["content-type"] === "application/json"
+    const body = isJson ? JSON.parse(bytes.toString()) : undefined
+    return { status: response.statusCode, headers: response.headers, bytes, body }
+  }
+  return { ...served, root, features, workspace: places.workspace, open, call, url }
+}
+
+const send = async (
+  socketPath: string,
+  method: string,
+  path: string,
+  { body, bytes, headers }: Asked,
+) => {
+  const sent = request({
+    ...{ socketPath, method, path, agent: false },
+    headers: { ...AUTHORIZED, ...headers },
+  })
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    sent.on("response", resolve)
+    sent.on("error", reject)
+  })
+  if (bytes instanceof Readable) await pipeline(bytes, sent).catch(() => {})
+  else sent.end(bytes ?? (body === undefined ? undefined : JSON.stringify(body)))
+  return await answered
+}
+
+const ripgrep = (): string => {
+  const { resolve } = createRequire(import.meta.url)
+  return join(dirname(resolve(`@vscode/ripgrep-linux-${process.arch}/package.json`)), "bin/rg")
+}

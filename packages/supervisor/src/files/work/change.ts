@@ -1,0 +1,80 @@
+import { chmod, link, lstat, mkdir, rename, rm, rmdir, unlink } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { MakeDirectory, MoveFile } from "@berth/protocol/files"
+import { readJson, sendJson } from "../../features/body.ts"
+import type { HttpCall } from "../../features/feature.ts"
+import { type Check, flag as isFlag, object } from "../../shape.ts"
+import { isBytes, locate } from "./bytes.ts"
+import { entryAt } from "./entry.ts"
+import { attempt } from "./failure.ts"
+import { isMode } from "./mode.ts"
+import { flag, readQuery } from "./query.ts"
+
+export const isMakeDirectory: Check = object({ path: isBytes }, { mode: isMode, parents: isFlag })
+export const isMoveFile: Check = object({ from: isBytes, to: isBytes }, { replace: isFlag })
+
+/** `POST /files/mkdir` */
+export const makeDirectory =
+  (workspace: string) =>
+  async ({ request, response }: HttpCall): Promise<void> => {
+    const { path, mode, parents = false } = await readJson<MakeDirectory>(request, isMakeDirectory)
+    const target = locate(path, workspace)
+    const entry = await attempt("make", path, async () => {
+      const made = await mkdir(target, { recursive: parents })
+      // One that was there keeps its mode; given to mkdir, the umask would take bits away.
+      if (mode !== undefined && (!parents || made !== undefined)) await chmod(target, mode)
+      return await entryAt(target, path)
+    })
+    sendJson(response, 201, entry)
+  }
+
+/** `POST /files/move` */
+export const moveFile =
+  (workspace: string) =>
+  async ({ request, response }: HttpCall): Promise<void> => {
+    const { from, to, replace = false } = await readJson<MoveFile>(request, isMoveFile)
+    const [source, target] = [locate(from, workspace), locate(to, workspace)]
+    await attempt("move", from, () => lstat(source))
+    const entry = await attempt("move", to, async () => {
+      await move(source, target, replace)
+      return await entryAt(target, to)
+    })
+    sendJson(response, 200, entry)
+  }
+
+/**
+ * Without `replace`, a file takes its new name by a link, which never overwrites. A directory cannot be linked,
+ * but the kernel puts it in the place of nothing, or of an empty directory, alone.
+ */
+const move = async (source: Buffer, target: Buffer, replace: boolean): Promise<void> => {
+  const isDirectory = (await lstat(source)).isDirectory()
+  if (replace) return await rename(source, target)
+  if (isDirectory) {
+    await mkdir(target)
+    return await rename(source, target).catch(async (thrown) => {
+      await rmdir(target).catch(() => {})
+      throw thrown
+    })
+  }
+  await link(source, target)
+  await unlink(source)
+}
+
+/** `DELETE /files` */
+export const removeFile =
+  (workspace: string) =>
+  async ({ response, query }: HttpCall): Promise<void> => {
+    const { path, recursive = false } = readQuery(query, { recursive: flag })
+    const target = locate(path, workspace)
+    const [found, top] = await attempt("remove", path, () =>
+      Promise.all([lstat(target), lstat(workspace)]),
+    )
+    if (found.ino === top.ino && found.dev === top.dev)
+      throw new BerthError("input.invalid", "the workspace itself is not removed")
+    if (found.isDirectory() && !recursive) {
+      await attempt("remove", path, () => rmdir(target))
+    } else if (found.isDirectory()) {
+      await attempt("remove", path, () => rm(target, { recursive: true, maxRetries: 2 }))
+    } else await attempt("remove", path, () => unlink(target))
+    response.writeHead(204).end()
+  }

@@ -1,0 +1,7 @@
+import type { Check } from "../../shape.ts"
+
+/** Permission bits. */
+export const isMode: Check = (value, at) =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 0o7777
+    ? undefined
+    : `${at} is not a mode`

@@ -1,0 +1,58 @@
+import { randomBytes } from "node:crypto"
+import { constants } from "node:fs"
+import { type FileHandle, mkdir, open, realpath, rename, stat, unlink } from "node:fs/promises"
+import type { FilePath } from "@berth/protocol/files"
+import { joinBytes, splitPath } from "./bytes.ts"
+import { kindOf } from "./entry.ts"
+import { systemCode, wrongKind } from "./failure.ts"
+
+const NEW_FILE_MODE = 0o644
+
+export interface Placing {
+  /** Under which name the caller knows it. */
+  readonly name: FilePath
+  readonly mode?: number | undefined
+  readonly parents?: boolean | undefined
+}
+
+/** Has a file written aside, and puts it in its place when it is whole; one that fails leaves nothing. */
+export const placeFile = async (
+  path: Buffer,
+  { name, mode, parents }: Placing,
+  write: (file: FileHandle) => Promise<void>,
+): Promise<void> => {
+  if (path.at(-1) === 0x2f) throw wrongKind(name, "directory", "file")
+  if (parents) await mkdir(splitPath(path).directory, { recursive: true })
+  const old = await lookAt(path)
+  const kind = old && kindOf(old)
+  if (kind === "directory" || kind === "other") throw wrongKind(name, kind, "file")
+  const target = old === undefined ? path : await realpath(path, { encoding: "buffer" })
+  const aside = joinBytes(
+    splitPath(target).directory,
+    Buffer.from(`.berth-${randomBytes(12).toString("hex")}.part`),
+  )
+  const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY
+  const file = await open(aside, flags, 0o600)
+  try {
+    try {
+      await write(file)
+      await file.chmod(mode ?? (old ? old.mode & 0o777 : NEW_FILE_MODE))
+    } finally {
+      await file.close()
+    }
+    await rename(aside, target)
+  } catch (thrown) {
+    await unlink(aside).catch(() => {})
+    throw thrown
+  }
+}
+
+/** Of a link: what it points to, and undefined where that is nothing. */
+const lookAt = async (path: Buffer) => {
+  try {
+    return await stat(path)
+  } catch (thrown) {
+    if (systemCode(thrown) !== "ENOENT") throw thrown
+    return undefined
+  }
+}

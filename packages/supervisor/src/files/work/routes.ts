@@ -1,0 +1,26 @@
+import type { HttpRoute } from "../../features/feature.ts"
+import { makeDirectory, moveFile, removeFile } from "./change.ts"
+import { listFiles, statFile } from "./list.ts"
+import { readContent } from "./read.ts"
+import { tellFailure } from "./tell-failure.ts"
+import { writeContent, writeFiles } from "./write.ts"
+
+export interface FileParts {
+  readonly workspace: string
+  /** ripgrep. */
+  readonly search: string
+}
+
+export const fileRoutes = ({ workspace, search }: FileParts): HttpRoute[] => {
+  const routes: HttpRoute[] = [
+    { method: "GET", path: "/files/content", handle: readContent(workspace) },
+    { method: "PUT", path: "/files/content", handle: writeContent(workspace) },
+    { method: "POST", path: "/files/write", handle: writeFiles(workspace) },
+    { method: "GET", path: "/files/list", handle: listFiles(workspace) },
+    { method: "GET", path: "/files/stat", handle: statFile(workspace) },
+    { method: "POST", path: "/files/mkdir", handle: makeDirectory(workspace) },
+    { method: "POST", path: "/files/move", handle: moveFile(workspace) },
+    { method: "DELETE", path: "/files", handle: removeFile(workspace) },
+  ]
+  return routes.map(tellFailure)
+}

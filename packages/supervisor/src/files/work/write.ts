@@ -1,0 +1,102 @@
+import type { FileHandle } from "node:fs/promises"
+import type { Readable } from "node:stream"
+import { toWireError } from "@berth/protocol/errors"
+import type { WriteFiles, WrittenFiles } from "@berth/protocol/files"
+import { MAX_WRITE_FILES } from "@berth/protocol/files-limits"
+import { readJson, sendJson } from "../../features/body.ts"
+import type { HttpCall } from "../../features/feature.ts"
+import { type Check, flag as isFlag, listOf, object } from "../../shape.ts"
+import { fromWire, isBytes, locate } from "./bytes.ts"
+import { entryAt } from "./entry.ts"
+import { attempt, failure } from "./failure.ts"
+import { isMode } from "./mode.ts"
+import { placeFile } from "./place.ts"
+import { flag, octalMode, readQuery } from "./query.ts"
+
+/** What arrives while a write is under way is written together: a request comes in pieces of 64 KiB. */
+const BATCH_BYTES = 1024 * 1024
+
+/** `PUT /files/content` */
+export const writeContent =
+  (workspace: string) =>
+  async ({ request, response, query }: HttpCall): Promise<void> => {
+    const { path, mode, parents } = readQuery(query, { mode: octalMode, parents: flag })
+    const target = locate(path, workspace)
+    const entry = await attempt("write", path, async () => {
+      await placeFile(target, { name: path, mode, parents }, (file) => writeStream(file, request))
+      return await entryAt(target, path, { follow: true })
+    })
+    sendJson(response, 200, entry)
+  }
+
+/** `POST /files/write` */
+export const writeFiles =
+  (workspace: string) =>
+  async ({ request, response }: HttpCall): Promise<void> => {
+    const { files, parents } = await readJson<WriteFiles>(request, isWriteFiles)
+    const written: WrittenFiles["files"] = []
+    for (const { path, content, mode } of files) {
+      try {
+        const bytes = fromWire(content)
+        await placeFile(locate(path, workspace), { name: path, mode, parents }, (file) =>
+          writeAll(file, [bytes]),
+        )
+        written.push({ path })
+      } catch (thrown) {
+        written.push({ path, error: { ...toWireError(failure(thrown, "write", path)) } })
+      }
+    }
+    sendJson(response, 200, { files: written } satisfies WrittenFiles)
+  }
+
+const atMost =
+  (most: number, check: Check): Check =>
+  (value, at) =>
+    Array.isArray(value) && value.length > most ? `${at} is too long` : check(value, at)
+
+export const isWriteFiles: Check = object(
+  {
+    files: atMost(
+      MAX_WRITE_FILES,
+      listOf(object({ path: isBytes, content: isBytes }, { mode: isMode }), 1),
+    ),
+  },
+  { parents: isFlag },
+)
+
+/** The source is left open when it fails, so that the rest can be taken and the failure be told. */
+export const writeStream = async (file: FileHandle, source: Readable): Promise<void> => {
+  let writing: Promise<void> = Promise.resolve()
+  let batch: Buffer[] = []
+  let bytes = 0
+  const flush = async () => {
+    await writing
+    writing = writeAll(file, batch)
+    writing.catch(() => {})
+    batch = []
+    bytes = 0
+  }
+  try {
+    for await (const chunk of source.iterator({
+      destroyOnReturn: false,
+    }) as AsyncIterable<Buffer>) {
+      batch.push(chunk)
+      bytes += chunk.length
+      if (bytes >= BATCH_BYTES) await flush()
+    }
+    await flush()
+  } finally {
+    await writing
+  }
+}
+
+/** A disk that fills up takes a part, and refuses the rest. */
+const writeAll = async (file: FileHandle, chunks: readonly Buffer[]): Promise<void> => {
+  const total = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+  if (total === 0) return
+  let { bytesWritten } = await file.writev(chunks)
+  if (bytesWritten === total) return
+  const rest = Buffer.concat(chunks)
+  while (bytesWritten < total)
+    bytesWritten += (await file.write(rest, bytesWritten, total - bytesWritten)).bytesWritten
+}

@@ -1,0 +1,143 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdtemp, rename, rm } from "node:fs/promises"
+import { createServer } from "node:net"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { FeatureParts } from "../features/parts.ts"
+
+/** What runs the worker: node and its arguments. */
+export type WorkerCommand = readonly [string, ...string[]]
+
+/** As it lies in every sandbox. */
+export const bundledWorker = ({ toolbox }: FeatureParts["places"]): WorkerCommand => [
+  process.execPath,
+  join(toolbox, "supervisor/files-worker.cjs"),
+]
+
+interface Running {
+  readonly child: ChildProcess
+  readonly directory: string
+  readonly socketPath: string
+}
+
+/**
+ * The process that works with files as the user: started by the first call, and again by the next one after it
+ * has ended. The user can do to it what they like, so nothing that it says is trusted.
+ */
+export class WorkerProcess {
+  readonly #parts: FeatureParts
+  readonly #command: WorkerCommand
+  #running: Promise<Running> | undefined
+  #isClosed = false
+
+  constructor(parts: FeatureParts, command: WorkerCommand) {
+    this.#parts = parts
+    this.#command = command
+  }
+
+  /** Where it listens. What is sent there before it has come up waits. */
+  async socketPath(): Promise<string> {
+    if (this.#isClosed) throw new BerthError("cancelled", "the sandbox is going down")
+    // Assigned before the first await, so that concurrent callers share one process.
+    this.#running ??= this.#start()
+    return (await this.#running).socketPath
+  }
+
+  /** Ends it, with what it runs. Twice is as good as once. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const running = await this.#running?.catch(() => undefined)
+    if (running !== undefined) await end(running)
+  }
+
+  async #start(): Promise<Running> {
+    const starting = start(this.#parts, this.#command)
+    const forget = () => {
+      this.#running = undefined
+    }
+    try {
+      const running = await starting
+      running.child.once("exit", () => {
+        forget()
+        void end(running)
+      })
+      return running
+    } catch (thrown) {
+      forget()
+      throw thrown
+    }
+  }
+}
+
+/**
+ * The socket is made here, in a directory that is closed to the user, and handed down: nobody but this process
+ * can connect to it, and nobody can put another one in its place.
+ */
+const start = async (parts: FeatureParts, command: WorkerCommand): Promise<Running> => {
+  const { places, user, environment } = parts
+  const directory = await mkdtemp(join(places.logs, "berth-files-"))
+  const [made, socketPath] = [join(directory, "made"), join(directory, "socket")]
+  const listener = createServer()
+  try {
+    await once(listener.listen(made), "listening")
+    // Closing our copy of it removes the name that it was made with.
+    await rename(made, socketPath)
+    const child = launch(command, { places, user, environment }, descriptorOf(listener))
+    await once(child, "spawn")
+    return { child, directory, socketPath }
+  } catch (cause) {
+    await rm(directory, { recursive: true, force: true })
+    throw new BerthError(
+      "process.start_failed",
+      "the process that works with files did not start",
+      {
+        details: { command: command[0], uid: user?.uid },
+        cause,
+      },
+    )
+  } finally {
+    listener.close()
+  }
+}
+
+/** In a group of its own, with what it runs. Its environment has nothing that could change what it does. */
+const launch = (
+  [file, ...args]: WorkerCommand,
+  { places, user, environment }: Pick<FeatureParts, "places" | "user" | "environment">,
+  listenFd: number,
+): ChildProcess => {
+  const told = { workspace: places.workspace, search: join(places.toolbox, "bin/rg") }
+  const { PATH = "", HOME = "" } = environment
+  return spawn(file, [...args, JSON.stringify(told)], {
+    cwd: "/",
+    env: { PATH, HOME },
+    ...(user && { uid: user.uid, gid: user.gid }),
+    // While its standard input is open, this process lives.
+    stdio: ["pipe", "ignore", "ignore", listenFd],
+    detached: true,
+  }).on("error", () => {})
+}
+
+const descriptorOf = (listener: object): number => {
+  const { fd } = (listener as { _handle: { fd: number } })._handle
+  if (!(fd > 2)) throw new Error("the socket has no descriptor")
+  return fd
+}
+
+const end = async ({ child, directory }: Running): Promise<void> => {
+  if (child.exitCode === null && child.signalCode === null) {
+    const ended = once(child, "exit")
+    killGroup(child.pid as number)
+    await ended
+  } else killGroup(child.pid as number)
+  await rm(directory, { recursive: true, force: true })
+}
+
+const killGroup = (pid: number): void => {
+  try {
+    process.kill(-pid, "SIGKILL")
+  } catch {
+    // Nobody is left in it.
+  }
+}
