@@ -162,10 +162,10 @@ describe("what a hook leaves running", () => {
 })
 
 describe("a hook that does not end", () => {
-  const DEAF = `trap "" TERM; echo working; while :; do sleep 1000; done`
+  const DEAF = `trap "" TERM; echo working; touch up; while :; do sleep 1000; done`
 
   it("[R2.9] is gone when the boot is cancelled, though it ignores SIGTERM", async () => {
-    stage.put(START, `touch up; ${DEAF}`)
+    stage.put(START, DEAF)
     const cancel = new AbortController()
     const booted = bootWith(startHook, {}, cancel.signal)
     await until(() => existsSync(stage.path("workspace/shop/up")))
