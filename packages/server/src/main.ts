@@ -63,6 +63,8 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const api = createApi({
       log,
       token,
+      // Asked for by requests alone, of which there is none before it listens.
+      sandboxes: () => sandboxes.opened,
       facts: {
         version: version(),
         pid: process.pid,
@@ -77,13 +79,13 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     writeLockHolder(dataDir, url)
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
-    const backend = startBackend(log, store.installationId, dataDir)
+    const sandboxes = startSandboxes({ options, log, secrets, dataDir, store })
 
     let stopped: Promise<void> | undefined
     const stop = (reason: string) => {
       stopped ??= operation(log, "server.stop", { reason }, async (note) => {
         note({ requestsEnded: await stopApi(api, REQUEST_GRACE_MS) })
-        await backend.stop()
+        await sandboxes.stop()
         await store.close()
       })
       return stopped
@@ -95,31 +97,96 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   }
 }
 
+interface SandboxesStart {
+  readonly options: HostOptions
+  readonly log: Logger
+  readonly secrets: Secrets
+  readonly dataDir: string
+  readonly store: { readonly installationId: InstallationId }
+}
+
 /**
- * Opens the backend and puts right what a crash left, while the API answers already. A host that cannot run
- * sandboxes has a server all the same: its log and `berth doctor` say what is missing.
+ * Opens the backend, puts right what a crash left and takes up what runs, while the API answers already. A host
+ * that cannot run sandboxes has a server all the same: its log, its API and `berth doctor` say what is missing.
  */
-const startBackend = (log: Logger, installation: InstallationId, dataDir: string) => {
+const startSandboxes = ({ options, log, secrets, dataDir, store }: SandboxesStart) => {
+  const { installationId: installation } = store
   const ended = new AbortController()
   const { signal } = ended
   let closeBackend = async () => {}
+  let closeSandboxes = async () => {}
   const opened = operation(log, "backend.open", {}, async (note) => {
-    const { openEmbedded } = await import("./backends/embedded/backend.ts")
+    const [{ openEmbedded }, { idBase }, { openSandboxes }, { openLinks }, { openRecords }] =
+      await Promise.all([
+        import("./backends/embedded/backend.ts"),
+        import("./backends/embedded/id-range.ts"),
+        import("./sandboxes/sandboxes.ts"),
+        import("./sandboxes/links.ts"),
+        import("./sandboxes/records.ts"),
+      ])
     const directory = join(dataDir, "embedded")
     const backend = await openEmbedded({ installation, directory }, { signal })
     closeBackend = backend.close
     await backend.recover({ signal })
     note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
     note(await repairLayers(backend, installation, dataDir, signal))
-  }).catch(() => {
-    // Its line in the log has said why.
+    const root = join(dataDir, "links")
+    const sandboxes = openSandboxes({
+      ...{ backend, installation, log, secrets, environment: process.env },
+      links: openLinks({ root, owner: idBase(installation) }),
+      records: openRecords(root),
+      bridges: await loadBridges(),
+      toolbox: currentToolbox(options, log, signal),
+    })
+    closeSandboxes = sandboxes.close
+    await sandboxes.adopt(signal)
+    return sandboxes
   })
+  // Its line in the log has said why; whoever asks for sandboxes is told, too.
+  opened.catch(() => {})
   const stop = async () => {
-    ended.abort()
-    await opened
+    ended.abort(new BerthError("server.stopping", "the server is stopping"))
+    await opened.catch(() => {})
+    await closeSandboxes()
     await closeBackend()
   }
-  return { stop }
+  return { opened, stop }
+}
+
+const loadBridges = async () => {
+  const [{ openBridge: open }, { connectTo }, { readTrace: trace }] = await Promise.all([
+    import("./bridge/bridge.ts"),
+    import("./bridge/address.ts"),
+    import("./bridge/read-trace.ts"),
+  ])
+  const dial = ({ socket: path }: { socket: string }, signal: AbortSignal) =>
+    connectTo({ path }, signal)
+  return { open, dial, trace }
+}
+
+/** Found or built at the first call, for all who wait for it; one that failed is tried again with the next. */
+const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) => {
+  let building: Promise<BuiltToolbox> | undefined
+  const build = () =>
+    operation(log, "toolbox.build", {}, async (note) => {
+      let said = ""
+      const onProgress: BuildCall["onProgress"] = ({ step, bytesDone, bytesTotal }) => {
+        const tenths = `${step} ${Math.floor((10 * bytesDone) / bytesTotal)}0 %`
+        if (tenths === said) return
+        said = tenths
+        log.info({ op: "toolbox.build", progress: said }, `toolbox.build: ${said}`)
+      }
+      const built = await (await toolboxes(options)).build({ signal, onProgress })
+      note({ toolbox: built.id, toolboxOutcome: built.outcome })
+      return built
+    })
+  return () => {
+    building ??= build().catch((thrown) => {
+      building = undefined
+      throw thrown
+    })
+    return building
+  }
 }
 
 /** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */

@@ -11,12 +11,20 @@ declare module "fastify" {
 
 /** Guards every known route that is not marked open; unknown ones tell nothing anyway. */
 export const requireToken = (token: string) => {
-  const expected = digest(token)
+  const check = tokenCheck(token)
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     if (request.is404 || request.routeOptions.config.open === true) return
-    const given = bearerOf(request.headers.authorization)
-    if (given !== undefined && timingSafeEqual(digest(given), expected)) return
     reply.header("www-authenticate", "Bearer")
+    check(bearerOf(request.headers.authorization))
+    reply.removeHeader("www-authenticate")
+  }
+}
+
+/** Throws unless it is given the token. */
+export const tokenCheck = (token: string) => {
+  const expected = digest(token)
+  return (given: string | undefined): void => {
+    if (given !== undefined && timingSafeEqual(digest(given), expected)) return
     throw new BerthError(
       "auth.required",
       given === undefined ? "this route needs the API token" : "the API token is not the right one",
@@ -24,7 +32,7 @@ export const requireToken = (token: string) => {
   }
 }
 
-const bearerOf = (header: string | undefined): string | undefined =>
+export const bearerOf = (header: string | undefined): string | undefined =>
   header === undefined ? undefined : /^bearer +(\S+)$/i.exec(header)?.[1]
 
 /** Digests have one length, which a comparison in constant time asks for. */

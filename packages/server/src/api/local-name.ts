@@ -13,3 +13,7 @@ export const requireLocalName = async (request: FastifyRequest): Promise<void> =
 /** Any port: a forwarded one differs from ours. */
 export const isLocalName = (host: string | undefined): boolean =>
   host !== undefined && /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i.test(host)
+
+/** Pages of this machine may connect, others may not: a WebSocket is open to every page. Programs name no origin. */
+export const isLocalOrigin = (origin: string | undefined): boolean =>
+  origin === undefined || isLocalName(/^https?:\/\/([^/]*)$/.exec(origin)?.[1])

@@ -34,7 +34,11 @@ const makeApi = async (limits: Partial<Limits> = {}) => {
     startedAt: new Date(),
     startedAtMs: performance.now(),
   }
-  const api = createApi({ log, token: TOKEN, facts, limits: { ...DEFAULT_LIMITS, ...limits } })
+  const sandboxes = async () => {
+    throw new BerthError("backend.unavailable", "no sandboxes here")
+  }
+  const parts = { log, token: TOKEN, facts, sandboxes }
+  const api = createApi({ ...parts, limits: { ...DEFAULT_LIMITS, ...limits } })
   cleanUp.push(() => stopApi(api, 0))
   return { api, lines: () => lines.map((line) => JSON.parse(line)) }
 }

@@ -2,29 +2,36 @@ import { randomUUID } from "node:crypto"
 import { BerthError } from "@berth/protocol/errors"
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify"
 import type { Logger } from "../logging/logger.ts"
+import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import { requireToken } from "./authorize.ts"
 import { answerBrokenRequest, berthErrorOf } from "./errors.ts"
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts"
 import { requireLocalName } from "./local-name.ts"
 import { logRequests } from "./log-requests.ts"
+import { proxyRoutes } from "./proxy/routes.ts"
+import { passUpgrades } from "./proxy/upgrades.ts"
+import { limitReceiving } from "./receive.ts"
 import { type Facts, healthRoute } from "./routes/health.ts"
+import { sandboxRoutes } from "./routes/sandboxes.ts"
 import { statusRoute } from "./routes/status.ts"
 
 export interface ApiOptions {
   readonly log: Logger
   readonly token: string
   readonly facts: Facts
+  /** Resolves when their backend is open, and rejects where there can be none. */
+  readonly sandboxes: () => Promise<Sandboxes>
   readonly limits?: Limits
 }
 
 /** The HTTP API, not yet listening. Every route asks for the token unless it says that it is open. */
-export const createApi = ({ log, token, facts, limits = DEFAULT_LIMITS }: ApiOptions) => {
+export const createApi = (options: ApiOptions) => {
+  const { log, token, facts, sandboxes, limits = DEFAULT_LIMITS } = options
   const api = fastify({
     // One canonical line a request is written by `logRequests`.
     logger: false,
     genReqId: () => randomUUID(),
     bodyLimit: limits.bodyBytes,
-    requestTimeout: limits.receiveMs,
     handlerTimeout: limits.handleMs,
     http: {
       headersTimeout: limits.receiveMs,
@@ -42,10 +49,14 @@ export const createApi = ({ log, token, facts, limits = DEFAULT_LIMITS }: ApiOpt
   drainWhileStopping(api)
   api.addHook("onRequest", requireLocalName)
   api.addHook("onRequest", requireToken(token))
+  limitReceiving(api, limits.receiveMs)
   answerErrors(api)
 
   healthRoute(api, facts)
   statusRoute(api, facts)
+  sandboxRoutes(api, sandboxes)
+  proxyRoutes(api, sandboxes)
+  passUpgrades(api, { log, token, provide: sandboxes })
   return api
 }
 

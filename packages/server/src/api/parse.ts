@@ -1,0 +1,29 @@
+import { BerthError } from "@berth/protocol/errors"
+import { SandboxId } from "@berth/protocol/ids"
+import type { z } from "zod"
+
+/** What a request brought, as what it should be. */
+export const parseInput = <Schema extends z.ZodType>(
+  value: unknown,
+  schema: Schema,
+): z.infer<Schema> => {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const problems = parsed.error.issues.map(({ path, message }) => ({
+    path: path.join("."),
+    message: `${path.join(".") || "the body"}: ${message}`,
+  }))
+  const [first] = problems
+  throw new BerthError("input.invalid", first?.message ?? "the input is not valid", {
+    details: { path: first?.path, problems },
+  })
+}
+
+/** What cannot be an id names nothing. */
+export const sandboxIdOf = (text: string): SandboxId => {
+  const parsed = SandboxId.safeParse(text)
+  if (parsed.success) return parsed.data
+  throw new BerthError("not_found", "there is no such sandbox", {
+    details: { sandbox: text.slice(0, 100) },
+  })
+}

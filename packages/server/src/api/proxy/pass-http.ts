@@ -1,0 +1,111 @@
+import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http"
+import { pipeline } from "node:stream/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { untilGone } from "../until-gone.ts"
+import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
+import { headersFromSandbox, headersToSandbox } from "./headers.ts"
+import { watchSilence } from "./silence.ts"
+import type { Target } from "./target.ts"
+
+/** What a client still sends after an early answer is read for so long, so that it gets to see the answer. */
+const LINGER_MS = 2_000
+
+/**
+ * Passes a request to a sandbox and its answer back, each as fast as the other side takes it. Rejects when the
+ * answer has not begun; one that has begun can only be cut off.
+ */
+export const passHttp = async (
+  sandboxes: Sandboxes,
+  { sandbox, path }: Target,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> => {
+  const signal = untilGone(outgoing)
+  const { socket, token } = await sandboxes.dial(sandbox, signal)
+  const sent = request({
+    createConnection: () => socket,
+    ...{ method: incoming.method, path },
+    headers: headersToSandbox(incoming.headers, token),
+    maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
+  })
+  try {
+    const answer = await exchange(sandboxes, sandbox, { incoming, sent, signal })
+    check(answer)
+    const isEarly = !incoming.complete
+    outgoing.writeHead(answer.statusCode ?? 0, {
+      ...headersFromSandbox(answer.headers),
+      ...(isEarly && { connection: "close" }),
+    })
+    if (isEarly) linger(incoming, outgoing)
+    await pipeline(answer, outgoing).catch(() => {})
+  } finally {
+    sent.destroy()
+    socket.destroy()
+  }
+}
+
+/** Answers with an error while the request may still be coming. */
+export const answerEarly = (
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  error: BerthError,
+): void => {
+  if (!incoming.complete) linger(incoming, outgoing)
+  outgoing
+    .writeHead(error.status, {
+      "content-type": "application/json; charset=utf-8",
+      connection: "close",
+    })
+    .end(JSON.stringify(error))
+}
+
+interface Exchange {
+  readonly incoming: IncomingMessage
+  readonly sent: ClientRequest
+  readonly signal: AbortSignal
+}
+
+/** Sends the request, and gives the beginning of the answer. */
+const exchange = async (
+  sandboxes: Sandboxes,
+  sandbox: Target["sandbox"],
+  { incoming, sent, signal }: Exchange,
+): Promise<IncomingMessage> => {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener("abort", onAbort)
+  if (signal.aborted) onAbort()
+  sent.on("error", (error) => reject(failureOf(error)))
+  sent.on("response", resolve)
+  sent.on("upgrade", () => reject(violated("answered with an upgrade that was not asked for")))
+  using _silence = watchSilence(sandboxes, sandbox, {
+    owes: () => incoming.complete || sent.writableNeedDrain,
+    progress: () => sent.socket?.bytesWritten ?? 0,
+    onOver: reject,
+  })
+  incoming.pipe(sent)
+  try {
+    return await promise
+  } finally {
+    signal.removeEventListener("abort", onAbort)
+    incoming.unpipe(sent)
+  }
+}
+
+const check = ({ statusCode = 0, headers }: IncomingMessage): void => {
+  if (statusCode === 401)
+    throw new BerthError("bridge.unauthorized", "the sandbox refused its token")
+  if (statusCode < 200 || (statusCode >= 300 && statusCode < 400) || statusCode > 599)
+    throw violated("answered with a status that was not asked for", { status: statusCode })
+  if (headers["content-encoding"] !== undefined)
+    throw violated("answered in an encoding that was not asked for")
+}
+
+const linger = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+  incoming.resume()
+  outgoing.once("finish", () => {
+    const late = setTimeout(() => incoming.destroy(), LINGER_MS)
+    incoming.once("close", () => clearTimeout(late))
+  })
+}

@@ -1,0 +1,120 @@
+import { type IncomingMessage, request } from "node:http"
+import type { Socket } from "node:net"
+import type { Duplex } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
+import { acceptOf, type Handshake } from "./handshake.ts"
+import { watchSilence } from "./silence.ts"
+import type { Target } from "./target.ts"
+
+/** What is on its way when one side ends is given to the other, which has so long to take it. */
+const LINGER_MS = 10_000
+
+/** Of the words that say why a sandbox refuses. */
+const MAX_REFUSAL_BYTES = 32 * 1024
+
+/** The sandbox's own refusal, which is passed on. */
+export class Refused extends Error {
+  readonly status: number
+  readonly body: unknown
+
+  constructor(status: number, body: unknown) {
+    super("the sandbox refused the connection")
+    this.status = status
+    this.body = body
+  }
+}
+
+/** A WebSocket to a sandbox: what it sent beside its handshake is put back. Rejects with why there is none. */
+export const openSocket = async (
+  sandboxes: Sandboxes,
+  { sandbox, path }: Target,
+  { key }: Handshake,
+  signal: AbortSignal,
+): Promise<Socket> => {
+  const { socket, token } = await sandboxes.dial(sandbox, signal)
+  const { promise, resolve, reject } = Promise.withResolvers<Socket>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener("abort", onAbort)
+  if (signal.aborted) onAbort()
+  // The client's own key: what both then say to each other is theirs. No extension is offered.
+  const sent = request({
+    createConnection: () => socket,
+    path,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...{ connection: "Upgrade", upgrade: "websocket" },
+      ...{ "sec-websocket-version": "13", "sec-websocket-key": key },
+    },
+    maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
+  })
+  sent.on("error", (error) => reject(failureOf(error)))
+  sent.on("response", (answer) => void readRefusal(answer).then(reject))
+  sent.on("upgrade", ({ headers }, _socket, head) => {
+    if (headers["sec-websocket-accept"] !== acceptOf(key))
+      return reject(violated("answered with a wrong handshake"))
+    if (headers["sec-websocket-extensions"] || headers["sec-websocket-protocol"])
+      return reject(violated("chose what was not offered"))
+    if (head.length > 0) socket.unshift(head)
+    resolve(socket)
+  })
+  using _silence = watchSilence(sandboxes, sandbox, {
+    ...{ owes: () => true, progress: () => 0, onOver: reject },
+  })
+  sent.end()
+  try {
+    return await promise
+  } catch (thrown) {
+    sent.destroy()
+    socket.destroy()
+    throw thrown
+  } finally {
+    signal.removeEventListener("abort", onAbort)
+  }
+}
+
+const readRefusal = async (answer: IncomingMessage): Promise<Error> => {
+  const { statusCode = 0 } = answer
+  if (statusCode === 401)
+    return new BerthError("bridge.unauthorized", "the sandbox refused its token")
+  if (statusCode < 400 || statusCode > 599)
+    return violated("answered without the upgrade", { status: statusCode })
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      bytes += chunk.length
+      if (bytes > MAX_REFUSAL_BYTES) return violated("refused in too many words")
+      chunks.push(chunk)
+    }
+    return new Refused(statusCode, JSON.parse(Buffer.concat(chunks).toString("utf8")))
+  } catch {
+    return violated("refused the connection", { status: statusCode })
+  }
+}
+
+/** Passes bytes both ways, each as fast as the other side takes them. Resolves when both are closed. */
+export const join = async (client: Duplex, sandbox: Socket): Promise<void> => {
+  const closed = [closeOf(client), closeOf(sandbox)]
+  client.pipe(sandbox)
+  sandbox.pipe(client)
+  const lingerOn = (other: Duplex) => {
+    if (other.destroyed) return
+    other.end()
+    const late = setTimeout(() => other.destroy(), LINGER_MS)
+    const isDone = () => other.destroy()
+    other.once("finish", isDone)
+    if (other.writableFinished) isDone()
+    other.once("close", () => clearTimeout(late))
+  }
+  client.once("close", () => sandbox.destroy())
+  sandbox.once("close", () => lingerOn(client))
+  await Promise.all(closed)
+}
+
+const closeOf = (stream: Duplex): Promise<void> =>
+  new Promise((resolve) => {
+    if (stream.closed) resolve()
+    else stream.once("close", () => resolve())
+  })

@@ -1,0 +1,98 @@
+import type { IncomingMessage } from "node:http"
+import { performance } from "node:perf_hooks"
+import type { Duplex } from "node:stream"
+import { BerthError, toWireError } from "@berth/protocol/errors"
+import { SocketRefusal } from "@berth/protocol/sandboxes"
+import type { FastifyInstance } from "fastify"
+import type { Logger } from "../../logging/logger.ts"
+import { type Outcome, writeOperation } from "../../logging/operation.ts"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { tokenCheck } from "../authorize.ts"
+import { isLocalName, isLocalOrigin } from "../local-name.ts"
+import { accept, type Handshake, readHandshake, refuse } from "./handshake.ts"
+import { join, openSocket, Refused } from "./pass-socket.ts"
+import { type Target, targetOf } from "./target.ts"
+
+export interface UpgradeOptions {
+  readonly log: Logger
+  readonly token: string
+  readonly provide: () => Promise<Sandboxes>
+}
+
+/** WebSockets to what sandboxes serve. They go with the server: whoever holds one would hold up its end. */
+export const passUpgrades = (
+  api: FastifyInstance,
+  { log, token, provide }: UpgradeOptions,
+): void => {
+  const check = tokenCheck(token)
+  const stopping = new AbortController()
+  const open = new Set<Duplex>()
+  api.addHook("preClose", async () => {
+    stopping.abort(new BerthError("server.stopping", "the server is stopping"))
+    for (const socket of open) socket.destroy()
+  })
+
+  const pass = async (request: IncomingMessage, client: Duplex, head: Buffer): Promise<Passed> => {
+    let handshake: Handshake | undefined
+    let target: Target | undefined
+    const gone = new AbortController()
+    const onClose = () => gone.abort(new BerthError("cancelled", "whoever asked is gone"))
+    client.once("close", onClose)
+    try {
+      stopping.signal.throwIfAborted()
+      requireLocal(request)
+      handshake = readHandshake(request)
+      check(handshake.token)
+      target = targetOf(request.url ?? "")
+      if (target === undefined)
+        throw new BerthError("route.unknown", "there is no such WebSocket of a sandbox")
+      const signal = AbortSignal.any([gone.signal, stopping.signal])
+      const sandbox = await openSocket(await provide(), target, handshake, signal)
+      accept(client, handshake)
+      if (head.length > 0) client.unshift(head)
+      await join(client, sandbox)
+      return { target, outcome: "ok" }
+    } catch (thrown) {
+      const refusal = refusalOf(thrown)
+      refuse(client, refusal, handshake)
+      const outcome = refusal.said.code === "cancelled" ? "cancelled" : "failed"
+      return { target, outcome, code: refusal.said.code, err: refusal.status >= 500 && thrown }
+    }
+  }
+
+  api.server.on("upgrade", (request: IncomingMessage, client: Duplex, head: Buffer) => {
+    const startedMs = performance.now()
+    open.add(client)
+    client.on("error", () => client.destroy())
+    client.once("close", () => open.delete(client))
+    void pass(request, client, head).then(({ target, outcome, code, err }) => {
+      const { sandbox, path } = target ?? {}
+      writeOperation(log, err ? "error" : "info", {
+        ...{ op: "socket.pass", outcome, durationMs: performance.now() - startedMs, sandbox },
+        // Not what follows: a path or a query may hold anything.
+        ...{ feature: path?.split(/[/?]/)[1], code, ...(err ? { err } : {}) },
+      })
+    })
+  })
+}
+
+interface Passed {
+  readonly target: Target | undefined
+  readonly outcome: Outcome
+  readonly code?: string
+  readonly err?: unknown
+}
+
+const requireLocal = ({ headers: { host, origin } }: IncomingMessage): void => {
+  if (isLocalName(host) && isLocalOrigin(origin)) return
+  throw new BerthError("auth.host_refused", "the request is not from or not for this machine")
+}
+
+const refusalOf = (thrown: unknown): { status: number; said: SocketRefusal["error"] } => {
+  if (thrown instanceof Refused) {
+    const said = SocketRefusal.shape.error.safeParse(thrown.body)
+    if (said.success) return { status: thrown.status, said: said.data }
+  }
+  const status = thrown instanceof BerthError ? thrown.status : 500
+  return { status, said: toWireError(thrown) }
+}

@@ -1,0 +1,28 @@
+import { PassThrough } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+import type { FastifyInstance } from "fastify"
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Its bodies are passed on as they come, of any size and for any time. */
+    streams?: boolean
+  }
+}
+
+/** Gives up on a body that does not arrive in time. Node's own deadline would hold for streams as well. */
+export const limitReceiving = (api: FastifyInstance, receiveMs: number): void => {
+  api.addHook("preParsing", async (request, reply, payload) => {
+    const { "content-length": length, "transfer-encoding": encoding } = request.headers
+    const hasBody = encoding !== undefined || (length !== undefined && length !== "0")
+    if (!hasBody || request.routeOptions.config.streams === true) return payload
+    const received = new PassThrough()
+    const late = setTimeout(() => {
+      // What is still to come is not read.
+      reply.header("connection", "close")
+      received.destroy(new BerthError("deadline.exceeded", "the request took too long to arrive"))
+    }, receiveMs)
+    received.once("close", () => clearTimeout(late))
+    payload.once("error", (error) => received.destroy(error))
+    return payload.pipe(received)
+  })
+}

@@ -1,0 +1,30 @@
+import type { BootMode, BootTrace } from "@berth/protocol/boot"
+import type { EventBody } from "@berth/protocol/event"
+import type { BootSummary } from "@berth/protocol/sandboxes"
+
+export const begunBoot = (mode: BootMode): BootSummary => ({
+  ...{ mode, outcome: "running", readyAtMs: null, ending: null },
+})
+
+export const summaryOf = ({ mode, outcome, readyAtMs, ending }: BootTrace): BootSummary => ({
+  ...{ mode, outcome, readyAtMs },
+  ending: ending && { step: ending.step, reason: ending.reason },
+})
+
+/** The boot as it stands after this event. */
+export const follow = (boot: BootSummary, body: EventBody): BootSummary => {
+  switch (body.type) {
+    case "boot.ready":
+      return { ...boot, readyAtMs: body.atMs }
+    case "boot.ending":
+      return { ...boot, ending: { step: body.ending.step, reason: body.ending.reason } }
+    case "boot.ended":
+      return { ...boot, outcome: body.outcome }
+    default:
+      return boot
+  }
+}
+
+/** Whether nothing is to be waited for: it is ready, or will never be. */
+export const isBootOver = ({ readyAtMs, ending, outcome }: BootSummary): boolean =>
+  readyAtMs !== null || ending !== null || outcome !== "running"

@@ -1,0 +1,38 @@
+import type { Socket } from "node:net"
+import type { Readable } from "node:stream"
+import type { BootTrace } from "@berth/protocol/boot"
+import type { Answer, Ask, PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import type { Event } from "@berth/protocol/event"
+import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import type { SandboxLink } from "./links.ts"
+
+/** The ways to a sandbox. What connects lies beside this folder, not below it: `main.ts` passes it in. */
+export interface Bridges {
+  /** Keeps a connection until the signal fires. */
+  open(options: BridgeCall, signal: AbortSignal): OpenBridge
+  /** A connection to what the sandbox serves. Whoever gets it ends it. */
+  dial(link: SandboxLink, signal: AbortSignal): Promise<Socket>
+  trace(link: SandboxLink, signal: AbortSignal): Promise<BootTrace>
+}
+
+export interface BridgeCall {
+  readonly address: { readonly path: string }
+  readonly token: string
+  readonly sandbox: SandboxId
+  readonly lastSeen: number
+  readonly owns: (prompt: PromptId) => boolean
+  readonly onEvents: (events: readonly Event[]) => Promise<void>
+  readonly onAsk: (
+    question: { readonly ask: Ask; readonly sendBundle: (body: Readable) => Promise<void> },
+    signal: AbortSignal,
+  ) => Promise<Answer>
+  readonly onState: (state: { readonly kind: BridgeKind }) => void
+}
+
+export type BridgeKind = "connecting" | "up" | "down" | "closed"
+
+export interface OpenBridge {
+  readonly state: { readonly kind: BridgeKind }
+  startPrompt(start: PromptStart): Promise<PromptStanding>
+  readonly closed: Promise<void>
+}

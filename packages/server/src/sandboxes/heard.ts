@@ -1,0 +1,62 @@
+import type { Event, EventBody } from "@berth/protocol/event"
+
+/** Of one sandbox. What is older is forgotten here: the log of a session is kept elsewhere. */
+const MAX_EVENTS = 10_000
+const MAX_CHARS = 8 * 1024 * 1024
+
+/** The last events of one sandbox, in memory. */
+export class Heard {
+  readonly #events: { readonly event: Event; readonly chars: number }[] = []
+  readonly #waiting = new Set<{ readonly look: () => void; readonly fail: (why: Error) => void }>()
+  #chars = 0
+  #over: Error | undefined
+
+  get events(): readonly Event[] {
+    return this.#events.map(({ event }) => event)
+  }
+
+  add(events: readonly Event[]): void {
+    for (const event of events) {
+      const chars = JSON.stringify(event.body).length
+      this.#events.push({ event, chars })
+      this.#chars += chars
+    }
+    for (const { look } of this.#waiting) look()
+    this.#forget()
+  }
+
+  /** Nothing more comes. */
+  end(why: Error): void {
+    this.#over = why
+    for (const { fail } of this.#waiting) fail(why)
+  }
+
+  /** Resolves at the first event, past or to come, for which it holds. Rejects when none can come any more. */
+  async until(holds: (body: EventBody) => boolean): Promise<EventBody> {
+    const { promise, resolve, reject } = Promise.withResolvers<EventBody>()
+    let seen = 0
+    const look = () => {
+      for (const { event } of this.#events) {
+        if (event.sequence <= seen) continue
+        seen = event.sequence
+        if (holds(event.body)) return resolve(event.body)
+      }
+    }
+    const waiting = { look, fail: reject }
+    this.#waiting.add(waiting)
+    look()
+    if (this.#over !== undefined) reject(this.#over)
+    try {
+      return await promise
+    } finally {
+      this.#waiting.delete(waiting)
+    }
+  }
+
+  #forget(): void {
+    let count = 0
+    while (this.#events.length - count > MAX_EVENTS || this.#chars > MAX_CHARS)
+      this.#chars -= this.#events[count++]?.chars ?? 0
+    this.#events.splice(0, count)
+  }
+}

@@ -1,0 +1,126 @@
+import type { BootMode } from "@berth/protocol/boot"
+import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { Event } from "@berth/protocol/event"
+import type { PromptId } from "@berth/protocol/ids"
+import type { BootSummary } from "@berth/protocol/sandboxes"
+import type { Logger } from "../logging/logger.ts"
+import type { Secrets } from "../logging/secrets.ts"
+import { answerAsks } from "../repos/answer-asks.ts"
+import { begunBoot, follow, isBootOver, summaryOf } from "./boot-summary.ts"
+import type { Bridges, OpenBridge } from "./bridges.ts"
+import { Heard } from "./heard.ts"
+import type { SandboxLink } from "./links.ts"
+import type { Records, SandboxRecord } from "./records.ts"
+import { workspaceRepos } from "./repos.ts"
+
+export interface KeepParts {
+  readonly bridges: Bridges
+  readonly records: Records
+  readonly log: Logger
+  readonly secrets: Secrets
+  /** The server's own, for the host's git. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+export interface Keeping {
+  readonly link: SandboxLink
+  readonly record: SandboxRecord
+  readonly lastSeen: number
+  /** undefined: not known, as after a restart. */
+  readonly boot: BootSummary | undefined
+}
+
+/** A sandbox that this server is connected to, from its start or from the server's own until it is gone. */
+export class Kept {
+  readonly link: SandboxLink
+  readonly heard = new Heard()
+  readonly #parts: KeepParts
+  readonly #mode: BootMode
+  readonly #bridge: OpenBridge
+  readonly #over = new AbortController()
+  readonly #prompts = new Set<PromptId>()
+  readonly #connected = Promise.withResolvers<void>()
+  #boot: BootSummary | undefined
+  #hasExited = false
+
+  constructor(parts: KeepParts, { link, record, lastSeen, boot }: Keeping) {
+    const { sandbox, socket: path, token } = link
+    const { environment, secrets, log } = parts
+    const repos = workspaceRepos(record.workspace.repos)
+    this.link = link
+    this.#parts = parts
+    this.#mode = record.mode
+    this.#boot = boot
+    this.#connected.promise.catch(() => {})
+    this.#bridge = parts.bridges.open(
+      {
+        ...{ address: { path }, token, sandbox, lastSeen },
+        owns: (prompt) => this.#prompts.has(prompt),
+        onEvents: (events) => this.#take(events),
+        onAsk: answerAsks({ sandbox, repos, environment, secrets, log }),
+        onState: ({ kind }) => {
+          if (kind === "up") this.#connected.resolve()
+          if (kind === "down" && this.#hasExited) this.#over.abort()
+        },
+      },
+      this.#over.signal,
+    )
+  }
+
+  /** How far its boot has come, if it has told. */
+  get boot(): BootSummary | undefined {
+    return this.#boot
+  }
+
+  /** Asks the sandbox for it, which may not answer. */
+  async readBoot(signal: AbortSignal): Promise<void> {
+    this.#boot = summaryOf(await this.#parts.bridges.trace(this.link, signal))
+  }
+
+  /** Resolves when it is ready or will never be. */
+  async booted(): Promise<void> {
+    if (this.#boot && isBootOver(this.#boot)) return
+    await this.heard.until(() => this.#boot !== undefined && isBootOver(this.#boot))
+  }
+
+  async startPrompt(start: PromptStart): Promise<PromptStanding> {
+    this.#prompts.add(start.prompt)
+    await this.#connected.promise
+    return await this.#bridge.startPrompt(start)
+  }
+
+  /** Its processes are gone: nothing is connected to again, but what it sent is read to its end. */
+  exited(): void {
+    this.#hasExited = true
+    if (this.#bridge.state.kind !== "up") this.#over.abort()
+    void this.#bridge.closed.then(() => this.#end("has ended"))
+  }
+
+  /** Lets go of it; the sandbox goes on. Twice is as good as once. */
+  async close(why: string): Promise<void> {
+    this.#over.abort()
+    await this.#bridge.closed
+    this.#end(why)
+  }
+
+  async #take(events: readonly Event[]): Promise<void> {
+    const last = events.at(-1)
+    if (last === undefined) return
+    for (const { body } of events) {
+      // After a restart nothing is known of it; one that tells of its boot is booting.
+      if (body.type.startsWith("boot.")) this.#boot ??= begunBoot(this.#mode)
+      if (this.#boot) this.#boot = follow(this.#boot, body)
+    }
+    this.heard.add(events)
+    // Then they are acknowledged, and the sandbox forgets them.
+    await this.#parts.records.writeLastSeen(this.link.sandbox, last.sequence)
+  }
+
+  #end(why: string): void {
+    const message = `${this.link.sandbox} ${why}`
+    const error = new BerthError("backend.unknown_sandbox", message)
+    this.#connected.reject(error)
+    this.heard.end(error)
+  }
+}
