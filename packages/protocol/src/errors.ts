@@ -464,6 +464,41 @@ export const ERRORS = {
     retry: "never",
     hint: "The process was asked to end, so it does not start or become ready any more.",
   },
+  "commands.unknown": {
+    status: 404,
+    retry: "never",
+    hint: "It has ended and is not remembered any more, or runs for another client alone: list the commands to see what there is.",
+  },
+  "commands.too_many": {
+    status: 429,
+    retry: "later",
+    hint: "Wait for some of the sandbox's commands to end, or end them; the details name the limit.",
+  },
+  "terminals.unknown": {
+    status: 404,
+    retry: "never",
+    hint: "It was removed, or has ended and is not remembered any more: list the terminals to see what there is.",
+  },
+  "terminals.too_many": {
+    status: 429,
+    retry: "later",
+    hint: "End some of the sandbox's terminals, or close some of those that are looked at; the details name the limit.",
+  },
+  "ports.refused": {
+    status: 502,
+    retry: "later",
+    hint: "Nothing in the sandbox takes connections on that port of its loopback: list the ports to see what does.",
+  },
+  "ports.too_many": {
+    status: 429,
+    retry: "later",
+    hint: "Close some of the connections to the sandbox's ports; the details name the limit.",
+  },
+  "git.nothing_to_commit": {
+    status: 409,
+    retry: "never",
+    hint: "Nothing of what was named has changed: the repo's status shows what has.",
+  },
   "hook.failed": {
     status: 500,
     retry: "never",

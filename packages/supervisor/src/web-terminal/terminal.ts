@@ -1,8 +1,8 @@
 import type { Socket } from "node:net"
 import { type IPty, spawn } from "@lydell/node-pty"
 import type { WebSocket } from "ws"
+import { Input } from "../pty/input.ts"
 import { endSession } from "./end-session.ts"
-import { Input } from "./input.ts"
 import { parseSize } from "./message.ts"
 
 /** What a slow viewer may be behind: beyond it the program in the terminal waits. */

@@ -20,6 +20,25 @@ describe("ByteRing", () => {
     )
   })
 
+  it("gives out what it holds from any byte on, at most so much", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.array(fc.uint8Array({ maxLength: 30 })),
+        fc.nat(20),
+        fc.nat(20),
+        (capacity, pieces, skip, maxBytes) => {
+          const ring = new ByteRing(capacity)
+          for (const piece of pieces) ring.write(Buffer.from(piece))
+          const all = Buffer.concat(pieces)
+          expect(ring.firstOffset).toBe(Math.max(0, all.length - capacity))
+          const offset = Math.min(ring.firstOffset + skip, all.length)
+          expect(ring.read(offset, maxBytes)).toEqual(all.subarray(offset, offset + maxBytes))
+        },
+      ),
+    )
+  })
+
   it("never shows half a character, wherever the stream was cut", () => {
     fc.assert(
       fc.property(

@@ -32,6 +32,21 @@ export class ByteRing {
     this.#length += tail.length - overwritten
   }
 
+  /** The number of bytes that were written before those that it holds. */
+  get firstOffset(): number {
+    return this.#writtenBytes - this.#length
+  }
+
+  /** A copy of what was written from that offset on, of which it must hold the first byte; at most so much. */
+  read(offset: number, maxBytes: number): Buffer {
+    const capacity = this.#bytes.length
+    const skipped = offset - this.firstOffset
+    const length = Math.min(maxBytes, this.#length - skipped)
+    const start = (this.#start + skipped) % capacity
+    const first = this.#bytes.subarray(start, Math.min(capacity, start + length))
+    return Buffer.concat([first, this.#bytes.subarray(0, length - first.length)])
+  }
+
   /** The text that the ring holds; a character that is cut at its start is left out. */
   text(): string {
     return this.#whole().toString("utf8")

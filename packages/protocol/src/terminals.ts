@@ -1,0 +1,104 @@
+/**
+ * Terminals in a sandbox: a program on a pty, with any number of viewers. All runs as the sandbox's user.
+ *
+ * - `POST /terminals` with a `TerminalStart`: 201 and its `TerminalInfo`.
+ * - `GET /terminals` → `TerminalList`, `GET /terminals/{id}` → `TerminalInfo`: those that run, and the last
+ *   ones that have ended.
+ * - WebSocket `/terminals/{id}/attach?from=N`: first `attached`, then the output from that byte on (all that
+ *   is kept, where none is named), then what follows, and at last `exit` and the close.
+ * - `DELETE /terminals/{id}` ends it with everything that came from it, and forgets it: 200 and its
+ *   `TerminalInfo`.
+ *
+ * Binary frames are bytes, both ways: what the program writes, and what is typed. A character may be cut
+ * anywhere. Text frames are JSON: `TerminalClientMessage` and `TerminalServerMessage`. A viewer that counts the
+ * bytes since `attached.from` can attach again where it was.
+ *
+ * **Size.** There is one, whoever looks: the last `resize` wins, and every viewer is told.
+ *
+ * **Slow viewers.** The program waits for the fastest viewer. One that falls behind it by more than the
+ * scrollback is closed with `TERMINAL_CLOSE.tooSlow`, and so are all that read nothing for half a minute. With
+ * no viewer the program goes on.
+ *
+ * **Its end.** When the program ends, so does what it left in its session, as jobs in the background. What is
+ * to outlive the terminal has a session of its own (`setsid`).
+ */
+import { z } from "zod"
+import { MAX_TERMINAL_CELLS } from "./terminal-limits.ts"
+
+export const TerminalId = z
+  .string()
+  .regex(/^term-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form term-…")
+  .brand<"term">()
+export type TerminalId = z.infer<typeof TerminalId>
+
+/** The kernel ends a text at its first NUL. */
+const SystemText = z.string().refine((text) => !text.includes("\0"), "must hold no NUL character")
+
+const VariableName = SystemText.refine(
+  (name) => name !== "" && !name.includes("="),
+  "must be the name of a variable",
+)
+
+const Cells = z.int().min(1).max(MAX_TERMINAL_CELLS)
+
+export const TerminalStart = z.strictObject({
+  /** The program and its arguments. Default: the user's shell. */
+  command: z
+    .array(SystemText)
+    .min(1)
+    .refine(([program]) => program !== "", "must name a program")
+    .optional(),
+  /** Default: the workspace. A relative one is below it. */
+  cwd: SystemText.min(1).optional(),
+  /** Beside the sandbox's own, which these win over. */
+  env: z.record(VariableName, SystemText).optional(),
+  cols: Cells,
+  rows: Cells,
+})
+export type TerminalStart = z.infer<typeof TerminalStart>
+
+/** How the program ended: with a status, or by a signal. */
+export const TerminalExit = z.object({ status: z.int().nullable(), signal: z.string().nullable() })
+export type TerminalExit = z.infer<typeof TerminalExit>
+
+export const TerminalInfo = z.object({
+  id: TerminalId,
+  pid: z.int(),
+  command: z.array(z.string()),
+  cwd: z.string(),
+  cols: z.int(),
+  rows: z.int(),
+  startedAt: z.iso.datetime(),
+  /** Null while it runs. */
+  exit: TerminalExit.nullable(),
+  viewers: z.int(),
+  /** What is kept of its output, by the number of bytes before it: the first one, and the one that comes next. */
+  output: z.object({ from: z.int(), to: z.int() }),
+})
+export type TerminalInfo = z.infer<typeof TerminalInfo>
+
+export const TerminalList = z.object({ terminals: z.array(TerminalInfo) })
+export type TerminalList = z.infer<typeof TerminalList>
+
+/** What a viewer says, beside what is typed. */
+export const TerminalClientMessage = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("resize"), cols: Cells, rows: Cells }),
+])
+export type TerminalClientMessage = z.infer<typeof TerminalClientMessage>
+
+/** What a viewer hears, beside the output. */
+export const TerminalServerMessage = z.discriminatedUnion("type", [
+  z.object({
+    type: z.literal("attached"),
+    /** The number of bytes before the first one that follows. */
+    from: z.int(),
+    /** Bytes that were asked for and are not kept any more. */
+    missed: z.int(),
+    cols: z.int(),
+    rows: z.int(),
+  }),
+  z.object({ type: z.literal("resized"), cols: z.int(), rows: z.int() }),
+  /** Last, after all output. */
+  z.object({ type: z.literal("exit"), ...TerminalExit.shape }),
+])
+export type TerminalServerMessage = z.infer<typeof TerminalServerMessage>

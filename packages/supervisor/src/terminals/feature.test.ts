@@ -1,0 +1,307 @@
+import { chmodSync, chownSync, mkdtempSync, rmSync, statSync } from "node:fs"
+import { request } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { json } from "node:stream/consumers"
+import { MAX_TERMINALS, SCROLLBACK_BYTES, TERMINAL_CLOSE } from "@berth/protocol/terminal-limits"
+import { TerminalInfo, TerminalList, type TerminalStart } from "@berth/protocol/terminals"
+import { afterEach, beforeEach, describe, expect, it } from "vitest"
+import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
+import { Dispatch } from "../features/dispatch.ts"
+import { type Clock, systemClock } from "../processes/clock.ts"
+import { Pipes } from "../processes/output/pipes.ts"
+import { ProcessSet } from "../processes/set.ts"
+import { Family } from "../processes/testing/family.ts"
+import { until } from "../processes/testing/until.ts"
+import { terminalsFeature } from "./feature.ts"
+import { TestViewer } from "./testing/viewer.ts"
+import { STALLED_MS } from "./viewer.ts"
+
+/** A user of its own where that can be had. */
+const user = process.getuid?.() === 0 ? { uid: 1234, gid: 1234 } : undefined
+
+let family: Family
+let workspace: string
+let features: Dispatch
+beforeEach(() => {
+  family = new Family()
+  workspace = mkdtempSync(join(tmpdir(), "berth-terminals-"))
+  chmodSync(workspace, 0o755)
+  if (user !== undefined) chownSync(workspace, user.uid, user.gid)
+})
+afterEach(async () => {
+  await features.close()
+  family.killAll()
+  rmSync(workspace, { recursive: true, force: true })
+})
+
+const open = async (clock: Clock = systemClock) => {
+  const pipes = new Pipes(workspace)
+  const processes = new ProcessSet({ clock, pipes })
+  const places = { workspace, home: workspace, toolbox: "/", logs: workspace }
+  const environment = { ...family.env, HOME: workspace, SHELL: "/bin/sh", PS1: "$ ", ENV: "" }
+  const parts = { clock, pipes, processes, places, user, environment }
+  features = new Dispatch({ terminals: async () => terminalsFeature(parts) })
+  const { path } = await serve({ features })
+  const call = (method: string, url: string, body?: unknown) =>
+    new Promise<{ status: number; body: unknown }>((resolve, reject) => {
+      const sent = request({ socketPath: path, path: url, method, headers: AUTHORIZED })
+      sent.on("error", reject)
+      sent.on("response", (response) => {
+        const { statusCode: status = 0 } = response
+        json(response).then((value) => resolve({ status, body: value }), reject)
+      })
+      sent.end(body === undefined ? undefined : JSON.stringify(body))
+    })
+  const start = async (more: Partial<TerminalStart> = {}) => {
+    const { status, body } = await call("POST", "/terminals", { cols: 80, rows: 24, ...more })
+    expect(status, JSON.stringify(body)).toBe(201)
+    return TerminalInfo.parse(body)
+  }
+  const sh = (script: string) => start({ command: ["sh", "-c", script] })
+  const attach = (id: string, query = "") =>
+    TestViewer.open(`ws+unix://${path}:/terminals/${id}/attach${query}`, AUTHORIZED)
+  const info = async (id: string) =>
+    TerminalInfo.parse((await call("GET", `/terminals/${id}`)).body)
+  return { path, call, start, sh, attach, info }
+}
+
+describe("a terminal", () => {
+  it("is a shell of the user in the workspace, with a terminal of its own that it may open by name", async () => {
+    const { start, attach } = await open()
+    const { id, pid } = await start({ env: { COLOUR: "blue" } })
+    const viewer = await attach(id)
+    viewer.type('echo named > "$(tty)"; echo error > /dev/stderr; echo "<$PWD|$TERM|$COLOUR|$$>"\n')
+    const [, at, term, colour, shell] = await viewer.see(/<(\/[^|]*)\|([^|]*)\|([^|]*)\|(\d+)>\r/)
+    expect([at, term, colour, Number(shell)]).toEqual([workspace, "xterm-256color", "blue", pid])
+    expect(viewer.bytes.toString()).toMatch(/named\r\nerror\r\n/)
+    viewer.type("echo \"<$(id -u):$(id -G)>\"; touch mine; stty -a | grep -o ' .\\?iutf8'\n")
+    const [, ids] = await viewer.see(/<(\d+:[\d ]+)>\r/)
+    await viewer.see(/ iutf8/)
+    if (user !== undefined) {
+      expect(ids).toBe("1234:1234")
+      expect(statSync(join(workspace, "mine")).uid).toBe(user.uid)
+    }
+    viewer.type("exit 3\n")
+    expect(await viewer.hear("exit")).toEqual({ type: "exit", status: 3, signal: null })
+    expect(await viewer.closed).toMatchObject({ code: 1000 })
+  })
+
+  it("has job control: an interrupt reaches the program, and not the shell", async () => {
+    const { start, attach } = await open()
+    const { id } = await start({ command: ["bash", "--norc", "-i"] })
+    const viewer = await attach(id)
+    viewer.type("sleep 1000\n")
+    await until(() => family.running().length === 2)
+    viewer.type("\x03")
+    viewer.type("echo st''ill $?\n")
+    await viewer.see(/still 130/)
+    expect(viewer.bytes.toString()).not.toContain("cannot set terminal")
+  })
+
+  it("says at once when there is no such directory, and in words when there is no such command", async () => {
+    const { call, start, attach } = await open()
+    const wanted = { cols: 80, rows: 24, cwd: "nowhere" }
+    expect(await call("POST", "/terminals", wanted)).toMatchObject({
+      body: { code: "process.start_failed", details: { cwd: join(workspace, "nowhere") } },
+    })
+    const { id } = await start({ command: ["no-such-command"] })
+    const viewer = await attach(id)
+    await viewer.see(/no-such-command.*not found/)
+    expect(await viewer.hear("exit")).toMatchObject({ status: 127 })
+  })
+
+  it("is given back what it missed, from the byte that it asks for", async () => {
+    const { start, attach, call, info } = await open()
+    const { id } = await start({ command: ["cat"] })
+    const first = await attach(id)
+    first.type("one\n")
+    await first.see(/one\r\none\r\n/)
+    first.socket.terminate()
+    const shown = first.bytes.length
+    await until(async () => (await info(id)).viewers === 0)
+    const second = await attach(id)
+    await second.see(/one\r\none\r\n/)
+    second.type("two\n")
+    await second.see(/two\r\ntwo\r\n/)
+    const third = await attach(id, `?from=${shown}`)
+    await third.see(/two\r\ntwo\r\n/)
+    expect(await third.hear("attached")).toMatchObject({ from: shown, missed: 0, cols: 80 })
+    expect(third.bytes.toString()).toBe("two\r\ntwo\r\n")
+    for (const wrong of ["x", "-1", "1e3", "99999999"])
+      await expect(attach(id, `?from=${wrong}`)).rejects.toThrow("400")
+    await expect(attach("term-0")).rejects.toThrow("404")
+    expect(TerminalList.parse((await call("GET", "/terminals")).body).terminals).toMatchObject([
+      { id, command: ["cat"], cwd: workspace, exit: null, viewers: 2 },
+    ])
+  })
+
+  it("has the last size that any viewer asked for, and tells all of them", async () => {
+    const { start, attach } = await open()
+    const { id } = await start()
+    const [one, two] = [await attach(id), await attach(id)]
+    one.resize(101, 37)
+    expect(await two.hear("resized")).toMatchObject({ cols: 101, rows: 37 })
+    two.type("stty size\n")
+    await one.see(/37 101\r/)
+    one.resize(0, 70_000)
+    expect(await one.closed).toMatchObject({ code: TERMINAL_CLOSE.badMessage })
+    two.resize(80, 24)
+    two.type("stty size\n")
+    await two.see(/24 80\r/)
+  })
+
+  it("passes bytes as they are, also half characters", async () => {
+    const { sh, attach } = await open()
+    const { id } = await sh("stty raw -echo; printf ready; exec cat")
+    const viewer = await attach(id)
+    await viewer.see(/ready/)
+    const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
+    viewer.type(bytes.subarray(0, 0xc4))
+    viewer.type(bytes.subarray(0xc4))
+    await until(() => viewer.bytes.length === "ready".length + 256)
+    expect(viewer.bytes.subarray("ready".length).equals(bytes)).toBe(true)
+  })
+})
+
+describe("the end of a terminal", () => {
+  it("comes when a program in it kills it, and whoever attaches later hears of it", async () => {
+    const { sh, attach, info } = await open()
+    const { id } = await sh("echo last words; kill -KILL $$")
+    const viewer = await attach(id)
+    expect(await viewer.hear("exit")).toEqual({ type: "exit", status: null, signal: "SIGKILL" })
+    expect(await info(id)).toMatchObject({ exit: { status: null, signal: "SIGKILL" } })
+    const late = await attach(id)
+    await late.hear("exit")
+    expect(late.bytes.toString()).toBe("last words\r\n")
+  })
+
+  it("ends its jobs in the background, and leaves what has a session of its own", async () => {
+    const { sh, attach, call } = await open()
+    const { id } = await sh(
+      "nohup sleep 1000 >/dev/null 2>&1 & setsid sleep 2000 </dev/null >/dev/null 2>&1 & read go",
+    )
+    const viewer = await attach(id)
+    await until(() => family.running().length === 3)
+    viewer.type("\n")
+    await viewer.hear("exit")
+    await until(() => family.running().length === 1)
+    await call("DELETE", `/terminals/${id}`)
+    expect(family.running()).toEqual([])
+  })
+
+  it("by a delete takes everything with it, whatever it ignores and wherever it went", async () => {
+    const { sh, attach, call } = await open()
+    const { id } = await sh(
+      `trap "" HUP TERM INT; (setsid sh -c 'trap "" HUP TERM; while :; do sleep 1; done' &) ; echo up; while :; do sleep 1; done`,
+    )
+    const viewer = await attach(id)
+    await viewer.see(/up/)
+    expect(await call("DELETE", `/terminals/${id}`)).toMatchObject({
+      ...{ status: 200, body: { exit: { signal: "SIGKILL" } } },
+    })
+    expect(family.running()).toEqual([])
+    expect(await viewer.closed).toMatchObject({ code: 1000 })
+    expect(await call("GET", `/terminals/${id}`)).toMatchObject({ status: 404 })
+  })
+
+  it("comes with the sandbox's", async () => {
+    const { start, attach } = await open()
+    const viewer = await attach((await start()).id)
+    await features.close()
+    await viewer.closed
+    expect(family.running()).toEqual([])
+  })
+
+  it("is where output stops, however much there is of it and however slowly it is read", async () => {
+    const { sh, attach } = await open()
+    const { id } = await sh("read go; seq 1 200000; echo done")
+    const viewer = await attach(id)
+    viewer.type("\n")
+    await viewer.see(/1\r\n/)
+    viewer.socket.pause()
+    viewer.socket.resume()
+    await viewer.hear("exit")
+    const lines = viewer.bytes.toString().split("\r\n")
+    expect(lines.slice(-3)).toEqual(["200000", "done", ""])
+    expect(lines.length).toBeGreaterThan(200_000)
+  })
+})
+
+const FLOOD = "stty raw -echo; echo up; exec cat /dev/zero"
+
+describe("a viewer that does not read", () => {
+  it("holds up the program while it is alone, and is dropped when it does nothing for long", async () => {
+    const stalled: (() => void)[] = []
+    const after: Clock["after"] = (ms, call) => {
+      if (ms !== STALLED_MS) return systemClock.after(ms, call)
+      stalled.push(call)
+      return () => stalled.splice(stalled.indexOf(call), 1)
+    }
+    const { sh, attach, info } = await open({ ...systemClock, after })
+    const { id } = await sh(`read go; ${FLOOD}`)
+    const lazy = await attach(id)
+    lazy.type("\n")
+    await lazy.see(/up/)
+    lazy.socket.pause()
+    // It stands still once kernel and sockets are full.
+    let before = -1
+    await until(async () => {
+      const { to } = (await info(id)).output
+      const isStill = to === before
+      before = to
+      await new Promise((resolve) => setImmediate(resolve))
+      return isStill
+    })
+    expect(stalled).toHaveLength(1)
+    stalled[0]?.()
+    await until(async () => (await info(id)).viewers === 0)
+    await until(async () => (await info(id)).output.to > before + SCROLLBACK_BYTES)
+    lazy.socket.resume()
+    expect(await lazy.closed).toMatchObject({ code: TERMINAL_CLOSE.tooSlow })
+  })
+
+  it("does not hold up the others, is dropped when it falls behind, and costs no memory", async () => {
+    const { sh, attach, info } = await open()
+    const { id } = await sh(`read go; ${FLOOD}`)
+    const lazy = await attach(id)
+    const eager = await attach(id)
+    lazy.socket.pause()
+    let eaten = 0
+    eager.socket.removeAllListeners("message")
+    eager.socket.on("message", (data: Buffer) => {
+      eaten += data.length
+    })
+    eager.type("\n")
+    await until(() => eaten > 24 * 1024 * 1024)
+    expect(await info(id)).toMatchObject({ viewers: 1 })
+    expect(process.memoryUsage().arrayBuffers).toBeLessThan(64 * 1024 * 1024)
+    lazy.socket.resume()
+    expect(await lazy.closed).toMatchObject({ code: TERMINAL_CLOSE.tooSlow })
+    const again = await attach(id, "?from=0")
+    expect((await again.hear("attached")).missed).toBeGreaterThan(0)
+  })
+
+  it("is cut off when the program reads nothing of what it types", async () => {
+    const { sh, attach } = await open()
+    const { id } = await sh("stty raw -echo; echo up; exec sleep 1000")
+    const viewer = await attach(id)
+    await viewer.see(/up/)
+    for (let sent = 0; sent < 3; sent++) viewer.type(Buffer.alloc(512 * 1024, "x"))
+    expect(await viewer.closed).toMatchObject({ code: TERMINAL_CLOSE.notRead })
+  })
+})
+
+describe("terminals", () => {
+  it("are limited in number", async () => {
+    const { call, sh, path } = await open()
+    for (let made = 0; made < MAX_TERMINALS; made++) await sh("read go")
+    expect(await call("POST", "/terminals", { cols: 80, rows: 24 })).toMatchObject({
+      ...{ status: 429, body: { code: "terminals.too_many" } },
+    })
+    const body = JSON.parse((await get(path, "/terminals")).body)
+    expect(TerminalList.parse(body).terminals).toHaveLength(MAX_TERMINALS)
+    await features.close()
+    expect(family.running()).toEqual([])
+  })
+})
