@@ -2,4 +2,8 @@ import type { Features } from "./features/feature.ts"
 import type { FeatureParts } from "./features/parts.ts"
 
 /** What clients can do in a sandbox, by the first part of the path. Each is loaded when it is first used. */
-export const loadFeatures = (_parts: FeatureParts): Features => ({})
+export const loadFeatures = (parts: FeatureParts): Features => ({
+  commands: async () => (await import("./commands/feature.ts")).commandsFeature(parts),
+  terminals: async () => (await import("./terminals/feature.ts")).terminalsFeature(parts),
+  files: async () => (await import("./files/feature.ts")).filesFeature(parts),
+})

@@ -1,14 +1,18 @@
-import { type ChildProcess, type StdioOptions, spawn } from "node:child_process"
-import { closeSync, statSync } from "node:fs"
-import { Socket } from "node:net"
-import type { Readable, Writable } from "node:stream"
+import { type ChildProcess, spawn } from "node:child_process"
+import { statSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
-import { Output } from "./output/output.ts"
-import type { Pipe, Pipes } from "./output/pipes.ts"
+import type { Pipes } from "./output/pipes.ts"
 import { MARK_VARIABLE, newMark } from "./tree/mark.ts"
 import { readProcess } from "./tree/proc.ts"
 import { ProcessTree } from "./tree/tree.ts"
 import type { User } from "./user.ts"
+import {
+  type ApartStreams,
+  type OutputStreams,
+  type Wiring,
+  wireApart,
+  wireOutput,
+} from "./wiring.ts"
 
 /** What to run. Nothing of the supervisor's own environment is passed on. */
 export interface Launch {
@@ -32,42 +36,51 @@ export type Exit =
   | { readonly status: null; readonly signal: NodeJS.Signals }
 
 /** A process that was started: in a session and group of its own, and marked. */
-export interface Launched {
+export interface Started {
   readonly pid: number
   readonly tree: ProcessTree
-  readonly output: Output
   /** Undefined while it runs. */
   readonly exit: Exit | undefined
   readonly exited: Promise<Exit>
-  /** Both exist exactly when it is for a conversation. */
-  readonly stdin: Writable | undefined
-  readonly stdout: Readable | undefined
 }
 
+export type Launched = Started & OutputStreams
+export type LaunchedApart = Started & ApartStreams
+
 /** Starts a process; rejects with `process.start_failed` when it cannot. */
-export const launch = async (what: Launch, options: LaunchOptions): Promise<Launched> => {
-  const pipe = await options.pipes?.take(what.user)
+export const launch = async (
+  what: Launch,
+  { pipes, conversation, signal }: LaunchOptions,
+): Promise<Launched> => startOn(await wireOutput(conversation, pipes, what.user), what, signal)
+
+/** The same, with its streams kept apart, for a caller who reads them both. */
+export const launchApart = async (
+  what: Launch,
+  { pipes, stdin, signal }: Omit<LaunchOptions, "conversation"> & { readonly stdin: boolean },
+): Promise<LaunchedApart> => startOn(await wireApart(stdin, pipes, what.user), what, signal)
+
+const startOn = async <Streams>(
+  wiring: Wiring<Streams>,
+  what: Launch,
+  signal: AbortSignal,
+): Promise<Started & Streams> => {
   try {
-    options.signal.throwIfAborted()
-    return await start(what, options.conversation, pipe)
+    signal.throwIfAborted()
+    return await start(what, wiring)
   } catch (thrown) {
-    if (pipe !== undefined) closeSync(pipe.readFd)
+    wiring.closeOurs()
     throw thrown
   } finally {
-    // The process has its own copy; with ours open, the pipe would never end.
-    if (pipe !== undefined) closeSync(pipe.writeFd)
+    wiring.closeTheirs()
   }
 }
 
-const start = async (
+const start = async <Streams>(
   what: Launch,
-  conversation: boolean,
-  pipe: Pipe | undefined,
-): Promise<Launched> => {
+  { stdio, connect }: Wiring<Streams>,
+): Promise<Started & Streams> => {
   const [file, ...args] = what.command
   const mark = newMark()
-  const sink = pipe?.writeFd ?? "pipe"
-  const stdio: StdioOptions = conversation ? ["pipe", "pipe", sink] : ["ignore", sink, sink]
   const child = await spawned(() =>
     spawn(file, args, {
       cwd: what.cwd,
@@ -89,25 +102,12 @@ const start = async (
   return {
     pid,
     tree: new ProcessTree({ root: { pid, startTicks }, mark, user: what.user, isRootOurs }),
-    output: new Output(outputStreams(child, conversation, pipe)),
     get exit() {
       return isRootOurs() ? undefined : exitOf(child.exitCode, child.signalCode)
     },
     exited,
-    ...(conversation
-      ? { stdin: child.stdin as Writable, stdout: child.stdout as Readable }
-      : { stdin: undefined, stdout: undefined }),
+    ...connect(child),
   }
-}
-
-const outputStreams = (
-  child: ChildProcess,
-  conversation: boolean,
-  pipe: Pipe | undefined,
-): Readable[] => {
-  if (pipe !== undefined) return [new Socket({ fd: pipe.readFd, readable: true, writable: false })]
-  const streams = conversation ? [child.stderr] : [child.stdout, child.stderr]
-  return streams.filter((stream) => stream !== null)
 }
 
 /** The child once it has a pid. Node says of some failures by throwing, and of others by an event. */

@@ -1,0 +1,124 @@
+import { COMMAND_CHANNEL, MAX_COMMAND_FRAME_BYTES } from "@berth/protocol/command-limits"
+import type { CommandClientMessage, CommandStart } from "@berth/protocol/commands"
+import { BerthError } from "@berth/protocol/errors"
+import type { RawData, WebSocket } from "ws"
+import type { Clock } from "../processes/clock.ts"
+import type { Check } from "../shape.ts"
+import type { Command } from "./command.ts"
+import { clientMessage, commandStart } from "./shape.ts"
+
+/** From a connection to what it is to run. */
+export const START_DEADLINE_MS = 10_000
+/** A connection that is not read does not tell that it ended, unless something is sent. */
+const PING_WHILE_HELD_MS = 500
+
+interface Frame {
+  readonly data: Buffer
+  readonly isBinary: boolean
+}
+
+/** What a client sends: perhaps a start, then standard input, its end, and signals. */
+export class ClientInput {
+  readonly #websocket: WebSocket
+  /** What came before there was a command; the connection is held by then, so that it is little. */
+  readonly #early: Frame[] = []
+  #take: (frame: Frame) => void = (frame) => void this.#early.push(frame)
+
+  constructor(websocket: WebSocket) {
+    this.#websocket = websocket
+    websocket.on("message", (data: RawData, isBinary: boolean) =>
+      this.#take({ data: data as Buffer, isBinary }),
+    )
+  }
+
+  /** The first frame. Nothing more is read until there is a command. */
+  start(clock: Clock, signal: AbortSignal): Promise<CommandStart> {
+    return new Promise((resolve, reject) => {
+      const takeBack = clock.after(START_DEADLINE_MS, () => reject(tooLate()))
+      signal.addEventListener("abort", () => {
+        takeBack()
+        reject(signal.reason)
+      })
+      this.#take = (frame) => {
+        takeBack()
+        this.#take = (early) => void this.#early.push(early)
+        this.#websocket.pause()
+        try {
+          resolve(parse<CommandStart>(frame, commandStart))
+        } catch (thrown) {
+          reject(thrown)
+        }
+      }
+    })
+  }
+
+  /** `onWrong` is called when the client says what it may not. */
+  connect(command: Command, onWrong: (thrown: unknown) => void): void {
+    this.#take = (frame) => {
+      try {
+        this.#hand(frame, command)
+      } catch (thrown) {
+        onWrong(thrown)
+      }
+    }
+    for (const frame of this.#early.splice(0)) this.#take(frame)
+    this.#websocket.resume()
+  }
+
+  #hand(frame: Frame, command: Command): void {
+    if (frame.isBinary) {
+      this.#write(frame.data, command)
+      return
+    }
+    const message = parse<CommandClientMessage>(frame, clientMessage)
+    if (message.type === "signal") command.signal(message.signal)
+    else command.stdin?.end()
+  }
+
+  #write(data: Buffer, { stdin }: Command): void {
+    if (data[0] !== COMMAND_CHANNEL.stdin)
+      throw new BerthError("input.invalid", "a binary frame must begin with the channel of stdin")
+    if (stdin === undefined)
+      throw new BerthError("input.invalid", "the command was started without stdin")
+    if (data.length > MAX_COMMAND_FRAME_BYTES)
+      throw new BerthError("input.too_large", "a frame is larger than is accepted", {
+        details: { limitBytes: MAX_COMMAND_FRAME_BYTES },
+      })
+    const room = stdin.write(data.subarray(1))
+    if (room !== undefined) this.#hold(room)
+  }
+
+  /** Does not read until there is room. */
+  #hold(room: Promise<void>): void {
+    if (this.#websocket.isPaused) return
+    this.#websocket.pause()
+    const pings = setInterval(() => this.#websocket.ping(noop), PING_WHILE_HELD_MS)
+    void room.then(() => {
+      clearInterval(pings)
+      this.#websocket.resume()
+    })
+    this.#websocket.once("close", () => clearInterval(pings))
+  }
+}
+
+const noop = (): void => {}
+
+const parse = <Message>({ data, isBinary }: Frame, check: Check): Message => {
+  const value = isBinary ? undefined : parseJson(data)
+  const problem = check(value, "message")
+  if (problem !== undefined) throw new BerthError("input.invalid", problem)
+  return value as Message
+}
+
+const parseJson = (data: Buffer): unknown => {
+  try {
+    return JSON.parse(data.toString("utf8"))
+  } catch (cause) {
+    throw new BerthError("input.invalid", "a text frame is not JSON", { cause })
+  }
+}
+
+const tooLate = (): BerthError =>
+  new BerthError("deadline.exceeded", "the client did not say what to run", {
+    details: { deadlineMs: START_DEADLINE_MS },
+  })

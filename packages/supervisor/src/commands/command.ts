@@ -1,0 +1,150 @@
+import { randomBytes } from "node:crypto"
+import type {
+  CommandExit,
+  CommandId,
+  CommandSignal,
+  CommandStart,
+  CommandStream,
+} from "@berth/protocol/commands"
+import type { FeatureParts } from "../features/parts.ts"
+import type { Clock } from "../processes/clock.ts"
+import type { LaunchedApart } from "../processes/launch.ts"
+import { type Listen, Output } from "../processes/output/output.ts"
+import { COMMAND_STOP_GRACE_MS, STRAGGLER_GRACE_MS } from "../processes/run.ts"
+import { endTree } from "../processes/tree/end.ts"
+import { prepare } from "./prepare.ts"
+import type { Starts } from "./starts.ts"
+import { Stdin } from "./stdin.ts"
+
+export interface CommandOptions {
+  readonly parts: FeatureParts
+  readonly starts: Starts
+  /** Called with the output as it comes; a promise holds the command up. */
+  readonly hear: Readonly<Record<CommandStream, Listen>>
+  /** Takes the start back, as long as it has not happened. */
+  readonly signal: AbortSignal
+}
+
+/** For what was said last by a command that is cut short, when nobody reads it. */
+export const LAST_OUTPUT_MS = 2_000
+
+/** A command that was started, until nothing of it runs any more and all that it said is heard. */
+export class Command {
+  readonly id = `cmd-${randomBytes(10).toString("hex")}` as CommandId
+  readonly startedAt = new Date()
+  readonly what: CommandStart
+  readonly cwd: string
+  readonly stdin: Stdin | undefined
+  /** It never rejects. */
+  readonly ended: Promise<CommandExit>
+  readonly #launched: LaunchedApart
+  readonly #outputs: readonly Output[]
+  readonly #clock: Clock
+  readonly #cut = new AbortController()
+  #exit: CommandExit | undefined
+
+  private constructor(
+    what: CommandStart,
+    cwd: string,
+    launched: LaunchedApart,
+    { parts, hear }: CommandOptions,
+  ) {
+    this.what = what
+    this.cwd = cwd
+    this.#launched = launched
+    this.#clock = parts.clock
+    this.stdin = launched.stdin && new Stdin(launched.stdin, parts.clock)
+    this.#outputs = (["stdout", "stderr"] as const).map((stream) => {
+      const output = new Output([launched[stream]])
+      output.listen(hear[stream])
+      return output
+    })
+    this.ended = this.#live()
+  }
+
+  /** Rejects when it cannot be started. */
+  static async start(what: CommandStart, options: CommandOptions): Promise<Command> {
+    const release = options.starts.take()
+    try {
+      const launch = prepare(what, options.parts)
+      const launched = await options.starts.start(launch, what.stdin === true, options.signal)
+      const command = new Command(what, launch.cwd, launched, options)
+      void command.ended.then(release)
+      return command
+    } catch (thrown) {
+      release()
+      throw thrown
+    }
+  }
+
+  get pid(): number {
+    return this.#launched.pid
+  }
+
+  /** Undefined until it has ended. */
+  get exit(): CommandExit | undefined {
+    return this.#exit
+  }
+
+  /** To its group. */
+  signal(signal: CommandSignal): void {
+    this.#launched.tree.signal([], signal)
+  }
+
+  /** Ends it with everything that came from it. */
+  end(): Promise<CommandExit> {
+    this.#cut.abort()
+    return this.ended
+  }
+
+  async #live(): Promise<CommandExit> {
+    const beganAtMs = this.#clock.nowMs()
+    const timedOut = (await this.#over()) === "too late"
+    const left = await this.#endTree(timedOut)
+    this.stdin?.close()
+    await this.#allHeard()
+    for (const output of this.#outputs) output.close()
+    const { status, signal } = this.#launched.exit ?? { status: null, signal: null }
+    const durationMs = this.#clock.nowMs() - beganAtMs
+    this.#exit = { status, signal, timedOut, durationMs, left: [...left] }
+    return this.#exit
+  }
+
+  /** It ended by itself, was cut short, or took too long. */
+  #over(): Promise<"exit" | "cut" | "too late"> {
+    const { timeoutMs } = this.what
+    return new Promise((resolve) => {
+      const takeBack =
+        timeoutMs === undefined ? () => {} : this.#clock.after(timeoutMs, () => resolve("too late"))
+      void this.#launched.exited.then(() => {
+        takeBack()
+        resolve("exit")
+      })
+      this.#cut.signal.addEventListener("abort", () => {
+        takeBack()
+        resolve("cut")
+      })
+    })
+  }
+
+  /** Those that outlived it. */
+  async #endTree(timedOut: boolean): Promise<readonly number[]> {
+    const { tree, exited } = this.#launched
+    const isCut = timedOut || this.#cut.signal.aborted
+    const graceMs = isCut ? COMMAND_STOP_GRACE_MS : STRAGGLER_GRACE_MS
+    const { left } = await endTree(tree, { clock: this.#clock, graceMs })
+    if (left.length === 0) await exited
+    return left
+  }
+
+  /** Whoever listens may take their time, unless it is to be over. */
+  #allHeard(): Promise<unknown> {
+    const { signal } = this.#cut
+    const tooLong = new Promise<void>((resolve) => {
+      const wait = () => void this.#clock.after(LAST_OUTPUT_MS, resolve)
+      if (signal.aborted) wait()
+      else signal.addEventListener("abort", wait)
+    })
+    return Promise.race([tooLong, Promise.all(this.#outputs.map((output) => output.settled()))])
+  }
+}

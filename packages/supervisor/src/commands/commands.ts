@@ -1,0 +1,151 @@
+import { ENDED_COMMAND_KEPT_MS, MAX_ENDED_COMMANDS } from "@berth/protocol/command-limits"
+import type {
+  CommandInfo,
+  CommandOutput,
+  CommandStart,
+  CommandStream,
+} from "@berth/protocol/commands"
+import { BerthError } from "@berth/protocol/errors"
+import type { FeatureParts } from "../features/parts.ts"
+import { Command, type CommandOptions } from "./command.ts"
+import type { KeptOutput } from "./kept-output.ts"
+import { Room } from "./room.ts"
+import { Starts } from "./starts.ts"
+
+/** A command that outlives whoever started it, with what it said. */
+export interface InBackground {
+  readonly command: Command
+  readonly output: Readonly<Record<CommandStream, KeptOutput>>
+  info(): CommandInfo
+}
+
+/** The commands of a sandbox: those that run, and those in the background that ended of late. */
+export class Commands {
+  readonly #parts: FeatureParts
+  readonly #starts: Starts
+  readonly #room = new Room()
+  /** For a client that waits for their end. */
+  readonly #attended = new Map<string, Command>()
+  readonly #background = new Map<string, InBackground>()
+  /** In the order in which they ended, with what takes their being forgotten back. */
+  readonly #ended = new Map<string, () => void>()
+
+  constructor(parts: FeatureParts) {
+    this.#parts = parts
+    this.#starts = new Starts(parts.pipes)
+  }
+
+  /** It ends when the signal fires. */
+  async run(
+    start: CommandStart,
+    { hear, signal }: Pick<CommandOptions, "hear" | "signal">,
+  ): Promise<Command> {
+    const command = await this.#start(start, hear, signal)
+    this.#attended.set(command.id, command)
+    const end = () => void command.end()
+    signal.addEventListener("abort", end)
+    void command.ended.then(() => {
+      signal.removeEventListener("abort", end)
+      this.#attended.delete(command.id)
+    })
+    if (signal.aborted) end()
+    return command
+  }
+
+  /** The signal takes it back as long as nobody knows of it. */
+  async runInBackground(start: CommandStart, signal: AbortSignal): Promise<InBackground> {
+    const output = { stdout: this.#room.take(), stderr: this.#room.take() }
+    try {
+      const hear = {
+        stdout: (chunk: Buffer) => output.stdout.write(chunk),
+        stderr: (chunk: Buffer) => output.stderr.write(chunk),
+      }
+      const command = await this.#start(start, hear, signal)
+      const shown = { command, output, info: () => infoOf(command, output) }
+      this.#background.set(command.id, shown)
+      void command.ended.then(() => this.#onEnded(shown))
+      if (signal.aborted) await this.remove(command.id)
+      signal.throwIfAborted()
+      return shown
+    } catch (thrown) {
+      for (const each of Object.values(output)) this.#room.giveBack(each)
+      throw thrown
+    }
+  }
+
+  list(): CommandInfo[] {
+    return [
+      ...[...this.#attended.values()].map((command) => infoOf(command, undefined)),
+      ...[...this.#background.values()].map((shown) => shown.info()),
+    ]
+  }
+
+  info(id: string): CommandInfo {
+    return this.#background.get(id)?.info() ?? infoOf(this.find(id), undefined)
+  }
+
+  find(id: string): Command {
+    const command = this.#attended.get(id) ?? this.#background.get(id)?.command
+    if (command === undefined) throw unknown(id)
+    return command
+  }
+
+  findInBackground(id: string): InBackground {
+    const shown = this.#background.get(id)
+    if (shown !== undefined) return shown
+    throw this.#attended.has(id)
+      ? new BerthError("commands.unknown", `${id} does not run in the background`)
+      : unknown(id)
+  }
+
+  /** Ends it and forgets it. */
+  async remove(id: string): Promise<CommandInfo> {
+    const command = this.find(id)
+    const output = this.#background.get(id)?.output
+    await command.end()
+    this.#forget(id)
+    return infoOf(command, output)
+  }
+
+  /** Ends them all. Whoever starts one knows that the sandbox goes down. */
+  async close(): Promise<void> {
+    await this.#starts.idle()
+    const commands = [...this.#attended.values(), ...this.#background.values().map(commandOf)]
+    await Promise.all(commands.map((command) => command.end()))
+    for (const id of [...this.#background.keys()]) this.#forget(id)
+  }
+
+  #start(what: CommandStart, hear: CommandOptions["hear"], signal: AbortSignal): Promise<Command> {
+    return Command.start(what, { parts: this.#parts, starts: this.#starts, hear, signal })
+  }
+
+  #onEnded({ command: { id }, output }: InBackground): void {
+    for (const each of Object.values(output)) each.end()
+    const takeBack = this.#parts.clock.after(ENDED_COMMAND_KEPT_MS, () => this.#forget(id))
+    this.#ended.set(id, takeBack)
+    const [oldest] = this.#ended.keys()
+    if (this.#ended.size > MAX_ENDED_COMMANDS && oldest !== undefined) this.#forget(oldest)
+  }
+
+  #forget(id: string): void {
+    this.#ended.get(id)?.()
+    this.#ended.delete(id)
+    for (const each of Object.values(this.#background.get(id)?.output ?? {}))
+      this.#room.giveBack(each)
+    this.#background.delete(id)
+  }
+}
+
+const commandOf = ({ command }: InBackground): Command => command
+
+const infoOf = (command: Command, output: InBackground["output"] | undefined): CommandInfo => ({
+  ...{ id: command.id, pid: command.pid, command: command.what.command, cwd: command.cwd },
+  ...{ user: command.what.user ?? "agent", background: output !== undefined },
+  ...{ startedAt: command.startedAt.toISOString(), exit: command.exit ?? null },
+  output: output ? { stdout: span(output.stdout), stderr: span(output.stderr) } : null,
+})
+
+const span = ({ from, to }: KeptOutput): CommandOutput => ({ from, to })
+
+const unknown = (id: string): BerthError =>
+  new BerthError("commands.unknown", `there is no command ${id}`)

@@ -1,0 +1,199 @@
+import { mkdirSync } from "node:fs"
+import { join } from "node:path"
+import { CommandServerMessage } from "@berth/protocol/commands"
+import { requires } from "@berth/testing/requires"
+import { describe, expect, it } from "vitest"
+import { until } from "../processes/testing/until.ts"
+import { Client, run, sh, stage } from "./testing/stage.ts"
+
+describe("a command that a client runs", () => {
+  it("says what it says on both streams, and how it ended", async () => {
+    const { path, workspace } = await stage()
+    const client = await run(path, sh("pwd; echo $A >&2; exit 7", { env: { A: "aside" } }))
+    const exit = await client.message("exit")
+    expect(exit).toMatchObject({ status: 7, signal: null, timedOut: false, left: [] })
+    expect(client.stdout).toBe(`${workspace}\n`)
+    expect(client.stderr).toBe("aside\n")
+    expect(client.messages.map(({ type }) => type)).toEqual(["started", "exit"])
+    expect(await client.closed).toBe(1000)
+    for (const message of client.messages) CommandServerMessage.parse(message)
+  })
+
+  it("can open its three streams by name", async () => {
+    const { path } = await stage()
+    const script = "cat /dev/stdin > /dev/stdout; echo done > /dev/stderr"
+    const client = await run(path, sh(script, { stdin: true }))
+    client.stdin("by name")
+    client.say({ type: "stdin.end" })
+    expect(await client.message("exit")).toMatchObject({ status: 0 })
+    expect([client.stdout, client.stderr]).toEqual(["by name", "done\n"])
+  })
+
+  it("carries every byte both ways, in order", async () => {
+    const { path } = await stage()
+    const client = await run(path, { command: ["cat"], stdin: true })
+    const bytes = Buffer.alloc(3_000_000, Buffer.from(Array.from({ length: 251 }, (_, n) => n + 5)))
+    for (let at = 0; at < bytes.length; at += 500_000)
+      client.stdin(bytes.subarray(at, at + 500_000))
+    client.say({ type: "stdin.end" })
+    expect(await client.message("exit")).toMatchObject({ status: 0 })
+    expect(Buffer.from(client.stdout, "latin1").equals(bytes)).toBe(true)
+  })
+
+  it("has an empty standard input unless the client has one, and may leave one unread", async () => {
+    const { path } = await stage()
+    const empty = await run(path, { command: ["cat"] })
+    expect(await empty.message("exit")).toMatchObject({ status: 0 })
+    const unread = await run(path, { command: ["true"], stdin: true })
+    for (let n = 0; n < 10; n++) unread.stdin(Buffer.alloc(100_000))
+    expect(await unread.message("exit")).toMatchObject({ status: 0 })
+  })
+
+  it("tells a signal from a status, and gets those of the client with its whole group", async () => {
+    const { path, family } = await stage()
+    const client = await run(path, sh("echo up; sleep 1000 | sleep 1000"))
+    await client.until(() => client.stdout === "up\n")
+    client.say({ type: "signal", signal: "SIGINT" })
+    expect(await client.message("exit")).toMatchObject({ status: null, signal: "SIGINT" })
+    expect(family.running()).toEqual([])
+  })
+
+  it("[R2.9] is ended with all that came from it when its time is over", async () => {
+    const { path, family } = await stage()
+    const script = "(setsid sleep 1000 &); (setsid sh -c 'setsid sleep 1000 &' &); sleep 1000"
+    const client = await run(path, sh(script, { timeoutMs: 300 }))
+    expect(await client.message("exit")).toMatchObject({
+      ...{ status: null, signal: "SIGTERM", timedOut: true },
+    })
+    expect(family.running()).toEqual([])
+  })
+
+  it("leaves nothing running when it ends, though that left its group and its session", async () => {
+    const { path, family } = await stage()
+    const leave = "setsid sh -c 'setsid sleep 1000 >/dev/null 2>&1 & echo $!' &"
+    const client = await run(path, sh(`${leave} wait; echo end`))
+    expect(await client.message("exit")).toMatchObject({ status: 0 })
+    expect(client.stdout).toMatch(/^\d+\nend\n$/)
+    expect(family.running()).toEqual([])
+  })
+
+  it.each([
+    [{ command: ["no-such-program"] }, "no-such-program could not be started: ENOENT"],
+    [sh("true", { cwd: "gone" }), "there is no directory"],
+    [{ command: ["."] }, "could not be started: EACCES"],
+    [{ command: [] }, "message.command is too short"],
+    [{ command: ["true"], shell: true }, "message.shell is unknown"],
+    ["no json", "not JSON"],
+  ])("that cannot be started is refused: %j", async (start, words) => {
+    const { path } = await stage()
+    const client = await new Client(path, "/commands/run").opened()
+    client.say(start)
+    const { error } = await client.message("error")
+    expect(error.message).toContain(words)
+    expect(error.hint).not.toBe("")
+    await client.closed
+  })
+
+  it("is ended when the client says what it may not", async () => {
+    const { path, family } = await stage()
+    const client = await run(path, { command: ["sleep", "1000"] })
+    await client.message("started")
+    client.stdin("for nobody")
+    expect((await client.message("error")).error).toMatchObject({ code: "input.invalid" })
+    expect(family.running()).toEqual([])
+  })
+
+  it("starts in a directory below the workspace, or in any other", async () => {
+    const { path, workspace } = await stage()
+    mkdirSync(join(workspace, "a"))
+    const below = await run(path, { command: ["pwd"], cwd: "a" })
+    await below.message("exit")
+    const other = await run(path, { command: ["pwd"], cwd: "/usr" })
+    await other.message("exit")
+    expect([below.stdout, other.stdout]).toEqual([`${workspace}/a\n`, "/usr\n"])
+  })
+})
+
+describe("a client that is gone", () => {
+  const script =
+    "(setsid sh -c 'setsid sleep 1000 >/dev/null 2>&1 &' &); echo up; sleep 1000 & sleep 1000"
+
+  it("before it said what to run leaves nothing", async () => {
+    const { path, feature } = await stage()
+    const client = await new Client(path, "/commands/run").opened()
+    client.websocket.terminate()
+    await client.closed
+    await feature.close()
+  })
+
+  it("leaves nothing running of what does not want to end", async () => {
+    const { path, family } = await stage()
+    const client = await run(path, sh(`trap '' TERM; ${script}`))
+    await client.until(() => client.stdout === "up\n")
+    client.websocket.terminate()
+    await until(() => family.running().length === 0)
+  })
+
+  it.each(["started", "up"])("leaves nothing running (%s)", async (phase) => {
+    const { path, family } = await stage()
+    const client = await run(path, sh(script))
+    if (phase === "started") await client.message("started")
+    else await client.until(() => client.stdout === "up\n")
+    client.websocket.terminate()
+    await until(() => family.running().length === 0)
+  })
+
+  it("right after the start frame leaves nothing running", async () => {
+    const { path, family } = await stage()
+    const clients = await Promise.all(Array.from({ length: 20 }, () => run(path, sh(script))))
+    for (const client of clients) client.websocket.terminate()
+    const last = await run(path, { command: ["true"] })
+    await last.message("exit")
+    await until(() => family.running().length === 0)
+  })
+
+  it("while the command does not read what it sends leaves nothing running", async () => {
+    const { path, family } = await stage()
+    const client = await run(path, { command: ["sleep", "1000"], stdin: true })
+    await client.message("started")
+    for (let n = 0; n < 40; n++) client.stdin(Buffer.alloc(500_000))
+    await until(() => client.websocket.bufferedAmount > 1_000_000)
+    client.websocket.terminate()
+    await until(() => family.running().length === 0)
+  })
+
+  it("while it does not read what the command says leaves nothing running", async () => {
+    const { path, family } = await stage()
+    const client = await run(path, { command: ["yes"] })
+    await client.message("started")
+    client.websocket.pause()
+    const [yes] = family.running()
+    const { readProcess } = await import("../processes/tree/proc.ts")
+    await until(() => readProcess(yes ?? 0)?.state === "S")
+    client.websocket.terminate()
+    await until(() => family.running().length === 0)
+  })
+})
+
+requires("root").describe("whom a command runs as", () => {
+  const user = { uid: 61234, gid: 61234 }
+  const environment = { PATH: "/home/agent/.local/bin:/usr/bin:/bin", HOME: "/home/agent" }
+
+  it("is the sandbox's user, who can open its streams by name, and leaves nothing", async () => {
+    const { path } = await stage({ user })
+    const script = "cat /dev/stdin; id -u > /dev/stderr; (setsid sleep 1000 &)"
+    const client = await run(path, sh(script, { stdin: true, cwd: "/" }))
+    client.stdin("in")
+    client.say({ type: "stdin.end" })
+    expect(await client.message("exit")).toMatchObject({ status: 0 })
+    expect([client.stdout, client.stderr]).toEqual(["in", "61234\n"])
+  })
+
+  it("is root on request, who looks for programs in no directory of the user", async () => {
+    const places = { workspace: "/", home: "/home/agent", toolbox: "/", logs: "/" }
+    const { path } = await stage({ user, environment, places })
+    const client = await run(path, sh('id -u; echo "$PATH $HOME"', { user: "root" }))
+    await client.message("exit")
+    expect(client.stdout).toBe("0\n/usr/bin:/bin /root\n")
+  })
+})

@@ -1,0 +1,37 @@
+import type { WebSocket } from "ws"
+import type { FeatureParts } from "../features/parts.ts"
+import { ClientInput } from "./client-input.ts"
+import type { Commands } from "./commands.ts"
+import { Frames } from "./frames.ts"
+
+/** Runs the command that a client names, for as long as the client is there. It never rejects. */
+export const run = async (
+  websocket: WebSocket,
+  commands: Commands,
+  { clock }: FeatureParts,
+  signal: AbortSignal,
+): Promise<void> => {
+  const frames = new Frames(websocket)
+  const input = new ClientInput(websocket)
+  try {
+    const start = await input.start(clock, signal)
+    const command = await commands.run(start, {
+      hear: {
+        stdout: (chunk) => frames.output("stdout", chunk),
+        stderr: (chunk) => frames.output("stderr", chunk),
+      },
+      signal,
+    })
+    frames.say({ type: "started", id: command.id, pid: command.pid })
+    let problem: unknown
+    input.connect(command, (wrong) => {
+      problem ??= wrong
+      void command.end()
+    })
+    const exit = await command.ended
+    if (problem !== undefined) throw problem
+    frames.end({ type: "exit", ...exit })
+  } catch (thrown) {
+    frames.fail(thrown)
+  }
+}
