@@ -429,6 +429,11 @@ export const ERRORS = {
     retry: "never",
     hint: "The server and the sandbox's supervisor may be of different versions: `berth toolbox build`, then make the sandbox anew.",
   },
+  "boot.failed": {
+    status: 500,
+    retry: "never",
+    hint: "`berth boot SANDBOX` shows which step failed and what it wrote last.",
+  },
   "agent.unsupported": {
     status: 400,
     retry: "never",
