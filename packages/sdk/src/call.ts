@@ -6,36 +6,102 @@ export interface Connection {
   readonly token: string | undefined
   readonly deadlineMs: number
   readonly fetch: typeof globalThis.fetch
+  readonly WebSocket: typeof globalThis.WebSocket
 }
 
 export interface CallOptions {
-  readonly signal?: AbortSignal
-  readonly deadlineMs?: number
+  readonly signal?: AbortSignal | undefined
+  readonly deadlineMs?: number | undefined
 }
 
 /** The form that a reply must have. */
-interface ReplySchema<Reply> {
+export interface ReplySchema<Reply> {
   safeParse(value: unknown): { success: true; data: Reply } | { success: false }
 }
 
-export const get = async <Reply>(
+/** What is asked for. */
+export interface Ask {
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE"
+  /** From the root, with its query. */
+  readonly path: string
+  /** Sent as JSON. */
+  readonly json?: unknown
+  /** Sent as it is. */
+  readonly body?: Sendable
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** What can be sent as a file's bytes. A stream is sent as it comes, where the platform can. */
+export type Sendable = string | Uint8Array | Blob | ReadableStream<Uint8Array>
+
+export const get = <Reply>(
   connection: Connection,
   path: string,
   schema: ReplySchema<Reply>,
-  { signal, deadlineMs = connection.deadlineMs }: CallOptions = {},
+  options?: CallOptions,
+): Promise<Reply> => call(connection, { path }, schema, options)
+
+/** Asks, and gives the reply once all of it is there and has the form. */
+export const call = async <Reply>(
+  connection: Connection,
+  ask: Ask,
+  schema: ReplySchema<Reply>,
+  options: CallOptions = {},
 ): Promise<Reply> => {
-  const deadline = AbortSignal.timeout(deadlineMs)
-  const { url } = connection
-  let reply: Exchange
+  const { status, text } = await within(connection, options, async (signal) => {
+    const reply = await exchange(connection, ask, signal)
+    return { status: reply.status, text: await reply.text() }
+  })
+  const parsed = schema.safeParse(parseJson(text))
+  if (!parsed.success) throw notBerth(connection.url, status)
+  return parsed.data
+}
+
+/** Asks for something that has no reply but that it was done. */
+export const command = async (
+  connection: Connection,
+  ask: Ask,
+  options: CallOptions = {},
+): Promise<void> => {
+  await within(connection, options, async (signal) => {
+    await (await exchange(connection, ask, signal)).arrayBuffer()
+  })
+}
+
+/** Asks, and gives the reply when it begins: the deadline is for that. Ending the stream ends the call. */
+export const stream = async (
+  connection: Connection,
+  ask: Ask,
+  { signal, deadlineMs }: CallOptions = {},
+): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> => {
+  const ended = new AbortController()
+  const both = AbortSignal.any([ended.signal, ...(signal ? [signal] : [])])
   try {
-    reply = await exchange(
-      connection,
-      path,
-      AbortSignal.any([deadline, ...(signal ? [signal] : [])]),
-    )
+    const reply = await within(connection, { signal, deadlineMs }, (late) => {
+      late.addEventListener("abort", () => ended.abort(late.reason))
+      return exchange(connection, ask, both)
+    })
+    return reply.body ?? new ReadableStream({ start: (controller) => controller.close() })
+  } catch (thrown) {
+    ended.abort()
+    throw thrown
+  }
+}
+
+/** Runs a call under its deadline; what it fails of is a BerthError. */
+const within = async <Result>(
+  { url, deadlineMs: usual }: Connection,
+  { signal, deadlineMs = usual }: CallOptions,
+  run: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> => {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), deadlineMs)
+  try {
+    return await run(AbortSignal.any([late.signal, ...(signal ? [signal] : [])]))
   } catch (cause) {
+    if (cause instanceof BerthError) throw cause
     if (signal?.aborted) throw new BerthError("cancelled", "the call was cancelled", { cause })
-    if (deadline.aborted) {
+    if (late.signal.aborted) {
       const message = `the server at ${url} did not answer within ${deadlineMs} ms`
       throw new BerthError("deadline.exceeded", message, { details: { url, deadlineMs }, cause })
     }
@@ -43,31 +109,33 @@ export const get = async <Reply>(
       details: { url, ...reasonOf(cause) },
       cause,
     })
+  } finally {
+    clearTimeout(timer)
   }
-  if (!reply.ok) throw errorOfReply(url, reply.status, reply.text)
-  const parsed = schema.safeParse(parseJson(reply.text))
-  if (!parsed.success) throw notBerth(url, reply.status)
-  return parsed.data
 }
 
-interface Exchange {
-  readonly ok: boolean
-  readonly status: number
-  readonly text: string
-}
-
+/** Throws the error that the server answered with. */
 const exchange = async (
   { url, token, fetch }: Connection,
-  path: string,
+  { method = "GET", path, json, body, headers }: Ask,
   signal: AbortSignal,
-): Promise<Exchange> => {
+): Promise<Response> => {
+  const sent = json === undefined ? body : JSON.stringify(json)
   const reply = await fetch(new URL(path, url), {
-    signal,
-    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    ...{ method, signal },
+    headers: {
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(json !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(sent !== undefined && { body: sent as NonNullable<RequestInit["body"]> }),
+    // Streams are sent while nothing is received.
+    ...(sent instanceof ReadableStream && { duplex: "half" }),
     // The server never redirects, and the token must not follow one.
     redirect: "error",
   })
-  return { ok: reply.ok, status: reply.status, text: await reply.text() }
+  if (!reply.ok) throw errorOfReply(url, reply.status, await reply.text())
+  return reply
 }
 
 /** Node's fetch hides what the system said in the cause. */
@@ -76,7 +144,7 @@ const reasonOf = (thrown: unknown): { reason?: string } => {
   return cause instanceof Error && "code" in cause ? { reason: String(cause.code) } : {}
 }
 
-const parseJson = (text: string): unknown => {
+export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {

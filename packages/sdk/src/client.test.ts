@@ -145,7 +145,10 @@ describe("createClient", () => {
       globalName: "berth",
       conditions: ["source"],
     })
-    const web = { fetch, URL, AbortSignal, AbortController, crypto, TextEncoder }
+    const web = {
+      ...{ fetch, URL, AbortSignal, AbortController, crypto, TextEncoder },
+      ...{ setTimeout, clearTimeout, ReadableStream, WebSocket },
+    }
     const page = createContext({ ...web, url: await answer(200, HEALTH) })
     runInContext(outputFiles[0]?.text ?? "", page)
     expect(await runInContext("berth.createClient({ url }).health()", page)).toMatchObject(HEALTH)

@@ -1,5 +1,6 @@
 import { Health, ServerStatus } from "@berth/protocol/health"
 import { type CallOptions, type Connection, get } from "./call.ts"
+import { type Sandboxes, sandboxesOf } from "./sandboxes.ts"
 
 export interface ClientOptions {
   /** `http://127.0.0.1:7766` */
@@ -9,12 +10,15 @@ export interface ClientOptions {
   /** The longest that a call may take unless it says otherwise. */
   readonly deadlineMs?: number
   readonly fetch?: typeof globalThis.fetch
+  /** One that can be paused (as that of the package `ws`) holds up what is sent faster than it is read. */
+  readonly WebSocket?: typeof globalThis.WebSocket
 }
 
 /** A Berth server, as its clients see it. Every call fails with a BerthError and nothing else. */
 export interface Client {
   health(options?: CallOptions): Promise<Health>
   status(options?: CallOptions): Promise<ServerStatus>
+  readonly sandboxes: Sandboxes
 }
 
 /** A server on this machine answers in milliseconds; one that takes this long is stuck. */
@@ -27,9 +31,11 @@ export const createClient = (options: ClientOptions): Client => {
     deadlineMs: options.deadlineMs ?? DEFAULT_DEADLINE_MS,
     // Browsers want it called without an owner.
     fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
+    WebSocket: options.WebSocket ?? globalThis.WebSocket,
   }
   return {
     health: (call) => get(connection, "/v1/health", Health, call),
     status: (call) => get(connection, "/v1/status", ServerStatus, call),
+    sandboxes: sandboxesOf(connection),
   }
 }

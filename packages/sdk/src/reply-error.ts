@@ -4,11 +4,18 @@ import { BerthError, ERRORS, type ErrorCode, type ErrorDetails } from "@berth/pr
 export const errorOfReply = (url: string, status: number, text: string): BerthError => {
   const sent = parse(text)
   if (sent === undefined) return notBerth(url, status)
-  const { code, message, details } = sent
+  return errorOf(sent, { url, status })
+}
+
+/** What was said to have gone wrong. */
+export const errorOf = (
+  { code, message, details }: { code: string; message: string; details: ErrorDetails },
+  where: ErrorDetails = {},
+): BerthError => {
   if (isKnown(code)) return new BerthError(code, message, { details })
   // A newer server knows errors that this client does not: its words are passed on.
   return new BerthError("server.reply_invalid", `the server says: ${message}`, {
-    details: { ...details, url, status, code },
+    details: { ...details, ...where, code },
   })
 }
 

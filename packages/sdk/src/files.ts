@@ -1,0 +1,181 @@
+import {
+  type Bytes,
+  Extracted,
+  FileEntry,
+  FileList,
+  type FilePath,
+  fileQuery,
+  SearchLine,
+  type SearchQuery,
+  WatchMessage,
+  type WriteFiles,
+  WrittenFiles,
+} from "@berth/protocol/files"
+import {
+  type CallOptions,
+  call,
+  command,
+  parseJson,
+  type ReplySchema,
+  type Sendable,
+  stream,
+} from "./call.ts"
+import { readLines } from "./lines.ts"
+import type { Place } from "./place.ts"
+import { notBerth } from "./reply-error.ts"
+import { openSocket } from "./socket.ts"
+
+export interface WriteOptions extends CallOptions {
+  /** As in 0o644. */
+  readonly mode?: number
+  /** Makes the directories above that are missing. */
+  readonly parents?: boolean
+}
+
+/** The files of a sandbox. A relative path is below the workspace; one that is not UTF-8 is `{ base64 }`. */
+export interface Files {
+  read(path: FilePath, options?: CallOptions): Promise<Uint8Array>
+  readText(path: FilePath, options?: CallOptions): Promise<string>
+  /** Of any size; with `from` and `to` (the last byte, included) a part of it. */
+  readStream(
+    path: FilePath,
+    options?: CallOptions & { readonly from?: number; readonly to?: number },
+  ): Promise<ReadableStream<Uint8Array>>
+  /** Whole or not at all, of any size. */
+  write(path: FilePath, content: Sendable, options?: WriteOptions): Promise<FileEntry>
+  /** Many small ones at once; each result says what went wrong with that file, if anything did. */
+  writeMany(
+    files: readonly { path: FilePath; content: Bytes | Uint8Array; mode?: number }[],
+    options?: Omit<WriteOptions, "mode">,
+  ): Promise<WrittenFiles["files"]>
+  list(
+    path: FilePath,
+    options?: CallOptions & { readonly depth?: number; readonly limit?: number },
+  ): Promise<FileList>
+  stat(path: FilePath, options?: CallOptions & { readonly follow?: boolean }): Promise<FileEntry>
+  makeDirectory(path: FilePath, options?: WriteOptions): Promise<FileEntry>
+  move(
+    from: FilePath,
+    to: FilePath,
+    options?: CallOptions & { readonly replace?: boolean },
+  ): Promise<FileEntry>
+  remove(path: FilePath, options?: CallOptions & { readonly recursive?: boolean }): Promise<void>
+  /** By name, by content or by both. The last line is `end`, and says whether there is more. */
+  search(
+    query: ReturnType<typeof SearchQuery.parse>,
+    options?: CallOptions,
+  ): AsyncIterable<SearchLine>
+  /** What happens below a folder, until the loop is left or the signal fires. */
+  watch(
+    path: FilePath,
+    options?: CallOptions & { readonly ignore?: readonly string[] },
+  ): AsyncIterable<WatchMessage>
+  /** What is in a folder, as a tar archive. */
+  readArchive(path: FilePath, options?: CallOptions): Promise<ReadableStream<Uint8Array>>
+  /** Puts what is in a tar archive into a folder; gives how much that was. */
+  writeArchive(path: FilePath, archive: Sendable, options?: CallOptions): Promise<number>
+}
+
+/** Of a file or a tree of any size: the server gives up long before on a sandbox that has stopped. */
+const TRANSFER_DEADLINE_MS = 24 * 60 * 60_000
+
+/** Removing or listing a large tree takes a while. */
+const TREE_DEADLINE_MS = 60_000
+
+export const filesOf = ({ connection, at }: Place): Files => {
+  const json = <Reply>(
+    method: "GET" | "POST",
+    path: string,
+    schema: ReplySchema<Reply>,
+    options: CallOptions,
+    body?: unknown,
+  ) => {
+    const ask = { method, path, ...(body !== undefined && { json: body }) }
+    const { signal, deadlineMs = TREE_DEADLINE_MS } = options
+    return call(connection, ask, schema, { signal, deadlineMs })
+  }
+  const send = <Reply>(
+    path: string,
+    body: Sendable,
+    schema: ReplySchema<Reply>,
+    { signal, deadlineMs = TRANSFER_DEADLINE_MS }: CallOptions,
+  ) => {
+    const headers = { "content-type": "application/octet-stream" }
+    return call(connection, { method: "PUT", path, body, headers }, schema, { signal, deadlineMs })
+  }
+  const readStream: Files["readStream"] = (path, { from, to, ...options } = {}) => {
+    const isPart = from !== undefined || to !== undefined
+    const headers = isPart ? { range: `bytes=${from ?? 0}-${to ?? ""}` } : {}
+    return stream(connection, { path: at("/files/content", fileQuery({ path })), headers }, options)
+  }
+  return {
+    readStream,
+    read: async (path, options) => await new Response(await readStream(path, options)).bytes(),
+    readText: async (path, options) => await new Response(await readStream(path, options)).text(),
+    write: (path, content, { mode, parents, ...options } = {}) =>
+      send(
+        at("/files/content", fileQuery({ path, mode, parents })),
+        ...([content, FileEntry, options] as const),
+      ),
+    writeMany: async (files, { parents, ...options } = {}) => {
+      const body: WriteFiles = {
+        files: files.map(({ content, ...file }) => ({ ...file, content: written(content) })),
+        ...(parents !== undefined && { parents }),
+      }
+      return (await json("POST", at("/files/write"), WrittenFiles, options, body)).files
+    },
+    list: (path, { depth, limit, ...options } = {}) =>
+      json("GET", at("/files/list", fileQuery({ path, depth, limit })), FileList, options),
+    stat: (path, { follow, ...options } = {}) =>
+      json("GET", at("/files/stat", fileQuery({ path, follow })), FileEntry, options),
+    makeDirectory: (path, { mode, parents, ...options } = {}) =>
+      json("POST", at("/files/mkdir"), FileEntry, options, { path, mode, parents }),
+    move: (from, to, { replace, ...options } = {}) =>
+      json("POST", at("/files/move"), FileEntry, options, { from, to, replace }),
+    remove: (path, { recursive, signal, deadlineMs = TREE_DEADLINE_MS } = {}) => {
+      const ask = { method: "DELETE", path: at("/files", fileQuery({ path, recursive })) } as const
+      return command(connection, ask, { signal, deadlineMs })
+    },
+    search: async function* (query, options) {
+      const found = await stream(
+        connection,
+        { path: at("/files/search", fileQuery(query)) },
+        options,
+      )
+      for await (const line of readLines(found)) {
+        const parsed = SearchLine.safeParse(parseJson(line))
+        if (!parsed.success) throw notBerth(connection.url, 200)
+        yield parsed.data
+      }
+    },
+    watch: async function* (path, { ignore, ...options } = {}) {
+      const query = fileQuery({ path, ignore })
+      const socket = await openSocket(connection, at("/files/watch", query), options)
+      try {
+        for (;;) {
+          const frame = await socket.next()
+          if (frame === undefined) return
+          const parsed = WatchMessage.safeParse(parseJson(String(frame)))
+          if (!parsed.success) throw notBerth(connection.url, 0)
+          yield parsed.data
+        }
+      } finally {
+        socket.close()
+      }
+    },
+    readArchive: (path, options) =>
+      stream(connection, { path: at("/files/archive", fileQuery({ path })) }, options),
+    writeArchive: async (path, archive, options = {}) => {
+      const where = at("/files/archive", fileQuery({ path }))
+      return (await send(where, archive, Extracted, options)).entries
+    },
+  }
+}
+
+/** Bytes are told as such, whether they are text or not. */
+const written = (content: Bytes | Uint8Array): Bytes => {
+  if (!(content instanceof Uint8Array)) return content
+  let binary = ""
+  for (const byte of content) binary += String.fromCharCode(byte)
+  return { base64: btoa(binary) }
+}
