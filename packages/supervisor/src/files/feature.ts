@@ -1,6 +1,7 @@
 import type { Feature, HttpRoute } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
 import { relay, workerConnections } from "./relay.ts"
+import { watchSocket } from "./watch-socket.ts"
 import { bundledWorker, type WorkerCommand, WorkerProcess } from "./worker-process.ts"
 
 /** What the worker answers. */
@@ -13,6 +14,9 @@ export const RELAYED: readonly Pick<HttpRoute, "method" | "path">[] = [
   { method: "POST", path: "/files/mkdir" },
   { method: "POST", path: "/files/move" },
   { method: "DELETE", path: "/files" },
+  { method: "GET", path: "/files/search" },
+  { method: "GET", path: "/files/archive" },
+  { method: "PUT", path: "/files/archive" },
 ]
 
 /** Files: see `@berth/protocol/files`. All of it is done by a process of the user. */
@@ -25,7 +29,7 @@ export const filesFeature = (
   const handle = relay(worker, connections)
   return {
     http: RELAYED.map((route) => ({ ...route, handle })),
-    sockets: [],
+    sockets: [watchSocket(worker)],
     close: async () => {
       connections.destroy()
       await worker.close()

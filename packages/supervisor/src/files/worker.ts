@@ -4,13 +4,14 @@
  */
 import { createServer } from "node:http"
 import { Dispatch } from "../features/dispatch.ts"
-import { fileRoutes } from "./work/routes.ts"
+import { fileRoutes, watchRoute } from "./work/routes.ts"
 
 const LISTEN_FD = 3
 
 // As a user's shell has it, whatever the supervisor runs with.
 process.umask(0o022)
-const routes = fileRoutes(JSON.parse(process.argv[2] ?? ""))
+const parts = JSON.parse(process.argv[2] ?? "")
+const routes = [...fileRoutes(parts), watchRoute(parts)]
 const dispatch = new Dispatch({
   files: async () => ({ http: routes, sockets: [], close: async () => {} }),
 })

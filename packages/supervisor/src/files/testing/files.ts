@@ -1,4 +1,13 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs"
 import { type IncomingMessage, request } from "node:http"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
@@ -75,6 +84,20 @@ export const serveFiles = async (workspaceAt?: string) => {
   }
   return { ...served, root, features, workspace: places.workspace, open, call, url }
 }
+
+/** The process that works for that workspace. */
+export const workerPid = (workspace: string): number | undefined =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .find((pid) => {
+      try {
+        const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")
+        return words.some((word) => word.startsWith(`{"workspace":"${workspace}"`))
+      } catch {
+        return false
+      }
+    })
 
 const send = async (
   socketPath: string,

@@ -1,8 +1,11 @@
 import type { HttpRoute } from "../../features/feature.ts"
+import { getArchive, putArchive } from "./archive.ts"
 import { makeDirectory, moveFile, removeFile } from "./change.ts"
 import { listFiles, statFile } from "./list.ts"
 import { readContent } from "./read.ts"
+import { searchFiles } from "./search.ts"
 import { tellFailure } from "./tell-failure.ts"
+import { watchFiles } from "./watch.ts"
 import { writeContent, writeFiles } from "./write.ts"
 
 export interface FileParts {
@@ -10,6 +13,10 @@ export interface FileParts {
   /** ripgrep. */
   readonly search: string
 }
+
+/** For a client's connection, which the supervisor makes a WebSocket of. */
+export const watchRoute = ({ workspace }: FileParts): HttpRoute =>
+  tellFailure({ method: "GET", path: "/files/watch", handle: watchFiles(workspace) })
 
 export const fileRoutes = ({ workspace, search }: FileParts): HttpRoute[] => {
   const routes: HttpRoute[] = [
@@ -21,6 +28,9 @@ export const fileRoutes = ({ workspace, search }: FileParts): HttpRoute[] => {
     { method: "POST", path: "/files/mkdir", handle: makeDirectory(workspace) },
     { method: "POST", path: "/files/move", handle: moveFile(workspace) },
     { method: "DELETE", path: "/files", handle: removeFile(workspace) },
+    { method: "GET", path: "/files/search", handle: searchFiles(workspace, search) },
+    { method: "GET", path: "/files/archive", handle: getArchive(workspace) },
+    { method: "PUT", path: "/files/archive", handle: putArchive(workspace) },
   ]
   return routes.map(tellFailure)
 }

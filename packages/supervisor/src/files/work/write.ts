@@ -1,5 +1,4 @@
 import type { FileHandle } from "node:fs/promises"
-import type { Readable } from "node:stream"
 import { toWireError } from "@berth/protocol/errors"
 import type { WriteFiles, WrittenFiles } from "@berth/protocol/files"
 import { MAX_WRITE_FILES } from "@berth/protocol/files-limits"
@@ -23,7 +22,10 @@ export const writeContent =
     const { path, mode, parents } = readQuery(query, { mode: octalMode, parents: flag })
     const target = locate(path, workspace)
     const entry = await attempt("write", path, async () => {
-      await placeFile(target, { name: path, mode, parents }, (file) => writeStream(file, request))
+      await placeFile(target, { name: path, mode, parents }, (file) =>
+        // Left open when it fails, so that the rest can be taken and the failure be told.
+        writeStream(file, request.iterator({ destroyOnReturn: false })),
+      )
       return await entryAt(target, path, { follow: true })
     })
     sendJson(response, 200, entry)
@@ -64,8 +66,10 @@ export const isWriteFiles: Check = object(
   { parents: isFlag },
 )
 
-/** The source is left open when it fails, so that the rest can be taken and the failure be told. */
-export const writeStream = async (file: FileHandle, source: Readable): Promise<void> => {
+export const writeStream = async (
+  file: FileHandle,
+  chunks: AsyncIterable<Buffer>,
+): Promise<void> => {
   let writing: Promise<void> = Promise.resolve()
   let batch: Buffer[] = []
   let bytes = 0
@@ -77,9 +81,7 @@ export const writeStream = async (file: FileHandle, source: Readable): Promise<v
     bytes = 0
   }
   try {
-    for await (const chunk of source.iterator({
-      destroyOnReturn: false,
-    }) as AsyncIterable<Buffer>) {
+    for await (const chunk of chunks) {
       batch.push(chunk)
       bytes += chunk.length
       if (bytes >= BATCH_BYTES) await flush()

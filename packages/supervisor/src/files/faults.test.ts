@@ -1,0 +1,186 @@
+import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
+import { once } from "node:events"
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { request } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Readable } from "node:stream"
+import { requires } from "@berth/testing/requires"
+import { expect, it, onTestFinished } from "vitest"
+import { AUTHORIZED } from "../bridge/testing/supervisor.ts"
+import { until } from "../processes/testing/until.ts"
+import { SOMEONE, serveFiles, workerPid } from "./testing/files.ts"
+
+const CHUNK = Buffer.alloc(64 * 1024, "chunk")
+
+function* chunks(count: number) {
+  for (let each = 0; each < count; each++) yield CHUNK
+}
+
+requires("root").it("does only what the user may, wherever links and dots lead", async () => {
+  const { call, root, workspace } = await serveFiles()
+  mkdirSync(join(root, "private"), { mode: 0o700 })
+  writeFileSync(join(root, "private/secret"), "secret")
+  writeFileSync(join(root, "readable"), "readable")
+  symlinkSync(join(root, "private"), join(workspace, "link"))
+  const codes = async (path: string) => [
+    (await call("GET", "/files/content", { path })).body?.code,
+    (await call("PUT", "/files/content", { path }, { bytes: CHUNK })).body?.code,
+    (await call("DELETE", "/files", { path })).body?.code,
+  ]
+  for (const path of ["link/secret", "../private/secret", join(root, "private/secret")])
+    expect(await codes(path)).toEqual(["files.denied", "files.denied", "files.denied"])
+  expect(await codes("../readable")).toEqual([undefined, "files.denied", "files.denied"])
+  expect((await codes("/proc/1/environ"))[0]).toBe("files.denied")
+  for (const [method, path] of [
+    ["GET", "list"],
+    ["GET", "archive"],
+  ] as const)
+    expect((await call(method, `/files/${path}`, { path: "link" })).body.code).toBe("files.denied")
+  expect(readFileSync(join(root, "private/secret"), "utf8")).toBe("secret")
+})
+
+requires("root").it("is not led astray by links that change while it works", async () => {
+  const { call, root, workspace } = await serveFiles()
+  mkdirSync(join(root, "private"), { mode: 0o700 })
+  writeFileSync(join(root, "private/file"), "secret")
+  mkdirSync(join(workspace, "mine"))
+  if (SOMEONE) chownSync(join(workspace, "mine"), SOMEONE.uid, SOMEONE.gid)
+  const swap = `cd ${workspace}; while :; do ln -sfnT mine l; ln -sfnT ${root}/private l; done`
+  const { spawn } = await import("node:child_process")
+  const swapper = spawn("sh", ["-c", swap], { stdio: "ignore", detached: true })
+  const stopped = once(swapper, "exit")
+  onTestFinished(async () => {
+    process.kill(-(swapper.pid as number), "SIGKILL")
+    await stopped
+  })
+  for (let round = 0; round < 50; round++) {
+    await call("PUT", "/files/content", { path: "l/file" }, { bytes: Buffer.from("public") })
+    const read = await call("GET", "/files/content", { path: "l/file" })
+    if (read.status === 200) expect(read.bytes.toString()).toBe("public")
+  }
+  expect(readFileSync(join(root, "private/file"), "utf8")).toBe("secret")
+  expect(readdirSync(join(root, "private"))).toEqual(["file"])
+})
+
+requires("root").it(
+  "leaves the old file and nothing else on a full disk, and says so",
+  async () => {
+    const disk = mkdtempSync(join(tmpdir(), "berth-files-disk-"))
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs", disk])
+    onTestFinished(() => {
+      execFileSync("umount", ["--lazy", disk])
+      rmSync(disk, { recursive: true })
+    })
+    const { call } = await serveFiles(disk)
+    await call("PUT", "/files/content", { path: "file" }, { bytes: Buffer.from("old") })
+    const full = { status: 507, body: { code: "files.disk_full" } }
+    const bytes = Readable.from(chunks(200))
+    expect(await call("PUT", "/files/content", { path: "file" }, { bytes })).toMatchObject(full)
+    const { body } = await call(
+      "POST",
+      "/files/write",
+      {},
+      {
+        body: {
+          files: [1, 2, 3].map((each) => ({ path: `${each}`, content: "x".repeat(1_300_000) })),
+        },
+      },
+    )
+    expect(
+      body.files?.map(({ error }: { error?: { code: string } }) => error?.code) ?? body.code,
+    ).toEqual([undefined, undefined, undefined])
+    expect(
+      await call("PUT", "/files/content", { path: "4" }, { bytes: CHUNK.subarray(0, 900_000) }),
+    ).toMatchObject({ status: 200 })
+    const archive = execFileSync(
+      "sh",
+      [
+        "-c",
+        "head -c 3000000 /dev/zero > $0/../z; tar -c -C $0/.. z; rm $0/../z",
+        join(disk, ".."),
+      ],
+      { maxBuffer: 4e6 },
+    )
+    expect(await call("PUT", "/files/archive", { path: "a" }, { bytes: archive })).toMatchObject(
+      full,
+    )
+    expect(readFileSync(join(disk, "file"), "utf8")).toBe("old")
+    expect(readdirSync(disk).filter((name) => name.startsWith(".berth"))).toEqual([])
+  },
+)
+
+it("takes an upload back that is cut off, at every phase", async () => {
+  const { path, url, workspace, call } = await serveFiles()
+  writeFileSync(join(workspace, "file"), "old")
+  if (SOMEONE) chownSync(join(workspace, "file"), SOMEONE.uid, SOMEONE.gid)
+  for (const sentChunks of [0, 1, 100]) {
+    const sent = request({
+      ...{ socketPath: path, method: "PUT", path: url("/files/content", { path: "file" }) },
+      headers: { ...AUTHORIZED, "content-length": String(CHUNK.length * 200) },
+    })
+    sent.on("error", () => {})
+    sent.flushHeaders()
+    for (let each = 0; each < sentChunks; each++)
+      await new Promise<void>((resolve) => sent.write(CHUNK, () => resolve()))
+    if (sentChunks > 0) await until(() => readdirSync(workspace).length === 2)
+    sent.destroy()
+    await until(() => readdirSync(workspace).length === 1)
+  }
+  expect(readFileSync(join(workspace, "file"), "utf8")).toBe("old")
+  expect((await call("GET", "/files/content", { path: "file" })).status).toBe(200)
+})
+
+it("starts the worker again when it was killed, and ends it with the sandbox", async () => {
+  const { call, workspace, features } = await serveFiles()
+  writeFileSync(join(workspace, "file"), "here")
+  const read = () => call("GET", "/files/content", { path: "file" })
+  expect((await read()).status).toBe(200)
+  const first = workerPid(workspace) as number
+  process.kill(first, "SIGSTOP")
+  const asked = read()
+  process.kill(first, "SIGKILL")
+  expect((await asked).body?.code ?? "none").toBe("files.unavailable")
+  await until(async () => (await read()).status === 200)
+  const second = workerPid(workspace) as number
+  expect(second).not.toBe(first)
+  await features.close()
+  expect(workerPid(workspace)).toBeUndefined()
+})
+
+it("carries much both ways in flat memory, also to one who does not read", async () => {
+  const { call, open, workspace } = await serveFiles()
+  const COUNT = 4_000 // 250 MB
+  await call("GET", "/files/stat", { path: "." })
+  const pid = workerPid(workspace) as number
+  const memory = () => peakOf(pid)
+  const bytes = Readable.from(chunks(COUNT))
+  expect((await call("PUT", "/files/content", { path: "large" }, { bytes })).status).toBe(200)
+  expect(statSync(join(workspace, "large")).size).toBe(COUNT * CHUNK.length)
+  const response = await open("GET", "/files/content", { path: "large" })
+  // Nothing is read for as long as others are served.
+  for (let each = 0; each < 5; each++) await call("GET", "/files/list", { path: "." })
+  const hash = createHash("sha256")
+  for await (const chunk of response) hash.update(chunk as Buffer)
+  const wanted = createHash("sha256")
+  for (const chunk of chunks(COUNT)) wanted.update(chunk)
+  expect(hash.digest("hex")).toBe(wanted.digest("hex"))
+  expect(memory()).toBeLessThan(200)
+})
+
+/** The most that a process has used, in MB. */
+const peakOf = (pid: number): number => {
+  const [, kilobytes] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? []
+  return Number(kilobytes) / 1024
+}

@@ -1,0 +1,27 @@
+/** What stands in place of a record that is longer than is taken. */
+export const TOO_LONG = Symbol("too long")
+
+/** The records of a stream, each ended by that byte. One that is too long costs no memory. */
+export async function* records(
+  source: AsyncIterable<Buffer>,
+  { end, maxBytes }: { end: number; maxBytes: number },
+): AsyncGenerator<Buffer | typeof TOO_LONG> {
+  let parts: Buffer[] = []
+  let bytes = 0
+  const add = (part: Buffer) => {
+    bytes += part.length
+    if (bytes > maxBytes) parts = []
+    else parts.push(part)
+  }
+  for await (const chunk of source) {
+    let from = 0
+    for (let at = chunk.indexOf(end); at !== -1; at = chunk.indexOf(end, from)) {
+      add(chunk.subarray(from, at))
+      yield bytes > maxBytes ? TOO_LONG : Buffer.concat(parts)
+      parts = []
+      bytes = 0
+      from = at + 1
+    }
+    add(chunk.subarray(from))
+  }
+}

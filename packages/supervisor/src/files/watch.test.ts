@@ -1,0 +1,138 @@
+import { chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { type FileChange, fileQuery, WatchMessage } from "@berth/protocol/files"
+import { expect, it, onTestFinished } from "vitest"
+import { WebSocket } from "ws"
+import { AUTHORIZED } from "../bridge/testing/supervisor.ts"
+import { serveFiles, workerPid } from "./testing/files.ts"
+
+type Query = Parameters<typeof fileQuery>[0]
+
+const watching = async () => {
+  const served = await serveFiles()
+  const watch = async (query: Query) => {
+    const url = `ws+unix://${served.path}:/files/watch?${fileQuery(query)}`
+    const websocket = new WebSocket(url, { headers: AUTHORIZED })
+    onTestFinished(() => websocket.terminate())
+    const messages: WatchMessage[] = []
+    const arrivals: (() => void)[] = []
+    const wake = () => {
+      for (const each of arrivals.splice(0)) each()
+    }
+    let closed: number | undefined
+    websocket.on("message", (data) => {
+      messages.push(WatchMessage.parse(JSON.parse(String(data))))
+      wake()
+    })
+    websocket.on("close", (code) => {
+      closed = code
+      wake()
+    })
+    websocket.on("error", () => {})
+    websocket.on("unexpected-response", (_, response) => {
+      closed = response.statusCode
+      wake()
+    })
+    const until = async (isDone: () => boolean) => {
+      while (!isDone()) await new Promise<void>((resolve) => arrivals.push(resolve))
+    }
+    await until(() => messages.length > 0 || closed !== undefined)
+    /** The last that was told of each path. */
+    const told = () => {
+      const changes = messages.flatMap((each) => (each.type === "changes" ? each.changes : []))
+      return Object.fromEntries(
+        changes.map(({ path, change }: FileChange) => [
+          typeof path === "string" ? path : path.base64,
+          change,
+        ]),
+      )
+    }
+    const has = (type: WatchMessage["type"]) => messages.some((each) => each.type === type)
+    return { websocket, messages, until, told, has, closed: () => closed }
+  }
+  return { ...served, watch }
+}
+
+it("tells of files and folders that come, change and go, however deep, and of none that is ignored", async () => {
+  const { watch, workspace } = await watching()
+  const at = (name: string) => join(workspace, name)
+  mkdirSync(at("a/b"), { recursive: true })
+  mkdirSync(at("node_modules"))
+  const { messages, told, until } = await watch({ path: "." })
+  expect(messages[0]).toEqual({ type: "ready", directories: 3 })
+  writeFileSync(at("node_modules/x"), "")
+  writeFileSync(at("a/b/file"), "1")
+  mkdirSync(at("new/deep"), { recursive: true })
+  writeFileSync(at("new/deep/file"), "")
+  writeFileSync(`${at("a")}/new\nline`, "")
+  await until(() => Object.keys(told()).length === 5)
+  expect(told()).toEqual({
+    ...{ "a/b/file": "changed", new: "changed", "new/deep": "changed" },
+    ...{ "new/deep/file": "changed", "a/new\nline": "changed" },
+  })
+  renameSync(at("new"), at("moved"))
+  await until(() => told()["moved/deep/file"] === "changed")
+  expect(told().new).toBe("removed")
+  writeFileSync(at("moved/deep/later"), "")
+  await until(() => told()["moved/deep/later"] === "changed")
+  rmSync(at("moved"), { recursive: true })
+  rmSync(at("a/b/file"))
+  await until(() => told().moved === "removed" && told()["a/b/file"] === "removed")
+  // A folder with the name of one that is gone is another one.
+  mkdirSync(at("moved/deep"), { recursive: true })
+  await until(() => told()["moved/deep"] === "changed")
+  writeFileSync(at("moved/deep/again"), "")
+  await until(() => told()["moved/deep/again"] === "changed")
+})
+
+it("ignores what it is told to, and takes names of any bytes", async () => {
+  const { watch, workspace } = await watching()
+  mkdirSync(join(workspace, ".git"))
+  const all = await watch({ path: workspace, ignore: [] })
+  const some = await watch({ path: workspace, ignore: ["left-out"] })
+  writeFileSync(join(workspace, ".git/HEAD"), "")
+  writeFileSync(join(workspace, "left-out"), "")
+  writeFileSync(Buffer.from(`${workspace}/b\xffd`, "latin1"), "")
+  const bad = Buffer.from("b\xffd", "latin1").toString("base64")
+  await all.until(() => Object.keys(all.told()).length === 3)
+  await some.until(() => Object.keys(some.told()).length === 2)
+  expect(Object.keys(all.told()).toSorted()).toEqual([".git/HEAD", bad, "left-out"].toSorted())
+  expect(Object.keys(some.told()).toSorted()).toEqual([".git/HEAD", bad].toSorted())
+})
+
+it("says when it lost some, and goes on", async () => {
+  const { watch, workspace } = await watching()
+  mkdirSync(join(workspace, "node_modules/many"), { recursive: true })
+  for (let each = 0; each < 5_000; each++)
+    writeFileSync(join(workspace, `node_modules/many/${each}`), "")
+  const { until, messages, told } = await watch({ path: "." })
+  const overflows = () => messages.filter(({ type }) => type === "overflow").length
+  // More at once than is kept.
+  renameSync(join(workspace, "node_modules/many"), join(workspace, "many"))
+  await until(() => overflows() === 1)
+  writeFileSync(join(workspace, "many/last"), "")
+  await until(() => told()["many/last"] === "changed")
+  // More than the kernel's queue holds, at two paths: the same thing twice in a row is one event to it.
+  const pid = workerPid(workspace) ?? 0
+  process.kill(pid, "SIGSTOP")
+  for (let each = 0; each < 20_000; each++)
+    chmodSync(join(workspace, each % 2 === 0 ? "many/1" : "many/2"), 0o644)
+  process.kill(pid, "SIGCONT")
+  await until(() => overflows() === 2)
+  mkdirSync(join(workspace, "after"))
+  await until(() => told().after === "changed")
+})
+
+it("says why it cannot, and ends with the folder", async () => {
+  const { watch, workspace } = await watching()
+  expect((await watch({ path: "gone" })).closed()).toBe(404)
+  writeFileSync(join(workspace, "file"), "")
+  expect((await watch({ path: "file" })).closed()).toBe(409)
+  mkdirSync(join(workspace, "folder"))
+  symlinkSync("folder", join(workspace, "link"))
+  const { until, messages, closed } = await watch({ path: "link" })
+  rmSync(join(workspace, "folder"), { recursive: true })
+  await until(() => closed() !== undefined)
+  expect(messages.at(-1)).toMatchObject({ type: "error", error: { code: "files.not_found" } })
+  expect(closed()).toBe(1000)
+})

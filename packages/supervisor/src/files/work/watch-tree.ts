@@ -1,0 +1,237 @@
+import { type FSWatcher, readFileSync, watch } from "node:fs"
+import { lstat, opendir } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { FileChange } from "@berth/protocol/files"
+import { MAX_PENDING_CHANGES } from "@berth/protocol/files-limits"
+import { joinBytes, toWire } from "./bytes.ts"
+import { systemCode } from "./failure.ts"
+
+/** One watch of the kernel each, and a few kilobytes of this process. */
+export const MAX_WATCHED_DIRECTORIES = 20_000
+
+export interface WatchTreeOptions {
+  /** Names that are left out. */
+  readonly ignore: ReadonlySet<string>
+  /** Called when there is something to take. */
+  readonly onChange: () => void
+}
+
+interface Watched {
+  readonly watcher: FSWatcher
+  readonly inode: number
+  readonly below: Map<string, Watched>
+}
+
+/** What has happened since it was last asked; `undefined`: more than could be kept. */
+export type Taken = readonly FileChange[] | undefined
+
+/**
+ * Watches a tree, one directory at a time: the kernel knows no other way. Paths are kept as text in which each
+ * character is a byte.
+ */
+export class WatchTree {
+  readonly #root: Buffer
+  readonly #options: WatchTreeOptions
+  /** Whether it appeared or disappeared, by path. */
+  #pending = new Map<string, boolean>()
+  #top: Watched | undefined
+  #lost = false
+  #burst = 0
+  #directories = 0
+  #isClosed = false
+
+  constructor(root: Buffer, options: WatchTreeOptions) {
+    this.#root = root
+    this.#options = options
+  }
+
+  get directories(): number {
+    return this.#directories
+  }
+
+  /** Resolves when every directory is watched. */
+  async open(): Promise<void> {
+    const { ino } = await lstat(this.#root)
+    this.#top = this.#watch("", ino)
+    await this.#look("", this.#top, false)
+  }
+
+  /** What has changed, as it is now. After a loss, everything is watched anew. */
+  async take(): Promise<Taken> {
+    if (this.#lost) {
+      this.#unwatch(this.#top)
+      this.#top = undefined
+      this.#lost = false
+      await this.open()
+      return undefined
+    }
+    const pending = this.#pending
+    this.#pending = new Map()
+    const changes = new Map<string, FileChange>()
+    for (const path of [...pending.keys()].sort()) {
+      if (hasAbove(path, changes)) continue
+      const change = await this.#settle(path, pending.get(path) ?? false)
+      if (change !== undefined) changes.set(path, { path: toWire(bytesOf(path)), change })
+    }
+    if (this.#pending.size > 0) this.#options.onChange()
+    return [...changes.values()]
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#unwatch(this.#top)
+    this.#top = undefined
+  }
+
+  /** How it stands with a path at which something happened. */
+  async #settle(path: string, cameOrWent: boolean): Promise<FileChange["change"] | undefined> {
+    const found = await lstat(this.#at(path)).catch(gone)
+    const [above, name] = this.#above(path)
+    const known = above?.below.get(name)
+    if (known !== undefined && !(found?.isDirectory() && found.ino === known.inode)) {
+      this.#unwatch(known)
+      above?.below.delete(name)
+    }
+    if (found === undefined) return cameOrWent ? "removed" : undefined
+    if (found.isDirectory() && above !== undefined && !above.below.has(name)) {
+      const watched = this.#tryWatch(path, found.ino)
+      if (watched !== undefined) {
+        above.below.set(name, watched)
+        await this.#look(path, watched, true)
+      }
+    }
+    return "changed"
+  }
+
+  /** Watches what lies below. It is looked at after it is watched, so that nothing falls in between. */
+  async #look(path: string, watched: Watched, isNew: boolean): Promise<void> {
+    try {
+      // @types/node knows names as text only.
+      const at = this.#at(path) as unknown as string
+      for await (const entry of await opendir(at, { encoding: "buffer" as never })) {
+        if (this.#isClosed || this.#lost) return
+        const name = textOf(entry.name as unknown as Buffer)
+        if (this.#options.ignore.has(name)) continue
+        const child = path === "" ? name : `${path}/${name}`
+        // A new directory is looked into when it is settled.
+        if (isNew) this.#note(child, true)
+        else if (entry.isDirectory()) {
+          const inode = await lstat(this.#at(child)).catch(gone)
+          const below = inode && this.#tryWatch(child, inode.ino)
+          if (below === undefined) continue
+          watched.below.set(name, below)
+          await this.#look(child, below, false)
+        }
+      }
+    } catch (thrown) {
+      if (path === "" || systemCode(thrown) === undefined) throw thrown
+    }
+  }
+
+  #note(path: string, cameOrWent: boolean): void {
+    if (this.#lost) return
+    if (this.#pending.size >= MAX_PENDING_CHANGES) this.#lose()
+    else this.#pending.set(path, cameOrWent || this.#pending.get(path) === true)
+    this.#options.onChange()
+  }
+
+  #lose(): void {
+    this.#lost = true
+    this.#pending.clear()
+  }
+
+  /**
+   * The kernel's queue has an end, and node does not say when events fell off it. But all that is in the queue
+   * comes in one turn of the event loop: so many in one turn may be the rest of more.
+   */
+  #count(): void {
+    if (this.#burst++ === 0)
+      setImmediate(() => {
+        this.#burst = 0
+      })
+    if (this.#burst >= BURST_LIMIT && !this.#lost) {
+      this.#lose()
+      this.#options.onChange()
+    }
+  }
+
+  #tryWatch(path: string, inode: number): Watched | undefined {
+    try {
+      return this.#watch(path, inode)
+    } catch (thrown) {
+      // Gone meanwhile, or closed to the user.
+      if (thrown instanceof BerthError || systemCode(thrown) === undefined) throw thrown
+      return undefined
+    }
+  }
+
+  #watch(path: string, inode: number): Watched {
+    if (this.#directories >= MAX_WATCHED_DIRECTORIES) throw tooMany(this.#directories)
+    let watcher: FSWatcher
+    try {
+      watcher = watch(this.#at(path), { encoding: "buffer" }, (type, name) => {
+        this.#count()
+        const text = textOf(name ?? Buffer.alloc(0))
+        if (text === "" || this.#options.ignore.has(text)) return
+        this.#note(path === "" ? text : `${path}/${text}`, type === "rename")
+      })
+    } catch (thrown) {
+      const code = systemCode(thrown) ?? ""
+      throw OUT_OF_WATCHES.has(code) ? tooMany(this.#directories, thrown) : thrown
+    }
+    watcher.on("error", () => this.#note(path, true))
+    this.#directories++
+    return { watcher, inode, below: new Map() }
+  }
+
+  #unwatch(watched: Watched | undefined): void {
+    if (watched === undefined) return
+    watched.watcher.close()
+    this.#directories--
+    for (const below of watched.below.values()) this.#unwatch(below)
+  }
+
+  /** The watched directory that a path lies in, and its name there. */
+  #above(path: string): [Watched | undefined, string] {
+    const names = path.split("/")
+    const last = names.pop() ?? ""
+    let above = this.#top
+    for (const name of names) above = above?.below.get(name)
+    return [above, last]
+  }
+
+  #at(path: string): Buffer {
+    return path === "" ? this.#root : joinBytes(this.#root, bytesOf(path))
+  }
+}
+
+const OUT_OF_WATCHES = new Set(["ENOSPC", "EMFILE", "ENFILE"])
+
+/** A part of the queue, as not all that is in it comes to us. */
+const BURST_LIMIT = (() => {
+  try {
+    return Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8")) / 4
+  } catch {
+    return 4_096
+  }
+})()
+
+/** What lay in a directory that is gone is not told of. */
+const hasAbove = (path: string, changes: ReadonlyMap<string, FileChange>): boolean => {
+  for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1))
+    if (changes.get(path.slice(0, at))?.change === "removed") return true
+  return false
+}
+
+const tooMany = (directories: number, cause?: unknown): BerthError =>
+  new BerthError("files.watch_limit", `no more than ${directories} directories can be watched`, {
+    details: { directories },
+    cause,
+  })
+
+const gone = (thrown: unknown): undefined => {
+  if (systemCode(thrown) === undefined) throw thrown
+}
+
+const textOf = (bytes: Buffer): string => bytes.toString("latin1")
+const bytesOf = (text: string): Buffer => Buffer.from(text, "latin1")
