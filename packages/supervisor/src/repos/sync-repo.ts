@@ -22,7 +22,7 @@ export interface Synced {
   /** What HEAD is now; undefined: the repo has no commit. */
   readonly commit: string | undefined
   readonly branch: string | undefined
-  /** What was kept, and why; empty otherwise. */
+  /** What was kept, and why or where; empty otherwise. */
   readonly kept: string
 }
 
@@ -75,8 +75,10 @@ const update = async (options: SyncOptions, parts: GitParts): Promise<Synced> =>
     warn(`kept ${kept}: it stays ${there}, not at ${target.commit.slice(0, 12)}`)
     return { did: "kept", commit: seen.head, branch: seen.branch, kept }
   }
-  if (seen.ownCommits === 0 && (await finishHalfDone(target, seen.head, options, parts)))
-    return { did: "updated", commit: target.commit, branch: target.branch, kept: "" }
+  if (seen.ownCommits === 0) {
+    const finished = await finishHalfDone(target, seen.head, options, parts)
+    if (finished !== undefined) return { ...unchanged, did: "updated", kept: finished.kept }
+  }
   const decision = decide(seen, target)
   if (decision.action === "keep") return keep(decision.kept)
   if (decision.action === "checkout") {
@@ -92,24 +94,24 @@ const update = async (options: SyncOptions, parts: GitParts): Promise<Synced> =>
   return { ...unchanged, did: decision.action === "leave" ? "unchanged" : "updated", kept: "" }
 }
 
-/** Does again what an earlier boot was killed at. False: nothing was under way. */
+/** Does again what an earlier boot was killed at. Undefined: nothing was under way. */
 const finishHalfDone = async (
   target: Target,
   head: string | undefined,
   options: SyncOptions,
   parts: GitParts,
-): Promise<boolean> => {
+): Promise<Pick<Synced, "kept"> | undefined> => {
   const { path, warn } = options
   const begun = await underWay(path, parts)
-  if (begun === undefined) return false
-  const known = [begun, target.commit, ...(head === undefined ? [] : [head])]
-  const saved = await saveTree(known, path, parts)
+  if (begun === undefined) return undefined
+  const known = [begun, ...(head === undefined ? [] : [head])]
+  const saved = await saveTree(target.commit, known, path, parts)
   await noteBegin(target.commit, path, parts)
   await forceCheckOut(target, path, parts)
   await complete(target, path, options, parts)
-  const keptAs = saved === undefined ? "" : `; what stood in its files is kept as ${saved}`
-  warn(`a checkout that was cut short is finished${keptAs}`)
-  return true
+  const kept = saved === undefined ? "" : `what stood in its files, as ${saved}`
+  warn(`a checkout that was cut short is finished${kept && `; kept ${kept}`}`)
+  return { kept }
 }
 
 /** What belongs to a checkout besides its files; the last thing is the note that all of it is there. */

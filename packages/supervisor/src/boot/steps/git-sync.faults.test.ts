@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs"
@@ -218,6 +219,30 @@ describe("cut short", () => {
     expect(run(at("web"), "show", `${kept}:b.txt`)).toBe("ne")
     const again = await place.sync({ repos: [remote("web")], how: "update" })
     expect(again).toMatchObject({ facts: { did: ["unchanged"] }, warnings: [] })
+  })
+
+  it("[R2.8] [R2.9] keeps ignored files that it overwrites when it finishes a checkout, and says where", async () => {
+    const ignored = { ".gitignore": "/.env\n/file\n/directory\n/link\n/staged\n/cache\n" }
+    const web = place.upstream("web", ignored)
+    await place.sync({ repos: [remote("web")] })
+    const theirs = { ".env": "theirs\n", "file/a": "theirs\n", directory: "theirs\n" }
+    const next = commit(web, { ...theirs, "link/a": "theirs\n" })
+    run(at("web"), "fetch", "--quiet", web, "main")
+    run(at("web"), "update-ref", "refs/berth/under-way", next)
+    const mine = { ".env": "mine", file: "mine", "directory/*": "mine", staged: "mine" }
+    write(at("web"), { ...mine, "cache/a": "in nobody's way" })
+    symlinkSync("cache", at("web/link"))
+    run(at("web"), "add", "--force", "staged")
+    const told = await place.sync({ repos: [remote("web")], how: "update" })
+    expect(told.facts).toMatchObject({ did: ["updated"], commits: [next] })
+    expect(readFileSync(at("web/.env"), "utf8")).toBe("theirs\n")
+    expect(readFileSync(at("web/cache/a"), "utf8")).toBe("in nobody's way")
+    const [kept = ""] = /refs\/berth\/kept\/\w+/.exec(String(told.facts.kept)) ?? []
+    expect(told.warnings.join()).toContain(kept)
+    for (const name of Object.keys(mine))
+      expect(run(at("web"), "show", `${kept}:${name}`)).toBe("mine")
+    expect(run(at("web"), "show", `${kept}:link`)).toBe("cache")
+    expect(run(at("web"), "ls-tree", "-r", "--name-only", kept)).not.toContain("cache/a")
   })
 })
 
