@@ -2,7 +2,7 @@ import { z } from "zod"
 import { BootMode } from "./boot.ts"
 import { SandboxId } from "./ids.ts"
 import { RelativePath } from "./paths.ts"
-import { AgentSpec, Environment, GitRef, HooksSpec, RepoUrl, SidecarSpec } from "./workspace.ts"
+import { AgentSpec, Environment, GitRef, HooksSpec, RepoUrl, Sidecars } from "./workspace.ts"
 
 /** remote: git inside reaches it itself. host: a repo on the host, which the server sends as a git bundle. */
 export const RepoSource = z.discriminatedUnion("kind", [
@@ -28,7 +28,7 @@ export const WorkspaceBoot = z.strictObject({
   /** Of hooks, sidecars and the agent, beside what every process has. */
   environment: Environment,
   agent: AgentSpec,
-  sidecars: z.array(SidecarSpec),
+  sidecars: Sidecars,
 })
 export type WorkspaceBoot = z.infer<typeof WorkspaceBoot>
 

@@ -99,3 +99,32 @@ describe("WorkspaceSpec", () => {
     )
   })
 })
+
+describe("sidecars", () => {
+  const workspace = (sidecars: unknown) => WorkspaceSpec.safeParse({ slug: "app", sidecars })
+
+  it("have different names and ports", () => {
+    const web = { name: "web", command: ["serve"], port: 3000 }
+    expect(workspace([web, { ...web, name: "docs", port: 3001 }]).success).toBe(true)
+    expect(workspace([web, { ...web, port: 3001 }]).success).toBe(false)
+    expect(workspace([web, { ...web, name: "docs" }]).success).toBe(false)
+  })
+
+  it("are no more than a boot has room for", () => {
+    const many = (count: number) =>
+      Array.from({ length: count }, (_, n) => ({ name: `s${n}`, command: ["x"] }))
+    expect(workspace(many(32)).success).toBe(true)
+    expect(workspace(many(33)).success).toBe(false)
+  })
+})
+
+it.each([
+  ["some/model", true],
+  ["some/deep/model", true],
+  ["model", false],
+  ["/model", false],
+  ["some/", false],
+])("a model named %s: %s", (model, isValid) => {
+  const agent = { kind: "opencode", model }
+  expect(WorkspaceSpec.safeParse({ slug: "app", agent }).success).toBe(isValid)
+})

@@ -46,9 +46,15 @@ export const SystemSource = z.discriminatedUnion("kind", [
 ])
 export type SystemSource = z.infer<typeof SystemSource>
 
+/** `provider/model`, as OpenCode names them. */
+const ModelName = z
+  .string()
+  .max(256)
+  .regex(/^[^/\s]+\/\S+$/, "must be of the form provider/model")
+
 export const AgentSpec = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("shell") }),
-  z.strictObject({ kind: z.literal("opencode"), model: z.string().optional() }),
+  z.strictObject({ kind: z.literal("opencode"), model: ModelName.optional() }),
   z.strictObject({ kind: z.literal("acp"), command: z.array(z.string()).min(1) }),
 ])
 export type AgentSpec = z.infer<typeof AgentSpec>
@@ -93,6 +99,17 @@ export const SidecarSpec = z
   )
 export type SidecarSpec = z.infer<typeof SidecarSpec>
 
+/** Each is a step of the boot, which has room for some more. */
+const MAX_SIDECARS = 32
+
+export const Sidecars = z
+  .array(SidecarSpec)
+  .max(MAX_SIDECARS)
+  .refine((all) => areDifferent(all.map(({ name }) => name)), "must have different names")
+  .refine((all) => areDifferent(all.flatMap(({ port }) => port ?? [])), "must have different ports")
+
+const areDifferent = (values: readonly unknown[]): boolean => new Set(values).size === values.length
+
 export const HooksSpec = z.strictObject({
   /** Runs once per prebuild or fresh boot. */
   setup: RelativePath.default(".berth/setup.sh"),
@@ -114,7 +131,7 @@ export const WorkspaceSpec = z.strictObject({
   limits: Limits.prefault({}),
   network: NetworkPolicy.prefault({ kind: "open" }),
   agent: AgentSpec.default({ kind: "shell" }),
-  sidecars: z.array(SidecarSpec).default([]),
+  sidecars: Sidecars.default([]),
   caches: z.array(CacheName).default([]),
 })
 export type WorkspaceSpec = z.infer<typeof WorkspaceSpec>

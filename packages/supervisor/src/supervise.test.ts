@@ -336,6 +336,104 @@ describe("a supervisor", () => {
     },
   )
 
+  it("[R2.9] shows what an agent said that does not start, though it tells its reason to nobody else", async () => {
+    const made = makePlaces()
+    fakeOpenCode(made, "echo it is broken >&2; exit 3")
+    const started = start({ agent: { kind: "opencode" } }, made)
+    expect(await started.ended).toMatchObject({ status: 1 })
+    expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
+      ...{ state: "failed", lastOutput: expect.stringContaining("it is broken") },
+    })
+  })
+
+  it.each([
+    ["agent-start", "sleep 1000 & echo starting; sleep 1000"],
+    [
+      "agent-attach",
+      `exec ${process.execPath} -e '
+      const server = require("net").createServer(() => {}).listen(0, "127.0.0.1", () =>
+        console.log("opencode server listening on http://127.0.0.1:" + server.address().port))'`,
+    ],
+  ])(
+    "[R2.9] [R2.14] asked to stop while the agent hangs (%s), ends with nothing running",
+    async (_, script) => {
+      const made = makePlaces()
+      fakeOpenCode(made, script)
+      const started = start({ agent: { kind: "opencode" } }, made)
+      await started.answers()
+      const client = await started.bridge()
+      await stepStarted(client, "agent-start")
+      await expect.poll(() => made.family.running().length).toBeGreaterThan(2)
+      started.child.kill("SIGTERM")
+      expect(await started.ended).toMatchObject({ status: 143 })
+      expect(made.family.running()).toEqual([])
+      const { outcome, steps } = leftTrace(made)
+      expect(outcome).toBe("cancelled")
+      expect(steps.find(({ name }) => name === "agent-start")?.state).toBe("cancelled")
+      expect(steps.find(({ name }) => name === "agent-files")?.state).toBe("succeeded")
+    },
+  )
+
+  it("[R2.11] holds the boot for a required sidecar that does not stay up, and shows what it said", async () => {
+    const made = makePlaces()
+    const command = ["sh", "-c", "echo no such word; exit 1"]
+    const started = start({ sidecars: [{ name: "web", command, required: true }] }, made)
+    expect(await started.ended).toMatchObject({ status: 1 })
+    const { ending, steps } = leftTrace(made)
+    expect(ending?.step).toBe("sidecar-web")
+    expect(steps.find(({ name }) => name === "sidecar-web")?.lastOutput).toContain("no such word")
+  })
+
+  it("puts a workspace's own path before the system's and the toolbox's", async () => {
+    const made = makePlaces()
+    const started = start({ environment: { PATH: "/nowhere" }, repos: makeRepo(made, {}) }, made)
+    await started.answers()
+    const client = await started.bridge()
+    await heard(client, "boot.ready")
+    client.say(prompt("echo $PATH"))
+    await heard(client, "message.delta")
+    const said = bodies(client).find((body) => body.type === "message.delta")
+    expect(said).toMatchObject({
+      text: expect.stringMatching(
+        new RegExp(`^/nowhere:.*:/usr/bin:.*:${made.places.toolbox}/bin\n$`),
+      ),
+    })
+    started.child.kill("SIGTERM")
+    await started.ended
+  })
+
+  it("works in the workspace when the repo is not there, and says so", async () => {
+    const started = start({
+      mode: "restore",
+      repos: [{ directory: "gone", source: { kind: "host" } }],
+    })
+    await started.answers()
+    const client = await started.bridge()
+    await heard(client, "boot.ready")
+    expect((await started.trace()).warnings).toEqual([
+      { step: "agent-attach", message: expect.stringContaining("gone is not there") },
+    ])
+    client.say(prompt("pwd"))
+    await heard(client, "message.delta")
+    expect(bodies(client).find((body) => body.type === "message.delta")).toMatchObject({
+      text: `${started.places.workspace}\n`,
+    })
+    started.child.kill("SIGTERM")
+    await started.ended
+  })
+
+  it("[R2.13] leaves a trace of how far it had come when it is killed", async () => {
+    const made = makePlaces()
+    const repos = makeRepo(made, { "setup.sh": "sleep 1000" })
+    const started = start({ repos, mode: "build" }, made)
+    await started.answers()
+    const state = () => leftTrace(made).steps.find(({ name }) => name === "setup-hook")?.state
+    await expect.poll(() => existsSync(join(made.link, LINK.trace)) && state()).toBe("running")
+    process.kill(childOf(started.child.pid ?? 0), "SIGKILL")
+    await started.ended
+    expect([state(), leftTrace(made).outcome]).toEqual(["running", "running"])
+  })
+
   it("says what is wrong with its plan, and ends", async () => {
     const made = makePlaces()
     const started = start({ sidecars: [{ name: "x", command: ["x"] }] }, made, (plan) => ({
@@ -363,6 +461,16 @@ describe("a supervisor", () => {
     expect(leftTrace(made)).toMatchObject({ outcome: "failed", ending: { step: "bridge" } })
   })
 })
+
+/** A toolbox with something that passes for OpenCode at first sight. */
+const fakeOpenCode = ({ places }: Made, script: string) => {
+  const config = join(places.toolbox, "agents/opencode/config")
+  mkdirSync(join(config, "node_modules/x"), { recursive: true })
+  for (const name of ["package.json", "package-lock.json", "node_modules/x/index.js"])
+    writeFileSync(join(config, name), "{}")
+  mkdirSync(join(places.toolbox, "bin"))
+  writeFileSync(join(places.toolbox, "bin/opencode"), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+}
 
 const readyTrace = async (started: Started, lastSeen: number) => {
   const client = await started.bridge(lastSeen)

@@ -39,7 +39,7 @@ export interface SuperviseOptions {
   readonly user: User & { readonly name: string }
   /** Ends it, in order, with everything that it started. */
   readonly stop: AbortSignal
-  /** Nobody is given time any more. */
+  /** Cuts short what processes and the server are given time for. */
   readonly hurry: AbortSignal
   /** What went wrong and has no other place to be told. */
   readonly onFault: (error: unknown) => void
@@ -47,6 +47,11 @@ export interface SuperviseOptions {
 
 /** How long the server has, at the end, to take what was said last. */
 export const LAST_WORDS_MS = 3_000
+
+/** With these, the trace says something new. */
+const TRACED: ReadonlySet<BootEvent["type"]> = new Set([
+  ...(["boot.step.started", "boot.step.ended", "boot.ready", "boot.ending"] as const),
+])
 
 /** What the exit status says. A build that was cut short never looks like one that is done. */
 export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
@@ -81,7 +86,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const agent = chooseAgent(plan.agent, { clock, pipes, processes, places, user, environment })
   const prompts: Promise<Prompts> = Promise.all([journal, ledger]).then(([journal, ledger]) =>
     openPrompts({
-      ...{ journal, ledger },
+      ...{ journal, ledger, signal: stop },
       run: async (start, signal) => {
         const { givenUp } = await prompts
         const say = async (body: EventBody) => {
@@ -123,7 +128,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const onEvent = (event: BootEvent) => {
     tell(event)
     // Later, because the first steps may end before there is anything to ask.
-    if (event.type === "boot.step.ended") queueMicrotask(() => void saveTrace(running.trace()))
+    if (TRACED.has(event.type)) queueMicrotask(() => void saveTrace(running.trace()))
   }
   const running = boot({
     ...{ mode: plan.mode, graph: buildGraph(stepsOf(context)), context, clock, startedAt },

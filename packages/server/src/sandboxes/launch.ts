@@ -1,5 +1,6 @@
 import type { BootMode } from "@berth/protocol/boot"
 import { BootPlan } from "@berth/protocol/boot-plan"
+import { BerthError } from "@berth/protocol/errors"
 import { type InstallationId, newId, type SandboxId } from "@berth/protocol/ids"
 import type { Overlay, SandboxConfig } from "@berth/protocol/sandbox"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
@@ -38,6 +39,10 @@ export const launch = async (
     ...{ installation, workspace: workspace.slug, sandbox },
     configHash: configHash(config),
   }
+  if ((await backend.inspect(sandbox, { signal })) !== undefined)
+    throw new BerthError("backend.conflict", `there is a sandbox ${sandbox} already`, {
+      details: { sandbox },
+    })
   const link = await links.make(BootPlan.parse({ sandbox, mode, ...config.boot }))
   const overlays = stacks.map(({ overlay }) => overlay)
   try {

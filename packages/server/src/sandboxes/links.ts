@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto"
-import { chmod, chown, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { chmod, chown, mkdir, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
@@ -70,10 +70,6 @@ export const findLinks = (root: string): FoundLinks => {
 
 export const openLinks = ({ root, owner }: LinksOptions): Links => {
   const found = findLinks(root)
-  const give = async (path: string, mode: number) => {
-    await chmod(path, mode)
-    await chown(path, owner, owner)
-  }
   return {
     ...found,
     make: async (plan) => {
@@ -88,10 +84,17 @@ export const openLinks = ({ root, owner }: LinksOptions): Links => {
           const path = join(link.directory, name)
           // Made anew: what an earlier sandbox left there is not written through.
           await rm(path, { force: true, recursive: true })
-          await writeFile(path, text, { mode: 0o600, flag: "wx" })
-          await give(path, 0o600)
+          const file = await open(path, "wx", 0o600)
+          try {
+            await file.writeFile(text)
+            await file.chmod(0o600)
+            await file.chown(owner, owner)
+          } finally {
+            await file.close()
+          }
         }
-        await give(link.directory, 0o700)
+        await chmod(link.directory, 0o700)
+        await chown(link.directory, owner, owner)
         // The last one: with it, the link is whole.
         await writeFile(join(root, sandbox, TOKEN_FILE), link.token, { mode: 0o600 })
         return link

@@ -36,6 +36,13 @@ export class StepRecord<Context> {
     this.#output.write(chunk)
   }
 
+  /** What an error says of the last output, where the step itself passed none on. */
+  keepSaid(thrown: unknown): void {
+    const said = thrown instanceof BerthError ? thrown.details?.lastOutput : undefined
+    if (typeof said === "string" && said !== "" && this.#output === undefined)
+      this.keep(Buffer.from(said))
+  }
+
   ranMs(nowMs: number): number {
     return this.startedAtMs === null ? 0 : (this.endedAtMs ?? nowMs) - this.startedAtMs
   }

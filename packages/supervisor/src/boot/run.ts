@@ -170,6 +170,7 @@ class Run<Context> {
     record.abandoned = result.kind === "abandoned"
     record.satisfied = outcome.satisfied
     if (result.kind === "reported") record.facts = clipFacts(result.report.facts)
+    if (result.kind === "threw") record.keepSaid(result.thrown)
     this.#emit({
       ...{ type: "boot.step.ended", atMs: record.endedAtMs, step: step.name },
       ...{ outcome: outcome.state, detail: record.detail, ranMs: record.ranMs(record.endedAtMs) },

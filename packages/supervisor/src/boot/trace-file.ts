@@ -11,7 +11,8 @@ export const saveTrace = async (path: string, trace: BootTrace): Promise<void> =
     const file = await open(aside, "w", 0o640)
     try {
       await file.writeFile(`${JSON.stringify(trace, undefined, 2)}\n`)
-      await file.datasync()
+      // While the boot goes on, the next one follows soon.
+      if (trace.endedAtMs !== null) await file.datasync()
     } finally {
       await file.close()
     }
@@ -45,10 +46,15 @@ export class TraceFile {
   }
 
   async #saveAll(): Promise<void> {
+    let failure: { readonly thrown: unknown } | undefined
     while (this.#next !== undefined) {
       const trace = this.#next
       this.#next = undefined
-      await saveTrace(this.#path, trace)
+      failure = await saveTrace(this.#path, trace).then(
+        () => undefined,
+        (thrown: unknown) => ({ thrown }),
+      )
     }
+    if (failure !== undefined) throw failure.thrown
   }
 }

@@ -14,6 +14,8 @@ export interface PromptsOptions {
   readonly ledger: Ledger
   readonly journal: Journal
   readonly run: RunPrompt
+  /** Ends the opening while a full disk holds it up. */
+  readonly signal?: AbortSignal
 }
 
 /** What still has to be written when the supervisor ends gets this long. */
@@ -33,11 +35,12 @@ export const openPrompts = async (options: PromptsOptions): Promise<Prompts> => 
   const { ledger, journal } = options
   const release = journal.hold(journal.first)
   const prompts = new Prompts(options)
+  const { signal = prompts.givenUp } = options
   try {
     for (const prompt of ledger.started)
-      await keepTrying(() => ledger.end(prompt, INTERRUPTED), prompts.givenUp)
+      await keepTrying(() => ledger.end(prompt, INTERRUPTED), signal)
     const told = await endsToldIn(journal, ledger.unreported)
-    for (const prompt of told) await keepTrying(() => ledger.report(prompt), prompts.givenUp)
+    for (const prompt of told) await keepTrying(() => ledger.report(prompt), signal)
   } finally {
     release()
   }

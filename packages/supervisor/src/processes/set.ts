@@ -16,7 +16,7 @@ import type { Grove } from "./tree/tree.ts"
 export class ProcessSet {
   readonly #parts: ProcessParts
   readonly #processes = new Map<string, SupervisedProcess>()
-  readonly #backgrounds: { readonly name: string; readonly grove: Grove }[] = []
+  #backgrounds: { readonly name: string; readonly grove: Grove }[] = []
   #isStopping = false
 
   constructor(parts: ProcessParts) {
@@ -47,7 +47,15 @@ export class ProcessSet {
 
   /** Takes over what a command left running, to end it with the others. */
   keep(name: string, { tree }: Background): void {
+    void this.#forgetEmpty()
     this.#backgrounds.push({ name, grove: tree })
+  }
+
+  /** What has ended by itself needs no more looking after. */
+  async #forgetEmpty(): Promise<void> {
+    for (const background of [...this.#backgrounds])
+      if ((await background.grove.find()).length === 0)
+        this.#backgrounds = this.#backgrounds.filter((each) => each !== background)
   }
 
   status(): ProcessStatus[] {

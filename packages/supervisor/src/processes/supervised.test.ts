@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import { systemClock } from "./clock.ts"
 import { RESTART_POLICY } from "./decide-restart.ts"
 import { readyOnLine } from "./readiness/line.ts"
-import { readyOnceStarted } from "./readiness/started.ts"
+import { readyOnceUp } from "./readiness/started.ts"
 import type { ProcessEvent, ProcessParts, ProcessSpec } from "./spec.ts"
 import { SupervisedProcess } from "./supervised.ts"
 import { Family, zombies } from "./testing/family.ts"
@@ -354,7 +354,7 @@ describe("SupervisedProcess.stop", () => {
 
 describe("a process without a check", () => {
   it("is ready once it runs", async () => {
-    const { process } = start("exec sleep 1000", { readiness: readyOnceStarted })
+    const { process } = start("exec sleep 1000", { readiness: readyOnceUp(systemClock) })
     await process.ready(never)
     expect(family.running()).toHaveLength(1)
   })

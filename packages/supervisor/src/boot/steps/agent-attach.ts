@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises"
 import type { BootContext } from "../context.ts"
 import { mainDirectory } from "../main-directory.ts"
 import type { Step } from "../step.ts"
@@ -11,5 +12,12 @@ export const agentAttach = (needs: readonly string[]): Step<BootContext> => ({
   needs,
   required: true,
   timeoutMs: AGENT_ATTACH_LIMIT_MS,
-  run: (context, signal) => context.agent.attach(mainDirectory(context), signal),
+  run: async (context, signal, tell) => {
+    const { agent, places } = context
+    const wanted = mainDirectory(context)
+    const isThere = (await stat(wanted).catch(() => undefined))?.isDirectory() ?? false
+    // A snapshot may be without it, and its files are to be reached all the same.
+    if (!isThere) tell.warn(`${wanted} is not there: ${agent.name} works in ${places.workspace}`)
+    return await agent.attach(isThere ? wanted : places.workspace, signal)
+  },
 })

@@ -10,5 +10,12 @@ export const agentStart = (needs: readonly string[]): Step<BootContext> => ({
   needs,
   required: true,
   timeoutMs: AGENT_START_LIMIT_MS,
-  run: ({ agent }, signal, tell) => agent.start(signal, (progress) => tell.progress(progress)),
+  run: async ({ agent, processes }, signal, tell) => {
+    try {
+      return await agent.start(signal, (progress) => tell.progress(progress))
+    } catch (thrown) {
+      tell.output(Buffer.from(processes.get(agent.name)?.lastOutput() ?? ""))
+      throw thrown
+    }
+  },
 })

@@ -1,11 +1,14 @@
 import { join } from "node:path"
 import { BUILTIN_SIDECARS } from "@berth/protocol/builtin-sidecars"
+import { BerthError } from "@berth/protocol/errors"
 import type { SidecarSpec } from "@berth/protocol/workspace"
+import type { Clock } from "../../processes/clock.ts"
+import { accepts } from "../../processes/readiness/connect.ts"
 import { readyOnHttp } from "../../processes/readiness/http.ts"
 import { readyOnLine } from "../../processes/readiness/line.ts"
-import { readyOnPort } from "../../processes/readiness/port.ts"
+import { LOOPBACK, readyOnPort } from "../../processes/readiness/port.ts"
 import type { Readiness } from "../../processes/readiness/readiness.ts"
-import { readyOnceStarted } from "../../processes/readiness/started.ts"
+import { readyOnceUp } from "../../processes/readiness/started.ts"
 import type { BootContext, Places } from "../context.ts"
 import type { Step } from "../step.ts"
 
@@ -24,17 +27,23 @@ export const sidecar = (spec: SidecarSpec, needs: readonly string[]): Step<BootC
   run: async ({ places, environment, user, clock, processes }, signal, tell) => {
     const { name, port } = spec
     const beganAtMs = clock.nowMs()
+    if (port !== undefined) await requireFree(port, signal)
     const process = processes.start({
       name: `sidecar ${name}`,
       command: commandOf(spec, places),
       env: { ...environment, ...(port !== undefined && { PORT: String(port) }) },
       cwd: places.workspace,
       user,
-      readiness: readinessOf(spec),
+      readiness: readinessOf(spec, clock),
       log: { path: join(places.logs, `sidecar-${name}.log`) },
     })
     tell.progress("started, and not ready yet")
-    await process.ready(signal)
+    try {
+      await process.ready(signal)
+    } catch (thrown) {
+      tell.output(Buffer.from(process.lastOutput()))
+      throw thrown
+    }
     const { starts } = process.status()
     const readyMs = Math.round(clock.nowMs() - beganAtMs)
     return {
@@ -44,6 +53,14 @@ export const sidecar = (spec: SidecarSpec, needs: readonly string[]): Step<BootC
   },
 })
 
+/** What listens there already would be taken for the sidecar. */
+const requireFree = async (port: number, signal: AbortSignal): Promise<void> => {
+  if (!(await accepts({ host: LOOPBACK, port }, signal).catch(() => false))) return
+  throw new BerthError("process.start_failed", `port ${port} is in use already`, {
+    details: { port },
+  })
+}
+
 const commandOf = (
   { command = [], builtin }: SidecarSpec,
   { toolbox }: Places,
@@ -52,9 +69,9 @@ const commandOf = (
   return words as [string, ...string[]]
 }
 
-const readinessOf = ({ ready, port }: SidecarSpec): Readiness => {
+const readinessOf = ({ ready, port }: SidecarSpec, clock: Clock): Readiness => {
   if (ready !== undefined && "line" in ready) return readyOnLine(containing(ready.line))
-  if (port === undefined) return readyOnceStarted
+  if (port === undefined) return readyOnceUp(clock)
   return ready === undefined ? readyOnPort(port) : readyOnHttp({ port, path: ready.http })
 }
 

@@ -5,13 +5,14 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, describe, expect, it, vi } from "vitest"
+import { ManualClock } from "../testing/manual-clock.ts"
 import { until } from "../testing/until.ts"
 import { ATTEMPT_LIMIT_MS, POLL_INTERVAL_MS, untilOneSucceeds } from "./attempts.ts"
 import { readyOnHttp } from "./http.ts"
 import { readyOnLine } from "./line.ts"
 import { readyOnPort } from "./port.ts"
 import type { Readiness, ReadinessTarget } from "./readiness.ts"
-import { readyOnceStarted } from "./started.ts"
+import { readyOnceUp, STAYS_UP_MS } from "./started.ts"
 import { readyOnUnixSocket } from "./unix-socket.ts"
 
 const never = new AbortController().signal
@@ -209,8 +210,12 @@ describe("readyOnUnixSocket without events", () => {
   })
 })
 
-describe("readyOnceStarted", () => {
-  it("waits for nothing", async () => {
-    await readyOnceStarted.wait(silent, never)
+describe("readyOnceUp", () => {
+  it("waits until the process has stayed up for a moment, and no longer than it lives", async () => {
+    const clock = new ManualClock()
+    const waiting = readyOnceUp(clock).wait(silent, never)
+    clock.advance(STAYS_UP_MS)
+    await waiting
+    await readyOnceUp(clock).wait(silent, AbortSignal.abort())
   })
 })

@@ -32,38 +32,54 @@ export interface Marks {
   readonly gone: ReadonlySet<number>
 }
 
-/**
- * Which of these processes carry the mark. The kernel shows an environment to its own user and to those who
- * may trace; a supervisor that may not asks through a helper that runs as the user.
- */
+/** Which of these processes carry the mark. */
 export const findMarked = async (
   pids: readonly number[],
   mark: string,
   user: User | undefined,
 ): Promise<Marks> => {
+  const { marks, gone } = await readMarks(pids, user)
+  return { marked: new Set(pids.filter((pid) => marks.get(pid) === mark)), gone }
+}
+
+export interface MarksRead {
+  /** By pid; who carries none is not in it. */
+  readonly marks: ReadonlyMap<number, string>
+  readonly gone: ReadonlySet<number>
+}
+
+/**
+ * Which marks these processes carry. The kernel shows an environment to its own user and to those who may
+ * trace; a supervisor that may not asks through a helper that runs as the user.
+ */
+export const readMarks = async (
+  pids: readonly number[],
+  user: User | undefined,
+): Promise<MarksRead> => {
   if (pids.length === 0) return NOTHING
   const limit = AbortSignal.timeout(READ_LIMIT_MS)
-  const looks = await Promise.all(
-    pids.map(async (pid) => ({ pid, saw: await look(pid, mark, limit) })),
-  )
-  const those = (which: Look) => looks.filter(({ saw }) => saw === which).map(({ pid }) => pid)
+  const looks = await Promise.all(pids.map(async (pid) => [pid, await look(pid, limit)] as const))
+  const those = (which: Look) => looks.filter(([, saw]) => saw === which).map(([pid]) => pid)
   const hidden = those("hidden")
-  const shown = user && hidden.length > 0 ? await lookAs(user, hidden, mark) : NOTHING
+  const shown = user && hidden.length > 0 ? await lookAs(user, hidden) : NOTHING
+  const seen = looks.flatMap(([pid, saw]) =>
+    typeof saw === "object" ? [[pid, saw.mark] as const] : [],
+  )
   return {
-    marked: new Set([...those("mark"), ...shown.marked]),
+    marks: new Map([...seen, ...shown.marks]),
     gone: new Set([...those("gone"), ...shown.gone]),
   }
 }
 
-const NOTHING: Marks = { marked: new Set(), gone: new Set() }
+const NOTHING: MarksRead = { marks: new Map(), gone: new Set() }
 
-type Look = "mark" | "no mark" | "hidden" | "gone"
+type Look = { readonly mark: string } | "no mark" | "hidden" | "gone"
 
-const look = async (pid: number, mark: string, limit: AbortSignal): Promise<Look> => {
+const look = async (pid: number, limit: AbortSignal): Promise<Look> => {
   try {
     for (let looks = 1; looks <= LOOKS; looks++) {
       const environment = await read(`/proc/${pid}/environ`, limit)
-      if (environment !== "") return carries(environment, mark) ? "mark" : "no mark"
+      if (environment !== "") return markIn(environment)
       const stat = await read(`/proc/${pid}/stat`, limit)
       if (!isRunning(parseStat(stat))) return "gone"
       if (isBare(stat)) break
@@ -91,13 +107,16 @@ const read = (path: string, limit: AbortSignal): Promise<string> =>
     ),
   ])
 
-const carries = (environment: string, mark: string): boolean =>
-  `\0${environment}\0`.includes(`\0${MARK_VARIABLE}=${mark}\0`)
+const markIn = (environment: string): Look => {
+  const own = `${MARK_VARIABLE}=`
+  const found = environment.split("\0").find((variable) => variable.startsWith(own))
+  return found === undefined ? "no mark" : { mark: found.slice(own.length) }
+}
 
-/** Runs in the helper, and does what `look` does: prints the pids with the mark, and those that are gone. */
+/** Runs in the helper, and does what `look` does: prints the pids with their marks, and those that are gone. */
 const HELPER = `
 const { readFileSync } = require("node:fs")
-const [text, looks, lookAgainMs, ...pids] = process.argv.slice(1)
+const [own, looks, lookAgainMs, ...pids] = process.argv.slice(1)
 const read = (pid, name) => readFileSync("/proc/" + pid + "/" + name, "latin1")
 const isBare = (stat) => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
@@ -116,18 +135,19 @@ const environmentOf = (pid) => {
 }
 for (const pid of pids) {
   try {
-    if (("\\0" + environmentOf(pid) + "\\0").includes("\\0" + text + "\\0")) console.log("marked", pid)
+    const found = environmentOf(pid).split("\\0").find((variable) => variable.startsWith(own))
+    if (found && /^[0-9a-z-]+$/.test(found.slice(own.length))) console.log("mark", pid, found.slice(own.length))
   } catch ({ code }) {
     if (code === "ENOENT" || code === "ESRCH") console.log("gone", pid)
   }
 }`
 
-const lookAs = (user: User, pids: readonly number[], mark: string): Promise<Marks> =>
+const lookAs = (user: User, pids: readonly number[]): Promise<MarksRead> =>
   new Promise((resolve) => {
     const numbers = [LOOKS, LOOK_AGAIN_MS, ...pids]
     const helper = spawn(
       process.execPath,
-      ["-e", HELPER, `${MARK_VARIABLE}=${mark}`, ...numbers.map(String)],
+      ["-e", HELPER, `${MARK_VARIABLE}=`, ...numbers.map(String)],
       {
         ...{ uid: user.uid, gid: user.gid, cwd: "/", env: {} },
         stdio: ["ignore", "pipe", "ignore"],
@@ -140,12 +160,13 @@ const lookAs = (user: User, pids: readonly number[], mark: string): Promise<Mark
       said += chunk.toString("latin1")
     })
     const those = (which: string) =>
-      new Set(
-        said
-          .split("\n")
-          .filter((line) => line.startsWith(`${which} `))
-          .map((line) => Number(line.slice(which.length + 1))),
-      )
+      said
+        .split("\n")
+        .map((line) => line.split(" "))
+        .filter(([what]) => what === which)
+        .map(([, pid, mark = ""]) => [Number(pid), mark] as const)
     helper.on("error", () => resolve(NOTHING))
-    helper.on("close", () => resolve({ marked: those("marked"), gone: those("gone") }))
+    helper.on("close", () =>
+      resolve({ marks: new Map(those("mark")), gone: new Set(those("gone").map(([pid]) => pid)) }),
+    )
   })

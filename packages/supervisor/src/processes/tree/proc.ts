@@ -19,7 +19,7 @@ const KERNEL_THREAD = 0x0020_0000
 /** Who has this pid now, be it a zombie; undefined when nobody does. */
 export const readProcess = (pid: number): ProcessEntry | undefined => {
   try {
-    return parseStat(readFileSync(`/proc/${pid}/stat`, "latin1"))
+    return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"))
   } catch {
     return undefined
   }

@@ -1,5 +1,5 @@
 import type { User } from "../user.ts"
-import { findMembers } from "./look.ts"
+import { type Eyes, findMembers } from "./look.ts"
 import { findMarked } from "./mark.ts"
 import type { TreeRoot } from "./members.ts"
 import { listProcesses, type ProcessEntry, stillRuns } from "./proc.ts"
@@ -36,12 +36,16 @@ export class ProcessTree implements Grove {
   }
 
   find(): Promise<readonly ProcessEntry[]> {
-    const { root, mark, user } = this.#options
-    const eyes = {
-      list: listProcesses,
-      marks: (pids: readonly number[]) => findMarked(pids, mark, user),
-    }
-    return findMembers(root, eyes, process.pid)
+    const { mark, user } = this.#options
+    return this.findWith({ list: listProcesses, marks: (pids) => findMarked(pids, mark, user) })
+  }
+
+  findWith(eyes: Eyes): Promise<readonly ProcessEntry[]> {
+    return findMembers(this.root, eyes, process.pid)
+  }
+
+  get mark(): string {
+    return this.#options.mark
   }
 
   /** The root's group at one blow, so that no fork slips through; the others one by one. */
