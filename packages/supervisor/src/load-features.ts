@@ -5,5 +5,6 @@ import type { FeatureParts } from "./features/parts.ts"
 export const loadFeatures = (parts: FeatureParts): Features => ({
   commands: async () => (await import("./commands/feature.ts")).commandsFeature(parts),
   terminals: async () => (await import("./terminals/feature.ts")).terminalsFeature(parts),
+  ports: async () => (await import("./ports/feature.ts")).portsFeature(parts),
   files: async () => (await import("./files/feature.ts")).filesFeature(parts),
 })
