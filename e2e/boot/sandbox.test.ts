@@ -1,9 +1,11 @@
 import { spawnSync } from "node:child_process"
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { BootTrace } from "@berth/protocol/boot"
 import type { EventBody } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
+import { LINK } from "@berth/protocol/link"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { BackendEvent } from "@berth/server/backends/backend"
 import { requires } from "@berth/testing/requires"
@@ -47,6 +49,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ready" })
       return sandbox
     }
+    const isSupervisor = (command: string) =>
+      command.startsWith("/opt/berth/bin/node /opt/berth/supervisor/main.cjs")
     /** Resolves when the engine says that it has ended. */
     const exitOf = async (events: AsyncIterable<BackendEvent>, sandbox: SandboxId) => {
       for await (const event of events)
@@ -95,16 +99,37 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const watching = new AbortController()
       onTestFinished(() => watching.abort())
       const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
-      const supervisor = processesOf(sandbox.id).find(
-        ({ command }) =>
-          command.includes("/opt/berth/bin/node /opt/berth/supervisor/main.cjs") &&
-          !command.includes("init"),
-      )
+      const supervisor = processesOf(sandbox.id).find(({ command }) => isSupervisor(command))
       expect(processesOf(sandbox.id).length).toBeGreaterThan(3)
       process.kill(supervisor?.pid ?? 0, "SIGKILL")
       expect(await exited).toMatchObject({ code: 137 })
       expect(processesOf(sandbox.id)).toEqual([])
       expect((await sandbox.trace()).outcome).toBe("succeeded")
+    })
+
+    it("[R2.13] shows how far a boot had come whose supervisor was killed, and that it is over", async () => {
+      const slow = makeRepo(join(stage.base, "slow"), {
+        ".berth/setup.sh": "#!/bin/sh\necho begun; sleep 1000\n",
+      })
+      const sandbox = await stage.standalone.launch(workspace({ repos: [{ url: slow }] }), "fresh")
+      onTestFinished(() => sandbox.remove())
+      const watching = new AbortController()
+      onTestFinished(() => watching.abort())
+      const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
+      await sandbox.until((body) => body.type === "boot.step.output" && body.step === "setup-hook")
+      expect((await sandbox.trace()).outcome).toBe("running")
+      const left = join(stage.dataDir, "links", sandbox.id, "inside", LINK.trace)
+      const stateLeft = () =>
+        BootTrace.parse(JSON.parse(readFileSync(left, "utf8"))).steps.find(
+          ({ name }) => name === "setup-hook",
+        )?.state
+      await expect.poll(stateLeft).toBe("running")
+      for (const { pid, command } of processesOf(sandbox.id))
+        if (isSupervisor(command)) process.kill(pid, "SIGKILL")
+      await exited
+      const { outcome, ending, steps } = await sandbox.trace()
+      expect([outcome, ending?.reason]).toEqual(["failed", expect.stringContaining("is gone")])
+      expect(steps.find(({ name }) => name === "setup-hook")?.state).toBe("running")
     })
 
     it("[R2.14] ends in order when it is stopped: prompts are told, children gone, status 0", async () => {

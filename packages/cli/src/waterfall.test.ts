@@ -2,6 +2,8 @@ import type { BootStep, BootTrace } from "@berth/protocol/boot"
 import { describe, expect, it } from "vitest"
 import { renderWaterfall } from "./waterfall.ts"
 
+const NOW = new Date("2026-01-02T03:04:06.000Z")
+
 const step = (name: string, part: Partial<BootStep>): BootStep => ({
   ...{ name, needs: [], required: true, timeoutMs: 1000, state: "succeeded" },
   ...{ startedAtMs: null, endedAtMs: null, detail: "", facts: {}, error: null },
@@ -28,6 +30,7 @@ describe("a waterfall", () => {
           detail: "no hook",
         }),
       ]),
+      NOW,
     )
     expect(text).toBe(
       [
@@ -52,6 +55,7 @@ describe("a waterfall", () => {
         warnings: [{ step: null, message: "careful" }],
         ending: { step: "setup-hook", reason: "step setup-hook failed: x", atMs: 5, others: [] },
       }),
+      NOW,
     )
     expect(text.split("\n").slice(3)).toEqual([
       "warning: careful",
@@ -75,10 +79,11 @@ describe("a waterfall", () => {
         ],
         running,
       ),
+      NOW,
     )
     expect(text).toContain("never ready, under way")
-    expect(text).toMatch(/^… git-sync +█/m)
+    expect(text).toMatch(/^… git-sync ███+ +990.0 ms$/m)
     expect(text).toMatch(/^· ready$/m)
-    expect(renderWaterfall(trace([]))).toContain("succeeded")
+    expect(renderWaterfall(trace([]), NOW)).toContain("succeeded")
   })
 })

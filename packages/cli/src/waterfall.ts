@@ -13,18 +13,15 @@ const MARKS: Readonly<Record<BootStep["state"], string>> = {
 const LAST_LINES = 20
 
 /** A boot as a waterfall: a line a step, with a bar for when it ran. Bars above each other ran at the same time. */
-export const renderWaterfall = (trace: BootTrace): string => {
-  const spanMs = Math.max(
-    1,
-    ...trace.steps.map(({ endedAtMs, startedAtMs }) => endedAtMs ?? startedAtMs ?? 0),
-    trace.endedAtMs ?? 0,
-  )
+export const renderWaterfall = (trace: BootTrace, now: Date): string => {
+  const nowMs = trace.endedAtMs ?? Math.max(0, now.getTime() - Date.parse(trace.startedAt))
+  const spanMs = Math.max(1, nowMs, ...trace.steps.map(({ endedAtMs }) => endedAtMs ?? 0))
   const nameColumns = Math.max(...trace.steps.map(({ name }) => name.length), 0)
   return [
     headline(trace),
     ...trace.steps.map(
       (step) =>
-        `${MARKS[step.state]} ${step.name.padEnd(nameColumns)} ${bar(step, spanMs)} ${times(step)}  ${oneLine(step.detail)}`,
+        `${MARKS[step.state]} ${step.name.padEnd(nameColumns)} ${bar(step, spanMs)} ${times(step, nowMs)}  ${oneLine(step.detail)}`,
     ),
     ...trace.warnings.map(({ message }) => `warning: ${oneLine(message)}`),
     ...ending(trace),
@@ -48,9 +45,9 @@ const bar = ({ startedAtMs, endedAtMs }: BootStep, spanMs: number): string => {
   return `${" ".repeat(from)}${"█".repeat(to - from)}`.padEnd(BAR_COLUMNS)
 }
 
-const times = ({ startedAtMs, endedAtMs }: BootStep): string => {
+const times = ({ startedAtMs, endedAtMs }: BootStep, nowMs: number): string => {
   if (startedAtMs === null) return "".padStart(8)
-  return seconds((endedAtMs ?? startedAtMs) - startedAtMs).padStart(8)
+  return seconds(Math.max(0, (endedAtMs ?? nowMs) - startedAtMs)).padStart(8)
 }
 
 const ending = ({ ending: end, steps }: BootTrace): string[] => {

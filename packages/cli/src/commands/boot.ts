@@ -26,7 +26,7 @@ export const define: DefineCommand = async (command, { out, fail }) => {
     const { boots } = await loadHost()
     const host = await boots(hostFlags(options))
     const trace = await cancelledBySignal((signal) => host.trace(idOf(sandbox), signal))
-    out(options.json ? toJson(trace) : printable(renderWaterfall(trace)))
+    out(options.json ? toJson(trace) : printable(renderWaterfall(trace, new Date())))
     if (trace.outcome === "failed") fail()
   })
 }

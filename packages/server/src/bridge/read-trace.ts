@@ -24,7 +24,23 @@ export const readTrace = async (source: TraceSource, signal: AbortSignal): Promi
     signal.throwIfAborted()
     const left = await readLeftTrace(join(source.directory, LINK.trace))
     if (left === undefined) throw live
-    return left
+    return isGone(live) ? asEnded(left) : left
+  }
+}
+
+/** Nobody listens: one that is paused or starved is there, and only slow. */
+const isGone = (thrown: unknown): boolean =>
+  thrown instanceof BerthError && thrown.code === "bridge.unreachable"
+
+/** A boot whose supervisor is gone is not under way, whatever the last thing is that it wrote. */
+const asEnded = (trace: BootTrace): BootTrace => {
+  if (trace.outcome !== "running") return trace
+  const times = trace.steps.map(({ startedAtMs, endedAtMs }) => endedAtMs ?? startedAtMs ?? 0)
+  const atMs = Math.max(0, ...times)
+  const reason = "the supervisor is gone: it was killed, or the machine went down"
+  return {
+    ...{ ...trace, outcome: "failed", endedAtMs: atMs },
+    ending: { step: null, reason, atMs, others: [] },
   }
 }
 
