@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os"
 import { defineConfig } from "vitest/config"
 import { SkipReporter } from "./packages/testing/src/skip-reporter.ts"
 
@@ -9,6 +10,9 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["source"] } },
   test: {
     include: ["packages/*/src/**/*.test.ts", "e2e/**/*.test.ts", "bench/**/*.test.ts"],
+    // They wait for processes more than they compute, so more than one a core; more than this, and a machine of
+    // two cores misses deadlines.
+    maxWorkers: Math.max(3, Math.floor(availableParallelism() / 2)),
     testTimeout: 30_000,
     hookTimeout: 60_000,
     reporters: [
