@@ -50,7 +50,7 @@ describe("the toolbox of this version", () => {
   it("is built by one command, from what npm installed, and holds every part", async () => {
     expect(built.outcome).toBe("built")
     expect(built.entries.map(({ name }) => name)).toEqual([
-      ...["node", "tini", "ripgrep", "pty", "supervisor", "opencode"],
+      ...["node", "tini", "ripgrep", "pty", "supervisor", "web-terminal", "opencode"],
     ])
     expect(statSync(dataDir).mode & 0o777).toBe(0o700)
   })
