@@ -12,6 +12,7 @@ import type { LaunchedApart } from "../processes/launch.ts"
 import { type Listen, Output } from "../processes/output/output.ts"
 import { COMMAND_STOP_GRACE_MS, STRAGGLER_GRACE_MS } from "../processes/run.ts"
 import { endTree } from "../processes/tree/end.ts"
+import type { Lookout } from "../processes/tree/lookout.ts"
 import { prepare } from "./prepare.ts"
 import type { Starts } from "./starts.ts"
 import { Stdin } from "./stdin.ts"
@@ -19,6 +20,7 @@ import { Stdin } from "./stdin.ts"
 export interface CommandOptions {
   readonly parts: FeatureParts
   readonly starts: Starts
+  readonly lookout: Lookout
   /** Called with the output as it comes; a promise holds the command up. */
   readonly hear: Readonly<Record<CommandStream, Listen>>
   /** Takes the start back, as long as it has not happened. */
@@ -40,6 +42,7 @@ export class Command {
   readonly #launched: LaunchedApart
   readonly #outputs: readonly Output[]
   readonly #clock: Clock
+  readonly #lookout: Lookout
   readonly #cut = new AbortController()
   #exit: CommandExit | undefined
 
@@ -47,12 +50,13 @@ export class Command {
     what: CommandStart,
     cwd: string,
     launched: LaunchedApart,
-    { parts, hear }: CommandOptions,
+    { parts, lookout, hear }: CommandOptions,
   ) {
     this.what = what
     this.cwd = cwd
     this.#launched = launched
     this.#clock = parts.clock
+    this.#lookout = lookout
     this.stdin = launched.stdin && new Stdin(launched.stdin, parts.clock)
     this.#outputs = (["stdout", "stderr"] as const).map((stream) => {
       const output = new Output([launched[stream]])
@@ -132,7 +136,7 @@ export class Command {
     const { tree, exited } = this.#launched
     const isCut = timedOut || this.#cut.signal.aborted
     const graceMs = isCut ? COMMAND_STOP_GRACE_MS : STRAGGLER_GRACE_MS
-    const { left } = await endTree(tree, { clock: this.#clock, graceMs })
+    const { left } = await endTree(this.#lookout.over(tree), { clock: this.#clock, graceMs })
     if (left.length === 0) await exited
     return left
   }

@@ -7,6 +7,7 @@ import type {
 } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
+import { Lookout } from "../processes/tree/lookout.ts"
 import { Command, type CommandOptions } from "./command.ts"
 import type { KeptOutput } from "./kept-output.ts"
 import { Room } from "./room.ts"
@@ -23,6 +24,7 @@ export interface InBackground {
 export class Commands {
   readonly #parts: FeatureParts
   readonly #starts: Starts
+  readonly #lookout: Lookout
   readonly #room = new Room()
   /** For a client that waits for their end. */
   readonly #attended = new Map<string, Command>()
@@ -33,6 +35,7 @@ export class Commands {
   constructor(parts: FeatureParts) {
     this.#parts = parts
     this.#starts = new Starts(parts.pipes)
+    this.#lookout = new Lookout(parts.user, () => this.#starts.idle())
   }
 
   /** It ends when the signal fires. */
@@ -116,7 +119,8 @@ export class Commands {
   }
 
   #start(what: CommandStart, hear: CommandOptions["hear"], signal: AbortSignal): Promise<Command> {
-    return Command.start(what, { parts: this.#parts, starts: this.#starts, hear, signal })
+    const own = { parts: this.#parts, starts: this.#starts, lookout: this.#lookout }
+    return Command.start(what, { ...own, hear, signal })
   }
 
   #onEnded({ command: { id }, output }: InBackground): void {

@@ -11,7 +11,11 @@ export interface Pipe {
 }
 
 /** Enough for a boot's agent, hooks and sidecars, so that one call to `mkfifo` serves them all. */
-const BATCH = 8
+const FIRST_BATCH = 8
+/** Who needs more needs many, as clients do who run one command after another. */
+const NEXT_BATCH = 64
+/** So many are left when the next batch is made, so that nobody waits for it. */
+const FEW = 8
 
 /**
  * Makes pipes. Node gives its children sockets, and a socket cannot be opened by name: a script's
@@ -21,6 +25,8 @@ const BATCH = 8
 export class Pipes {
   readonly #scratchDirectory: string
   readonly #spare: Pipe[] = []
+  #batch = FIRST_BATCH
+  #isInDemand = false
   #making: Promise<void> | undefined
   #isClosed = false
 
@@ -32,18 +38,16 @@ export class Pipes {
   /** Undefined where none can be made: the caller then does with a socket. */
   async take(owner: User | undefined): Promise<Pipe | undefined> {
     while (this.#spare.length === 0) {
-      // Assigned before the first await, so that those who ask at the same time share one batch.
-      this.#making ??= this.#make()
       try {
-        await this.#making
+        await this.#makeMore()
       } catch {
         return undefined
-      } finally {
-        this.#making = undefined
       }
       if (this.#isClosed) return undefined
     }
     const pipe = this.#spare.pop() as Pipe
+    // A first batch may be all that is ever needed.
+    if (this.#isInDemand && this.#spare.length < FEW) this.#makeMore().catch(() => {})
     try {
       if (owner !== undefined) fchownSync(pipe.readFd, owner.uid, owner.gid)
       return pipe
@@ -59,10 +63,21 @@ export class Pipes {
     for (const pipe of this.#spare.splice(0)) closePipe(pipe)
   }
 
+  /** Those who ask at the same time share one batch. */
+  #makeMore(): Promise<void> {
+    this.#making ??= this.#make().finally(() => {
+      this.#making = undefined
+    })
+    return this.#making
+  }
+
   async #make(): Promise<void> {
+    const count = this.#batch
+    this.#isInDemand = count === NEXT_BATCH
+    this.#batch = NEXT_BATCH
     const directory = await mkdtemp(join(this.#scratchDirectory, "berth-pipes-"))
     try {
-      const paths = Array.from({ length: BATCH }, (_, index) => join(directory, String(index)))
+      const paths = Array.from({ length: count }, (_, index) => join(directory, String(index)))
       await mkfifo(paths)
       for (const path of paths) this.#spare.push(open(path))
       if (this.#isClosed) this.close()

@@ -1,0 +1,103 @@
+import { setTimeout as delay, setImmediate as turn } from "node:timers/promises"
+import type { User } from "../user.ts"
+import type { Eyes } from "./look.ts"
+import { type Marks, type MarksRead, readMarks } from "./mark.ts"
+import { listProcesses, type ProcessEntry, type ProcessList } from "./proc.ts"
+import type { Grove, ProcessTree } from "./tree.ts"
+
+/** While others are being started, they end as well: some looks a second are enough for all. */
+const LONGEST_WAIT_MS = 50
+
+interface Asked {
+  readonly tree: ProcessTree
+  readonly answer: (found: Promise<readonly ProcessEntry[]>) => void
+}
+
+/**
+ * Finds the members of many trees: each look at all processes serves everyone who asked before it began. One
+ * look for each of a thousand trees that end at the same time would take longer than their lives.
+ */
+export class Lookout {
+  readonly #user: User | undefined
+  readonly #calm: () => Promise<void>
+  #asked: Asked[] = []
+  #isLooking = false
+
+  /**
+   * `user`: as whom the environments are read that are hidden from us. `calm` resolves when nothing more
+   * urgent is to be done; a look waits for it, but not for long.
+   */
+  constructor(user: User | undefined, calm: () => Promise<void>) {
+    this.#user = user
+    this.#calm = calm
+  }
+
+  /** The same tree, found by this. */
+  over(tree: ProcessTree): Grove {
+    return {
+      find: () => this.#find(tree),
+      signal: (entries, signal) => tree.signal(entries, signal),
+    }
+  }
+
+  #find(tree: ProcessTree): Promise<readonly ProcessEntry[]> {
+    return new Promise((resolve) => {
+      this.#asked.push({ tree, answer: resolve })
+      if (!this.#isLooking) void this.#look()
+    })
+  }
+
+  async #look(): Promise<void> {
+    this.#isLooking = true
+    while (this.#asked.length > 0) {
+      // Several that end in one turn of the event loop ask in the same.
+      await Promise.all([turn(), Promise.race([this.#calm(), delay(LONGEST_WAIT_MS)])])
+      const look = new SharedLook(this.#user)
+      const found = this.#asked.splice(0).map(({ tree, answer }) => {
+        const members = tree.findWith(look.eyesFor(tree))
+        answer(members)
+        return members
+      })
+      await Promise.allSettled(found)
+    }
+    this.#isLooking = false
+  }
+}
+
+/** What all see who look at the same time: the nth list of each is the same, and each mark is read once. */
+class SharedLook {
+  readonly #user: User | undefined
+  readonly #lists: ProcessList[] = []
+  readonly #marks = new Map<number, Promise<MarksRead>>()
+
+  constructor(user: User | undefined) {
+    this.#user = user
+  }
+
+  eyesFor({ mark }: ProcessTree): Eyes {
+    let looks = 0
+    return {
+      list: () => this.#list(looks++),
+      marks: (pids) => this.#findMarked(pids, mark),
+    }
+  }
+
+  #list(look: number): ProcessList {
+    const list = this.#lists[look] ?? listProcesses()
+    this.#lists[look] = list
+    return list
+  }
+
+  async #findMarked(pids: readonly number[], mark: string): Promise<Marks> {
+    const unread = pids.filter((pid) => !this.#marks.has(pid))
+    const reading = readMarks(unread, this.#user)
+    for (const pid of unread) this.#marks.set(pid, reading)
+    const [marked, gone] = [new Set<number>(), new Set<number>()]
+    for (const pid of pids) {
+      const read = await this.#marks.get(pid)
+      if (read?.marks.get(pid) === mark) marked.add(pid)
+      if (read?.gone.has(pid)) gone.add(pid)
+    }
+    return { marked, gone }
+  }
+}
