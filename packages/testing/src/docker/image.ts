@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process"
+import { lstatSync } from "node:fs"
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -19,23 +20,65 @@ const IMPORT_DEADLINE_MS = 60_000
  * registry, and node, git and npm all work in it.
  */
 export const importHostImage = async (engine: DockerEngine): Promise<void> => {
+  await importImage(engine, HOST_IMAGE, [])
+}
+
+/** Debian's packages, with all that they load: /bin/sh, coreutils, perl and a few small tools. */
+const SYSTEM_PACKAGES = [
+  ...["dash", "bash", "coreutils", "findutils", "grep", "sed", "perl-base", "util-linux", "mount"],
+  ...["libc6", "libcrypt1", "libselinux1", "libpcre2-8-0", "libacl1", "libattr1", "libgmp10"],
+  ...["libtinfo6", "libblkid1", "libmount1", "libsmartcols1", "libuuid1", "libcap2"],
+]
+const NOT_NEEDED = /^usr\/share\/(doc|man|locale|info|lintian|bash-completion)\//
+const SYSTEM_IMAGE = "berth-test/system:latest"
+
+/** Makes an image with a small system of its own, from the host's files; gives its digest. */
+export const importSystemImage = async (engine: DockerEngine): Promise<string> => {
+  const { stdout } = await exec("dpkg", ["--listfiles", ...SYSTEM_PACKAGES])
+  const listed = stdout.split("\n").map(mergedPath)
+  const files = [...new Set([...listed, "usr/bin/sh"])].filter(
+    (path) => path.startsWith("usr/") && !NOT_NEEDED.test(path) && isFile(`/${path}`),
+  )
+  return importImage(engine, SYSTEM_IMAGE, files)
+}
+
+/** /bin, /sbin and /lib are links into /usr, but the package database may name files by them. */
+const mergedPath = (path: string): string =>
+  path.replace(/^\/(bin|sbin|lib|lib64)\//, "/usr/$1/").slice(1)
+
+const isFile = (path: string): boolean => {
+  const seen = lstatSync(path, { throwIfNoEntry: false })
+  return seen !== undefined && !seen.isDirectory()
+}
+
+const importImage = async (
+  engine: DockerEngine,
+  name: string,
+  files: readonly string[],
+): Promise<string> => {
   const directory = await mkdtemp(join(tmpdir(), "berth-image-"))
   try {
     const root = join(directory, "root")
     // /sbin is a directory of its own: the engine mounts its init into it.
-    for (const name of ["usr", "etc", "proc", "sys", "dev", "tmp", "run", "home", "sbin"]) {
-      await mkdir(join(root, name), { recursive: true })
+    for (const each of ["usr", "etc", "proc", "sys", "dev", "tmp", "run", "home", "sbin"]) {
+      await mkdir(join(root, each), { recursive: true })
     }
-    for (const name of ["bin", "lib", "lib64"]) {
-      await symlink(`usr/${name}`, join(root, name))
+    for (const each of ["bin", "lib", "lib64"]) {
+      await symlink(`usr/${each}`, join(root, each))
     }
     await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")
     await writeFile(join(root, "etc/group"), "root:x:0:\n")
     const tar = join(directory, "root.tar")
-    await exec("tar", ["--create", "--file", tar, "--directory", root, "."])
-    await exec("docker", ["--host", engine.host, "import", tar, HOST_IMAGE], {
+    const list = join(directory, "files")
+    await writeFile(list, files.map((file) => `${file}\n`).join(""))
+    await exec("tar", [
+      ...["--create", "--file", tar, "--directory", root, "."],
+      ...["--directory", "/", "--no-recursion", "--files-from", list],
+    ])
+    const { stdout } = await exec("docker", ["--host", engine.host, "import", tar, name], {
       timeout: IMPORT_DEADLINE_MS,
     })
+    return stdout.trim()
   } finally {
     await rm(directory, { recursive: true, force: true })
   }

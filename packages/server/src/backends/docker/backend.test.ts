@@ -1,0 +1,7 @@
+import { requires } from "@berth/testing/requires"
+import { backendContract } from "../contract.ts"
+import { openHarness } from "./testing/harness.ts"
+
+requires("docker").describe("docker", () => {
+  backendContract("docker", openHarness)
+})

@@ -1,0 +1,256 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { SandboxExit, SandboxSpec } from "@berth/protocol/sandbox"
+import { serialByKey } from "../../host/serial.ts"
+import { type Backend, type BackendDescription, type Call, DEADLINES_MS } from "../backend.ts"
+import { withinDeadline } from "../call.ts"
+import type { EngineAddress } from "./address.ts"
+import { openCaches } from "./caches.ts"
+import { inspectContainer, inspectSandbox, listContainers } from "./containers.ts"
+import { createSandbox } from "./create.ts"
+import { openDirectories } from "./directories.ts"
+import { type Engine, openEngine } from "./engine.ts"
+import { type EngineEvent, openEvents } from "./events.ts"
+import { asBackendError } from "./failures.ts"
+import { type EngineInfo, readInfo, unheldLimits } from "./info.ts"
+import { readLog } from "./logs.ts"
+import { exitOfCode, type Observed, observe } from "./observe.ts"
+import type { Parts } from "./parts.ts"
+import { recoverSandboxes } from "./recover.ts"
+import { removeSandbox } from "./remove.ts"
+import { readStats, StatsAnswer } from "./stats.ts"
+import { endContainer, neverRan, wrongState } from "./stop.ts"
+import { openWatchers, type Watchers } from "./watchers.ts"
+
+export interface DockerOptions {
+  readonly installation: InstallationId
+  /** Where everything of this backend lies that is not in the engine. */
+  readonly directory: string
+  readonly engine: EngineAddress
+}
+
+/** Sandboxes as containers of a Docker engine. */
+export const openDocker = async (options: DockerOptions, call: Call = {}): Promise<Backend> =>
+  withinDeadline("backend.open", DEADLINES_MS.describe, call, async (signal) => {
+    const { installation, directory } = options
+    const engine = await openEngine(options.engine, signal)
+    const info = await readInfo(engine, signal)
+    requireLocal(engine, info)
+    const parts: Parts = {
+      installation,
+      engine,
+      info: () => info,
+      directories: await openDirectories(directory),
+      caches: openCaches(engine, () => info, installation),
+      keepOut: [directory],
+    }
+    const watchers = openWatchers()
+    const announce = announcer(parts, watchers)
+    const events = await openEvents(
+      engine,
+      installation,
+      { onEvent: announce, onGap: () => watchers.emit({ kind: "resync" }) },
+      signal,
+    )
+    return compose(parts, watchers, () => events.close())
+  })
+
+/** Tells each end once, with what the engine knows of it, and in the order in which things happened. */
+const announcer = ({ engine, installation }: Parts, watchers: Watchers) => {
+  const inTurn = serialByKey()
+  const tell = async ({ action, sandbox, engineId, exitCode = 0, at }: EngineEvent) => {
+    if (action === "destroy") return watchers.emit({ kind: "removed", sandbox })
+    const signal = AbortSignal.timeout(DEADLINES_MS.inspect)
+    const found = await inspectContainer(engine, engineId, signal)
+    const seen = found && observe(found, installation, [])
+    const exit = seen?.exit ?? exitOfCode(exitCode, at)
+    watchers.emit({ kind: "exited", sandbox, exit })
+  }
+  return (event: EngineEvent): void => {
+    inTurn(event.sandbox, () => tell(event)).catch(() => watchers.emit({ kind: "resync" }))
+  }
+}
+
+const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): Backend => {
+  const { engine, installation, info } = parts
+  const inTurn = serialByKey()
+
+  const find = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed | undefined> => {
+    const found = await inspectSandbox(engine, sandbox, signal)
+    return found && observe(found, installation, unheldLimits(info()))
+  }
+  const need = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed> => {
+    const seen = await find(sandbox, signal)
+    if (seen !== undefined) return seen
+    throw new BerthError("backend.unknown_sandbox", "there is no such sandbox", {
+      details: { sandbox },
+    })
+  }
+  const post = (path: string, statuses: readonly number[], signal: AbortSignal) =>
+    engine.ask({ method: "POST", path }, statuses, signal)
+
+  const operation = <Result>(
+    name: keyof typeof DEADLINES_MS,
+    call: Call = {},
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> =>
+    withinDeadline(`sandbox.${name}`, DEADLINES_MS[name], call, async (signal) => {
+      try {
+        return await work(signal)
+      } catch (thrown) {
+        throw asBackendError(thrown, name)
+      }
+    })
+
+  /** Brings a sandbox from one state to the next; of one that is there already: nothing. */
+  const change = (
+    name: "start" | "pause" | "resume",
+    { from, to, done }: { from: string; to: string; done: string },
+    sandbox: SandboxId,
+    call: Call | undefined,
+  ) =>
+    operation(name, call, (signal) =>
+      inTurn(sandbox, async () => {
+        const seen = await need(sandbox, signal)
+        if (seen.state === to) return
+        if (seen.state !== from) throw wrongState(seen, done, from)
+        const verb = name === "resume" ? "unpause" : name
+        await post(`/containers/${seen.engineId}/${verb}`, [204, 304], signal)
+      }),
+    )
+
+  return {
+    name: "docker",
+
+    describe: (call) =>
+      operation("describe", call, async (signal) =>
+        describeEngine(engine, await readInfo(engine, signal)),
+      ),
+
+    recover: (call) => operation("remove", call, (signal) => recoverSandboxes(parts, signal)),
+
+    create: (spec, call) =>
+      operation("create", call, (signal) =>
+        inTurn(spec.identity.sandbox, async () => {
+          refuseForeign(spec, installation)
+          return told(await createSandbox(parts, spec, signal))
+        }),
+      ),
+
+    start: (sandbox, call) =>
+      change("start", { from: "created", to: "running", done: "started" }, sandbox, call),
+
+    stop: (sandbox, { graceMs }, call) =>
+      operation(
+        "stop",
+        { ...call, deadlineMs: call?.deadlineMs ?? graceMs + DEADLINES_MS.stop },
+        (signal) =>
+          inTurn(sandbox, async (): Promise<SandboxExit> => {
+            const seen = await need(sandbox, signal)
+            if (seen.exit !== undefined) return seen.exit
+            if (seen.state === "created") return neverRan()
+            await endContainer(engine, seen, graceMs, signal)
+            return (await need(sandbox, signal)).exit ?? neverRan()
+          }),
+      ),
+
+    pause: (sandbox, call) =>
+      change("pause", { from: "running", to: "paused", done: "paused" }, sandbox, call),
+
+    resume: (sandbox, call) =>
+      change("resume", { from: "paused", to: "running", done: "resumed" }, sandbox, call),
+
+    remove: (sandbox, call) =>
+      operation("remove", call, (signal) =>
+        inTurn(sandbox, () => removeSandbox(parts, sandbox, signal)),
+      ),
+
+    list: (call) =>
+      operation("list", call, async (signal) => {
+        const listed = await listContainers(engine, installation, signal)
+        const all = await Promise.all(
+          listed.map(({ engineId }) => inspectContainer(engine, engineId, signal)),
+        )
+        const unheld = unheldLimits(info())
+        return all
+          .map((found) => found && observe(found, installation, unheld))
+          .filter((seen) => seen !== undefined)
+          .map(told)
+      }),
+
+    inspect: (sandbox, call) =>
+      operation("inspect", call, async (signal) => {
+        const seen = await find(sandbox, signal)
+        return seen && told(seen)
+      }),
+
+    watch: (signal) => watchers.watch(signal),
+
+    stats: (sandbox, call) =>
+      operation("stats", call, async (signal) => {
+        const { engineId } = await need(sandbox, signal)
+        const query = { stream: false, "one-shot": true }
+        const path = `/containers/${engineId}/stats`
+        return readStats(await engine.read({ method: "GET", path, query }, StatsAnswer, signal))
+      }),
+
+    logs: (sandbox, call) =>
+      operation("logs", call, async (signal) => {
+        const { engineId } = await need(sandbox, signal)
+        const query = { stdout: true, stderr: true }
+        const path = `/containers/${engineId}/logs`
+        return readLog((await engine.ask({ method: "GET", path, query }, [200], signal)).body)
+      }),
+
+    ensureNetwork: (call) =>
+      operation("ensureNetwork", call, async () => {
+        throw new BerthError("backend.unsupported", "this backend has no network `open` yet", {
+          details: { supported: ["none"] },
+        })
+      }),
+
+    close,
+
+    ensureCaches: (workspace, names, call) =>
+      operation("ensureCache", call, (signal) => parts.caches.ensure(workspace, names, signal)),
+  }
+}
+
+/** What leaves here names no engine. */
+const told = <Seen extends object>(seen: Seen): Omit<Seen, "engineId"> => {
+  const { engineId: _, ...rest } = seen as Seen & { engineId?: string }
+  return rest as Omit<Seen, "engineId">
+}
+
+const refuseForeign = ({ identity }: SandboxSpec, installation: InstallationId) => {
+  if (identity.installation === installation) return
+  throw new BerthError("input.invalid", "the sandbox belongs to another installation", {
+    details: { path: "identity.installation", given: identity.installation, allowed: installation },
+  })
+}
+
+const requireLocal = ({ version }: Engine, { local }: EngineInfo) => {
+  if (local) return
+  throw new BerthError("backend.unsupported", "the engine does not run on this host's kernel", {
+    details: { engine: version.engine, supported: "an engine that sees this host's files" },
+  })
+}
+
+const describeEngine = ({ version }: Engine, info: EngineInfo): BackendDescription => ({
+  backend: "docker",
+  engine: `docker ${version.engine} (API ${version.api.slice(1)})`,
+  pause: true,
+  limits: info.limits,
+  networks: ["none"],
+  layers: true,
+  notes: [
+    ...(info.userNamespaces
+      ? []
+      : [
+          "Root inside is the host's root without most of its rights: the engine has no user namespaces (userns-remap).",
+        ]),
+    ...(info.seccomp ? [] : ["The engine filters no system calls: its host has no seccomp."]),
+    "Of a read-only directory, what is mounted below it on the host does not appear inside.",
+    "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
+  ],
+})

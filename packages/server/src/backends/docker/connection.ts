@@ -1,0 +1,58 @@
+import { Agent, type IncomingMessage } from "node:http"
+import type Docker from "dockerode"
+import type { EngineAddress } from "./address.ts"
+
+/** One request as the engine's API names it. */
+export interface Request {
+  readonly method: "GET" | "POST" | "DELETE"
+  readonly path: string
+  readonly query?: Readonly<Record<string, string | number | boolean | object>>
+  readonly body?: object
+}
+
+/** Gives the answer's head with its body still to be read, whatever its status. */
+export type Dial = (request: Request, signal: AbortSignal) => Promise<IncomingMessage>
+
+/** Statuses are judged by whoever asked, together with the body. */
+const EVERY_STATUS = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [at + 100, true]))
+
+/**
+ * Connections to one engine. Each request has its own: a kept one may lead to an engine that has ended since,
+ * and a new one costs a tenth of a millisecond.
+ */
+export const connectTo = async (address: EngineAddress, version?: string): Promise<Dial> => {
+  // Loaded with the first engine: a server without one does not pay for it.
+  const { default: Engine } = await import("dockerode")
+  const agent = new Agent({ keepAlive: false })
+  const options = { ...NOTHING_ASSUMED, ...address, agent, version }
+  const docker: Docker = new Engine(options)
+  return (request, signal) =>
+    new Promise((resolve, reject) => {
+      const settle = (failure: Error | null, answer: IncomingMessage) =>
+        failure === null ? resolve(answer) : reject(failure)
+      docker.modem.dial(
+        {
+          method: request.method,
+          path: `${request.path}?`,
+          options: { _query: request.query ?? {}, _body: request.body ?? {} },
+          abortSignal: signal,
+          // The body is read here, under limits, and a half one is noticed.
+          isStream: true,
+          statusCodes: EVERY_STATUS,
+        },
+        settle as never,
+      )
+    })
+}
+
+/** Keeps the client from reading $DOCKER_HOST and its like: only the composition root does. */
+const NOTHING_ASSUMED = {
+  protocol: "http",
+  host: undefined,
+  port: undefined,
+  socketPath: undefined,
+  timeout: undefined,
+  ca: undefined,
+  cert: undefined,
+  key: undefined,
+} as const

@@ -1,0 +1,85 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { PRIVATE_TMPFS } from "./mount-targets.ts"
+import type { EngineMount } from "./mounts.ts"
+import { sandboxLabels } from "./names.ts"
+
+export interface ContainerInput {
+  readonly spec: SandboxSpec
+  readonly createdAt: string
+  readonly mounts: readonly EngineMount[]
+  /** The name of the network; none for the policy `none`. */
+  readonly network: string
+}
+
+/** Of what the first process writes, the engine keeps up to two files of this size. */
+const LOG_FILE = { "max-size": "1m", "max-file": "2" }
+
+const CPU_PERIOD_US = 100_000
+
+const MIB = 1024 * 1024
+/** /root and /var/tmp hold what root's programs leave behind. */
+const SMALL_TMPFS_BYTES = 64 * MIB
+
+/** What the engine is told of a sandbox. */
+export const containerOf = ({ spec, createdAt, mounts, network }: ContainerInput) => {
+  const { identity, config } = spec
+  const { limits, hardening } = config
+  const { openFiles, memoryBytes } = limits
+  return {
+    Image: imageOf(spec),
+    Labels: sandboxLabels(identity, createdAt),
+    Hostname: identity.sandbox,
+    User: "0:0",
+    WorkingDir: "/workspace",
+    // The command is all of it: nothing of the image's own is run, and none of its checks.
+    Entrypoint: config.command,
+    Cmd: [],
+    Healthcheck: { Test: ["NONE"] },
+    Env: Object.entries(config.environment).map(([name, value]) => `${name}=${value}`),
+    HostConfig: {
+      Init: true,
+      Mounts: mounts,
+      Tmpfs: tmpfs(limits.tmpBytes),
+      ReadonlyRootfs: true,
+      NetworkMode: network,
+      RestartPolicy: { Name: "no" },
+      LogConfig: { Type: "json-file", Config: LOG_FILE },
+      CapDrop: ["ALL"],
+      CapAdd: hardening.capabilities,
+      SecurityOpt: [
+        ...(hardening.noNewPrivileges ? ["no-new-privileges:true"] : []),
+        ...(hardening.seccomp === "off" ? ["seccomp=unconfined"] : []),
+      ],
+      IpcMode: "private",
+      CgroupnsMode: "private",
+      ShmSize: limits.tmpBytes,
+      Memory: memoryBytes,
+      // As much as the memory: none of it is swap.
+      MemorySwap: memoryBytes,
+      CpuPeriod: CPU_PERIOD_US,
+      CpuQuota: Math.round(limits.cpus * CPU_PERIOD_US),
+      PidsLimit: limits.pids,
+      Ulimits: [
+        { Name: "nofile", Soft: openFiles, Hard: openFiles },
+        { Name: "core", Soft: 0, Hard: 0 },
+      ],
+    },
+  }
+}
+
+const tmpfs = (tmpBytes: number): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(PRIVATE_TMPFS).map(([path, mode]) => {
+      const whole = path === "/tmp" || path === "/run"
+      const bytes = whole ? tmpBytes : Math.min(tmpBytes, SMALL_TMPFS_BYTES)
+      return [path, `rw,exec,nosuid,nodev,mode=${mode},size=${bytes}`]
+    }),
+  )
+
+const imageOf = ({ config }: SandboxSpec): string => {
+  if (config.system.kind === "image") return config.system.digest
+  throw new BerthError("backend.unsupported", "this backend makes sandboxes from images alone", {
+    details: { path: "system.kind", given: config.system.kind, supported: ["image"] },
+  })
+}

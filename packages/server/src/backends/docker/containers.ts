@@ -1,0 +1,68 @@
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import { z } from "zod"
+import { type Engine, parseAnswer } from "./engine.ts"
+import { containerName, type Labels, ours } from "./names.ts"
+import { ContainerAnswer } from "./observe.ts"
+
+const ListAnswer = z.array(
+  z.object({
+    Id: z.string(),
+    State: z.string(),
+    Labels: z.record(z.string(), z.string()).nullish(),
+  }),
+)
+
+export interface Listed {
+  readonly engineId: string
+  readonly state: string
+  readonly labels: Labels
+}
+
+/** What the engine has by a name or an id; undefined when there is nothing. */
+export const inspectContainer = async (
+  engine: Engine,
+  name: string,
+  signal: AbortSignal,
+): Promise<ContainerAnswer | undefined> => {
+  const request = { method: "GET", path: `/containers/${name}/json` } as const
+  const answer = await engine.ask(request, [200, 404], signal)
+  return answer.status === 404 ? undefined : parseAnswer(request, answer, ContainerAnswer)
+}
+
+export const inspectSandbox = (engine: Engine, sandbox: SandboxId, signal: AbortSignal) =>
+  inspectContainer(engine, containerName(sandbox), signal)
+
+/** Every container of an installation, whatever its state. */
+export const listContainers = async (
+  engine: Engine,
+  installation: InstallationId,
+  signal: AbortSignal,
+): Promise<Listed[]> => {
+  const query = { all: true, filters: { label: [ours(installation)] } }
+  const request = { method: "GET", path: "/containers/json", query } as const
+  const listed = await engine.read(request, ListAnswer, signal)
+  return listed.map(({ Id, State, Labels }) => ({
+    engineId: Id,
+    state: State,
+    labels: Labels ?? {},
+  }))
+}
+
+/** Between two looks at whether a container is gone that someone else removes. */
+const GONE_POLL_MS = 20
+
+/** By force, with the volumes that nobody named. One that is gone, or is being removed, is as good. */
+export const removeContainer = async (
+  engine: Engine,
+  engineId: string,
+  signal: AbortSignal,
+): Promise<void> => {
+  const query = { force: true, v: true }
+  const request = { method: "DELETE", path: `/containers/${engineId}`, query } as const
+  const { status } = await engine.ask(request, [204, 404, 409], signal)
+  if (status !== 409) return
+  while ((await inspectContainer(engine, engineId, signal)) !== undefined) {
+    signal.throwIfAborted()
+    await new Promise((resolve) => setTimeout(resolve, GONE_POLL_MS))
+  }
+}

@@ -1,0 +1,169 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
+import type { ObservedSandbox } from "../backend.ts"
+import { containerOf } from "./container.ts"
+import { inspectSandbox, removeContainer } from "./containers.ts"
+import type { Answer } from "./engine.ts"
+import { refused } from "./failures.ts"
+import { unheldLimits } from "./info.ts"
+import { checkMounts, engineMounts } from "./mounts.ts"
+import { containerName } from "./names.ts"
+import { observe } from "./observe.ts"
+import type { Parts } from "./parts.ts"
+import { removeTraces } from "./remove.ts"
+import { ensureStacks } from "./stacks.ts"
+
+/** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
+const UNDO_DEADLINE_MS = 10_000
+/** How long a caller that has given up waits for an engine that is still making the container. */
+const SETTLE_MS = 2_000
+
+/**
+ * Makes a sandbox, or finds the one that is there already. Its directory is made first, so that a crash at any
+ * line leaves something that `recover` finds; a failure undoes all of it.
+ */
+export const createSandbox = async (
+  parts: Parts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<ObservedSandbox> => {
+  const { sandbox } = spec.identity
+  const mounting = mountsInput(parts, spec)
+  await checkMounts(mounting)
+  await requireCaches(parts, spec, signal)
+  const isNew = await parts.directories.make(sandbox, parts.info().idBase)
+  const existing = isNew ? undefined : await findExisting(parts, spec, signal)
+  if (existing !== undefined) return existing
+  try {
+    await ensureStacks(parts, spec, signal)
+    return await createContainer(parts, spec, signal)
+  } catch (failure) {
+    await undo(parts, spec)
+    throw failure
+  }
+}
+
+const createContainer = async (
+  parts: Parts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<ObservedSandbox> => {
+  const { identity, config } = spec
+  const createdAt = new Date().toISOString()
+  const mounts = engineMounts(mountsInput(parts, spec))
+  const body = containerOf({ spec, createdAt, mounts, network: config.network.kind })
+  const query = { name: containerName(identity.sandbox) }
+  const request = { method: "POST", path: "/containers/create", query, body } as const
+  signal.throwIfAborted()
+  // An engine goes on with what it has begun, whoever hangs up: so the answer is waited for.
+  const asked = parts.engine.ask(request, [201, 404, 409], AbortSignal.timeout(UNDO_DEADLINE_MS))
+  const answer = await settledOrLate(asked, signal)
+  signal.throwIfAborted()
+  if (answer.status === 409) return nameTaken(parts, spec, answer, signal)
+  if (answer.status === 404) {
+    await requireImage(parts, spec, signal)
+    throw refused(request, answer.status, answer.said)
+  }
+  return { identity, state: "created", createdAt, unheldLimits: unheldLimits(parts.info()) }
+}
+
+/** Waits for the engine, and for little longer than the caller does. */
+const settledOrLate = async (asked: Promise<Answer>, signal: AbortSignal): Promise<Answer> => {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  let timer: NodeJS.Timeout | undefined
+  const giveUp = () => {
+    timer = setTimeout(() => reject(signal.reason), SETTLE_MS)
+  }
+  signal.addEventListener("abort", giveUp, { once: true })
+  try {
+    return await Promise.race([asked, late])
+  } finally {
+    signal.removeEventListener("abort", giveUp)
+    clearTimeout(timer)
+    // Once the race is over, nobody else looks at it.
+    asked.catch(() => {})
+  }
+}
+
+/** The sandbox that is there already under this id; another configuration or owner is a conflict. */
+const findExisting = async (
+  { engine, installation, info }: Parts,
+  { identity }: SandboxSpec,
+  signal: AbortSignal,
+): Promise<ObservedSandbox | undefined> => {
+  const found = await inspectSandbox(engine, identity.sandbox, signal)
+  if (found === undefined) return undefined
+  const observed = observe(found, installation, unheldLimits(info()))
+  const { sandbox, configHash } = identity
+  if (observed === undefined) {
+    const name = containerName(sandbox)
+    throw new BerthError("backend.conflict", `someone else's container has the name ${name}`, {
+      details: { sandbox, name, takenBy: found.Id },
+    })
+  }
+  if (observed.identity.configHash !== configHash) {
+    throw new BerthError("backend.conflict", "a sandbox of this id has another configuration", {
+      details: { sandbox, given: configHash, exists: observed.identity.configHash },
+    })
+  }
+  return observed
+}
+
+const nameTaken = async (
+  parts: Parts,
+  spec: SandboxSpec,
+  { said }: Answer,
+  signal: AbortSignal,
+): Promise<ObservedSandbox> => {
+  const existing = await findExisting(parts, spec, signal)
+  if (existing !== undefined) return existing
+  throw new BerthError("backend.engine_failed", "the engine says that the name is taken", {
+    details: { sandbox: spec.identity.sandbox, status: 409, engineSaid: said },
+  })
+}
+
+/** A creation that finds something missing: mostly it is the image. */
+const requireImage = async (
+  { engine }: Parts,
+  { config }: SandboxSpec,
+  signal: AbortSignal,
+): Promise<void> => {
+  if (config.system.kind !== "image") return
+  const { digest } = config.system
+  const request = { method: "GET", path: `/images/${digest}/json` } as const
+  const { status, said } = await engine.ask(request, [200, 404], signal)
+  if (status === 200) return
+  throw new BerthError("not_found", `the engine has no image ${digest}`, {
+    details: { path: "system.digest", digest, engineSaid: said },
+  })
+}
+
+const requireCaches = async (
+  { caches }: Parts,
+  { identity, config }: SandboxSpec,
+  signal: AbortSignal,
+): Promise<void> => {
+  const wanted = config.mounts.filter((mount) => mount.kind === "cache")
+  await Promise.all(wanted.map(({ cache }) => caches.require(identity.workspace, cache, signal)))
+}
+
+/** What is there under the id but is not ours, or was there before, stays. */
+const undo = async (parts: Parts, { identity }: SandboxSpec): Promise<void> => {
+  const signal = AbortSignal.timeout(UNDO_DEADLINE_MS)
+  try {
+    const found = await inspectSandbox(parts.engine, identity.sandbox, signal)
+    const made = found && observe(found, parts.installation, [])
+    if (made?.identity.configHash !== identity.configHash && made !== undefined) return
+    if (made !== undefined) await removeContainer(parts.engine, made.engineId, signal)
+    await removeTraces(parts, identity.sandbox, signal)
+  } catch {
+    // The engine does not answer: `recover` finishes it.
+  }
+}
+
+const mountsInput = ({ installation, directories, keepOut }: Parts, spec: SandboxSpec) => ({
+  spec,
+  installation,
+  directories: directories.paths(spec.identity.sandbox),
+  keepOut,
+})

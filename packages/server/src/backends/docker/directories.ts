@@ -1,0 +1,59 @@
+import { chmod, chown, mkdir, readdir, rm } from "node:fs/promises"
+import { join } from "node:path"
+import { SandboxId } from "@berth/protocol/ids"
+import { AGENT_USER } from "@berth/protocol/inside"
+
+/** What appears as /home and /workspace of a sandbox, unless a mount of its config does. */
+export interface SandboxDirectories {
+  readonly home: string
+  readonly workspace: string
+}
+
+/**
+ * The directories of sandboxes. One is made before anything else of its sandbox is, and removed last, so that
+ * whatever a crash leaves is found by it.
+ */
+export interface Directories {
+  paths(sandbox: SandboxId): SandboxDirectories
+  /** Says whether it is new. What exists keeps its owner. */
+  make(sandbox: SandboxId, idBase: number): Promise<boolean>
+  remove(sandbox: SandboxId): Promise<void>
+  list(): Promise<SandboxId[]>
+}
+
+export const openDirectories = async (directory: string): Promise<Directories> => {
+  const root = join(directory, "sandboxes")
+  await mkdir(root, { recursive: true, mode: 0o711 })
+  const paths = (sandbox: SandboxId): SandboxDirectories => ({
+    home: join(root, sandbox, "home"),
+    workspace: join(root, sandbox, "workspace"),
+  })
+  return {
+    paths,
+    async make(sandbox, idBase) {
+      const { home, workspace } = paths(sandbox)
+      const isNew = await makeOwned(join(root, sandbox), 0, 0o711)
+      await makeOwned(home, idBase, 0o755)
+      await makeOwned(workspace, idBase + AGENT_USER.uid, 0o755)
+      const agentHome = join(home, AGENT_USER.home.slice("/home".length))
+      await makeOwned(agentHome, idBase + AGENT_USER.uid, 0o700)
+      return isNew
+    },
+    remove: (sandbox) => rm(join(root, sandbox), { recursive: true, force: true }),
+    list: async () =>
+      (await readdir(root)).filter((name): name is SandboxId => SandboxId.safeParse(name).success),
+  }
+}
+
+const makeOwned = async (path: string, owner: number, mode: number): Promise<boolean> => {
+  try {
+    await mkdir(path)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return false
+    throw thrown
+  }
+  // Whatever the server's umask is.
+  await chmod(path, mode)
+  await chown(path, owner, owner)
+  return true
+}

@@ -1,0 +1,178 @@
+import type { IncomingMessage } from "node:http"
+import { setTimeout as pause } from "node:timers/promises"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import { z } from "zod"
+import type { Engine } from "./engine.ts"
+import { ours, sandboxOf } from "./names.ts"
+
+/** What happened to a container of ours, in the engine's words. */
+export interface EngineEvent {
+  readonly action: "die" | "destroy"
+  readonly sandbox: SandboxId
+  readonly engineId: string
+  readonly exitCode: number | undefined
+  readonly at: Date
+}
+
+export interface EventHandlers {
+  onEvent(event: EngineEvent): void
+  /** The engine is there again; what happened meanwhile nobody knows. */
+  onGap(): void
+}
+
+export interface Events {
+  close(): Promise<void>
+}
+
+const CONNECT_DEADLINE_MS = 5_000
+/** An engine that starts anew takes seconds: tried soon, then less often. */
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 2_000
+/** An engine that hangs keeps its connections: while nothing comes, it is asked whether it lives. */
+const SILENCE_MS = 15_000
+const MAX_LINE_LENGTH = 1024 * 1024
+
+const EventLine = z.object({
+  Action: z.string(),
+  Actor: z.object({ ID: z.string(), Attributes: z.record(z.string(), z.string()).default({}) }),
+  timeNano: z.number(),
+})
+const NANOSECONDS_PER_MS = 1_000_000
+
+/** Follows the engine's events until it is closed, through every restart of the engine. */
+export const openEvents = async (
+  engine: Engine,
+  installation: InstallationId,
+  handlers: EventHandlers,
+  signal: AbortSignal,
+): Promise<Events> => {
+  const closing = new AbortController()
+  const connect = () => connectOnce(engine, installation, closing.signal)
+  const first = await untilAborted(connect(), signal)
+
+  const follow = async () => {
+    let stream = first
+    while (!closing.signal.aborted) {
+      await readEvents(engine, stream, handlers).catch(() => {})
+      const next = await reconnect(engine, connect, closing.signal)
+      if (next === undefined) return
+      stream = next
+      handlers.onGap()
+    }
+  }
+  const done = follow()
+  return {
+    async close() {
+      closing.abort()
+      await done
+    },
+  }
+}
+
+const untilAborted = async (
+  connecting: Promise<IncomingMessage>,
+  signal: AbortSignal,
+): Promise<IncomingMessage> => {
+  const stream = await connecting
+  if (signal.aborted) stream.destroy()
+  signal.throwIfAborted()
+  return stream
+}
+
+/**
+ * Begins with what the engine's own clock calls now: it starts to listen somewhat after it has answered, and tells
+ * what came in between from its memory.
+ */
+const connectOnce = async (
+  engine: Engine,
+  installation: InstallationId,
+  signal: AbortSignal,
+): Promise<IncomingMessage> => {
+  const late = AbortSignal.timeout(CONNECT_DEADLINE_MS)
+  const { SystemTime } = await engine.read(
+    { method: "GET", path: "/info" },
+    z.object({ SystemTime: z.iso.datetime({ offset: true }) }),
+    AbortSignal.any([signal, late]),
+  )
+  const filters = {
+    type: ["container"],
+    event: ["die", "destroy"],
+    label: [ours(installation)],
+  }
+  const since = (new Date(SystemTime).getTime() / 1_000).toFixed(3)
+  const stopped = new AbortController()
+  const query = { since, filters }
+  const timer = setTimeout(() => stopped.abort(late.reason), CONNECT_DEADLINE_MS)
+  try {
+    const request = { method: "GET", path: "/events", query } as const
+    return await engine.follow(request, AbortSignal.any([signal, stopped.signal]))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const reconnect = async (
+  engine: Engine,
+  connect: () => Promise<IncomingMessage>,
+  closing: AbortSignal,
+): Promise<IncomingMessage | undefined> => {
+  for (
+    let waitMs = FIRST_PAUSE_MS;
+    !closing.aborted;
+    waitMs = Math.min(waitMs * 2, LONGEST_PAUSE_MS)
+  ) {
+    try {
+      await engine.renew(AbortSignal.any([closing, AbortSignal.timeout(CONNECT_DEADLINE_MS)]))
+      return await connect()
+    } catch {
+      // It is down: that is told to whoever calls. Here it is only tried again.
+      await pause(waitMs, undefined, { signal: closing, ref: false }).catch(() => {})
+    }
+  }
+  return undefined
+}
+
+const readEvents = async (
+  engine: Engine,
+  stream: IncomingMessage,
+  { onEvent }: EventHandlers,
+): Promise<void> => {
+  const check = setInterval(() => {
+    const asked = engine.ask(
+      { method: "GET", path: "/_ping" },
+      [200],
+      AbortSignal.timeout(CONNECT_DEADLINE_MS),
+    )
+    asked.catch(() => stream.destroy())
+  }, SILENCE_MS)
+  check.unref()
+  let rest = ""
+  try {
+    for await (const chunk of stream.setEncoding("utf8")) {
+      check.refresh()
+      rest += chunk
+      const lines = rest.split("\n")
+      rest = lines.pop() ?? ""
+      if (rest.length > MAX_LINE_LENGTH) return
+      for (const line of lines) readLine(line, onEvent)
+    }
+  } finally {
+    clearInterval(check)
+    stream.destroy()
+  }
+}
+
+const readLine = (line: string, onEvent: EventHandlers["onEvent"]): void => {
+  if (line.trim() === "") return
+  const { Action, Actor, timeNano } = EventLine.parse(JSON.parse(line))
+  const sandbox = sandboxOf(Actor.Attributes)
+  if (sandbox === undefined || (Action !== "die" && Action !== "destroy")) return
+  const { exitCode } = Actor.Attributes
+  onEvent({
+    action: Action,
+    sandbox,
+    engineId: Actor.ID,
+    exitCode: exitCode === undefined ? undefined : Number(exitCode),
+    at: new Date(timeNano / NANOSECONDS_PER_MS),
+  })
+}

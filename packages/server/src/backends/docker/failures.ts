@@ -1,0 +1,57 @@
+import { BerthError } from "@berth/protocol/errors"
+import { describeAddress, type EngineAddress } from "./address.ts"
+import type { Request } from "./connection.ts"
+
+/** What node says when nobody listens, or nobody may ask. */
+const DOWN = new Set(["ENOENT", "ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH"])
+const FORBIDDEN = new Set(["EACCES", "EPERM"])
+
+/** The typed error of a request that got no whole answer. */
+export const unanswered = (thrown: unknown, address: EngineAddress, request: Request) => {
+  if (thrown instanceof BerthError) return thrown
+  const { code = "", message } = thrown as NodeJS.ErrnoException
+  const details = { engine: describeAddress(address), asked: asked(request), engineSaid: message }
+  if (FORBIDDEN.has(code)) {
+    return new BerthError("backend.unavailable", "the server may not use the engine's socket", {
+      details: { ...details, reason: "permission-denied" },
+      cause: thrown,
+    })
+  }
+  if (DOWN.has(code)) {
+    return new BerthError("backend.unavailable", "the engine does not run, or listens elsewhere", {
+      details: { ...details, reason: "not-running" },
+      cause: thrown,
+    })
+  }
+  return new BerthError("backend.engine_failed", "the engine broke off its answer", {
+    details: { ...details, reason: "broken-off" },
+    cause: thrown,
+  })
+}
+
+/** The typed error of an answer whose status nobody expected. */
+export const refused = (request: Request, status: number, engineSaid: string): BerthError =>
+  new BerthError("backend.engine_failed", `the engine refused: ${engineSaid}`, {
+    details: { asked: asked(request), status, engineSaid },
+  })
+
+/** The typed error of an answer that is not what the engine's API promises. */
+export const garbled = (request: Request, why: string, cause?: unknown): BerthError =>
+  new BerthError("backend.engine_failed", "the engine's answer cannot be understood", {
+    details: { asked: asked(request), reason: "garbled", engineSaid: why },
+    cause,
+  })
+
+const asked = ({ method, path }: Request): string => `${method} ${path}`
+
+/** The typed error of anything that failed on the way; what is typed already stays as it is. */
+export const asBackendError = (thrown: unknown, doing: string): BerthError => {
+  if (thrown instanceof BerthError) return thrown
+  const { code, path, message } = thrown as NodeJS.ErrnoException
+  const full = code === "ENOSPC" || code === "EDQUOT"
+  return new BerthError(
+    full ? "backend.disk_full" : "backend.engine_failed",
+    full ? `no space left while ${doing}` : `${doing} failed`,
+    { details: { path, engineSaid: message }, cause: thrown },
+  )
+}

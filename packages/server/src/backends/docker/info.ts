@@ -1,0 +1,60 @@
+import { existsSync } from "node:fs"
+import { release } from "node:os"
+import type { LimitName } from "@berth/protocol/limits"
+import type { UnheldLimit } from "@berth/protocol/sandbox"
+import { z } from "zod"
+import type { BackendDescription } from "../backend.ts"
+import type { Engine } from "./engine.ts"
+
+/** What an engine says of itself and of its host, as far as it matters here. */
+const InfoAnswer = z.object({
+  KernelVersion: z.string(),
+  DockerRootDir: z.string(),
+  MemoryLimit: z.boolean().default(false),
+  PidsLimit: z.boolean().default(false),
+  CpuCfsQuota: z.boolean().default(false),
+  SecurityOptions: z.array(z.string()).nullish(),
+})
+
+export interface EngineInfo {
+  readonly limits: BackendDescription["limits"]
+  /** Whether it works on this very kernel and sees this host's files. */
+  readonly local: boolean
+  readonly seccomp: boolean
+  /** What root inside is outside: another id where the engine has user namespaces. */
+  readonly idBase: number
+  readonly userNamespaces: boolean
+}
+
+export const readInfo = async (engine: Engine, signal: AbortSignal): Promise<EngineInfo> => {
+  const info = await engine.read({ method: "GET", path: "/info" }, InfoAnswer, signal)
+  const security = info.SecurityOptions ?? []
+  const userNamespaces = security.some((option) => /^name=(userns|rootless)\b/.test(option))
+  return {
+    limits: {
+      memoryBytes: held(info.MemoryLimit, "memory"),
+      cpus: held(info.CpuCfsQuota, "processor time"),
+      pids: held(info.PidsLimit, "processes"),
+      openFiles: { held: true },
+      tmpBytes: { held: true },
+    },
+    local: info.KernelVersion === release() && existsSync(info.DockerRootDir),
+    seccomp: security.some((option) => option.startsWith("name=seccomp")),
+    userNamespaces,
+    idBase: userNamespaces ? remappedRoot(info.DockerRootDir) : 0,
+  }
+}
+
+export const unheldLimits = ({ limits }: EngineInfo): UnheldLimit[] =>
+  Object.entries(limits).flatMap(([limit, held]) =>
+    held.held ? [] : [{ limit: limit as LimitName, why: held.why }],
+  )
+
+const held = (works: boolean, what: string) =>
+  works
+    ? { held: true as const }
+    : { held: false as const, why: `the engine's host does not limit ${what} per cgroup` }
+
+/** An engine with user namespaces keeps its data in a directory that is called after them: `100000.100000`. */
+const remappedRoot = (rootDirectory: string): number =>
+  Number(/\/(\d+)\.\d+$/.exec(rootDirectory)?.[1] ?? 0)

@@ -1,0 +1,134 @@
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { InstallationId } from "@berth/protocol/ids"
+import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
+import type { SandboxDirectories } from "./directories.ts"
+import { checkPlace, checkSource } from "./mount-sources.ts"
+import { checkMountTargets } from "./mount-targets.ts"
+import { cacheVolume, stackVolume } from "./names.ts"
+
+/** A mount in the words of the engine's API. */
+export interface EngineMount {
+  readonly Type: "bind" | "volume"
+  readonly Source: string
+  readonly Target: string
+  readonly ReadOnly: boolean
+  readonly BindOptions?: { readonly Propagation: "rprivate"; readonly NonRecursive: boolean }
+  /** Without it the engine fills a new volume with what the image has at its target. */
+  readonly VolumeOptions?: { readonly NoCopy: true }
+}
+
+export interface MountsInput {
+  readonly spec: SandboxSpec
+  readonly installation: InstallationId
+  readonly directories: SandboxDirectories
+  /** Directories that no mount may hold or lie in: Berth's own data. */
+  readonly keepOut: readonly string[]
+}
+
+/** Refuses mounts that the host's side or the inside forbids. */
+export const checkMounts = async ({ spec, keepOut }: MountsInput): Promise<void> => {
+  const { mounts } = spec.config
+  checkMountTargets(mounts)
+  for (const [index, mount] of mounts.entries()) {
+    if (mount.kind === "cache" || mount.kind === "stack") continue
+    const source = mount.kind === "link" ? linkOf(spec, mount.target) : mount.source
+    await checkSource(source, `mounts.${index}.source`)
+    if (mount.kind === "directory") await checkPlace(source, `mounts.${index}.source`, keepOut)
+  }
+}
+
+/** All mounts of a sandbox; the engine sorts them, outer ones first. */
+export const engineMounts = ({ spec, installation, directories }: MountsInput): EngineMount[] => {
+  const { mounts } = spec.config
+  const taken = new Set(mounts.map(({ target }) => target))
+  const own = [
+    bind(directories.home, "/home", false),
+    bind(directories.workspace, "/workspace", false),
+  ].filter(({ Target }) => !taken.has(Target))
+  return [...own, ...mounts.map((mount) => engineMount(mount, spec, installation))]
+}
+
+const engineMount = (
+  mount: Mount,
+  spec: SandboxSpec,
+  installation: InstallationId,
+): EngineMount => {
+  const { target } = mount
+  const { sandbox, workspace } = spec.identity
+  switch (mount.kind) {
+    case "directory":
+      return bind(mount.source, target, mount.readOnly)
+    case "link":
+      return bind(linkOf(spec, target), target, false)
+    case "cache":
+      return volume(cacheVolume(installation, workspace, mount.cache), target)
+    case "stack":
+      return volume(stackVolume(sandbox, mount.stack), target)
+  }
+}
+
+/** Engines before 25 make only the outermost mount read-only: those below it stay out of the sandbox. */
+const bind = (source: string, target: string, readOnly: boolean): EngineMount => ({
+  Type: "bind",
+  Source: source,
+  Target: target,
+  ReadOnly: readOnly,
+  BindOptions: { Propagation: "rprivate", NonRecursive: readOnly },
+})
+
+const volume = (name: string, target: string): EngineMount => ({
+  Type: "volume",
+  Source: name,
+  Target: target,
+  ReadOnly: false,
+  VolumeOptions: { NoCopy: true },
+})
+
+const linkOf = ({ link }: SandboxSpec, target: string): string => {
+  if (link !== undefined) return link
+  throw new BerthError("input.invalid", "there is no directory for the link", {
+    details: { path: "link", target },
+  })
+}
+
+/** The options of each stack's overlay; the engine mounts it, from a directory of its own, so paths are whole. */
+export const stackOptions = ({ config, overlays = [] }: SandboxSpec) =>
+  config.mounts
+    .filter((mount) => mount.kind === "stack")
+    .map(({ stack }) => {
+      const overlay = overlays.find((each) => each.stack === stack)
+      if (overlay === undefined) {
+        throw new BerthError("input.invalid", `there is no overlay for the stack ${stack}`, {
+          details: { path: "overlays", missing: stack },
+        })
+      }
+      const whole = (path: string) => mountable(join(overlay.base, path))
+      const paths = [
+        `lowerdir=${overlay.lower.map(whole).join(":")}`,
+        `upperdir=${whole(overlay.upper)}`,
+        `workdir=${whole(overlay.work)}`,
+      ]
+      const others = overlay.options.filter((each) => !/^(lower|upper|work)dir=/.test(each))
+      const o = fitting([...others, ...paths].join(","))
+      return { stack, options: { type: "overlay", device: "overlay", o } }
+    })
+
+/** Both separate parts of a mount's options, and engines pass no escapes on. */
+const mountable = (path: string): string => {
+  if (!/[,:\\]/.test(path)) return path
+  throw new BerthError("backend.mount_invalid", "the data directory's path cannot be mounted", {
+    details: { path, why: "it holds a comma, a colon or a backslash" },
+  })
+}
+
+/** The kernel takes one page of options, with a zero at its end; pages are at least this long. */
+const MAX_OPTION_BYTES = 4_095
+
+const fitting = (options: string): string => {
+  const bytes = Buffer.byteLength(options)
+  if (bytes <= MAX_OPTION_BYTES) return options
+  throw new BerthError("layers.too_deep", "the layers do not fit into a mount's options", {
+    details: { bytes, most: MAX_OPTION_BYTES },
+  })
+}

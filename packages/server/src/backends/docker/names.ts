@@ -1,0 +1,54 @@
+import { type InstallationId, SandboxId, type Slug } from "@berth/protocol/ids"
+import { SandboxIdentity } from "@berth/protocol/sandbox"
+import type { CacheName } from "@berth/protocol/workspace"
+
+export type Labels = Readonly<Record<string, string>>
+
+/** Everything of ours in an engine carries it: whose it is. */
+export const INSTALLATION_LABEL = "berth.installation"
+export const SANDBOX_LABEL = "berth.sandbox"
+const WORKSPACE_LABEL = "berth.workspace"
+const CONFIG_HASH_LABEL = "berth.config-hash"
+/** In lists the engine tells whole seconds only. */
+const CREATED_LABEL = "berth.created-at"
+
+/** What filters out everything that belongs to others. */
+export const ours = (installation: InstallationId): string =>
+  `${INSTALLATION_LABEL}=${installation}`
+
+export const containerName = (sandbox: SandboxId): string => `berth-${sandbox}`
+export const stackVolume = (sandbox: SandboxId, stack: Slug): string => `berth-${sandbox}-${stack}`
+export const isStackVolume = (name: string, sandbox: SandboxId): boolean =>
+  name.startsWith(`berth-${sandbox}-`)
+export const cacheVolume = (installation: InstallationId, workspace: Slug, cache: CacheName) =>
+  `berth-${installation}-${workspace}-${cache}`
+
+export const sandboxLabels = (identity: SandboxIdentity, createdAt: string): Labels => ({
+  [INSTALLATION_LABEL]: identity.installation,
+  [WORKSPACE_LABEL]: identity.workspace,
+  [SANDBOX_LABEL]: identity.sandbox,
+  [CONFIG_HASH_LABEL]: identity.configHash,
+  [CREATED_LABEL]: createdAt,
+})
+
+/** Who a container is by its labels; undefined for a stranger's, and for labels that somebody damaged. */
+export const readLabels = (
+  labels: Labels,
+  installation: InstallationId,
+): { readonly identity: SandboxIdentity; readonly createdAt: string } | undefined => {
+  const createdAt = labels[CREATED_LABEL]
+  const identity = SandboxIdentity.safeParse({
+    installation: labels[INSTALLATION_LABEL],
+    workspace: labels[WORKSPACE_LABEL],
+    sandbox: labels[SANDBOX_LABEL],
+    configHash: labels[CONFIG_HASH_LABEL],
+  })
+  if (!identity.success || createdAt === undefined) return undefined
+  return identity.data.installation === installation
+    ? { identity: identity.data, createdAt }
+    : undefined
+}
+
+/** The sandbox that a thing of ours belongs to. */
+export const sandboxOf = (labels: Labels): SandboxId | undefined =>
+  SandboxId.safeParse(labels[SANDBOX_LABEL]).data

@@ -1,0 +1,63 @@
+import type { InstallationId } from "@berth/protocol/ids"
+import type { SandboxExit, UnheldLimit } from "@berth/protocol/sandbox"
+import { z } from "zod"
+import type { EngineState, ObservedSandbox } from "../backend.ts"
+import { readLabels } from "./names.ts"
+
+/** What the engine says of one container, as far as it matters here. */
+export const ContainerAnswer = z.object({
+  Id: z.string(),
+  State: z.object({
+    Status: z.string(),
+    ExitCode: z.int(),
+    OOMKilled: z.boolean(),
+    FinishedAt: z.string(),
+  }),
+  Config: z.object({ Labels: z.record(z.string(), z.string()).nullish() }),
+  Mounts: z.array(z.object({ Type: z.string(), Name: z.string().default("") })).nullish(),
+})
+export type ContainerAnswer = z.infer<typeof ContainerAnswer>
+
+const SIGNAL_BASE = 128
+const LAST_SIGNAL = 64
+const KILLED = SIGNAL_BASE + 9
+
+/** A container that goes away exists for nobody any more. */
+const STATES: Readonly<Record<string, EngineState | "leaving">> = {
+  created: "created",
+  running: "running",
+  restarting: "running",
+  paused: "paused",
+  exited: "exited",
+  dead: "exited",
+  removing: "leaving",
+}
+
+export interface Observed extends ObservedSandbox {
+  /** The engine's own id of the container: a name may lead to another one later. */
+  readonly engineId: string
+}
+
+/** The sandbox that a container is; undefined for a stranger's. */
+export const observe = (
+  { Id, State, Config }: ContainerAnswer,
+  installation: InstallationId,
+  unheldLimits: readonly UnheldLimit[],
+): Observed | undefined => {
+  const known = readLabels(Config.Labels ?? {}, installation)
+  const state = STATES[State.Status]
+  if (known === undefined || state === undefined || state === "leaving") return undefined
+  const seen = { ...known, unheldLimits, engineId: Id }
+  return state === "exited" ? { ...seen, state, exit: exitOf(State) } : { ...seen, state }
+}
+
+const exitOf = ({ ExitCode, OOMKilled, FinishedAt }: ContainerAnswer["State"]): SandboxExit => {
+  const exit = exitOfCode(ExitCode, new Date(FinishedAt))
+  return OOMKilled && ExitCode === KILLED ? { ...exit, reason: "out-of-memory" } : exit
+}
+
+/** The engine's init tells a signal as 128 and its number. */
+export const exitOfCode = (code: number, at: Date): SandboxExit => {
+  const signalled = code > SIGNAL_BASE && code <= SIGNAL_BASE + LAST_SIGNAL
+  return { code, reason: signalled ? "signalled" : "exited", at: at.toISOString() }
+}

@@ -1,0 +1,17 @@
+import type { InstallationId } from "@berth/protocol/ids"
+import type { Caches } from "./caches.ts"
+import type { Directories } from "./directories.ts"
+import type { Engine } from "./engine.ts"
+import type { EngineInfo } from "./info.ts"
+
+/** What sandboxes are made from, put together once. */
+export interface Parts {
+  readonly installation: InstallationId
+  readonly engine: Engine
+  /** What the engine said of itself when it was last connected to. */
+  readonly info: () => EngineInfo
+  readonly directories: Directories
+  readonly caches: Caches
+  /** Directories that no mount may hold or lie in: Berth's own data. */
+  readonly keepOut: readonly string[]
+}

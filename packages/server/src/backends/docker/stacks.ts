@@ -1,0 +1,43 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { settleAll } from "../../host/settle-all.ts"
+import { stackOptions } from "./mounts.ts"
+import { INSTALLATION_LABEL, SANDBOX_LABEL, stackVolume } from "./names.ts"
+import type { Parts } from "./parts.ts"
+import { ensureVolume, removeVolume, type Volume } from "./volumes.ts"
+
+/**
+ * Makes the volumes through which the engine mounts a sandbox's stacks. They hold nothing themselves: the layers
+ * lie in the data directory.
+ */
+export const ensureStacks = async (
+  parts: Parts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { sandbox, installation } = spec.identity
+  const labels = { [INSTALLATION_LABEL]: installation, [SANDBOX_LABEL]: sandbox }
+  const volumes = stackOptions(spec).map(({ stack, options }) => ({
+    name: stackVolume(sandbox, stack),
+    labels,
+    options,
+  }))
+  await settleAll(volumes.map((volume) => ensureExactly(parts, volume, signal)))
+}
+
+/** One that a creation left that was cut short may show other layers: no sandbox stands on it. */
+const ensureExactly = async (
+  { engine }: Parts,
+  volume: Volume,
+  signal: AbortSignal,
+): Promise<void> => {
+  try {
+    await ensureVolume(engine, volume, signal)
+  } catch (thrown) {
+    const differs = thrown instanceof BerthError && thrown.code === "backend.conflict"
+    const labels = differs ? (thrown.details.labels as Volume["labels"] | null) : null
+    if (labels?.[SANDBOX_LABEL] !== volume.labels[SANDBOX_LABEL]) throw thrown
+    await removeVolume(engine, volume.name, signal)
+    await ensureVolume(engine, volume, signal)
+  }
+}

@@ -1,0 +1,104 @@
+import { once } from "node:events"
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { type IncomingMessage, request } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { newId } from "@berth/protocol/ids"
+import { type DockerEngine, startDockerEngine } from "@berth/testing/docker/engine"
+import { importSystemImage } from "@berth/testing/docker/image"
+import { z } from "zod"
+import type { Backend } from "../../backend.ts"
+import type { ContractHarness } from "../../contract.ts"
+import { openDocker } from "../backend.ts"
+
+export interface DockerHarness extends ContractHarness {
+  readonly engine: DockerEngine
+  readonly directory: string
+  readonly image: string
+}
+
+/** A private engine with a small image, a backend on it, and the means to see what it leaves there. */
+export const openHarness = async (): Promise<DockerHarness> => {
+  const undo = new AsyncDisposableStack()
+  try {
+    const engine = await startDockerEngine({ networks: true })
+    undo.defer(() => engine.stop())
+    const image = await importSystemImage(engine)
+    const opened: Backend[] = []
+    const directories: string[] = []
+    undo.defer(async () => {
+      for (const each of directories) await rm(each, { recursive: true, force: true })
+    })
+    undo.defer(async () => {
+      for (const each of opened) await removeAll(each)
+    })
+    const openAt = async (directory: string, installation = newId.installation()) => {
+      const address = { socketPath: engine.socket }
+      const backend = await openDocker({ installation, directory, engine: address })
+      opened.push(backend)
+      return { backend, installation }
+    }
+    const makeDirectory = async () => {
+      const made = await mkdtemp(join(tmpdir(), "berth-docker-data-"))
+      directories.push(made)
+      return made
+    }
+    const directory = await makeDirectory()
+    const { backend, installation } = await openAt(directory)
+    return {
+      engine,
+      directory,
+      image,
+      backend,
+      installation,
+      system: { kind: "image", digest: image },
+      reopen: async () => (await openAt(directory, installation)).backend,
+      other: async () => openAt(await makeDirectory()),
+      census: () => takeCensus(engine, installation, directory),
+      close: () => undo.disposeAsync(),
+    }
+  } catch (failure) {
+    await undo.disposeAsync()
+    throw failure
+  }
+}
+
+/** A test that failed half-way leaves nothing either. */
+const removeAll = async (backend: Backend) => {
+  for (const { identity } of await backend.list()) await backend.remove(identity.sandbox)
+  await backend.close()
+}
+
+/** Everything that leads back to an installation, in the engine and on the host. */
+const takeCensus = async (engine: DockerEngine, installation: string, directory: string) => {
+  const label = encodeURIComponent(
+    JSON.stringify({ label: [`berth.installation=${installation}`] }),
+  )
+  const [containers, volumes, sandboxes, mounts] = await Promise.all([
+    askEngine(engine, "GET", `/containers/json?all=1&filters=${label}`),
+    askEngine(engine, "GET", `/volumes?filters=${label}`),
+    readdir(join(directory, "sandboxes")),
+    readFile("/proc/self/mountinfo", "utf8"),
+  ])
+  return {
+    containers: z.array(z.unknown()).parse(containers.body).length,
+    volumes: z.object({ Volumes: z.array(z.unknown()) }).parse(volumes.body).Volumes.length,
+    sandboxes: sandboxes.length,
+    mounts: mounts.split("\n").filter((line) => line.includes(directory)).length,
+  }
+}
+
+/** Asks the engine without anything of the backend's in between. */
+export const askEngine = async (
+  { socket: socketPath }: Pick<DockerEngine, "socket">,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<{ status: number; body: unknown }> => {
+  const headers = { "Content-Type": "application/json" }
+  const asked = request({ socketPath, method, path, headers })
+  asked.end(body && JSON.stringify(body))
+  const [answer] = (await once(asked, "response")) as [IncomingMessage]
+  const text = (await answer.toArray()).join("")
+  return { status: answer.statusCode ?? 0, body: text === "" ? undefined : JSON.parse(text) }
+}
