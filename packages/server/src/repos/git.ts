@@ -48,6 +48,9 @@ async function* chunks(call: GitCall, failed: (end: GitEnd) => BerthError) {
     if (running.child.stdout) yield* running.child.stdout
     const { status, said } = await running.ended
     if (status !== 0) throw failed({ status, stdout: "", said })
+  } catch (thrown) {
+    // Why it was cut short says more than the pipe that was closed for it.
+    throw running.cutBy() ?? thrown
   } finally {
     running.kill()
   }
@@ -60,24 +63,36 @@ const start = ({ args, cwd, env, user, input, deadlineMs, signal }: GitCall) => 
   child.stdin.on("error", () => {})
   child.stdin.end(input)
   const said = keepEnd(child.stderr, MAX_WORDS_BYTES)
-  const kill = () => killGroup(child)
+  let isOver = false
+  // Whatever git left running may hold its pipes, also from outside of its group: nobody waits for that.
+  const kill = () => {
+    if (isOver) return
+    killGroup(child)
+    child.stdout.destroy()
+    child.stderr.destroy()
+  }
   let isOverdue = false
   const deadline = setTimeout(() => {
     isOverdue = true
     kill()
   }, deadlineMs)
   signal.addEventListener("abort", kill, { once: true })
+  const cutBy = (): unknown => {
+    if (signal.aborted) return signal.reason
+    return isOverdue ? overdue(args, deadlineMs) : undefined
+  }
   const ended = once(child, "close")
     .then(([status]: (number | null)[]) => {
-      signal.throwIfAborted()
-      if (isOverdue) throw overdue(args, deadlineMs)
+      const reason = cutBy()
+      if (reason !== undefined) throw reason
       return { status: status ?? null, said: said().trim() }
     })
     .finally(() => {
+      isOver = true
       clearTimeout(deadline)
       signal.removeEventListener("abort", kill)
     })
-  return { child, ended, kill }
+  return { child, ended, kill, cutBy }
 }
 
 const keepEnd = (stream: Readable | null, maxBytes: number): (() => string) => {
@@ -88,12 +103,26 @@ const keepEnd = (stream: Readable | null, maxBytes: number): (() => string) => {
   return () => kept.toString("utf8")
 }
 
+/**
+ * A group outlives its leader, and as long as it has a member no process gets the leader's number. So once git has
+ * ended, a process of that number is someone else's, and so may be the group.
+ */
 const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
-  if (pid === undefined || exitCode !== null || signalCode !== null) return
+  if (pid === undefined) return
+  const hasEnded = exitCode !== null || signalCode !== null
+  if (hasEnded && isTaken(pid)) return
   try {
     process.kill(-pid, "SIGKILL")
   } catch {
-    // It ended by itself in the meantime.
+    // Nobody is left in it.
+  }
+}
+
+const isTaken = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0)
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code !== "ESRCH"
   }
 }
 
