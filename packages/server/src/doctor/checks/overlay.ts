@@ -1,10 +1,9 @@
 import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { findTool } from "../../host/find-tool.ts"
 import type { Check } from "../check.ts"
 import { nearestDirectory } from "../nearest-directory.ts"
-import { fixForMissing } from "../tools/install.ts"
+import { findTrialTools } from "../tools/in-namespaces.ts"
 import { oneLine } from "../tools/one-line.ts"
 import { runTool } from "../tools/run-tool.ts"
 
@@ -12,17 +11,9 @@ export const overlay: Check = {
   name: "overlay",
   why: "A sandbox's files are layers: a snapshot or a fork costs milliseconds whatever its size.",
   probe: async (host, signal) => {
-    const unshare = await findTool("unshare", host.path)
-    const shell = await findTool("sh", host.path)
-    if (unshare === undefined || shell === undefined) {
-      const fix = await fixForMissing(unshare === undefined ? "unshare" : "sh", "util-linux")
-      return {
-        status: "missing",
-        found: "no unshare and sh on the path to try one",
-        fix,
-        details: {},
-      }
-    }
+    const tools = await findTrialTools(host)
+    if ("missing" in tools) return tools.missing
+    const { unshare, shell } = tools
     const trial = await makeTrial(host.dataDir)
     try {
       const namespace = [unshare, "--user", "--map-root-user", "--mount"] as const

@@ -1,8 +1,7 @@
 import { readFile } from "node:fs/promises"
-import { findTool } from "../../host/find-tool.ts"
 import type { Check } from "../check.ts"
 import { asRoot } from "../tools/as-root.ts"
-import { fixForMissing } from "../tools/install.ts"
+import { findTrialTools } from "../tools/in-namespaces.ts"
 import { oneLine } from "../tools/one-line.ts"
 import { runTool } from "../tools/run-tool.ts"
 
@@ -10,17 +9,9 @@ export const userNamespaces: Check = {
   name: "user-namespaces",
   why: "They make root inside a sandbox nobody outside of it.",
   probe: async (host, signal) => {
-    const unshare = await findTool("unshare", host.path)
-    const shell = await findTool("sh", host.path)
-    if (unshare === undefined || shell === undefined) {
-      const fix = await fixForMissing(unshare === undefined ? "unshare" : "sh", "util-linux")
-      return {
-        status: "missing",
-        found: "no unshare and sh on the path to try one",
-        fix,
-        details: {},
-      }
-    }
+    const tools = await findTrialTools(host)
+    if ("missing" in tools) return tools.missing
+    const { unshare, shell } = tools
     const trial = [unshare, "--user", "--map-root-user", shell, "-c", PRINT_UID] as const
     const { status, stdout, stderr } = await runTool(host, trial, signal)
     const uid = process.getuid?.() ?? -1
