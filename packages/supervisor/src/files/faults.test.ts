@@ -1,7 +1,8 @@
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 import { once } from "node:events"
 import {
+  chmodSync,
   chownSync,
   mkdirSync,
   mkdtempSync,
@@ -21,6 +22,7 @@ import { expect, it, onTestFinished } from "vitest"
 import { AUTHORIZED } from "../bridge/testing/supervisor.ts"
 import { until } from "../processes/testing/until.ts"
 import { SOMEONE, serveFiles, workerPid } from "./testing/files.ts"
+import type { WorkerCommand } from "./worker-process.ts"
 
 const CHUNK = Buffer.alloc(64 * 1024, "chunk")
 
@@ -58,7 +60,6 @@ requires("root").it("is not led astray by links that change while it works", asy
   mkdirSync(join(workspace, "mine"))
   if (SOMEONE) chownSync(join(workspace, "mine"), SOMEONE.uid, SOMEONE.gid)
   const swap = `cd ${workspace}; while :; do ln -sfnT mine l; ln -sfnT ${root}/private l; done`
-  const { spawn } = await import("node:child_process")
   const swapper = spawn("sh", ["-c", swap], { stdio: "ignore", detached: true })
   const stopped = once(swapper, "exit")
   onTestFinished(async () => {
@@ -74,52 +75,29 @@ requires("root").it("is not led astray by links that change while it works", asy
   expect(readdirSync(join(root, "private"))).toEqual(["file"])
 })
 
-requires("root").it(
-  "leaves the old file and nothing else on a full disk, and says so",
-  async () => {
-    const disk = mkdtempSync(join(tmpdir(), "berth-files-disk-"))
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs", disk])
-    onTestFinished(() => {
-      execFileSync("umount", ["--lazy", disk])
-      rmSync(disk, { recursive: true })
-    })
-    const { call } = await serveFiles(disk)
-    await call("PUT", "/files/content", { path: "file" }, { bytes: Buffer.from("old") })
-    const full = { status: 507, body: { code: "files.disk_full" } }
-    const bytes = Readable.from(chunks(200))
-    expect(await call("PUT", "/files/content", { path: "file" }, { bytes })).toMatchObject(full)
-    const { body } = await call(
-      "POST",
-      "/files/write",
-      {},
-      {
-        body: {
-          files: [1, 2, 3].map((each) => ({ path: `${each}`, content: "x".repeat(1_300_000) })),
-        },
-      },
-    )
-    expect(
-      body.files?.map(({ error }: { error?: { code: string } }) => error?.code) ?? body.code,
-    ).toEqual([undefined, undefined, undefined])
-    expect(
-      await call("PUT", "/files/content", { path: "4" }, { bytes: CHUNK.subarray(0, 900_000) }),
-    ).toMatchObject({ status: 200 })
-    const archive = execFileSync(
-      "sh",
-      [
-        "-c",
-        "head -c 3000000 /dev/zero > $0/../z; tar -c -C $0/.. z; rm $0/../z",
-        join(disk, ".."),
-      ],
-      { maxBuffer: 4e6 },
-    )
-    expect(await call("PUT", "/files/archive", { path: "a" }, { bytes: archive })).toMatchObject(
-      full,
-    )
-    expect(readFileSync(join(disk, "file"), "utf8")).toBe("old")
-    expect(readdirSync(disk).filter((name) => name.startsWith(".berth"))).toEqual([])
-  },
-)
+requires("root").it("leaves the old file and nothing else on a full disk", async () => {
+  const disk = mkdtempSync(join(tmpdir(), "berth-files-disk-"))
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs", disk])
+  onTestFinished(() => {
+    execFileSync("umount", ["--lazy", disk])
+    rmSync(disk, { recursive: true })
+  })
+  const { call } = await serveFiles({ workspaceAt: disk })
+  chmodSync(disk, 0o777)
+  await call("PUT", "/files/content", { path: "file" }, { bytes: Buffer.from("old") })
+  const full = { status: 507, body: { code: "files.disk_full" } }
+  const bytes = Readable.from(chunks(200))
+  expect(await call("PUT", "/files/content", { path: "file" }, { bytes })).toMatchObject(full)
+  writeFileSync(join(disk, "filler"), Buffer.alloc(3_000_000))
+  const files = ["1", "2", "file"].map((path) => ({ path, content: "x".repeat(700_000) }))
+  const { body } = await call("POST", "/files/write", {}, { body: { files } })
+  const codes = body.files.map(({ error }: { error?: { code: string } }) => error?.code)
+  expect(codes).toEqual([undefined, "files.disk_full", "files.disk_full"])
+  const archive = execFileSync("tar", ["-c", "-C", disk, "filler"], { maxBuffer: 4_000_000 })
+  expect(await call("PUT", "/files/archive", { path: "a" }, { bytes: archive })).toMatchObject(full)
+  expect(readFileSync(join(disk, "file"), "utf8")).toBe("old")
+  expect(readdirSync(disk, { recursive: true }).toSorted()).toEqual(["1", "a", "file", "filler"])
+})
 
 it("takes an upload back that is cut off, at every phase", async () => {
   const { path, url, workspace, call } = await serveFiles()
@@ -159,9 +137,33 @@ it("starts the worker again when it was killed, and ends it with the sandbox", a
   expect(workerPid(workspace)).toBeUndefined()
 })
 
+const fakeWorker = (says: string): WorkerCommand => [
+  process.execPath,
+  "-e",
+  `require("net").createServer((s) => { s.on("error", () => {}).on("data", () => {}); ${says} }).listen({ fd: 3 })`,
+]
+
+it.each([
+  ["ends", "s.destroy()", 503],
+  ["is no HTTP server", "s.write('x'.repeat(1e6))", 503],
+  ["says less than it promised", "s.end('HTTP/1.1 200 OK\\r\\ncontent-length: 9\\r\\n\\r\\nx')", 0],
+  ["says nothing", "", 504],
+])("trusts no worker that %s", async (_, says, status) => {
+  const { call } = await serveFiles({ command: fakeWorker(says), silenceLimitMs: 300 })
+  for (const [method, path] of [
+    ["GET", "content"],
+    ["PUT", "content"],
+    ["GET", "list"],
+  ] as const) {
+    const answered = call(method, `/files/${path}`, { path: "x" })
+    if (status === 0) await expect(answered).rejects.toThrow()
+    else expect(await answered).toMatchObject({ status })
+  }
+})
+
 it("carries much both ways in flat memory, also to one who does not read", async () => {
   const { call, open, workspace } = await serveFiles()
-  const COUNT = 4_000 // 250 MB
+  const COUNT = 1_500
   await call("GET", "/files/stat", { path: "." })
   const pid = workerPid(workspace) as number
   const memory = () => peakOf(pid)

@@ -1,12 +1,18 @@
 import type { Feature, HttpRoute } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
+import { download } from "./download.ts"
 import { relay, workerConnections } from "./relay.ts"
 import { watchSocket } from "./watch-socket.ts"
 import { bundledWorker, type WorkerCommand, WorkerProcess } from "./worker-process.ts"
 
+/** For a worker that neither takes nor says anything: one that was stopped, or waits for a dead disk. */
+const SILENCE_LIMIT_MS = 60_000
+
+type Route = Pick<HttpRoute, "method" | "path">
+
 /** What the worker answers. */
-export const RELAYED: readonly Pick<HttpRoute, "method" | "path">[] = [
-  { method: "GET", path: "/files/content" },
+export const DOWNLOAD: Route = { method: "GET", path: "/files/content" }
+export const RELAYED: readonly Route[] = [
   { method: "PUT", path: "/files/content" },
   { method: "POST", path: "/files/write" },
   { method: "GET", path: "/files/list" },
@@ -19,16 +25,24 @@ export const RELAYED: readonly Pick<HttpRoute, "method" | "path">[] = [
   { method: "PUT", path: "/files/archive" },
 ]
 
+export interface FilesOptions {
+  readonly command?: WorkerCommand
+  readonly silenceLimitMs?: number
+}
+
 /** Files: see `@berth/protocol/files`. All of it is done by a process of the user. */
 export const filesFeature = (
   parts: FeatureParts,
-  command: WorkerCommand = bundledWorker(parts.places),
+  { command = bundledWorker(parts.places), silenceLimitMs = SILENCE_LIMIT_MS }: FilesOptions = {},
 ): Feature => {
   const worker = new WorkerProcess(parts, command)
   const connections = workerConnections()
-  const handle = relay(worker, connections)
+  const handle = relay(worker, connections, silenceLimitMs)
   return {
-    http: RELAYED.map((route) => ({ ...route, handle })),
+    http: [
+      { ...DOWNLOAD, handle: download(worker, silenceLimitMs) },
+      ...RELAYED.map((route) => ({ ...route, handle })),
+    ],
     sockets: [watchSocket(worker)],
     close: async () => {
       connections.destroy()

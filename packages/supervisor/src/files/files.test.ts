@@ -10,7 +10,7 @@ import {
 import { join } from "node:path"
 import { FileEntry, FileList, WrittenFiles } from "@berth/protocol/files"
 import { describe, expect, it } from "vitest"
-import { RELAYED } from "./feature.ts"
+import { DOWNLOAD, RELAYED } from "./feature.ts"
 import { SOMEONE, serveFiles } from "./testing/files.ts"
 import { fileRoutes } from "./work/routes.ts"
 
@@ -45,23 +45,25 @@ describe("reading and writing", () => {
     expect(statSync(join(workspace, "script")).mode & 0o777).toBe(0o755)
   })
 
-  it.each([
-    ["bytes=0-3", 206, "0123", "bytes 0-3/10"],
-    ["bytes=7-", 206, "789", "bytes 7-9/10"],
-    ["bytes=-4", 206, "6789", "bytes 6-9/10"],
-    ["bytes=5-500", 206, "56789", "bytes 5-9/10"],
-    ["bytes=10-", 416, undefined, "bytes */10"],
-    ["bytes=-0", 416, undefined, "bytes */10"],
-    ["bytes=4-2", 200, "0123456789", undefined],
-    ["lines=1-2", 200, "0123456789", undefined],
-  ])("answers the range %s with %i", async (range, status, text, place) => {
+  it("answers ranges", async () => {
     const { call, workspace } = await serveFiles()
     writeFileSync(join(workspace, "digits"), "0123456789")
-    const read = await call("GET", "/files/content", { path: "digits" }, { headers: { range } })
-    expect(read.status).toBe(status)
-    expect(read.headers["content-range"]).toBe(place)
-    if (text === undefined) expect(read.body.code).toBe("files.range_unsatisfiable")
-    else expect(read.bytes.toString()).toBe(text)
+    for (const [range, status, text, place] of [
+      ["bytes=0-3", 206, "0123", "bytes 0-3/10"],
+      ["bytes=7-", 206, "789", "bytes 7-9/10"],
+      ["bytes=-4", 206, "6789", "bytes 6-9/10"],
+      ["bytes=5-500", 206, "56789", "bytes 5-9/10"],
+      ["bytes=10-", 416, undefined, "bytes */10"],
+      ["bytes=-0", 416, undefined, "bytes */10"],
+      ["bytes=4-2", 200, "0123456789", undefined],
+      ["lines=1-2", 200, "0123456789", undefined],
+    ] as const) {
+      const read = await call("GET", "/files/content", { path: "digits" }, { headers: { range } })
+      expect([range, read.status]).toEqual([range, status])
+      expect(read.headers["content-range"]).toBe(place)
+      if (text === undefined) expect(read.body.code).toBe("files.range_unsatisfiable")
+      else expect(read.bytes.toString()).toBe(text)
+    }
   })
 
   it("reads files that are empty, and files of the kernel that say they are", async () => {
@@ -100,36 +102,36 @@ describe("names", () => {
     "255 bytes": Buffer.alloc(255, "n"),
     percent: Buffer.from("100%25&x=1+2"),
   }
-  it.each(Object.entries(NAMES))("of any bytes: %s", async (_, name) => {
+  it("are of any bytes", async () => {
     const { call, workspace } = await serveFiles()
-    const text = name.toString()
-    const path = Buffer.from(text).equals(name) ? text : { base64: name.toString("base64") }
-    expect(await call("PUT", "/files/content", { path }, { bytes: name })).toMatchObject({
-      status: 200,
-      body: { path },
-    })
-    expect(readdirSync(workspace, { encoding: "buffer" })).toEqual([name])
-    const { body } = await call("GET", "/files/list", { path: "." })
-    expect(FileList.parse(body).entries.map((entry) => entry.path)).toEqual([path])
-    expect((await call("GET", "/files/content", { path })).bytes).toEqual(name)
-    const moved = await call("POST", "/files/move", {}, { body: { from: path, to: "moved" } })
-    expect(moved.status).toBe(200)
-    await call("POST", "/files/move", {}, { body: { from: "moved", to: path } })
-    expect((await call("DELETE", "/files", { path })).status).toBe(204)
-    expect(readdirSync(workspace)).toEqual([])
+    for (const name of Object.values(NAMES)) {
+      const text = name.toString()
+      const path = Buffer.from(text).equals(name) ? text : { base64: name.toString("base64") }
+      expect(await call("PUT", "/files/content", { path }, { bytes: name })).toMatchObject({
+        ...{ status: 200, body: { path } },
+      })
+      expect(readdirSync(workspace, { encoding: "buffer" })).toEqual([name])
+      const { body } = await call("GET", "/files/list", { path: "." })
+      expect(FileList.parse(body).entries.map((entry) => entry.path)).toEqual([path])
+      expect((await call("GET", "/files/content", { path })).bytes).toEqual(name)
+      const move = (from: unknown, to: unknown) =>
+        call("POST", "/files/move", {}, { body: { from, to } })
+      expect((await move(path, "moved")).status).toBe(200)
+      expect((await move("moved", path)).status).toBe(200)
+      expect((await call("DELETE", "/files", { path })).status).toBe(204)
+      expect(readdirSync(workspace)).toEqual([])
+    }
   })
 
-  it.each([
-    { path: "" },
-    { path: "a\0b" },
-    { path: "x".repeat(5000) },
-    { path: "n".repeat(256) },
-    {},
-  ])("that no file can have are refused", async (query) => {
+  it("that no file can have are refused", async () => {
     const { call } = await serveFiles()
-    expect(await call("GET", "/files/stat", query)).toMatchObject({
-      ...{ status: 400, body: { code: "input.invalid" } },
-    })
+    const paths = ["", "a\0b", "x".repeat(5000), "n".repeat(256), { base64: "no" }, undefined]
+    for (const path of paths)
+      expect(await call("GET", "/files/stat", { path })).toMatchObject({
+        ...{ status: 400, body: { code: "input.invalid" } },
+      })
+    for (const query of [{ depth: 0 }, { depth: 65 }, { limit: -1 }, { other: 1 }])
+      expect((await call("GET", "/files/list", { path: ".", ...query })).status).toBe(400)
   })
 })
 
@@ -178,5 +180,5 @@ describe("folders", () => {
 
 it("passes on all that the worker answers", () => {
   const routes = fileRoutes({ workspace: "/", search: "rg" })
-  expect(RELAYED).toEqual(routes.map(({ method, path }) => ({ method, path })))
+  expect([DOWNLOAD, ...RELAYED]).toEqual(routes.map(({ method, path }) => ({ method, path })))
 })

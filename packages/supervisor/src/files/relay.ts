@@ -4,11 +4,8 @@ import { BerthError } from "@berth/protocol/errors"
 import type { HttpCall } from "../features/feature.ts"
 import type { WorkerProcess } from "./worker-process.ts"
 
-/** For a worker that neither takes nor says anything: one that was stopped, or waits for a dead disk. */
-export const SILENCE_LIMIT_MS = 60_000
-
 /** Of what the worker says, these go on to the client. */
-const ANSWERED = [
+export const ANSWERED = [
   "content-type",
   "content-length",
   "content-range",
@@ -23,14 +20,14 @@ export const workerConnections = (): Agent => new Agent({ keepAlive: true, maxFr
 
 /** Passes a call on to the worker, and its answer back: both as they come, and no faster than they are taken. */
 export const relay =
-  (worker: WorkerProcess, agent: Agent, silenceLimitMs = SILENCE_LIMIT_MS) =>
+  (worker: WorkerProcess, agent: Agent, silenceLimitMs: number) =>
   async ({ request, response, signal }: HttpCall): Promise<void> => {
     try {
       const asked = httpRequest({
         ...{ socketPath: await worker.socketPath(), agent, signal },
         ...{ method: request.method, path: request.url, headers: pick(request.headers, ASKED) },
       })
-      const answer = await ask(asked, request, silenceLimitMs)
+      const answer = await ask(asked, request, silenceLimitMs, () => worker.giveUp())
       response.writeHead(answer.statusCode ?? 502, pick(answer.headers, ANSWERED))
       await pipeline(answer, response)
     } catch (thrown) {
@@ -42,6 +39,7 @@ const ask = (
   asked: ClientRequest,
   request: IncomingMessage,
   silenceLimitMs: number,
+  giveUp: () => void,
 ): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     asked.on("error", reject)
@@ -52,7 +50,9 @@ const ask = (
     asked.setTimeout(silenceLimitMs, () => {
       // It may be the client that is silent.
       const waitsForClient = !request.readableEnded && asked.writableLength === 0
-      if (!waitsForClient) asked.destroy(tooSilent(silenceLimitMs))
+      if (waitsForClient) return
+      asked.destroy(tooSilent(silenceLimitMs))
+      giveUp()
     })
     // Not a pipeline: one that fails would end the client's connection, over which the failure is to be told.
     request.pipe(asked)
@@ -73,11 +73,13 @@ const unavailable = async (request: IncomingMessage, cause: unknown): Promise<Be
     request.resume()
     await finished(request, { writable: false }).catch(() => {})
   }
-  if (cause instanceof BerthError) return cause
-  return new BerthError("files.unavailable", "the process that works with files ended", { cause })
+  return cause instanceof BerthError ? cause : workerEnded(cause)
 }
 
-const tooSilent = (limitMs: number): BerthError =>
+export const workerEnded = (cause?: unknown): BerthError =>
+  new BerthError("files.unavailable", "the process that works with files ended", { cause })
+
+export const tooSilent = (limitMs: number): BerthError =>
   new BerthError("deadline.exceeded", "the process that works with files does not answer", {
     details: { limitMs },
   })

@@ -4,6 +4,7 @@ import type { WebSocket } from "ws"
 import { MAX_JSON_BYTES } from "../features/body.ts"
 import type { SocketRoute } from "../features/feature.ts"
 import { records, TOO_LONG } from "./records.ts"
+import { workerEnded } from "./relay.ts"
 import type { WorkerProcess } from "./worker-process.ts"
 
 /** From the first word of the worker to the connection that it is for. */
@@ -47,7 +48,7 @@ const ask = (
 ): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     const asked = httpRequest({ socketPath, path: `/files/watch?${query}`, agent: false, signal })
-    asked.on("error", (cause) => reject(ended(cause)))
+    asked.on("error", (cause) => reject(workerEnded(cause)))
     asked.on("response", (answer) => {
       answer.on("error", () => {})
       if (answer.statusCode === 200) resolve(answer)
@@ -60,7 +61,7 @@ const passOn = async (messages: IncomingMessage, websocket: WebSocket): Promise<
   const limits = { end: NEWLINE, maxBytes: MAX_MESSAGE_BYTES }
   try {
     for await (const message of records(messages, limits)) {
-      if (message === TOO_LONG) throw ended()
+      if (message === TOO_LONG) throw workerEnded()
       await send(websocket, message)
     }
     websocket.close(CLOSE.normal)
@@ -80,7 +81,7 @@ const refusal = async (answer: IncomingMessage): Promise<BerthError> => {
   let text = ""
   for await (const chunk of answer.setEncoding("utf8") as AsyncIterable<string>) {
     text += chunk
-    if (text.length > MAX_JSON_BYTES) throw ended()
+    if (text.length > MAX_JSON_BYTES) throw workerEnded()
   }
   try {
     const { code, message, details } = JSON.parse(text)
@@ -89,11 +90,8 @@ const refusal = async (answer: IncomingMessage): Promise<BerthError> => {
   } catch {
     // Not in our words.
   }
-  return ended()
+  return workerEnded()
 }
-
-const ended = (cause?: unknown): BerthError =>
-  new BerthError("files.unavailable", "the process that works with files ended", { cause })
 
 const tooLate = (): BerthError =>
   new BerthError("deadline.exceeded", "the folder took too long to look at", {

@@ -6,6 +6,9 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
 
+/** SIGKILL works at once, except on a process that waits for a disk or a network file system. */
+const END_DEADLINE_MS = 2_000
+
 /** What runs the worker: node and its arguments. */
 export type WorkerCommand = readonly [string, ...string[]]
 
@@ -44,6 +47,13 @@ export class WorkerProcess {
     return (await this.#running).socketPath
   }
 
+  /** Ends one that does not answer: the next call starts another. */
+  giveUp(): void {
+    const running = this.#running
+    this.#running = undefined
+    void running?.then(end, () => {})
+  }
+
   /** Ends it, with what it runs. Twice is as good as once. */
   async close(): Promise<void> {
     this.#isClosed = true
@@ -51,22 +61,18 @@ export class WorkerProcess {
     if (running !== undefined) await end(running)
   }
 
-  async #start(): Promise<Running> {
+  #start(): Promise<Running> {
     const starting = start(this.#parts, this.#command)
     const forget = () => {
-      this.#running = undefined
+      if (this.#running === starting) this.#running = undefined
     }
-    try {
-      const running = await starting
+    starting.then((running) => {
       running.child.once("exit", () => {
         forget()
         void end(running)
       })
-      return running
-    } catch (thrown) {
-      forget()
-      throw thrown
-    }
+    }, forget)
+    return starting
   }
 }
 
@@ -127,9 +133,9 @@ const descriptorOf = (listener: object): number => {
 
 const end = async ({ child, directory }: Running): Promise<void> => {
   if (child.exitCode === null && child.signalCode === null) {
-    const ended = once(child, "exit")
+    const ended = once(child, "exit", { signal: AbortSignal.timeout(END_DEADLINE_MS) })
     killGroup(child.pid as number)
-    await ended
+    await ended.catch(() => {})
   } else killGroup(child.pid as number)
   await rm(directory, { recursive: true, force: true })
 }

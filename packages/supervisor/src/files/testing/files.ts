@@ -24,7 +24,7 @@ import { systemClock } from "../../processes/clock.ts"
 import { Pipes } from "../../processes/output/pipes.ts"
 import { ProcessSet } from "../../processes/set.ts"
 import type { User } from "../../processes/user.ts"
-import { filesFeature } from "../feature.ts"
+import { type FilesOptions, filesFeature } from "../feature.ts"
 import type { WorkerCommand } from "../worker-process.ts"
 
 /** The worker as it lies in the source. */
@@ -47,7 +47,10 @@ export interface Asked {
 }
 
 /** A supervisor's socket with files, and a workspace that belongs to someone else. */
-export const serveFiles = async (workspaceAt?: string) => {
+export const serveFiles = async ({
+  workspaceAt,
+  ...options
+}: FilesOptions & { readonly workspaceAt?: string } = {}) => {
   const root = mkdtempSync(join(tmpdir(), "berth-files-test-"))
   const at = (name: string) => join(root, name)
   const places = {
@@ -66,7 +69,9 @@ export const serveFiles = async (workspaceAt?: string) => {
     ...{ clock: systemClock, pipes, places, user: SOMEONE, environment: {} },
     processes: new ProcessSet({ clock: systemClock, pipes, onEvent: () => {} }),
   }
-  const features = new Dispatch({ files: async () => filesFeature(parts, SOURCE_WORKER) })
+  const features = new Dispatch({
+    files: async () => filesFeature(parts, { command: SOURCE_WORKER, ...options }),
+  })
   const served = await serve({ features })
   onTestFinished(async () => {
     await features.close()
