@@ -1,6 +1,15 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { join } from "node:path"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import { ask, ignore, makeStage, never } from "./testing/stage.ts"
 
@@ -150,5 +159,28 @@ describe("a program that does not behave as OpenCode does", () => {
     expect(stage.family.running()).toContain(Number(second))
     await stage.processes.stop()
     expect(stage.family.running()).toEqual([])
+  })
+})
+
+describe("the directory that it starts in", () => {
+  it("is beside the logs, empty and nobody's to write, and nothing is made in the user's TMPDIR", async () => {
+    const before = process.umask(0o077)
+    onTestFinished(() => void process.umask(before))
+    const { agent, another, processes, directory } = await makeStage({ instead: serving(ANSWERS) })
+    await agent.start(never, ignore)
+    const place = join(directory, "berth-opencode")
+    expect(readlinkSync(`/proc/${processes.get("opencode")?.status().pid}/cwd`)).toBe(place)
+    expect(lstatSync(place).mode & 0o7777).toBe(0o555)
+    expect(readdirSync(join(directory, "tmp"))).toEqual([])
+    await another().start(never, ignore)
+    expect(readdirSync(place)).toEqual([])
+  })
+
+  it("is never what a link in its place leads to", async () => {
+    const { agent, directory, home } = await makeStage({ instead: serving(ANSWERS) })
+    const { mode } = statSync(home)
+    symlinkSync(home, join(directory, "berth-opencode"))
+    await expect(agent.start(never, ignore)).rejects.toMatchObject({ code: "process.start_failed" })
+    expect(statSync(home).mode).toBe(mode)
   })
 })

@@ -1,5 +1,6 @@
-import { chmod, mkdtemp } from "node:fs/promises"
-import { join } from "node:path"
+import { constants } from "node:fs"
+import { mkdir, open } from "node:fs/promises"
+import { dirname, join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { ProcessSpec } from "../../processes/spec.ts"
 import type { SupervisedProcess } from "../../processes/supervised.ts"
@@ -92,7 +93,7 @@ export class Server {
   async #spec(): Promise<ProcessSpec> {
     const { places, user, environment } = this.#parts
     this.#password = await randomText()
-    this.#emptyDirectory ??= await makeEmptyDirectory(environment.TMPDIR ?? "/tmp")
+    this.#emptyDirectory ??= await makeEmptyDirectory(dirname(places.logs))
     return {
       name: "opencode",
       command: [
@@ -109,16 +110,32 @@ export class Server {
   }
 }
 
-/** It is outside of every repo, and stays empty: nobody but root may write there. */
-const makeEmptyDirectory = async (scratch: string): Promise<string> => {
-  const path = await mkdtemp(join(scratch, "berth-opencode-")).catch((cause) => {
-    throw new BerthError("process.start_failed", `no directory can be made in ${scratch}`, {
-      details: { scratch },
+/** For everyone to enter, and for nobody to write. */
+const EMPTY_MODE = 0o555
+
+/**
+ * It is outside of every repo, and stays empty. It lies beside the logs, where only root may write: in a place of
+ * the user's, a name could become a link before its mode is set. It may be there from an earlier start.
+ */
+const makeEmptyDirectory = async (parent: string): Promise<string> => {
+  const path = join(parent, "berth-opencode")
+  try {
+    await mkdir(path, { mode: EMPTY_MODE }).catch(unlessThere)
+    const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
+    const directory = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+    // Whatever the umask took from it.
+    await directory.chmod(EMPTY_MODE).finally(() => directory.close())
+    return path
+  } catch (cause) {
+    throw new BerthError("process.start_failed", `no directory can be made at ${path}`, {
+      details: { path },
       cause,
     })
-  })
-  await chmod(path, 0o555)
-  return path
+  }
+}
+
+const unlessThere = (thrown: NodeJS.ErrnoException): void => {
+  if (thrown.code !== "EEXIST") throw thrown
 }
 
 /** Cryptography is loaded when it is needed: the supervisor's own start is on every boot's path. */
