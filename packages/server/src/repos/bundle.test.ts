@@ -201,4 +201,14 @@ describe("a bundle of a repo on the host", () => {
       })
     },
   )
+
+  requires("root").it("is made of another user's repo whatever the server's umask is", async () => {
+    const { path, second } = makeRepo()
+    chmodSync(dirname(path), 0o755)
+    execFileSync("chown", ["-R", "12345:12345", path])
+    const before = process.umask(0o077)
+    onTestFinished(() => void process.umask(before))
+    expect(await send({ path })).toMatchObject({ commit: second, isBundled: true })
+    expect(await send({ path, ref: second })).toMatchObject({ commit: second, isBundled: true })
+  })
 })

@@ -1,4 +1,4 @@
-import { chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Readable } from "node:stream"
@@ -94,18 +94,34 @@ const throughLens = async (
     const config = isSha256
       ? "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
       : "[core]\n\trepositoryFormatVersion = 0\n"
-    await mkdir(join(lens, "objects", "info"), { recursive: true })
-    await mkdir(join(lens, "refs"))
-    await Promise.all([
-      writeFile(join(lens, "config"), config),
-      writeFile(join(lens, "HEAD"), branch === undefined ? `${commit}\n` : `ref: ${name}\n`),
-      writeFile(join(lens, "packed-refs"), name === undefined ? "" : `${object} ${name}\n`),
+    for (const directory of ["objects", "objects/info", "refs"])
+      await makeReadable(join(lens, directory), (path) => mkdir(path), 0o755)
+    const files = {
+      config,
+      HEAD: branch === undefined ? `${commit}\n` : `ref: ${name}\n`,
+      "packed-refs": name === undefined ? "" : `${object} ${name}\n`,
       // In quotes, as git reads a path with any letter in it.
-      writeFile(join(lens, "objects", "info", "alternates"), `${JSON.stringify(objects)}\n`),
-    ])
-    if (user !== undefined) await chown(lens, user.uid, user.gid)
+      "objects/info/alternates": `${JSON.stringify(objects)}\n`,
+    }
+    for (const [file, text] of Object.entries(files))
+      await makeReadable(join(lens, file), (path) => writeFile(path, text), 0o644)
+    // The owner reads it, and has no need to change it: what this server removes later is what it made.
+    if (user !== undefined) {
+      await chown(lens, process.getuid?.() ?? 0, user.gid)
+      await chmod(lens, 0o750)
+    }
     await act(lens)
   } finally {
     await rm(lens, { recursive: true, force: true })
   }
+}
+
+/** Whatever the umask is. Nobody else is in the lens yet. */
+const makeReadable = async (
+  path: string,
+  make: (path: string) => Promise<unknown>,
+  mode: number,
+): Promise<void> => {
+  await make(path)
+  await chmod(path, mode)
 }
