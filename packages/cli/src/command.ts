@@ -4,6 +4,8 @@ import type { Terminal } from "./terminal.ts"
 export interface CommandContext extends Terminal {
   /** Makes the exit status tell of a failure that the command has already shown. */
   readonly fail: () => void
+  /** Makes this the exit status, also when the command then throws. */
+  readonly exitWith: (status: number) => void
 }
 
 /** Gives a command its flags, its help and its action. */

@@ -15,6 +15,36 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/serve.ts"),
   },
   {
+    name: "up",
+    summary: "make a sandbox, for a repo or for nothing in particular",
+    load: () => import("./commands/up.ts"),
+  },
+  {
+    name: "ps",
+    summary: "list the sandboxes",
+    load: () => import("./commands/ps.ts"),
+  },
+  {
+    name: "exec",
+    summary: "run a command in a sandbox",
+    load: () => import("./commands/exec.ts"),
+  },
+  {
+    name: "shell",
+    summary: "open a terminal in a sandbox",
+    load: () => import("./commands/shell.ts"),
+  },
+  {
+    name: "cp",
+    summary: "copy files and folders into a sandbox or out of it",
+    load: () => import("./commands/cp.ts"),
+  },
+  {
+    name: "rm",
+    summary: "remove sandboxes",
+    load: () => import("./commands/rm.ts"),
+  },
+  {
     name: "status",
     summary: "show the server that runs on this machine",
     load: () => import("./commands/status.ts"),

@@ -9,19 +9,21 @@ import type { Terminal } from "./terminal.ts"
 
 /** Runs the command that the arguments name. */
 export const runCommand = async (args: readonly string[], terminal: Terminal): Promise<number> => {
-  let status = DONE
-  const fail = () => {
-    status = FAILED
+  let status: number = DONE
+  const exitWith = (wanted: number) => {
+    status = wanted
   }
+  const fail = () => exitWith(FAILED)
   try {
-    const program = await createProgram(args, { ...terminal, fail })
+    const program = await createProgram(args, { ...terminal, fail, exitWith })
     await program.parseAsync(args, { from: "user" })
     return status
   } catch (thrown) {
     if (thrown instanceof CommanderError && thrown.exitCode === 0) return DONE
     const error = thrown instanceof CommanderError ? usageError(thrown) : thrown
     terminal.err(renderError(error, { json: args.includes("--json") }))
-    return isUsage(error) ? WRONG_USAGE : FAILED
+    if (isUsage(error)) return WRONG_USAGE
+    return status === DONE ? FAILED : status
   }
 }
 

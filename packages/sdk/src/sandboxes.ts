@@ -10,7 +10,9 @@ import {
 import { type CallOptions, type Connection, call, command } from "./call.ts"
 import { type Commands, commandsOf } from "./commands.ts"
 import { type Files, filesOf } from "./files.ts"
+import { type Git, gitOf } from "./git.ts"
 import { placeOf } from "./place.ts"
+import { type Ports, portsOf } from "./ports.ts"
 import { type Terminals, terminalsOf } from "./terminals.ts"
 
 /** A sandbox, and what can be done in it. It is not asked whether it is there until something is. */
@@ -19,6 +21,8 @@ export interface Sandbox {
   readonly commands: Commands
   readonly files: Files
   readonly pty: Terminals
+  readonly ports: Ports
+  readonly git: Git
   get(options?: CallOptions): Promise<SandboxView>
   /** Resolves when it is ready for prompts. Rejects when its boot fails, with what it ended of. */
   ready(options?: CallOptions): Promise<SandboxView>
@@ -74,6 +78,8 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
     commands: commandsOf(place),
     files: filesOf(place),
     pty: terminalsOf(place),
+    ports: portsOf(place),
+    git: gitOf(place),
     get,
     ready: async ({ signal, deadlineMs = READY_DEADLINE_MS } = {}) => {
       const endMs = performance.now() + deadlineMs

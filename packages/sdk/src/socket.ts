@@ -14,7 +14,11 @@ const LOOK_AGAIN_MS = 2
 interface Pausable {
   pause(): void
   resume(): void
+  terminate(): void
 }
+
+/** How long the other side has to agree to the end, where that would keep a process alive. */
+const CLOSE_MS = 500
 
 /** A WebSocket to a sandbox, read frame by frame. */
 export class Socket {
@@ -71,6 +75,8 @@ export class Socket {
     this.#finish(reason)
     if (this.#isPaused) this.#pause(false)
     this.#websocket.close()
+    const late = this.#pausable && setTimeout(() => this.#pausable?.terminate(), CLOSE_MS)
+    void this.closed.then(() => clearTimeout(late))
   }
 
   #receive(data: unknown): void {

@@ -1,0 +1,180 @@
+import { once } from "node:events"
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { makeRepo, processesOf } from "../boot/stage.ts"
+import { openServer } from "./server.ts"
+
+/** A toolbox is built, and sandboxes boot beside other tests. */
+const STAGE_DEADLINE_MS = 120_000
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "sandboxes through a server",
+  () => {
+    let server: Awaited<ReturnType<typeof openServer>>
+    let box: ReturnType<typeof server.sandbox>
+    beforeAll(async () => {
+      server = await openServer()
+      const repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
+      const made = await server.berth(["up", repo, "--network", "none"])
+      expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+      box = server.sandbox(made.stdout.toString().trim())
+    }, STAGE_DEADLINE_MS)
+    afterAll(() => server.close(), STAGE_DEADLINE_MS)
+
+    const exec = (line: readonly string[], input?: string | Buffer) =>
+      server.berth(["exec", box.id, "--", ...line], input)
+
+    describe("the SDK", () => {
+      it("runs commands, with their streams and statuses apart", async () => {
+        const result = await box.commands.run("cat; echo wrong >&2; exit 3", { stdin: "in\n" })
+        expect(result).toMatchObject({ stdout: "in\n", stderr: "wrong\n", status: 3, signal: null })
+        expect(await box.commands.run(["sh", "-c", "kill -9 $$"])).toMatchObject({
+          ...{ status: null, signal: "SIGKILL" },
+        })
+        const slow = await box.commands.run(["sleep", "100"], { timeoutMs: 50 })
+        expect(slow.timedOut).toBe(true)
+        await expect(box.commands.run(["no-such-program"])).rejects.toMatchObject({
+          code: "process.start_failed",
+        })
+        await expect(box.commands.run("true", { cwd: "/nowhere" })).rejects.toThrow()
+      })
+
+      it("ends a command when its caller goes away", async () => {
+        const gone = new AbortController()
+        const running = await box.commands.spawn(["sleep", "4711"], { signal: gone.signal })
+        const isThere = () =>
+          processesOf(box.id).some(({ command }) => command.includes("sleep 4711"))
+        expect(isThere()).toBe(true)
+        gone.abort()
+        await expect(running.output[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+          code: "cancelled",
+        })
+        await expect.poll(isThere).toBe(false)
+      })
+
+      it("reads, writes, lists, moves and removes files, of any size", async () => {
+        const large = new Uint8Array(20_000_000).map((_, place) => place % 251)
+        await box.files.write("large", large)
+        expect(Buffer.from(await box.files.read("large")).equals(Buffer.from(large))).toBe(true)
+        const part = await box.files.readStream("large", { from: 251, to: 254 })
+        expect(await new Response(part).bytes()).toEqual(new Uint8Array([0, 1, 2, 3]))
+        await box.files.move("large", "moved")
+        const { entries } = await box.files.list(".")
+        expect(entries.map(({ path }) => path)).toEqual(["app", "moved"])
+        await box.files.remove("moved")
+        await expect(box.files.stat("moved")).rejects.toMatchObject({ code: expect.any(String) })
+      })
+
+      it("opens a terminal, and looks at it again", async () => {
+        const view = await box.pty.create({ command: ["sh"], cols: 91, rows: 33 })
+        await view.write("stty size; echo do''ne\n")
+        let seen = ""
+        for await (const bytes of view.output) {
+          seen += Buffer.from(bytes).toString()
+          if (seen.includes("done")) break
+        }
+        expect(seen).toContain("33 91")
+        view.close()
+        const again = await box.pty.attach(view.id)
+        await again.write("exit 5\n")
+        let replayed = ""
+        for await (const bytes of again.output) replayed += Buffer.from(bytes).toString()
+        expect(replayed).toContain("done")
+        expect(await again.exit).toEqual({ status: 5, signal: null })
+      })
+
+      it("tells what went wrong, also where a WebSocket could not", async () => {
+        const nobody = server.sandbox("sb-00000000000000000000")
+        await expect(nobody.get()).rejects.toMatchObject({ code: "not_found" })
+        await expect(nobody.commands.run("true")).rejects.toMatchObject({ code: "not_found" })
+        await expect(nobody.files.read("x")).rejects.toMatchObject({ code: "not_found" })
+        await expect(box.commands.attach("cmd-nothing")).rejects.toMatchObject({
+          code: expect.stringMatching(/^(not_found|command|input)/),
+        })
+      })
+    })
+
+    describe("the command line", () => {
+      it("passes input, output, errors and the status of a command on", async () => {
+        const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
+        const told = await exec(["sh", "-c", "cat; echo wrong >&2; exit 7"], bytes)
+        expect(told).toEqual({ stdout: bytes, stderr: "wrong\n", status: 7 })
+        expect(await exec(["sh", "-c", "kill -TERM $$"])).toMatchObject({ status: 143 })
+        expect(await exec(["no-such-program"])).toMatchObject({ status: 127 })
+        expect(await server.berth(["exec", "nobody", "--", "true"])).toMatchObject({
+          ...{ status: 125, stderr: expect.stringContaining("there is no sandbox nobody") },
+        })
+      })
+
+      it("forwards signals to a command", async () => {
+        const child = server.startBerth([
+          ...["exec", "app", "--", "sh", "-c"],
+          "trap 'echo caught; exit 9' INT; echo up; while :; do sleep 0.05; done",
+        ])
+        const [first] = await once(child.stdout, "data")
+        expect(String(first)).toBe("up\n")
+        const [rest, [status]] = await Promise.all([
+          child.stdout.toArray(),
+          once(child, "close"),
+          child.kill("SIGINT"),
+        ])
+        expect([Buffer.concat(rest).toString(), status]).toEqual(["caught\n", 9])
+      })
+
+      it("copies files and folders in and out", async () => {
+        const folder = join(server.base, "folder")
+        mkdirSync(join(folder, "deep"), { recursive: true })
+        writeFileSync(join(folder, "deep", "run.sh"), "#!/bin/sh\n", { mode: 0o755 })
+        writeFileSync(join(folder, "new\nline"), "odd\n")
+        symlinkSync("deep/run.sh", join(folder, "link"))
+        const copy = (...args: string[]) => server.berth(["cp", ...args])
+        const fine = { status: 0, stderr: "" }
+        expect(await copy(folder, "app:/tmp/copy")).toMatchObject(fine)
+        expect(await copy(`${box.id}:/tmp/copy`, "back")).toMatchObject(fine)
+        const back = join(server.base, "back")
+        expect(readFileSync(join(back, "link"), "utf8")).toBe("#!/bin/sh\n")
+        expect(readFileSync(join(back, "new\nline"), "utf8")).toBe("odd\n")
+        expect(statSync(join(back, "deep/run.sh")).mode & 0o777).toBe(0o755)
+        expect(await copy(join(folder, "deep/run.sh"), "app:app/")).toMatchObject(fine)
+        expect(await copy("app:app/run.sh", "back")).toMatchObject(fine)
+        expect(statSync(join(back, "run.sh")).mode & 0o777).toBe(0o755)
+        expect(await copy("a", "b")).toMatchObject({ status: 2 })
+      })
+
+      it("lists sandboxes, and removes them", async () => {
+        const { stdout } = await server.berth(["ps", "--json"])
+        expect(JSON.parse(stdout.toString()).sandboxes).toMatchObject([
+          { identity: { sandbox: box.id, workspace: "app" }, phase: "ready" },
+        ])
+        const made = await server.berth(["up", "--name", "short", "--network", "none"])
+        const id = made.stdout.toString().trim()
+        expect((await server.berth(["ps"])).stdout.toString()).toContain(`${id}  short  ready`)
+        expect(await server.berth(["rm", "short"])).toMatchObject({ status: 0 })
+        expect(processesOf(server.sandbox(id).id)).toEqual([])
+        expect((await server.berth(["rm", "short"])).stderr).toContain("there is no sandbox short")
+      })
+    })
+
+    it("goes on when the server is killed, and can be used again", async () => {
+      const { id } = await box.commands.start("echo before; exec sleep 1000")
+      await box.files.write("kept", "still here\n")
+      await server.kill()
+      expect(processesOf(box.id).some(({ command }) => command === "sleep 1000")).toBe(true)
+      await server.restart()
+      box = server.sandbox(box.id)
+      expect(await box.get()).toMatchObject({ phase: "ready", boot: { outcome: "succeeded" } })
+      expect(await box.files.readText("kept")).toBe("still here\n")
+      const attached = await box.commands.attach(id)
+      for await (const piece of attached.output) {
+        if ("bytes" in piece) expect(Buffer.from(piece.bytes).toString()).toBe("before\n")
+        break
+      }
+      attached.close()
+      expect(await box.commands.kill(id)).toMatchObject({ exit: { signal: "SIGTERM" } })
+      // The bridge is up again, too: what was acknowledged before is not asked for.
+      expect(server.log.join("\n")).not.toContain("history_lost")
+    }, 60_000)
+  },
+)

@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { text } from "node:stream/consumers"
+import { fileURLToPath } from "node:url"
+import { type Client, createClient } from "@berth/sdk/client"
+import type { Sandbox } from "@berth/sdk/sandboxes"
+
+const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
+const BERTH = [process.execPath, "--conditions=source", MAIN] as const
+
+export interface Told {
+  readonly stdout: Buffer
+  readonly stderr: string
+  readonly status: number | NodeJS.Signals
+}
+
+/** A real server on a data directory of its own, which can be killed and started again. */
+export const openServer = async () => {
+  const base = mkdtempSync(join(tmpdir(), "berth-sandboxes-e2e-"))
+  // Sandboxes have their toolbox from here, and are nobody outside.
+  chmodSync(base, 0o711)
+  const dataDir = join(base, "data")
+  mkdirSync(dataDir, { mode: 0o711 })
+  const log: string[] = []
+  let server: ChildProcess | undefined
+  let client: Client | undefined
+
+  const env = { PATH: process.env.PATH, HOME: base }
+  const start = async () => {
+    const [node, ...own] = BERTH
+    const args = [...own, "serve", "--port", "0", "--json", "--data-dir", dataDir]
+    const child = spawn(node, args, { env, stdio: ["ignore", "pipe", "pipe"] })
+    server = child
+    createInterface({ input: child.stderr }).on("line", (line) => log.push(line))
+    const lines = createInterface({ input: child.stdout })
+    const [first] = await Promise.race([once(lines, "line"), once(child, "exit").then(() => [])])
+    if (first === undefined) throw new Error(`the server ended: ${log.join("\n")}`)
+    const { url } = JSON.parse(first) as { url: string }
+    const { findServer } = await import("@berth/server/main")
+    const { token } = await findServer({ flags: { dataDir } })
+    client = createClient({ url, token })
+    return { url, token: token ?? "" }
+  }
+  const stop = async (signal: NodeJS.Signals) => {
+    if (server === undefined || server.exitCode !== null || server.signalCode !== null) return
+    const ended = once(server, "exit")
+    server.kill(signal)
+    await ended
+  }
+  const berth = async (args: readonly string[], input: string | Buffer = ""): Promise<Told> => {
+    const child = startBerth(args)
+    child.stdin.end(input)
+    const [chunks, stderr, [status, signal]] = await Promise.all([
+      child.stdout.toArray() as Promise<Buffer[]>,
+      text(child.stderr),
+      once(child, "close"),
+    ])
+    return { stdout: Buffer.concat(chunks), stderr, status: status ?? signal }
+  }
+  const startBerth = ([name = "", ...args]: readonly string[]) => {
+    const [node, ...own] = BERTH
+    return spawn(node, [...own, name, "--data-dir", dataDir, ...args], { env, cwd: base })
+  }
+  const access = await start()
+  return {
+    base,
+    dataDir,
+    log,
+    access,
+    client: () => client as Client,
+    sandbox: (id: string): Sandbox => (client as Client).sandboxes.at(id),
+    berth,
+    startBerth,
+    /** As a power cut would end it, if the host went on. */
+    kill: () => stop("SIGKILL"),
+    restart: start,
+    close: async () => {
+      if (server?.signalCode !== null || server?.exitCode !== null) await start()
+      for (const { identity } of await (client as Client).sandboxes.list())
+        await (client as Client).sandboxes.remove(identity.sandbox)
+      await stop("SIGTERM")
+      rmSync(base, { recursive: true, force: true })
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { DefineCommand } from "../command.ts"
+import { addConfigFlags } from "../config-flags.ts"
+import { connect, findSandbox } from "../server.ts"
+import { cancelledBySignal } from "../signals.ts"
+import { copyIn } from "./cp/in.ts"
+import { copyOut } from "./cp/out.ts"
+
+const HELP = `
+One of the two is in a sandbox: SANDBOX:PATH, where a relative path is below the workspace. A folder is copied
+with what is in it. Where the destination is a folder that exists, or ends in /, the copy is put into it. Files
+in a sandbox belong to its user; those that are copied out of it, to whoever runs this.
+
+Examples:
+  berth cp app:report.html .
+  berth cp ./fixtures app:/tmp/fixtures
+  berth cp app:/workspace/app/dist ./dist`
+
+export const define: DefineCommand = async (command) => {
+  command
+    .description("Copies a file or a folder into a sandbox, or out of it.")
+    .argument("<source>", "a path, or SANDBOX:PATH")
+    .argument("<destination>", "a path, or SANDBOX:PATH")
+    .addHelpText("after", HELP)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (source: string, destination: string, options) => {
+    const [from, to] = [inSandbox(source), inSandbox(destination)]
+    if ((from === undefined) === (to === undefined))
+      throw new BerthError("input.usage", "exactly one of the two is in a sandbox: SANDBOX:PATH")
+    const client = await connect(options)
+    await cancelledBySignal(async (signal) => {
+      if (to !== undefined)
+        await copyIn(await findSandbox(client, to.sandbox), source, to.path, signal)
+      else if (from !== undefined)
+        await copyOut(await findSandbox(client, from.sandbox), from.path, destination, signal)
+    })
+  })
+}
+
+/** A path of this machine that holds a colon is told by a slash before it, as in ./a:b. */
+const inSandbox = (text: string): { sandbox: string; path: string } | undefined => {
+  const [, sandbox, path] = /^([a-z][a-z0-9-]*):(.*)$/s.exec(text) ?? []
+  return sandbox === undefined || path === undefined ? undefined : { sandbox, path: path || "." }
+}

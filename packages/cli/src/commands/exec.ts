@@ -1,0 +1,118 @@
+import { constants } from "node:os"
+import type { CommandExit } from "@berth/protocol/commands"
+import { BerthError } from "@berth/protocol/errors"
+import type { RunningCommand } from "@berth/sdk/commands"
+import type { DefineCommand } from "../command.ts"
+import { addConfigFlags } from "../config-flags.ts"
+import { BERTH_FAILED, NOT_STARTED, TIMED_OUT } from "../exit-status.ts"
+import { connect, findSandbox } from "../server.ts"
+import { surviveBrokenPipe, writeTo } from "../streams.ts"
+import { collect, variablesOf } from "../variables.ts"
+
+const HELP = `
+Standard input, output and error are the command's own, and so is the exit status; a signal gives 128 and its
+number, as in shells. SIGINT and SIGTERM are passed on, three times; then the command is ended. 124: its time
+was up. 127: it could not be started. 125: Berth failed, and not the command.
+
+Examples:
+  berth exec app -- npm test
+  echo hello | berth exec app -- tee greeting
+  berth exec app --user root --cwd / -- ls -l`
+
+/** After so many, whoever sends them means it. */
+const MAX_SIGNALS = 3
+
+export const define: DefineCommand = async (command, { exitWith }) => {
+  command.parent?.enablePositionalOptions()
+  command
+    .description("Runs a command in a sandbox, and ends with it.")
+    .argument("<sandbox>", "its id, the beginning of it, or its workspace")
+    .argument("<command...>", "the program and its arguments; no shell is involved")
+    .option("--cwd <directory>", "where it runs; default: the workspace")
+    .option("--env <name=value>", "a variable for it, can be given often", collect, [])
+    .option("--user <user>", "agent or root; default: agent")
+    .option("--timeout <seconds>", "ends it after this time")
+    .passThroughOptions()
+    .addHelpText("after", HELP)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (name: string, line: string[], options) => {
+    const { cwd, env, user, timeout, ...host } = options
+    const given = {
+      cwd,
+      env: variablesOf(env),
+      user: userOf(user),
+      timeoutMs: millisecondsOf(timeout),
+    }
+    exitWith(BERTH_FAILED)
+    const sandbox = await findSandbox(await connect(host), name)
+    const running = await sandbox.commands
+      .spawn(operands(line), { ...defined(given), stdin: true })
+      .catch((thrown) => {
+        if (thrown instanceof BerthError && thrown.code === "process.start_failed")
+          exitWith(NOT_STARTED)
+        throw thrown
+      })
+    exitWith(statusOf(await attend(running)))
+  })
+}
+
+/** Without the `--` that sets the command off. */
+export const operands = ([first, ...rest]: readonly string[]): string[] =>
+  first === undefined || first === "--" ? rest : [first, ...rest]
+
+/** Passes everything on until the command has ended. */
+const attend = async (running: RunningCommand): Promise<CommandExit> => {
+  let signals = 0
+  const onSignal = (signal: "SIGINT" | "SIGTERM") => {
+    signals += 1
+    if (signals > MAX_SIGNALS) running.close()
+    else void running.signal(signal)
+  }
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal)
+  const streams = { stdout: process.stdout, stderr: process.stderr }
+  for (const stream of Object.values(streams)) surviveBrokenPipe(stream)
+  void feed(running).catch(() => {})
+  try {
+    for await (const piece of running.output) {
+      if (!("bytes" in piece)) continue
+      const isRead = await writeTo(streams[piece.stream], piece.bytes)
+      if (!isRead) await running.signal("SIGPIPE")
+    }
+    return await running.exit
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal)
+    // What is not read any more would keep this process alive.
+    process.stdin.destroy()
+    running.close()
+  }
+}
+
+const feed = async (running: RunningCommand): Promise<void> => {
+  for await (const bytes of process.stdin as AsyncIterable<Buffer>) await running.write(bytes)
+  await running.endInput()
+}
+
+const statusOf = ({ status, signal, timedOut }: CommandExit): number => {
+  if (timedOut) return TIMED_OUT
+  if (status !== null) return status
+  return 128 + (constants.signals[signal as NodeJS.Signals] ?? 0)
+}
+
+const userOf = (text: string | undefined): "agent" | "root" | undefined => {
+  if (text === undefined || text === "agent" || text === "root") return text
+  throw new BerthError("input.usage", `--user is agent or root, not ${text}`)
+}
+
+const millisecondsOf = (seconds: string | undefined): number | undefined => {
+  if (seconds === undefined) return undefined
+  const ms = Math.round(Number(seconds) * 1000)
+  if (ms >= 1) return ms
+  throw new BerthError("input.usage", `--timeout takes seconds, not ${seconds}`)
+}
+
+type Defined<Given> = { [Key in keyof Given]?: Exclude<Given[Key], undefined> }
+
+const defined = <Given extends object>(given: Given): Defined<Given> =>
+  Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  ) as Defined<Given>

@@ -1,0 +1,104 @@
+import { realpathSync } from "node:fs"
+import { basename } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { Slug } from "@berth/protocol/ids"
+import { AgentSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
+import { type DefineCommand, toJson } from "../command.ts"
+import { addConfigFlags } from "../config-flags.ts"
+import { connect } from "../server.ts"
+import { cancelledBySignal } from "../signals.ts"
+import { collect, variablesOf } from "../variables.ts"
+
+const HELP = `
+The repo is a git repo of this machine, by its path, or one elsewhere, by its URL. Without one, the sandbox
+begins empty. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
+pass. The exit status is 1 when its boot failed; the sandbox is left as it is, and berth boot shows why.
+
+Examples:
+  berth up
+  berth up . --agent opencode
+  berth up https://example.com/app.git --ref main --name app
+  box=$(berth up ./app) && berth exec "$box" -- npm test; berth rm "$box"`
+
+export const define: DefineCommand = async (command, { out, err }) => {
+  command
+    .description("Makes a sandbox and waits until it is ready.")
+    .argument("[repo]", "a path or a URL")
+    .option("--name <slug>", "what the workspace is called; default: as the repo's directory")
+    .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
+    .option("--agent <kind>", "shell or opencode; default: shell")
+    .option("--network <policy>", "open or none; default: open")
+    .option("--env <name=value>", "a variable of what runs inside, can be given often", collect, [])
+    .option("--no-wait", "do not wait until it is ready")
+    .option("--json", "write what the server says of it")
+    .addHelpText("after", HELP)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (repo: string | undefined, options) => {
+    const { name, ref, agent, network, env, wait, ...host } = options
+    const workspace = workspaceOf(repo, { name, ref, agent, network, env })
+    const client = await connect(host)
+    await cancelledBySignal(async (signal) => {
+      const startedMs = performance.now()
+      const sandbox = await client.sandboxes.create({ workspace }, { signal })
+      const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
+      const tookMs = Math.round(performance.now() - startedMs)
+      if (options.json) out(toJson(view))
+      else {
+        out(`${sandbox.id}\n`)
+        err(`${view.identity.workspace} is ${view.phase} after ${tookMs} ms\n`)
+      }
+    })
+  })
+}
+
+interface Given {
+  readonly name?: string
+  readonly ref?: string
+  readonly agent?: string
+  readonly network?: string
+  readonly env?: readonly string[]
+}
+
+const workspaceOf = (
+  repo: string | undefined,
+  { name, ref, agent = "shell", network = "open", env = [] }: Given,
+): WorkspaceSpecInput => {
+  if (network !== "open" && network !== "none")
+    throw new BerthError("input.usage", `--network is open or none, not ${network}`)
+  if (repo === undefined && ref !== undefined)
+    throw new BerthError("input.usage", "--ref is of a repo, and none is named")
+  const kind = AgentSpec.safeParse({ kind: agent })
+  if (!kind.success)
+    throw new BerthError("input.usage", `--agent is shell or opencode, not ${agent}`)
+  const url = repo === undefined || isUrl(repo) ? repo : pathOf(repo)
+  return {
+    slug: slugOf(name, url),
+    repos: url === undefined ? [] : [{ url, ...(ref !== undefined && { ref }) }],
+    environment: variablesOf(env),
+    ...{ agent: kind.data, network: { kind: network } },
+  }
+}
+
+/** `host:path`, too, which git takes for ssh. */
+const isUrl = (repo: string): boolean => /^[a-z+]+:\/\/|^[^/]+:/i.test(repo)
+
+const pathOf = (repo: string): string => {
+  try {
+    return realpathSync(repo)
+  } catch (cause) {
+    throw new BerthError("input.usage", `there is no ${repo}`, { cause })
+  }
+}
+
+const slugOf = (name: string | undefined, url: string | undefined): Slug => {
+  const parsed = Slug.safeParse(name ?? slugify(url === undefined ? "" : basename(url, ".git")))
+  if (parsed.success) return parsed.data
+  throw new BerthError("input.usage", `--name ${parsed.error.issues[0]?.message}`)
+}
+
+const slugify = (text: string): string =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^[^a-z]+|-+$/g, "")
+    .slice(0, 63) || "sandbox"

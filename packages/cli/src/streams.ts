@@ -1,0 +1,13 @@
+import type { Writable } from "node:stream"
+
+/** Writes, and resolves when there is room for more. Says whether anybody still reads. */
+export const writeTo = (stream: Writable, bytes: Uint8Array): Promise<boolean> =>
+  new Promise((resolve) => {
+    if (stream.destroyed || stream.writableEnded) return resolve(false)
+    stream.write(bytes, (error) => resolve(!error))
+  })
+
+/** A reader that has seen enough is no failure: whoever writes is told by `writeTo`. */
+export const surviveBrokenPipe = (stream: Writable): void => {
+  stream.on("error", () => {})
+}
