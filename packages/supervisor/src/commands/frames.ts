@@ -7,9 +7,16 @@ import type { WebSocket } from "ws"
 const MAX_WAITING_BYTES = 512 * 1024
 const NORMAL = 1000
 
+/** As much as one read of a pipe brings, behind the channel. */
+const FRAME_BYTES = 1 + 64 * 1024
+/** A smaller frame is garbage that does not matter. */
+const SMALL_FRAME_BYTES = 4 * 1024
+
 /** Our side of a connection to a client. */
 export class Frames {
   readonly #websocket: WebSocket
+  /** Memory of frames that were sent, for others: a flood would leave it to the garbage collector. */
+  readonly #spare: Buffer[] = []
   #room: PromiseWithResolvers<void> | undefined
 
   constructor(websocket: WebSocket) {
@@ -28,10 +35,10 @@ export class Frames {
   /** Resolves when there is room for more, or nobody to send it to; undefined: there is. */
   output(stream: CommandStream, chunk: Buffer): Promise<void> | undefined {
     if (!this.isOpen) return undefined
-    const frame = Buffer.allocUnsafe(chunk.length + 1)
-    frame[0] = COMMAND_CHANNEL[stream]
-    chunk.copy(frame, 1)
-    this.#websocket.send(frame, this.#onSent)
+    const memory = this.#take(chunk.length + 1)
+    memory[0] = COMMAND_CHANNEL[stream]
+    chunk.copy(memory, 1)
+    this.#websocket.send(memory.subarray(0, chunk.length + 1), () => this.#onSent(memory))
     if (this.#websocket.bufferedAmount <= MAX_WAITING_BYTES) return undefined
     this.#room ??= Promise.withResolvers<void>()
     return this.#room.promise
@@ -49,7 +56,13 @@ export class Frames {
     this.end({ type: "error", error: toWireError(thrown) })
   }
 
-  readonly #onSent = (): void => {
+  #take(bytes: number): Buffer {
+    if (bytes <= SMALL_FRAME_BYTES || bytes > FRAME_BYTES) return Buffer.allocUnsafe(bytes)
+    return this.#spare.pop() ?? Buffer.allocUnsafeSlow(FRAME_BYTES)
+  }
+
+  #onSent(memory: Buffer): void {
+    if (memory.length === FRAME_BYTES) this.#spare.push(memory)
     if (this.#websocket.bufferedAmount <= MAX_WAITING_BYTES / 2) this.#makeRoom()
   }
 

@@ -59,7 +59,10 @@ export interface Input {
   readonly pipeFd: number | undefined
 }
 
-/** Each stream is for someone: nobody reads until they do. */
+/**
+ * Each stream is for someone: nobody reads until they do. What `stdout` and `stderr` emit as data is good until
+ * the listener returns.
+ */
 export const wireApart = async (
   hasStdin: boolean,
   pipes: Pipes | undefined,
@@ -76,8 +79,8 @@ export const wireApart = async (
     ],
     connect: ({ stdin, stdout, stderr }) => ({
       stdin: inputOf(input, stdin),
-      stdout: out ? reader(out) : (stdout as Readable),
-      stderr: error ? reader(error) : (stderr as Readable),
+      stdout: out ? frugalReader(out) : (stdout as Readable),
+      stderr: error ? frugalReader(error) : (stderr as Readable),
     }),
     closeTheirs: () => close(input?.readFd, out?.writeFd, error?.writeFd),
     closeOurs: () => close(input?.writeFd, out?.readFd, error?.readFd),
@@ -86,6 +89,27 @@ export const wireApart = async (
 
 const reader = ({ readFd }: Pipe): Socket =>
   new Socket({ fd: readFd, readable: true, writable: false })
+
+/**
+ * Reads into the same memory every time. Otherwise each read takes 64 KiB of its own, and what waits for the
+ * garbage collector is more than all else that a supervisor needs.
+ */
+const frugalReader = ({ readFd }: Pipe): Socket => {
+  const socket: Socket = new Socket({
+    ...{ fd: readFd, readable: true, writable: false },
+    onread: {
+      buffer: READ_BUFFER,
+      callback: (bytes, buffer) => {
+        socket.emit("data", (buffer as Buffer).subarray(0, bytes))
+        return !socket.isPaused()
+      },
+    },
+  })
+  return socket
+}
+
+/** One for all: what a read brings is handed on before the next one. */
+const READ_BUFFER = Buffer.alloc(64 * 1024)
 
 const inputOf = (pipe: Pipe | undefined, stdin: Writable | null): Input | undefined => {
   if (pipe === undefined) return stdin ? { stream: stdin, pipeFd: undefined } : undefined

@@ -1,12 +1,15 @@
 import { setTimeout as delay, setImmediate as turn } from "node:timers/promises"
 import type { User } from "../user.ts"
+import { Census } from "./census.ts"
 import type { Eyes } from "./look.ts"
 import { type Marks, type MarksRead, readMarks } from "./mark.ts"
-import { listProcesses, type ProcessEntry, type ProcessList } from "./proc.ts"
+import { listProcesses, type ProcessEntry } from "./proc.ts"
 import type { Grove, ProcessTree } from "./tree.ts"
 
 /** While others are being started, they end as well: some looks a second are enough for all. */
 const LONGEST_WAIT_MS = 50
+/** After a look, as many times as long as it took: where there are thousands of processes, it takes long. */
+const PAUSES = 2
 
 interface Asked {
   readonly tree: ProcessTree
@@ -22,6 +25,7 @@ export class Lookout {
   readonly #calm: () => Promise<void>
   #asked: Asked[] = []
   #isLooking = false
+  #nextAtMs = 0
 
   /**
    * `user`: as whom the environments are read that are hidden from us. `calm` resolves when nothing more
@@ -50,8 +54,8 @@ export class Lookout {
   async #look(): Promise<void> {
     this.#isLooking = true
     while (this.#asked.length > 0) {
-      // Several that end in one turn of the event loop ask in the same.
-      await Promise.all([turn(), Promise.race([this.#calm(), delay(LONGEST_WAIT_MS)])])
+      await this.#untilTime()
+      const beganAtMs = performance.now()
       const look = new SharedLook(this.#user)
       const found = this.#asked.splice(0).map(({ tree, answer }) => {
         const members = tree.findWith(look.eyesFor(tree))
@@ -59,31 +63,41 @@ export class Lookout {
         return members
       })
       await Promise.allSettled(found)
+      const endedAtMs = performance.now()
+      this.#nextAtMs = endedAtMs + PAUSES * (endedAtMs - beganAtMs)
     }
     this.#isLooking = false
+  }
+
+  /** Several that end in one turn of the event loop ask in the same, and are served together. */
+  async #untilTime(): Promise<void> {
+    await turn()
+    const waitMs = Math.min(this.#nextAtMs - performance.now(), LONGEST_WAIT_MS)
+    if (waitMs > 0) await delay(waitMs)
+    await Promise.race([this.#calm(), delay(LONGEST_WAIT_MS)])
   }
 }
 
 /** What all see who look at the same time: the nth list of each is the same, and each mark is read once. */
 class SharedLook {
   readonly #user: User | undefined
-  readonly #lists: ProcessList[] = []
+  readonly #lists: Census[] = []
   readonly #marks = new Map<number, Promise<MarksRead>>()
 
   constructor(user: User | undefined) {
     this.#user = user
   }
 
-  eyesFor({ mark }: ProcessTree): Eyes {
+  eyesFor({ mark, root }: ProcessTree): Eyes {
     let looks = 0
     return {
-      list: () => this.#list(looks++),
+      list: () => this.#list(looks++).of(root),
       marks: (pids) => this.#findMarked(pids, mark),
     }
   }
 
-  #list(look: number): ProcessList {
-    const list = this.#lists[look] ?? listProcesses()
+  #list(look: number): Census {
+    const list = this.#lists[look] ?? new Census(listProcesses(), process.pid)
     this.#lists[look] = list
     return list
   }

@@ -50,7 +50,7 @@ export const stillRuns = ({ pid, startTicks }: ProcessEntry): boolean => {
 
 /** The name in the second field may hold spaces and parentheses, so it is cut off first. */
 export const parseStat = (stat: string): ProcessEntry => {
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ", 20)
   return {
     pid: Number.parseInt(stat, 10),
     parentPid: Number(fields[1]),

@@ -1,0 +1,36 @@
+/** A supervisor that runs commands, in a process of its own: says the most memory that it took whenever it is asked. */
+import { createServer } from "node:http"
+import { join } from "node:path"
+import { WebSocketServer } from "ws"
+import { Dispatch } from "../../features/dispatch.ts"
+import { systemClock } from "../../processes/clock.ts"
+import { Pipes } from "../../processes/output/pipes.ts"
+import { ProcessSet } from "../../processes/set.ts"
+import { commandsFeature } from "../feature.ts"
+
+const [directory = ""] = process.argv.slice(2)
+const clock = systemClock
+const pipes = new Pipes(directory)
+const dispatch = new Dispatch({
+  commands: async () =>
+    commandsFeature({
+      ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: undefined },
+      places: { workspace: directory, home: directory, toolbox: directory, logs: directory },
+      environment: { PATH: "/usr/bin:/bin" },
+    }),
+})
+const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+const server = createServer((request, response) => {
+  if (request.url === "/peak") response.end(String(process.resourceUsage().maxRSS * 1024))
+  else void dispatch.answer(request, response)
+})
+server.on("upgrade", async (request, socket, head) => {
+  const take = await dispatch.open(request.url ?? "")
+  webSockets.handleUpgrade(request, socket, head, take)
+})
+server.listen(join(directory, "socket"), 2_000, () => console.log("listening"))
+process.stdin.on("end", async () => {
+  await dispatch.close()
+  process.exit()
+})
+process.stdin.resume()

@@ -1,0 +1,40 @@
+import type { TreeRoot } from "./members.ts"
+import type { ProcessEntry, ProcessList } from "./proc.ts"
+
+/**
+ * A list of all processes, from which each of many trees gets the part that may concern it: what hangs below
+ * its root, and what hangs below no child of the supervisor. What hangs below another child of ours belongs to
+ * that one.
+ */
+export class Census {
+  readonly #byChild: ReadonlyMap<number | undefined, readonly ProcessEntry[]>
+  /** Those that ended before they could be looked at. */
+  readonly #unseen: readonly number[]
+
+  constructor({ pids, entries }: ProcessList, supervisorPid: number) {
+    const byPid = new Map(entries.map((entry) => [entry.pid, entry]))
+    const childOf = new Map<number, number | undefined>()
+    const climb = (entry: ProcessEntry): number | undefined => {
+      if (childOf.has(entry.pid)) return childOf.get(entry.pid)
+      // Said first, so that a loop of pids that were used again has an end.
+      childOf.set(entry.pid, undefined)
+      const parent = byPid.get(entry.parentPid)
+      const found =
+        entry.parentPid === supervisorPid
+          ? entry.pid
+          : parent === undefined || parent.pid === supervisorPid
+            ? undefined
+            : climb(parent)
+      childOf.set(entry.pid, found)
+      return found
+    }
+    this.#byChild = Map.groupBy(entries, climb)
+    this.#unseen = pids.filter((pid) => !byPid.has(pid))
+  }
+
+  of({ pid }: TreeRoot): ProcessList {
+    const common = this.#byChild.get(undefined) ?? []
+    const entries = [...common, ...(this.#byChild.get(pid) ?? [])]
+    return { entries, pids: [...entries.map((entry) => entry.pid), ...this.#unseen] }
+  }
+}
