@@ -3,7 +3,7 @@ import { type Answer, AskId } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import { describe, expect, it } from "vitest"
 import type { OnAsk } from "./answers.ts"
-import { ASKS_PER_SECOND, BURST_ASKS, MAX_ANSWERING } from "./limits.ts"
+import { ASKS_PER_SECOND, BURST_ASKS } from "./limits.ts"
 import { playSupervisor } from "./testing/played.ts"
 import { watchBridge } from "./testing/watch.ts"
 
@@ -59,23 +59,30 @@ describe("a question of a sandbox", () => {
     expect(answers()).toMatchObject([{ answer: { kind: "refused", code: "bridge.refused" } }])
   })
 
-  it("waits while a few others are answered", async () => {
-    const waiting: (() => void)[] = []
+  it("waits while another of its kind is answered, and for none of the other kind", async () => {
+    const waiting = { credential: [] as (() => void)[], repo: [] as (() => void)[] }
     let most = 0
-    const { supervisor, untilAnswered } = await play(async () => {
+    const { supervisor, untilAnswered } = await play(async ({ ask: { kind } }) => {
       await new Promise<void>((resolve) => {
-        most = Math.max(most, waiting.push(resolve))
+        most = Math.max(most, waiting[kind].push(resolve))
       })
-      return GRANTED
+      return kind === "credential" ? GRANTED : { kind, commit: "0".repeat(40), bundled: false }
     })
-    for (let place = 0; place < 32; place++) supervisor.send(askOf(place))
-    for (let done = 0; done < 32; done++) {
-      await expect.poll(() => waiting.length).toBeGreaterThan(0)
-      await turn()
-      waiting.shift()?.()
+    const repo = { kind: "repo", repo: "web", have: [] }
+    for (let place = 0; place < 8; place++) supervisor.send({ ...askOf(place), ask: repo })
+    for (let place = 8; place < 32; place++) supervisor.send(askOf(place))
+    const finish = async (kind: "credential" | "repo", count: number) => {
+      for (let done = 0; done < count; done++) {
+        await expect.poll(() => waiting[kind].length).toBeGreaterThan(0)
+        await turn()
+        waiting[kind].shift()?.()
+      }
     }
+    await finish("credential", 24)
+    await untilAnswered(24)
+    await finish("repo", 8)
     await untilAnswered(32)
-    expect(most).toBe(MAX_ANSWERING)
+    expect(most).toBe(1)
   })
 
   it("is answered no faster than all may ask, whatever connection it comes on", async () => {

@@ -3,7 +3,6 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { Answer, Ask, AskId, ServerMessage } from "@berth/protocol/bridge"
 import { MAX_PENDING_ASKS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import { BerthError, toWireError } from "@berth/protocol/errors"
-import { MAX_ANSWERING } from "./limits.ts"
 import type { Throttle } from "./throttle.ts"
 
 /** A question of a sandbox, and the way to send it what it asked for. */
@@ -24,13 +23,16 @@ export interface AnswersOptions {
   readonly send: (message: Extract<ServerMessage, { type: "answer" }>) => void
 }
 
-/** The questions of one connection: a few are answered at once, the others wait. */
+/**
+ * The questions of one connection: one of each kind is answered at a time, the others wait. Each is work of the
+ * host's for a sandbox, and a repo's may take minutes of it: a credential does not wait for that.
+ */
 export class Answers {
   readonly #options: AnswersOptions
   readonly #over = new AbortController()
   readonly #outstanding = new Set<AskId>()
-  readonly #waiting: { readonly id: AskId; readonly ask: Ask }[] = []
-  readonly #answering = new Set<Promise<void>>()
+  readonly #waiting = new Set<{ readonly id: AskId; readonly ask: Ask }>()
+  readonly #answering = new Map<Ask["kind"], Promise<void>>()
 
   constructor(options: AnswersOptions) {
     this.#options = options
@@ -46,26 +48,27 @@ export class Answers {
       })
     }
     this.#outstanding.add(id)
-    this.#waiting.push({ id, ask })
+    this.#waiting.add({ id, ask })
     this.#advance()
   }
 
   /** The connection is over: ends what is being answered, and waits for it. */
   async end(): Promise<void> {
-    this.#waiting.length = 0
+    this.#waiting.clear()
     this.#over.abort(new BerthError("cancelled", "the connection to the sandbox is over"))
-    await Promise.all(this.#answering)
+    await Promise.all(this.#answering.values())
   }
 
   #advance(): void {
-    while (this.#answering.size < MAX_ANSWERING) {
-      const next = this.#waiting.shift()
-      if (next === undefined) return
+    for (const next of this.#waiting) {
+      const { kind } = next.ask
+      if (this.#answering.has(kind)) continue
+      this.#waiting.delete(next)
       const answering = this.#answer(next.id, next.ask).finally(() => {
-        this.#answering.delete(answering)
+        this.#answering.delete(kind)
         this.#advance()
       })
-      this.#answering.add(answering)
+      this.#answering.set(kind, answering)
     }
   }
 

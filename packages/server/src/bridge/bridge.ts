@@ -30,7 +30,7 @@ export interface BridgeOptions {
    * when it rejects they come again.
    */
   readonly onEvents: (events: readonly Event[]) => Promise<void>
-  /** Answers what the sandbox asks for, a few at once. When it rejects, the sandbox is told the error's message. */
+  /** Answers what the sandbox asks for, one of each kind at a time. Of an error the sandbox is told the message. */
   readonly onAsk?: OnAsk
   readonly onState?: (state: BridgeState) => void
   readonly deadlines?: Partial<Deadlines>

@@ -26,9 +26,6 @@ export const MAX_UNSENT_BYTES = 8 * 1024 * 1024
 /** Questions without an answer. A server asks a handful at a time. */
 export const MAX_OUTSTANDING = 256
 
-/** Questions of one sandbox that are answered at once: each is a process or two on the host. */
-export const MAX_ANSWERING = 4
-
 /** Questions of one sandbox: a boot with many repos, then a git now and then. */
 export const ASKS_PER_SECOND = 10
 export const BURST_ASKS = 64

@@ -91,13 +91,14 @@ const throughLens = async (
   const lens = await mkdtemp(join(tmpdir(), "berth-bundle-"))
   try {
     const isSha256 = commit.length === 64
-    const config = isSha256
+    const format = isSha256
       ? "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
       : "[core]\n\trepositoryFormatVersion = 0\n"
     for (const directory of ["objects", "objects/info", "refs"])
       await makeReadable(join(lens, directory), (path) => mkdir(path), 0o755)
     const files = {
-      config,
+      // By itself git takes all cores, and the host has others to serve.
+      config: `${format}[pack]\n\tthreads = 1\n`,
       HEAD: branch === undefined ? `${commit}\n` : `ref: ${name}\n`,
       "packed-refs": name === undefined ? "" : `${object} ${name}\n`,
       // In quotes, as git reads a path with any letter in it.
