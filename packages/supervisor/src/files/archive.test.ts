@@ -81,7 +81,7 @@ describe("archives", () => {
   const damaged = Buffer.from(entry("x"))
   damaged[0] = 0x79
 
-  it("[R2.13] that lead out of the folder, or are none, are refused", async () => {
+  it("that lead out of the folder, or are none, are refused", async () => {
     const { call, workspace } = await serveFiles()
     mkdirSync(join(workspace, "outside"))
     const refused = {

@@ -8,57 +8,76 @@ import type { WorkerProcess } from "./worker-process.ts"
 
 /** As much as a socket gives at once. While one is being sent, the others are filled. */
 const BUFFER_BYTES = 256 * 1024
-const BUFFERS = 4
+const BUFFERS = 3
+/** Where many are under way at once, each has less, so that all of them together stay within bounds. */
+const CROWD = 16
+const CROWDED_BUFFER_BYTES = 64 * 1024
 
 /**
  * Passes a file's content on as `relay` does, but reads into the same memory again and again: node's HTTP client
  * takes new memory for every piece and copies it, which costs more than all the rest.
  */
-export const download =
-  (worker: WorkerProcess, silenceLimitMs: number) =>
-  async ({ request, response, signal }: HttpCall): Promise<void> => {
-    const socketPath = await worker.socketPath()
-    const range = request.headers.range === undefined ? "" : `range: ${request.headers.range}\r\n`
-    // In version 1.0 the content comes as it is, and ends with the connection.
-    const asked = `GET ${request.url} HTTP/1.0\r\n${range}\r\n`
-    await new Promise<void>((resolve, reject) => {
-      const passing = new Passing(response)
-      const socket: Socket = connect({
-        path: socketPath,
-        onread: {
-          buffer: () => passing.nextBuffer(),
-          callback: (bytes, buffer) => {
-            try {
-              return passing.take(Buffer.from(buffer.buffer, buffer.byteOffset, bytes), socket)
-            } catch (thrown) {
-              socket.destroy(thrown as Error)
-              return false
-            }
-          },
-        },
-      })
-      const stop = () => socket.destroy(signal.reason)
-      signal.addEventListener("abort", stop, { once: true })
-      if (signal.aborted) stop()
-      socket.setTimeout(silenceLimitMs, () => {
-        if (passing.hasBegun) return
-        socket.destroy(tooSilent(silenceLimitMs))
-        worker.giveUp()
-      })
-      socket.on("error", (thrown) =>
-        reject(thrown instanceof BerthError ? thrown : workerEnded(thrown)),
-      )
-      socket.on("close", () => {
-        signal.removeEventListener("abort", stop)
-        passing.end().then(resolve, reject)
-      })
-      socket.write(asked)
-    })
+export const download = (worker: WorkerProcess, silenceLimitMs: number) => {
+  let underWay = 0
+  return async (call: HttpCall): Promise<void> => {
+    underWay++
+    const bufferBytes = underWay > CROWD ? CROWDED_BUFFER_BYTES : BUFFER_BYTES
+    try {
+      await pass(worker, call, { silenceLimitMs, bufferBytes })
+    } finally {
+      underWay--
+    }
   }
+}
+
+const pass = async (
+  worker: WorkerProcess,
+  { request, response, signal }: HttpCall,
+  { silenceLimitMs, bufferBytes }: { silenceLimitMs: number; bufferBytes: number },
+): Promise<void> => {
+  const socketPath = await worker.socketPath()
+  const range = request.headers.range === undefined ? "" : `range: ${request.headers.range}\r\n`
+  // In version 1.0 the content comes as it is, and ends with the connection.
+  const asked = `GET ${request.url} HTTP/1.0\r\n${range}\r\n`
+  await new Promise<void>((resolve, reject) => {
+    const passing = new Passing(response, bufferBytes)
+    const socket: Socket = connect({
+      path: socketPath,
+      onread: {
+        buffer: () => passing.nextBuffer(),
+        callback: (bytes, buffer) => {
+          try {
+            return passing.take(Buffer.from(buffer.buffer, buffer.byteOffset, bytes), socket)
+          } catch (thrown) {
+            socket.destroy(thrown as Error)
+            return false
+          }
+        },
+      },
+    })
+    const stop = () => socket.destroy(signal.reason)
+    signal.addEventListener("abort", stop, { once: true })
+    if (signal.aborted) stop()
+    socket.setTimeout(silenceLimitMs, () => {
+      if (passing.hasBegun) return
+      socket.destroy(tooSilent(silenceLimitMs))
+      worker.giveUp()
+    })
+    socket.on("error", (thrown) =>
+      reject(thrown instanceof BerthError ? thrown : workerEnded(thrown)),
+    )
+    socket.on("close", () => {
+      signal.removeEventListener("abort", stop)
+      passing.end().then(resolve, reject)
+    })
+    socket.write(asked)
+  })
+}
 
 /** An answer on its way from the worker to the client. */
 class Passing {
   readonly #response: ServerResponse
+  readonly #bufferBytes: number
   readonly #buffers = Array.from({ length: BUFFERS }, () => undefined as Buffer | undefined)
   #next = 0
   #unsent = 0
@@ -68,8 +87,9 @@ class Passing {
   #passed = 0
   #sent: () => void = () => {}
 
-  constructor(response: ServerResponse) {
+  constructor(response: ServerResponse, bufferBytes: number) {
     this.#response = response
+    this.#bufferBytes = bufferBytes
   }
 
   get hasBegun(): boolean {
@@ -78,7 +98,7 @@ class Passing {
 
   nextBuffer(): Buffer {
     this.#next = (this.#next + 1) % BUFFERS
-    const buffer = this.#buffers[this.#next] ?? Buffer.allocUnsafeSlow(BUFFER_BYTES)
+    const buffer = this.#buffers[this.#next] ?? Buffer.allocUnsafeSlow(this.#bufferBytes)
     this.#buffers[this.#next] = buffer
     return buffer
   }

@@ -1,4 +1,13 @@
-import { chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { join } from "node:path"
 import { type FileChange, fileQuery, WatchMessage } from "@berth/protocol/files"
 import { expect, it, onTestFinished } from "vitest"
@@ -8,8 +17,8 @@ import { serveFiles, workerPid } from "./testing/files.ts"
 
 type Query = Parameters<typeof fileQuery>[0]
 
-const watching = async () => {
-  const served = await serveFiles()
+const watching = async (options: Parameters<typeof serveFiles>[0] = {}) => {
+  const served = await serveFiles(options)
   const watch = async (query: Query) => {
     const url = `ws+unix://${served.path}:/files/watch?${fileQuery(query)}`
     const websocket = new WebSocket(url, { headers: AUTHORIZED })
@@ -103,7 +112,7 @@ it("ignores what it is told to, and takes names of any bytes", async () => {
 it("says when it lost some, and goes on", async () => {
   const { watch, workspace } = await watching()
   mkdirSync(join(workspace, "node_modules/many"), { recursive: true })
-  for (let each = 0; each < 5_000; each++)
+  for (let each = 0; each < 4_200; each++)
     writeFileSync(join(workspace, `node_modules/many/${each}`), "")
   const { until, messages, told } = await watch({ path: "." })
   const overflows = () => messages.filter(({ type }) => type === "overflow").length
@@ -135,4 +144,22 @@ it("says why it cannot, and ends with the folder", async () => {
   await until(() => closed() !== undefined)
   expect(messages.at(-1)).toMatchObject({ type: "error", error: { code: "files.not_found" } })
   expect(closed()).toBe(1000)
+})
+
+it("watches a tree of 100,000 files", async () => {
+  const workspaceAt = mkdtempSync("/dev/shm/berth-files-watch-")
+  onTestFinished(() => rmSync(workspaceAt, { recursive: true }))
+  const { watch, workspace } = await watching({ workspaceAt })
+  writeFileSync(join(workspace, "one"), "")
+  for (let folder = 0; folder < 100; folder++) {
+    mkdirSync(join(workspace, `${folder}`))
+    for (let file = 0; file < 1_000; file++)
+      linkSync(join(workspace, "one"), join(workspace, `${folder}/${file}`))
+  }
+  const { messages, told, until } = await watch({ path: "." })
+  expect(messages[0]).toEqual({ type: "ready", directories: 101 })
+  writeFileSync(join(workspace, "99/new"), "")
+  rmSync(join(workspace, "0/999"))
+  await until(() => Object.keys(told()).length === 2)
+  expect(told()).toEqual({ "99/new": "changed", "0/999": "removed" })
 })

@@ -12,9 +12,13 @@ const END_DEADLINE_MS = 2_000
 /** What runs the worker: node and its arguments. */
 export type WorkerCommand = readonly [string, ...string[]]
 
+/** What it reads and writes lives shortly: collected often, it costs half the memory, and no more time. */
+export const LITTLE_GARBAGE = ["--max-semi-space-size=1"]
+
 /** As it lies in every sandbox. */
 export const bundledWorker = ({ toolbox }: FeatureParts["places"]): WorkerCommand => [
   process.execPath,
+  ...LITTLE_GARBAGE,
   join(toolbox, "supervisor/files-worker.cjs"),
 ]
 

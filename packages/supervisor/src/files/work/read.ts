@@ -10,8 +10,8 @@ import { readQuery } from "./query.ts"
 import { parseRange } from "./range.ts"
 import { Sender } from "./send.ts"
 
-/** Large enough that a gigabyte takes a thousand reads, and two of them cost little memory. */
-const BLOCK_BYTES = 1024 * 1024
+/** As much as a socket takes at once. */
+const BLOCK_BYTES = 256 * 1024
 
 /** `GET /files/content` */
 export const readContent =
