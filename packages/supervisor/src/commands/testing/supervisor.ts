@@ -24,13 +24,11 @@ const server = createServer((request, response) => {
   if (request.url === "/peak") response.end(String(process.resourceUsage().maxRSS * 1024))
   else void dispatch.answer(request, response)
 })
-server.on("upgrade", async (request, socket, head) => {
-  const take = await dispatch.open(request.url ?? "")
-  webSockets.handleUpgrade(request, socket, head, take)
+server.on("upgrade", (request, socket, head) => {
+  void dispatch
+    .open(request.url ?? "")
+    .then((take) => webSockets.handleUpgrade(request, socket, head, take))
 })
 server.listen(join(directory, "socket"), 2_000, () => console.log("listening"))
-process.stdin.on("end", async () => {
-  await dispatch.close()
-  process.exit()
-})
+process.stdin.on("end", () => void dispatch.close().then(() => process.exit()))
 process.stdin.resume()
