@@ -1,22 +1,40 @@
 import { constants } from "node:fs"
-import { lstat, open, readdir, stat } from "node:fs/promises"
+import { type FileHandle, lstat, open, opendir, stat } from "node:fs/promises"
 import { join } from "node:path"
 
+/** How much lies below a path. */
+export interface Size {
+  /** Files and directories. */
+  readonly entries: number
+  readonly bytes: number
+}
+
+export interface Print extends Size {
+  readonly hash: string
+}
+
 /** Far beyond what an agent brings: whoever put that much there is not us. */
-const MAX_FILES = 200_000
-const MAX_BYTES = 2 * 1024 ** 3
+const MOST: Size = { entries: 200_000, bytes: 2 * 1024 ** 3 }
+/** Read at a time, so that a large file takes no more memory than a small one. */
+const CHUNK_BYTES = 256 * 1024
 
 /**
- * A hash over the names and contents below a path, or undefined where there is what no copy of ours holds.
+ * A hash over the names and contents below a path, or undefined where there is what no copy of ours holds, or
+ * more than `atMost`, of which nothing is read.
  * In the toolbox links are followed, as by the copy. In a home they are not, and no pipe is waited for.
  */
 export const fingerprint = async (
   path: string,
-  { followLinks, signal }: { readonly followLinks: boolean; readonly signal: AbortSignal },
-): Promise<string | undefined> => {
+  {
+    followLinks,
+    signal,
+    atMost = MOST,
+  }: { readonly followLinks: boolean; readonly signal: AbortSignal; readonly atMost?: Size },
+): Promise<Print | undefined> => {
   const { createHash } = await import("node:crypto")
   const whole = createHash("sha256")
-  let files = 0
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+  let entries = 0
   let bytes = 0
 
   const addFile = async (file: string, name: string): Promise<boolean> => {
@@ -24,12 +42,10 @@ export const fingerprint = async (
     const handle = await open(file, followLinks ? flags : flags | constants.O_NOFOLLOW)
     try {
       const found = await handle.stat()
-      files += 1
       bytes += found.size
-      if (!found.isFile() || files > MAX_FILES || bytes > MAX_BYTES) return false
-      const content = createHash("sha256")
-        .update(await handle.readFile())
-        .digest("hex")
+      if (!found.isFile() || bytes > atMost.bytes) return false
+      const content = await hashOf(handle, found.size)
+      if (content === undefined) return false
       whole.update(`${JSON.stringify(name)} ${content}\n`)
       return true
     } finally {
@@ -37,18 +53,40 @@ export const fingerprint = async (
     }
   }
 
+  /** Undefined: it grew meanwhile, and may do so without end. */
+  const hashOf = async (handle: FileHandle, size: number): Promise<string | undefined> => {
+    const content = createHash("sha256")
+    for (let read = 0; ; ) {
+      signal.throwIfAborted()
+      const { bytesRead } = await handle.read(chunk)
+      if (bytesRead === 0) return content.digest("hex")
+      read += bytesRead
+      if (read > size) return undefined
+      content.update(chunk.subarray(0, bytesRead))
+    }
+  }
+
+  /** Undefined: there are too many. */
+  const namesIn = async (directory: string): Promise<string[] | undefined> => {
+    const names: string[] = []
+    for await (const { name } of await opendir(directory))
+      if (entries + names.push(name) > atMost.entries) return undefined
+    return names.sort()
+  }
+
   const add = async (at: string, name: string): Promise<boolean> => {
     signal.throwIfAborted()
+    entries += 1
     const found = await (followLinks ? stat(at) : lstat(at))
     if (found.isFile()) return await addFile(at, name)
-    if (!found.isDirectory()) return false
-    for (const entry of (await readdir(at)).sort())
-      if (!(await add(join(at, entry), `${name}/${entry}`))) return false
+    const names = found.isDirectory() ? await namesIn(at) : undefined
+    if (names === undefined) return false
+    for (const entry of names) if (!(await add(join(at, entry), `${name}/${entry}`))) return false
     return true
   }
 
   try {
-    return (await add(path, "")) ? whole.digest("hex") : undefined
+    return (await add(path, "")) ? { hash: whole.digest("hex"), entries, bytes } : undefined
   } catch (thrown) {
     signal.throwIfAborted()
     if (followLinks) throw thrown

@@ -3,7 +3,7 @@ import { lstat, open, readlink } from "node:fs/promises"
 import { dirname, join, sep } from "node:path"
 import type { AgentFile } from "../agents/agent.ts"
 import type { User } from "../processes/user.ts"
-import { fingerprint } from "./fingerprint.ts"
+import { fingerprint, type Size } from "./fingerprint.ts"
 import { namesBeside } from "./names.ts"
 
 export interface Roots {
@@ -87,11 +87,18 @@ const standingOf = async (
   }
   const copied = await readMark(namesBeside(place).mark)
   if (copied === undefined) return "own"
-  if (copied === (await fingerprint(source, { followLinks: true, signal }))) return "copied"
-  return copied === (await fingerprint(place, { followLinks: false, signal }))
-    ? "stale-copy"
-    : "own"
+  const ours = await fingerprint(source, { followLinks: true, signal })
+  if (ours === undefined) return "own"
+  if (copied === ours.hash) return "copied"
+  const there = await fingerprint(place, { followLinks: false, signal, atMost: earlier(ours) })
+  return copied === there?.hash ? "stale-copy" : "own"
 }
+
+/** What a copy from an earlier toolbox may be: twice what it is now, or a small file that was a larger one. */
+const earlier = ({ entries, bytes }: Size): Size => ({
+  entries: 2 * entries + 100,
+  bytes: 2 * bytes + 1024 ** 2,
+})
 
 /** A mark is one where there is no copy that it could tell of. */
 const leftoversOf = async (place: string, standing: Standing): Promise<string[]> => {

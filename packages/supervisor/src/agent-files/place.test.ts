@@ -145,6 +145,13 @@ describe("where no links can be made", () => {
     expect(home.listing()).toEqual(copied("2.0.0"))
   })
 
+  it("copies that were somewhat larger in an earlier toolbox are replaced, too", async () => {
+    home.fill("1".repeat(10_000))
+    await home.place(NO_LINKS)
+    home.fill("2.0.0")
+    expect(await home.place(NO_LINKS)).toMatchObject({ copied: BOTH, replaced: BOTH, kept: [] })
+  })
+
   it("copies that the user changed are the user's", async () => {
     await home.place(NO_LINKS)
     home.own(".config/x/node_modules/mine/index.js", "mine")

@@ -62,8 +62,9 @@ const copy = async (
   signal: AbortSignal,
 ): Promise<void> => {
   const wanted = sights.map(async ({ source, place, standing }) => {
-    const print = (await fingerprint(source, { followLinks: true, signal })) ?? ""
-    return { source, place, replaces: standing !== "absent", fingerprint: print }
+    const print = await fingerprint(source, { followLinks: true, signal })
+    const replaces = standing !== "absent"
+    return { source, place, replaces, fingerprint: print?.hash ?? "" }
   })
   await copyAll(await Promise.all(wanted), parts, signal)
 }
