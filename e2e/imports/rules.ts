@@ -82,7 +82,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       files: ["features", "processes", "*.ts"],
       terminals: ["features", "pty", "processes", "*.ts"],
       ports: ["features", "processes", "*.ts"],
-      git: ["features", "repos", "processes", "*.ts"],
+      git: ["features", "files", "repos", "processes", "*.ts"],
       journal: [],
       processes: [],
       "*.ts": [],

@@ -499,6 +499,11 @@ export const ERRORS = {
     retry: "later",
     hint: "Close some of the connections to the sandbox's ports; the details name the limit.",
   },
+  "git.no_repo": {
+    status: 404,
+    retry: "never",
+    hint: "Name a directory of a git repo in the sandbox; a relative one is below the workspace.",
+  },
   "git.nothing_to_commit": {
     status: 409,
     retry: "never",

@@ -6,5 +6,6 @@ export const loadFeatures = (parts: FeatureParts): Features => ({
   commands: async () => (await import("./commands/feature.ts")).commandsFeature(parts),
   terminals: async () => (await import("./terminals/feature.ts")).terminalsFeature(parts),
   ports: async () => (await import("./ports/feature.ts")).portsFeature(parts),
+  git: async () => (await import("./git/feature.ts")).gitFeature(parts),
   files: async () => (await import("./files/feature.ts")).filesFeature(parts),
 })

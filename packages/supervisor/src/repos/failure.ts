@@ -27,7 +27,10 @@ const SIGNS: readonly (readonly [ErrorCode, RegExp])[] = [
   ],
 ]
 
-export const gitFailure = (title: string, end: CommandEnd): BerthError => {
+export const gitFailure = (
+  title: string,
+  end: Pick<CommandEnd, "status" | "signal" | "lastOutput">,
+): BerthError => {
   const words = lastWords(end.lastOutput)
   const how = end.signal === null ? `with status ${end.status}` : `by ${end.signal}`
   return new BerthError(codeOf(end.lastOutput), `${title} ended ${how}: ${words}`, {

@@ -84,7 +84,7 @@ export const titleOf = ({ args }: GitCall, repo: string): string => `git ${args[
  * Of every call. Nothing may outlive it or start by itself (maintenance, a file monitor); whose a directory is
  * says nothing here, because git runs as the one who works in it; submodules are synced by their own call.
  */
-const SETTINGS = [
+export const SETTINGS = [
   "safe.directory=*",
   "core.fsmonitor=false",
   "gc.auto=0",
@@ -104,7 +104,7 @@ const MISLEADING = [
 ]
 
 /** The user's environment, in which git never asks a person and speaks English. */
-const environmentOf = (own: Readonly<Record<string, string>>): Record<string, string> => ({
+export const environmentOf = (own: Readonly<Record<string, string>>): Record<string, string> => ({
   GIT_HTTP_LOW_SPEED_LIMIT: "1",
   GIT_HTTP_LOW_SPEED_TIME: String(STALL_S),
   ...Object.fromEntries(Object.entries(own).filter(([name]) => !MISLEADING.includes(name))),

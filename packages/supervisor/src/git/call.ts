@@ -1,0 +1,166 @@
+import { PassThrough, pipeline, type Readable } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+import type { FeatureParts } from "../features/parts.ts"
+import { type LaunchedApart, launchApart } from "../processes/launch.ts"
+import { ByteRing } from "../processes/output/ring.ts"
+import { COMMAND_STOP_GRACE_MS, STRAGGLER_GRACE_MS } from "../processes/run.ts"
+import { endTree } from "../processes/tree/end.ts"
+import { gitFailure } from "../repos/failure.ts"
+import { environmentOf, SETTINGS } from "../repos/git.ts"
+
+/** What is kept of what git complains of. */
+const LAST_OUTPUT_BYTES = 16 * 1024
+
+export type GitParts = Pick<FeatureParts, "clock" | "pipes" | "user" | "environment"> & {
+  readonly signal: AbortSignal
+}
+
+export interface GitCall {
+  /** What stands behind `git`. */
+  readonly args: readonly [string, ...string[]]
+  /** It is entered by git, with the user's rights. */
+  readonly directory: string
+  readonly deadlineMs: number
+  readonly input?: Buffer
+  readonly environment?: Readonly<Record<string, string>>
+  /** Whether the repo's hooks run. */
+  readonly withHooks?: boolean
+  /**
+   * A shell's program that calls git as `"$@"`; it begins in the directory. Such that what cannot be an
+   * argument comes from its input.
+   */
+  readonly script?: string
+}
+
+/** How it ended, of a call that may be answered by its status. */
+export interface Ended {
+  readonly status: number | null
+  readonly output: Buffer
+}
+
+/**
+ * Runs git once, and gives its output to whoever reads it, at their pace. One who stops early ends it. It
+ * rejects when git fails, is cancelled or misses its deadline; then nothing of it runs any more.
+ */
+export const git = async <Result>(
+  call: GitCall,
+  parts: GitParts,
+  read: (stdout: Readable) => Promise<Result>,
+): Promise<Result> => {
+  const { result, failure } = await run(call, parts, read)
+  if (failure !== undefined) throw failure
+  return result
+}
+
+/** The same for a short answer, which a status may be. */
+export const askGit = async (call: GitCall, parts: GitParts): Promise<Ended> => {
+  const { result, status } = await run(call, parts, (stdout) => readAll(stdout, SHORT_BYTES))
+  return { status, output: result }
+}
+
+export const answerOf = (call: GitCall, parts: GitParts): Promise<string> =>
+  git(call, parts, async (stdout) => (await readAll(stdout, SHORT_BYTES)).toString("utf8").trim())
+
+const SHORT_BYTES = 64 * 1024
+
+const readAll = async (stdout: Readable, maxBytes: number): Promise<Buffer> => {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of stdout as AsyncIterable<Buffer>) {
+    chunks.push(chunk.subarray(0, maxBytes - bytes))
+    bytes += chunks.at(-1)?.length ?? 0
+  }
+  return Buffer.concat(chunks)
+}
+
+const run = async <Result>(
+  call: GitCall,
+  parts: GitParts,
+  read: (stdout: Readable) => Promise<Result>,
+) => {
+  const { clock, pipes, user, signal } = parts
+  const title = `git ${call.args[0]}`
+  const launched = await launchApart(
+    { command: commandOf(call), env: environmentFor(call, parts), cwd: "/", user },
+    { pipes, stdin: call.input !== undefined, signal },
+  )
+  const { tree, exited } = launched
+  // Node's readers of pipes only begin when they are piped.
+  const stdout = new PassThrough()
+  pipeline(launched.stdout, stdout, () => {})
+  // What a hook left running holds the output open.
+  void exited.then(() => endTree(tree, { clock, graceMs: STRAGGLER_GRACE_MS }))
+  // Told to whoever reads it.
+  stdout.on("error", () => {})
+  const complaints = hearComplaints(launched, call.input)
+  const cut = (reason: unknown) => {
+    void endTree(tree, { clock, graceMs: COMMAND_STOP_GRACE_MS })
+    stdout.destroy(reason as Error)
+  }
+  const onAbort = () => cut(signal.reason)
+  const takeBack = clock.after(call.deadlineMs, () => cut(tooLate(title, call.deadlineMs)))
+  signal.addEventListener("abort", onAbort, { once: true })
+  if (signal.aborted) onAbort()
+  try {
+    const result = await read(stdout)
+    if (!stdout.readableEnded) return { result, status: null, failure: undefined }
+    const { status, signal: by } = await exited
+    const lastOutput = await complaints()
+    const failure = status === 0 ? undefined : failureOf(title, { status, signal: by, lastOutput })
+    return { result, status, failure }
+  } finally {
+    takeBack()
+    signal.removeEventListener("abort", onAbort)
+    await endTree(tree, { clock, graceMs: STRAGGLER_GRACE_MS })
+    for (const stream of [stdout, launched.stdout, launched.stderr]) stream.destroy()
+    launched.stdin?.stream.destroy()
+  }
+}
+
+/** What it is given is given, and what it complains of is kept, the last of it. */
+const hearComplaints = ({ stdin, stderr }: LaunchedApart, input: Buffer | undefined) => {
+  const ring = new ByteRing(LAST_OUTPUT_BYTES)
+  const ended = new Promise<void>((resolve) => stderr.once("close", () => resolve()))
+  stderr.on("data", (chunk: Buffer) => ring.write(chunk))
+  stderr.on("error", () => {})
+  // One that ends without reading it all says why.
+  stdin?.stream.on("error", () => {})
+  stdin?.stream.end(input)
+  return async () => {
+    await ended
+    return ring.text()
+  }
+}
+
+/** Directories and output are the repo's and ours: neither its configuration nor colours change what is parsed. */
+const commandOf = ({ args, directory, script, withHooks }: GitCall): [string, ...string[]] => {
+  const settings = [...SETTINGS, ...OUTPUT, ...(withHooks ? [] : ["core.hooksPath=/dev/null"])]
+  const config = settings.flatMap((setting) => ["-c", setting])
+  const command = ["git", ...config, ...args]
+  if (script === undefined) return ["git", "-C", directory, ...config, ...args]
+  return ["/bin/sh", "-c", `cd -- "$1" || exit 128; shift\n${script}`, "sh", directory, ...command]
+}
+
+const OUTPUT = ["color.ui=false", "core.quotePath=true", "log.showSignature=false"]
+
+const environmentFor = (call: GitCall, { environment }: GitParts) => ({
+  ...environmentOf(environment),
+  // A look at a repo never takes a lock that the agent's own git would stumble over.
+  GIT_OPTIONAL_LOCKS: "0",
+  GIT_LITERAL_PATHSPECS: "1",
+  ...call.environment,
+})
+
+const failureOf = (title: string, end: Parameters<typeof gitFailure>[1]): BerthError =>
+  /not a git repository|cannot change to|can't cd to|must be run in a work tree/.test(
+    end.lastOutput,
+  )
+    ? new BerthError("git.no_repo", "there is no git repo in that directory", {
+        details: { lastOutput: end.lastOutput },
+      })
+    : gitFailure(title, end)
+
+const tooLate = (title: string, deadlineMs: number): BerthError =>
+  new BerthError("deadline.exceeded", `${title} did not end within ${deadlineMs} ms`, {
+    details: { deadlineMs },
+  })

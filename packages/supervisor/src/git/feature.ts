@@ -1,0 +1,91 @@
+import { once } from "node:events"
+import type { ServerResponse } from "node:http"
+import { resolve } from "node:path"
+import type { Readable } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+import type { GitCommitRequest } from "@berth/protocol/git"
+import { readJson, sendJson } from "../features/body.ts"
+import type { Called, Feature } from "../features/feature.ts"
+import type { FeatureParts } from "../features/parts.ts"
+import { bundleOf } from "./bundle.ts"
+import { COUNTED, parseChanges } from "./changes.ts"
+import { commit } from "./commit.ts"
+import { diffOf, UNIFIED } from "./diff.ts"
+import { logOf } from "./log.ts"
+import { commitRequest, readQuery } from "./parse.ts"
+import { statusOf } from "./status.ts"
+
+export const gitFeature = (parts: FeatureParts): Feature => {
+  const running = new Set<Promise<unknown>>()
+  const directoryOf = (repo: string) => resolve(parts.places.workspace, repo)
+  const partsOf = ({ signal }: Called) => ({ ...parts, signal })
+  const route = (
+    method: "GET" | "POST",
+    path: string,
+    handle: Feature["http"][number]["handle"],
+  ): Feature["http"][number] => ({
+    ...{ method, path },
+    handle: (call) => {
+      const handled = handle(call).finally(() => running.delete(handled))
+      running.add(handled)
+      return handled
+    },
+  })
+  return {
+    http: [
+      route("GET", "/git/status", async (call) => {
+        const { repo } = readQuery(call.query)
+        sendJson(call.response, 200, await statusOf(directoryOf(repo), partsOf(call)))
+      }),
+      route("GET", "/git/changes", async (call) => {
+        const { repo, ...query } = readQuery(call.query, "base", "head", "path")
+        const directory = directoryOf(repo)
+        const changes = await diffOf(directory, query, COUNTED, partsOf(call), parseChanges)
+        sendJson(call.response, 200, changes)
+      }),
+      route("GET", "/git/diff", async (call) => {
+        const { repo, ...query } = readQuery(call.query, "base", "head", "path")
+        const send = sendTo(call, "text/x-diff")
+        await diffOf(directoryOf(repo), query, UNIFIED, partsOf(call), send)
+        end(call.response, "text/x-diff")
+      }),
+      route("GET", "/git/log", async (call) => {
+        const { repo, ...query } = readQuery(call.query, "base", "head", "path", "limit")
+        sendJson(call.response, 200, await logOf(directoryOf(repo), query, partsOf(call)))
+      }),
+      route("POST", "/git/commit", async (call) => {
+        const { repo, ...wanted } = await readJson<GitCommitRequest>(call.request, commitRequest)
+        sendJson(call.response, 201, await commit(directoryOf(repo), wanted, partsOf(call)))
+      }),
+      route("GET", "/git/bundle", async (call) => {
+        const { repo, ...query } = readQuery(call.query, "ref", "base")
+        const send = sendTo(call, BUNDLE)
+        if (await bundleOf(directoryOf(repo), query, partsOf(call), send))
+          end(call.response, BUNDLE)
+        else call.response.writeHead(204).end()
+      }),
+    ],
+    sockets: [],
+    // Each call is told by its signal before this.
+    close: async () => void (await Promise.allSettled(running)),
+  }
+}
+
+const BUNDLE = "application/x-git-bundle"
+
+/** As fast as the client reads. The end is left out: only when git has ended well is it all. */
+const sendTo =
+  ({ response, signal }: Called & { response: ServerResponse }, type: string) =>
+  async (stdout: Readable): Promise<void> => {
+    for await (const chunk of stdout) {
+      if (!response.headersSent) response.writeHead(200, { "content-type": type })
+      if (!response.write(chunk)) await once(response, "drain", { signal })
+    }
+  }
+
+/** A diff of nothing has no first byte. */
+const end = (response: ServerResponse, type: string): void => {
+  if (response.destroyed) throw new BerthError("cancelled", "whoever called is gone")
+  if (!response.headersSent) response.writeHead(200, { "content-type": type })
+  response.end()
+}
