@@ -101,7 +101,12 @@ export class Server {
         ...["--port", "0", "--hostname", "127.0.0.1"],
       ] as [string, ...string[]],
       // In the environment, which only its own user can read: the command line is for everyone to see.
-      env: { ...OFFLINE, ...environment, OPENCODE_SERVER_PASSWORD: this.#password },
+      env: {
+        ...{ ...OFFLINE, ...environment, OPENCODE_SERVER_PASSWORD: this.#password },
+        // Where its files are put, and where its conversations stay with the workspace's files.
+        XDG_CONFIG_HOME: join(places.home, ".config"),
+        XDG_DATA_HOME: join(places.home, ".local/share"),
+      },
       cwd: this.#emptyDirectory,
       user,
       readiness: this.#listening,
@@ -123,8 +128,12 @@ const makeEmptyDirectory = async (parent: string): Promise<string> => {
     await mkdir(path, { mode: EMPTY_MODE }).catch(unlessThere)
     const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
     const directory = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-    // Whatever the umask took from it.
-    await directory.chmod(EMPTY_MODE).finally(() => directory.close())
+    try {
+      // Whatever the umask took from it.
+      await directory.chmod(EMPTY_MODE)
+    } finally {
+      await directory.close()
+    }
     return path
   } catch (cause) {
     throw new BerthError("process.start_failed", `no directory can be made at ${path}`, {
