@@ -10,12 +10,16 @@ export interface DockerEngine {
   readonly socket: string
   /** The value of DOCKER_HOST that leads to it. */
   readonly host: string
+  /** Kills the engine as a crash would, and starts it again on the same data. */
+  restart(): Promise<void>
   stop(): Promise<void>
 }
 
 export interface DockerEngineOptions {
   /** Without networks the engine leaves the host's firewall alone, and has `--network none` only. */
   readonly networks: boolean
+  /** Whether containers run on while the engine is down. */
+  readonly liveRestore?: boolean
 }
 
 /** It is up in about 3 s; a busy machine takes longer. */
@@ -26,32 +30,55 @@ const PING_INTERVAL_MS = 50
 /** The default pools hold about 30 networks and may belong to another engine. */
 const ADDRESS_POOL = "base=10.214.0.0/16,size=24"
 
-export const startDockerEngine = async ({
-  networks,
-}: DockerEngineOptions): Promise<DockerEngine> => {
+export const startDockerEngine = async (options: DockerEngineOptions): Promise<DockerEngine> => {
   const directory = await mkdtemp(join(tmpdir(), "berth-docker-"))
+  await mkdir(join(directory, "data"))
+  const socket = join(directory, "docker.sock")
+  let engine: ChildProcess
+  const start = async () => {
+    engine = spawnEngine(directory, socket, options)
+    const log = collect(engine)
+    try {
+      await answers(engine, socket, log)
+    } catch (failure) {
+      await stop(engine, directory)
+      throw failure
+    }
+  }
+  await start()
+  return {
+    socket,
+    host: `unix://${socket}`,
+    async restart() {
+      const ended = once(engine, "exit")
+      engine.kill("SIGKILL")
+      await ended
+      // Its containerd dies with it. Until someone reaps that, its number passes for a running one.
+      await rm(join(directory, "exec/containerd/containerd.pid"), { force: true })
+      await start()
+    },
+    stop: () => stop(engine, directory),
+  }
+}
+
+const spawnEngine = (
+  directory: string,
+  socket: string,
+  { networks, liveRestore = false }: DockerEngineOptions,
+): ChildProcess => {
   const at = (name: string) => join(directory, name)
-  await mkdir(at("data"))
-  const socket = at("docker.sock")
-  const engine = spawn(
+  return spawn(
     "dockerd",
     [
       ["--data-root", at("data"), "--exec-root", at("exec"), "--pidfile", at("pid")],
       ["--host", `unix://${socket}`, "--log-level", "error"],
+      liveRestore ? ["--live-restore"] : [],
       networks
         ? ["--bridge", "none", "--default-address-pool", ADDRESS_POOL]
         : ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
     ].flat(),
     { stdio: ["ignore", "pipe", "pipe"], detached: true },
   )
-  const log = collect(engine)
-  try {
-    await answers(engine, socket, log)
-  } catch (failure) {
-    await stop(engine, directory)
-    throw failure
-  }
-  return { socket, host: `unix://${socket}`, stop: () => stop(engine, directory) }
 }
 
 const answers = async (engine: ChildProcess, socket: string, log: () => string) => {

@@ -6,13 +6,14 @@ import { type Backend, type BackendDescription, type Call, DEADLINES_MS } from "
 import { withinDeadline } from "../call.ts"
 import type { EngineAddress } from "./address.ts"
 import { openCaches } from "./caches.ts"
-import { inspectContainer, inspectSandbox, listContainers } from "./containers.ts"
+import { inspectContainer, inspectSandbox } from "./containers.ts"
 import { createSandbox } from "./create.ts"
 import { openDirectories } from "./directories.ts"
 import { type Engine, openEngine } from "./engine.ts"
 import { type EngineEvent, openEvents } from "./events.ts"
 import { asBackendError } from "./failures.ts"
 import { type EngineInfo, readInfo, unheldLimits } from "./info.ts"
+import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
 import { exitOfCode, type Observed, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
@@ -43,6 +44,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       directories: await openDirectories(directory),
       caches: openCaches(engine, () => info, installation),
       keepOut: [directory],
+      leaving: new Set(),
     }
     const watchers = openWatchers()
     const announce = announcer(parts, watchers)
@@ -56,12 +58,15 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
   })
 
 /** Tells each end once, with what the engine knows of it, and in the order in which things happened. */
-const announcer = ({ engine, installation }: Parts, watchers: Watchers) => {
+const announcer = ({ engine, installation, leaving }: Parts, watchers: Watchers) => {
   const inTurn = serialByKey()
   const tell = async ({ action, sandbox, engineId, exitCode = 0, at }: EngineEvent) => {
     if (action === "destroy") return watchers.emit({ kind: "removed", sandbox })
     const signal = AbortSignal.timeout(DEADLINES_MS.inspect)
-    const found = await inspectContainer(engine, engineId, signal)
+    // Looking at a container keeps the engine from removing it.
+    const found = leaving.has(sandbox)
+      ? undefined
+      : await inspectContainer(engine, engineId, signal)
     const seen = found && observe(found, installation, [])
     const exit = seen?.exit ?? exitOfCode(exitCode, at)
     watchers.emit({ kind: "exited", sandbox, exit })
@@ -72,7 +77,7 @@ const announcer = ({ engine, installation }: Parts, watchers: Watchers) => {
 }
 
 const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): Backend => {
-  const { engine, installation, info } = parts
+  const { engine, installation, info, leaving } = parts
   const inTurn = serialByKey()
 
   const find = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed | undefined> => {
@@ -162,21 +167,14 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
 
     remove: (sandbox, call) =>
       operation("remove", call, (signal) =>
-        inTurn(sandbox, () => removeSandbox(parts, sandbox, signal)),
+        inTurn(sandbox, async () => {
+          leaving.add(sandbox)
+          await removeSandbox(parts, sandbox, signal).finally(() => leaving.delete(sandbox))
+        }),
       ),
 
     list: (call) =>
-      operation("list", call, async (signal) => {
-        const listed = await listContainers(engine, installation, signal)
-        const all = await Promise.all(
-          listed.map(({ engineId }) => inspectContainer(engine, engineId, signal)),
-        )
-        const unheld = unheldLimits(info())
-        return all
-          .map((found) => found && observe(found, installation, unheld))
-          .filter((seen) => seen !== undefined)
-          .map(told)
-      }),
+      operation("list", call, async (signal) => (await listSandboxes(parts, signal)).map(told)),
 
     inspect: (sandbox, call) =>
       operation("inspect", call, async (signal) => {

@@ -1,9 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
 import { containerOf } from "./container.ts"
 import { inspectSandbox, removeContainer } from "./containers.ts"
-import type { Answer } from "./engine.ts"
+import { type Answer, parseAnswer } from "./engine.ts"
 import { refused } from "./failures.ts"
 import { unheldLimits } from "./info.ts"
 import { checkMounts, engineMounts } from "./mounts.ts"
@@ -11,12 +12,14 @@ import { containerName } from "./names.ts"
 import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { removeTraces } from "./remove.ts"
-import { ensureStacks } from "./stacks.ts"
+import { ensureStacks, stackVolumes } from "./stacks.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
 const UNDO_DEADLINE_MS = 10_000
 /** How long a caller that has given up waits for an engine that is still making the container. */
 const SETTLE_MS = 2_000
+
+const CreateAnswer = z.object({ Id: z.string() })
 
 /**
  * Makes a sandbox, or finds the one that is there already. Its directory is made first, so that a crash at any
@@ -64,6 +67,8 @@ const createContainer = async (
     await requireImage(parts, spec, signal)
     throw refused(request, answer.status, answer.said)
   }
+  const { Id: engineId } = parseAnswer(request, answer, CreateAnswer)
+  await parts.directories.write(identity.sandbox, { engineId, volumes: stackVolumes(spec) })
   return { identity, state: "created", createdAt, unheldLimits: unheldLimits(parts.info()) }
 }
 

@@ -1,7 +1,15 @@
-import { chmod, chown, mkdir, readdir, rm } from "node:fs/promises"
+import { chmod, chown, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { SandboxId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
+import { z } from "zod"
+
+/** What was made in the engine for a sandbox, so that it is removed without asking what it is. */
+const Note = z.strictObject({
+  engineId: z.string().regex(/^[0-9a-f]{64}$/),
+  volumes: z.array(z.string()),
+})
+export type Note = z.infer<typeof Note>
 
 /** What appears as /home and /workspace of a sandbox, unless a mount of its config does. */
 export interface SandboxDirectories {
@@ -17,6 +25,9 @@ export interface Directories {
   paths(sandbox: SandboxId): SandboxDirectories
   /** Says whether it is new. What exists keeps its owner. */
   make(sandbox: SandboxId, idBase: number): Promise<boolean>
+  write(sandbox: SandboxId, note: Note): Promise<void>
+  /** Undefined when there is no whole note: whoever needs it asks the engine. */
+  read(sandbox: SandboxId): Promise<Note | undefined>
   remove(sandbox: SandboxId): Promise<void>
   list(): Promise<SandboxId[]>
 }
@@ -38,6 +49,14 @@ export const openDirectories = async (directory: string): Promise<Directories> =
       const agentHome = join(home, AGENT_USER.home.slice("/home".length))
       await makeOwned(agentHome, idBase + AGENT_USER.uid, 0o700)
       return isNew
+    },
+    write: (sandbox, note) => writeFile(join(root, sandbox, "note"), JSON.stringify(note)),
+    async read(sandbox) {
+      try {
+        return Note.parse(JSON.parse(await readFile(join(root, sandbox, "note"), "utf8")))
+      } catch {
+        return undefined
+      }
     },
     remove: (sandbox) => rm(join(root, sandbox), { recursive: true, force: true }),
     list: async () =>

@@ -22,16 +22,18 @@ const SIGNAL_BASE = 128
 const LAST_SIGNAL = 64
 const KILLED = SIGNAL_BASE + 9
 
-/** A container that goes away exists for nobody any more. */
-const STATES: Readonly<Record<string, EngineState | "leaving">> = {
+/** One that is being removed is not here: it exists for nobody any more. */
+const STATES: Readonly<Record<string, EngineState>> = {
   created: "created",
   running: "running",
   restarting: "running",
   paused: "paused",
   exited: "exited",
   dead: "exited",
-  removing: "leaving",
 }
+
+/** What an engine's word for a container's state means here; undefined for one that goes away. */
+export const stateOf = (status: string): EngineState | undefined => STATES[status]
 
 export interface Observed extends ObservedSandbox {
   /** The engine's own id of the container: a name may lead to another one later. */
@@ -45,8 +47,8 @@ export const observe = (
   unheldLimits: readonly UnheldLimit[],
 ): Observed | undefined => {
   const known = readLabels(Config.Labels ?? {}, installation)
-  const state = STATES[State.Status]
-  if (known === undefined || state === undefined || state === "leaving") return undefined
+  const state = stateOf(State.Status)
+  if (known === undefined || state === undefined) return undefined
   const seen = { ...known, unheldLimits, engineId: Id }
   return state === "exited" ? { ...seen, state, exit: exitOf(State) } : { ...seen, state }
 }

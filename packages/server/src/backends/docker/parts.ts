@@ -1,4 +1,4 @@
-import type { InstallationId } from "@berth/protocol/ids"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Caches } from "./caches.ts"
 import type { Directories } from "./directories.ts"
 import type { Engine } from "./engine.ts"
@@ -14,4 +14,6 @@ export interface Parts {
   readonly caches: Caches
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
+  /** The sandboxes that are being removed. */
+  readonly leaving: Set<SandboxId>
 }

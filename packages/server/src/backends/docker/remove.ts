@@ -1,7 +1,8 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import { inspectSandbox, removeContainer } from "./containers.ts"
+import type { Note } from "./directories.ts"
 import { isStackVolume, ours, SANDBOX_LABEL } from "./names.ts"
-import { type ContainerAnswer, observe } from "./observe.ts"
+import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { listVolumes, removeVolume } from "./volumes.ts"
 
@@ -11,12 +12,23 @@ export const removeSandbox = async (
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { engine, installation } = parts
+  const { engine, directories } = parts
+  const note = (await directories.read(sandbox)) ?? (await lookUp(parts, sandbox, signal))
+  if (note === undefined) return removeTraces(parts, sandbox, signal)
+  await removeContainer(engine, note.engineId, signal)
+  await removeFiles(parts, sandbox, note.volumes, signal)
+}
+
+/** What the engine has under the sandbox's name; nothing if it is someone else's. */
+const lookUp = async (
+  { engine, installation }: Parts,
+  sandbox: SandboxId,
+  signal: AbortSignal,
+): Promise<Note | undefined> => {
   const found = await inspectSandbox(engine, sandbox, signal)
-  const known = found && observe(found, installation, [])
-  if (found === undefined || known === undefined) return removeTraces(parts, sandbox, signal)
-  await removeContainer(engine, known.engineId, signal)
-  await removeFiles(parts, sandbox, stacksOf(found, sandbox), signal)
+  if (found === undefined || observe(found, installation, []) === undefined) return undefined
+  const volumes = (found.Mounts ?? []).map(({ Name }) => Name)
+  return { engineId: found.Id, volumes: volumes.filter((name) => isStackVolume(name, sandbox)) }
 }
 
 /** Removes what a sandbox had beside a container that is gone. */
@@ -30,10 +42,6 @@ export const removeTraces = async (
   const names = volumes.map(({ Name }) => Name)
   await removeFiles(parts, sandbox, names, signal)
 }
-
-/** The container itself tells its volumes: a list of all takes long while many are removed. */
-const stacksOf = ({ Mounts }: ContainerAnswer, sandbox: SandboxId): string[] =>
-  (Mounts ?? []).map(({ Name }) => Name).filter((name) => isStackVolume(name, sandbox))
 
 /** The directory goes last: until then the sandbox is found again. */
 const removeFiles = async (

@@ -25,6 +25,11 @@ export const ensureStacks = async (
   await settleAll(volumes.map((volume) => ensureExactly(parts, volume, signal)))
 }
 
+export const stackVolumes = ({ identity, config }: SandboxSpec): string[] =>
+  config.mounts
+    .filter((mount) => mount.kind === "stack")
+    .map(({ stack }) => stackVolume(identity.sandbox, stack))
+
 /** One that a creation left that was cut short may show other layers: no sandbox stands on it. */
 const ensureExactly = async (
   { engine }: Parts,

@@ -4,24 +4,33 @@ import { type IncomingMessage, request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
-import { type DockerEngine, startDockerEngine } from "@berth/testing/docker/engine"
+import {
+  type DockerEngine,
+  type DockerEngineOptions,
+  startDockerEngine,
+} from "@berth/testing/docker/engine"
 import { importSystemImage } from "@berth/testing/docker/image"
 import { z } from "zod"
 import type { Backend } from "../../backend.ts"
 import type { ContractHarness } from "../../contract.ts"
+import type { EngineAddress } from "../address.ts"
 import { openDocker } from "../backend.ts"
 
 export interface DockerHarness extends ContractHarness {
   readonly engine: DockerEngine
   readonly directory: string
   readonly image: string
+  /** The same installation by another way to the engine. */
+  openThrough(address: EngineAddress): Promise<Backend>
 }
 
 /** A private engine with a small image, a backend on it, and the means to see what it leaves there. */
-export const openHarness = async (): Promise<DockerHarness> => {
+export const openHarness = async (
+  options: Partial<DockerEngineOptions> = {},
+): Promise<DockerHarness> => {
   const undo = new AsyncDisposableStack()
   try {
-    const engine = await startDockerEngine({ networks: true })
+    const engine = await startDockerEngine({ networks: false, ...options })
     undo.defer(() => engine.stop())
     const image = await importSystemImage(engine)
     const opened: Backend[] = []
@@ -52,6 +61,11 @@ export const openHarness = async (): Promise<DockerHarness> => {
       backend,
       installation,
       system: { kind: "image", digest: image },
+      openThrough: async (engine) => {
+        const through = await openDocker({ installation, directory, engine })
+        opened.push(through)
+        return through
+      },
       reopen: async () => (await openAt(directory, installation)).backend,
       other: async () => openAt(await makeDirectory()),
       census: () => takeCensus(engine, installation, directory),

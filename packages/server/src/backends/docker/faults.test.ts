@@ -1,0 +1,237 @@
+import { once } from "node:events"
+import { mkdtemp, rm } from "node:fs/promises"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { BerthError, ERRORS } from "@berth/protocol/errors"
+import { newId } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
+import type { Backend, BackendEvent } from "../backend.ts"
+import { openDocker } from "./backend.ts"
+import { unanswered } from "./failures.ts"
+import {
+  ERROR_WORDS,
+  FAULTS,
+  type Fault,
+  type FaultyEngine,
+  startFaultyEngine,
+} from "./testing/faulty-engine.ts"
+import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
+import { specFor } from "./testing/spec.ts"
+
+/** Far above what a healthy engine takes, far below the operations' own deadlines. */
+const DEADLINE_MS = 1_500
+/** A caller that gave up waits for a creation that is under way. */
+const SETTLED_MS = DEADLINE_MS + 2_000 + 1_500
+
+const failureOf = async (work: Promise<unknown>): Promise<BerthError> => {
+  const failure = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (failure instanceof BerthError) return failure
+  throw new Error("it did not fail with a typed error", { cause: failure })
+}
+
+requires("docker").describe("docker behind a faulty connection", () => {
+  let harness: DockerHarness
+  let faulty: FaultyEngine
+  let backend: Backend
+  let empty: Record<string, number>
+
+  beforeAll(async () => {
+    harness = await openHarness({ liveRestore: true })
+    faulty = await startFaultyEngine(harness.engine.socket)
+    backend = await harness.openThrough(faulty.address)
+    empty = await harness.census()
+  }, 120_000)
+  afterEach(async () => {
+    faulty.fail(/./, undefined)
+    for (const { identity } of await harness.backend.list()) {
+      await harness.backend.remove(identity.sandbox)
+    }
+    await backend.recover()
+    expect(await harness.census()).toEqual(empty)
+  })
+  afterAll(async () => {
+    faulty?.fail(/./, undefined)
+    await harness?.close()
+    await faulty?.close()
+  }, 60_000)
+
+  const call = { deadlineMs: DEADLINE_MS }
+  const operations: Record<string, (of: Backend) => Promise<unknown>> = {
+    describe: (of) => of.describe(call),
+    list: (of) => of.list(call),
+    inspect: (of) => of.inspect(newId.sandbox(), call),
+    remove: (of) => of.remove(newId.sandbox(), call),
+  }
+
+  it.each(FAULTS)("[R1.14] ends every call in time with a typed error: %s", async (fault) => {
+    faulty.fail(/./, fault)
+    const begun = performance.now()
+    const failures = await Promise.all(
+      Object.values(operations).map((operation) => failureOf(operation(backend))),
+    )
+    expect(performance.now() - begun).toBeLessThan(DEADLINE_MS + 1_000)
+    const waits = fault === "hang" || fault === "slow"
+    for (const { code, details } of failures) {
+      expect(code).toBe(waits ? "deadline.exceeded" : "backend.engine_failed")
+      if (!waits) expect(details.engineSaid).toEqual(expect.stringMatching(/./))
+      if (fault === "500") expect(details).toMatchObject({ status: 500, engineSaid: ERROR_WORDS })
+    }
+  })
+
+  it.each(FAULTS)("[R1.14] leaves nothing of a create that fails: %s", async (fault) => {
+    const spec = specFor(harness)
+    faulty.fail(/POST \S*\/containers\/create/, fault)
+    const begun = performance.now()
+    const failure = await failureOf(backend.create(spec, call))
+    expect(performance.now() - begun).toBeLessThan(SETTLED_MS)
+    expect(ERRORS).toHaveProperty([failure.code])
+    expect(await harness.census()).toEqual(empty)
+    faulty.fail(/./, undefined)
+    expect(await backend.create(spec)).toMatchObject({ state: "created" })
+    expect(await backend.list()).toHaveLength(1)
+  })
+
+  it("[R1.14] does not start twice what started without an answer", async () => {
+    const spec = specFor(harness)
+    await backend.create(spec)
+    faulty.fail(/\/start/, "lost" satisfies Fault)
+    await failureOf(backend.start(spec.identity.sandbox))
+    faulty.fail(/./, undefined)
+    await backend.start(spec.identity.sandbox)
+    expect(await backend.inspect(spec.identity.sandbox)).toMatchObject({ state: "running" })
+  })
+
+  describe("the engine's events", () => {
+    const collect = (of: Backend) => {
+      const stop = new AbortController()
+      const seen: BackendEvent[] = []
+      const done = (async () => {
+        for await (const event of of.watch(stop.signal)) seen.push(event)
+      })()
+      return {
+        seen,
+        async [Symbol.asyncDispose]() {
+          stop.abort()
+          await done
+        },
+      }
+    }
+
+    it("says after a gap that anything may have changed, and goes on", async () => {
+      await using events = collect(backend)
+      faulty.cut()
+      await expect.poll(() => events.seen, { timeout: 10_000 }).toContainEqual({ kind: "resync" })
+      const spec = specFor(harness, { command: ["/bin/sh", "-c", "exit 5"] })
+      await backend.create(spec)
+      await backend.start(spec.identity.sandbox)
+      await expect
+        .poll(() => events.seen, { timeout: 10_000 })
+        .toContainEqual(
+          expect.objectContaining({
+            kind: "exited",
+            sandbox: spec.identity.sandbox,
+            exit: expect.objectContaining({ code: 5 }),
+          }),
+        )
+    })
+
+    it("[R3.4] survives an engine that is killed and started again, and so do sandboxes", async () => {
+      const spec = specFor(harness)
+      await backend.create(spec)
+      await backend.start(spec.identity.sandbox)
+      await using events = collect(backend)
+      await harness.engine.restart()
+      await expect.poll(() => events.seen, { timeout: 20_000 }).toContainEqual({ kind: "resync" })
+      expect(await backend.list()).toMatchObject([{ identity: spec.identity, state: "running" }])
+      const exit = await backend.stop(spec.identity.sandbox, { graceMs: 5_000 })
+      expect(exit).toMatchObject({ code: 143, reason: "signalled" })
+    }, 60_000)
+  })
+
+  describe("what the engine refuses", () => {
+    it("tells an image that does not exist", async () => {
+      const digest = `sha256:${"0".repeat(64)}`
+      const failure = await failureOf(
+        backend.create(specFor(harness, { system: { kind: "image", digest } })),
+      )
+      expect(failure).toMatchObject({ code: "not_found", details: { digest } })
+      expect(failure.details.engineSaid).toContain("No such image")
+    })
+
+    it("[R1.10] leaves a container alone that is someone else's, and says that it has the name", async () => {
+      const spec = specFor(harness)
+      const name = `berth-${spec.identity.sandbox}`
+      const theirs = { Image: harness.image, Entrypoint: ["/bin/sh"] }
+      await askEngine(harness.engine, "POST", `/containers/create?name=${name}`, theirs)
+      try {
+        expect(await failureOf(backend.create(spec))).toMatchObject({
+          code: "backend.conflict",
+          details: { name },
+        })
+        await backend.remove(spec.identity.sandbox)
+        const { status } = await askEngine(harness.engine, "GET", `/containers/${name}/json`)
+        expect(status).toBe(200)
+      } finally {
+        await askEngine(harness.engine, "DELETE", `/containers/${name}?force=1`)
+      }
+    })
+
+    it("refuses a system that is no image", async () => {
+      const failure = await failureOf(
+        backend.create(specFor(harness, { system: { kind: "host" } })),
+      )
+      expect(failure).toMatchObject({
+        code: "backend.unsupported",
+        details: { supported: ["image"] },
+      })
+    })
+  })
+
+  it("[R1.9] removes a container that an engine made after its creation was given up", async () => {
+    const spec = specFor(harness)
+    await backend.create(spec)
+    await rm(join(harness.directory, "sandboxes", spec.identity.sandbox), { recursive: true })
+    await backend.recover()
+    expect(await backend.list()).toEqual([])
+  })
+})
+
+describe("an engine that cannot be asked", () => {
+  let directory: string
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), "berth-no-engine-"))
+  })
+  afterAll(() => rm(directory, { recursive: true }))
+
+  const openAt = (socketPath: string) =>
+    failureOf(openDocker({ installation: newId.installation(), directory, engine: { socketPath } }))
+
+  it("[R1.14] is told when there is none", async () => {
+    expect(await openAt(join(directory, "none.sock"))).toMatchObject({
+      code: "backend.unavailable",
+      details: { reason: "not-running", engineSaid: expect.stringContaining("ENOENT") },
+    })
+  })
+
+  it("[R1.14] is told when something else listens there", async () => {
+    const socketPath = join(directory, "other.sock")
+    const server = createServer((socket) => socket.end("hello\n")).listen(socketPath)
+    await once(server, "listening")
+    expect(await openAt(socketPath)).toMatchObject({ code: "backend.engine_failed" })
+    server.close()
+  })
+
+  it("[R1.14] is told when the server may not use the socket", () => {
+    const refused = Object.assign(new Error("connect EACCES /run/docker.sock"), { code: "EACCES" })
+    const address = { socketPath: "/run/docker.sock" }
+    expect(unanswered(refused, address, { method: "GET", path: "/version" })).toMatchObject({
+      code: "backend.unavailable",
+      details: { reason: "permission-denied", engine: "/run/docker.sock" },
+    })
+  })
+})

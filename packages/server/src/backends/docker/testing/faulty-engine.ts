@@ -1,0 +1,128 @@
+import { once } from "node:events"
+import { mkdtemp, rm } from "node:fs/promises"
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http"
+import type { Socket } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+/**
+ * What goes wrong between us and the engine: it never answers; it hangs up before it has done anything, or after
+ * it has; it answers with an error, with what is no HTTP, with no JSON, with half of a body, or a byte at a time.
+ */
+export const FAULTS = [
+  "hang",
+  "reset",
+  "lost",
+  "500",
+  "no-http",
+  "no-json",
+  "half",
+  "slow",
+] as const
+export type Fault = (typeof FAULTS)[number]
+
+export interface FaultyEngine {
+  readonly address: { readonly socketPath: string }
+  /** From now on, requests that match fail so; without a fault, everything passes. */
+  fail(matching: RegExp, fault: Fault | undefined): void
+  /** Hangs up on everyone. */
+  cut(): void
+  close(): Promise<void>
+}
+
+export const ERROR_WORDS = "the engine's own words"
+const SLOW_BYTE_MS = 50
+
+/** Passes everything on to the real engine, but for what it is told to spoil. */
+export const startFaultyEngine = async (engineSocket: string): Promise<FaultyEngine> => {
+  const directory = await mkdtemp(join(tmpdir(), "berth-faulty-"))
+  const socketPath = join(directory, "engine.sock")
+  const open = new Set<Socket>()
+  let spoil: { matching: RegExp; fault: Fault | undefined } = { matching: /./, fault: undefined }
+
+  const server = createServer((asked, answer) => {
+    const { matching, fault } = spoil
+    const hit = matching.test(`${asked.method} ${asked.url}`)
+    if (!hit || fault === undefined) pass(engineSocket, asked, answer)
+    else if (fault === "lost") pass(engineSocket, asked, answer, () => asked.socket.destroy())
+    else spoilWith(fault, asked, answer)
+  })
+  server.on("connection", (socket) => {
+    open.add(socket)
+    socket.on("error", () => {})
+    socket.once("close", () => open.delete(socket))
+  })
+  server.listen(socketPath)
+  await once(server, "listening")
+
+  const cut = () => {
+    for (const socket of open) socket.destroy()
+  }
+  return {
+    address: { socketPath },
+    fail: (matching, fault) => {
+      spoil = { matching, fault }
+    },
+    cut,
+    async close() {
+      cut()
+      server.close()
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+const pass = (
+  socketPath: string,
+  asked: IncomingMessage,
+  answer: ServerResponse,
+  instead?: () => void,
+) => {
+  const { method, url, headers } = asked
+  const onward = request({ socketPath, method, path: url, headers }, (reply) => {
+    if (instead !== undefined) {
+      reply.resume().on("end", instead)
+      return
+    }
+    answer.writeHead(reply.statusCode ?? 502, reply.headers)
+    answer.flushHeaders()
+    reply.pipe(answer)
+    reply.once("close", () => reply.complete || asked.socket.destroy())
+  })
+  onward.on("error", () => asked.socket.destroy())
+  answer.on("close", () => onward.destroy())
+  asked.pipe(onward)
+}
+
+const spoilWith = (
+  fault: Exclude<Fault, "lost">,
+  { socket }: IncomingMessage,
+  answer: ServerResponse,
+) => {
+  switch (fault) {
+    case "hang":
+      return
+    case "reset":
+      socket.destroy()
+      return
+    case "500":
+      answer.writeHead(500, { "Content-Type": "application/json" })
+      answer.end(JSON.stringify({ message: ERROR_WORDS }))
+      return
+    case "no-http":
+      socket.end("\0\u0001 this is no HTTP at all\r\n\r\n")
+      return
+    case "no-json":
+      answer.writeHead(200).end("<html>surprise</html>")
+      return
+    case "half":
+      answer.writeHead(200, { "Content-Length": 1_000 })
+      answer.write('{"Id":"', () => socket.destroy())
+      return
+    case "slow": {
+      answer.writeHead(200, { "Content-Length": 1_000_000 })
+      const drip = setInterval(() => answer.write("["), SLOW_BYTE_MS)
+      answer.on("close", () => clearInterval(drip))
+    }
+  }
+}
