@@ -18,17 +18,24 @@ const AUTHOR = {
 /** Beside the index, in the repo's own directory. */
 const SPARE_INDEX = "berth-index"
 
+interface Standing {
+  readonly target: string
+  /** Undefined: no commit yet. */
+  readonly head: string | undefined
+  /** Further commits whose files may stand there, and can be had again. */
+  readonly known: readonly string[]
+}
+
 /**
  * Commits what stands in the working tree, without touching it or the index, and returns the ref: everything
- * but files that are ignored and that a checkout of the target leaves alone. Undefined: it is all as one of the
- * known commits, or the target, has it.
+ * but files that are ignored and that a checkout of the target leaves alone. Undefined: it is all as one of these
+ * commits has it.
  *
  * This is for a checkout that was killed half-way. Its files are neither the old nor the new ones, and nobody
  * can tell them from work that someone did since.
  */
 export const saveTree = async (
-  target: string,
-  known: readonly string[],
+  { target, head, known }: Standing,
   cwd: string,
   parts: GitParts,
 ): Promise<string | undefined> => {
@@ -38,19 +45,21 @@ export const saveTree = async (
   const environment = { GIT_INDEX_FILE: index, GIT_LITERAL_PATHSPECS: "1", ...AUTHOR }
   const more = { environment, deadlineMs: CHECKOUT_DEADLINE_MS }
   const staged = await stagedTree(cwd, parts)
+  const heads = head === undefined ? [] : [head]
   // Git adds an ignored file only where it is tracked: so all count as tracked that the checkout writes or removes.
-  await ask(["read-tree", "HEAD", ...staged, target], more)
+  await ask(["read-tree", ...heads, ...staged, target], more)
   const displaced = await displacedBy({ args: LIST_DISPLACED, cwd, ...more }, parts)
   await ask(["add", "--all"], more)
   if (displaced !== "")
     await ask(["add", "--force", "--pathspec-from-file=-"], { ...more, input: displaced })
   const tree = await ask(["write-tree"], more)
   const trees = await Promise.all(
-    [target, ...known].map((commit) => ask(["rev-parse", `${commit}^{tree}`])),
+    [target, ...heads, ...known].map((commit) => ask(["rev-parse", `${commit}^{tree}`])),
   )
   if (trees.includes(tree)) return undefined
+  const parents = heads.flatMap((commit) => ["-p", commit])
   const message = "What stood here when a checkout was found half-done"
-  const commit = await ask(["commit-tree", tree, "-p", "HEAD", "-m", message], more)
+  const commit = await ask(["commit-tree", tree, ...parents, "-m", message], more)
   await noteKept(commit, cwd, parts)
   return keptRef(commit)
 }

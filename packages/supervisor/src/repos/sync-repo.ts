@@ -104,8 +104,8 @@ const finishHalfDone = async (
   const { path, warn } = options
   const begun = await underWay(path, parts)
   if (begun === undefined) return undefined
-  const known = [begun, ...(head === undefined ? [] : [head])]
-  const saved = await saveTree(target.commit, known, path, parts)
+  const standing = { target: target.commit, head, known: [begun] }
+  const saved = await saveTree(standing, path, parts)
   await noteBegin(target.commit, path, parts)
   await forceCheckOut(target, path, parts)
   await complete(target, path, options, parts)

@@ -221,6 +221,20 @@ describe("cut short", () => {
     expect(again).toMatchObject({ facts: { did: ["unchanged"] }, warnings: [] })
   })
 
+  it("[R2.9] finishes the first checkout of a repo that was empty", async () => {
+    const web = place.upstream("web")
+    run(web, "update-ref", "-d", "refs/heads/main")
+    await place.sync({ repos: [remote("web")] })
+    const first = commit(web, { "a.txt": "theirs\n" })
+    run(at("web"), "fetch", "--quiet", web, "main")
+    run(at("web"), "update-ref", "refs/berth/under-way", first)
+    write(at("web"), { "a.txt": "mine\n" })
+    const told = await place.sync({ repos: [remote("web")], how: "update" })
+    expect(told.facts).toMatchObject({ did: ["updated"], commits: [first] })
+    const [kept = ""] = /refs\/berth\/kept\/\w+/.exec(String(told.facts.kept)) ?? []
+    expect(run(at("web"), "show", `${kept}:a.txt`)).toBe("mine")
+  })
+
   it("[R2.8] [R2.9] keeps ignored files that it overwrites when it finishes a checkout, and says where", async () => {
     const ignored = { ".gitignore": "/.env\n/file\n/directory\n/link\n/staged\n/cache\n" }
     const web = place.upstream("web", ignored)
