@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process"
 import {
   lstatSync,
   mkdirSync,
@@ -72,6 +73,18 @@ describe("reading and writing", () => {
     expect((await call("GET", "/files/content", { path: "empty" })).bytes.length).toBe(0)
     const { bytes } = await call("GET", "/files/content", { path: "/proc/self/status" })
     if (SOMEONE) expect(bytes.toString()).toContain(`Uid:\t${SOMEONE.uid}`)
+  })
+
+  it("takes nothing for a file that is none, and waits for no pipe", async () => {
+    const { call, workspace } = await serveFiles()
+    execFileSync("mkfifo", ["-m", "666", join(workspace, "pipe")])
+    const wrong = { status: 409, body: { code: "files.wrong_kind" } }
+    for (const path of ["pipe", "/dev/zero", "."]) {
+      expect(await call("GET", "/files/content", { path })).toMatchObject(wrong)
+      expect(await call("PUT", "/files/content", { path })).toMatchObject(wrong)
+    }
+    expect(await call("GET", "/files/archive", { path: "pipe" })).toMatchObject(wrong)
+    expect(await call("GET", "/files/content", { path: "pipe/x" })).toMatchObject(wrong)
   })
 
   it("writes many, and says of each whether it is in place", async () => {
@@ -173,7 +186,7 @@ describe("folders", () => {
     expect((await post("move", { from: "gone", to: "z2" })).body.code).toBe("files.not_found")
     expect((await call("DELETE", "/files", { path: "z" })).body.code).toBe("files.exists")
     expect((await call("DELETE", "/files", { path: "z", recursive: true })).status).toBe(204)
-    expect((await call("DELETE", "/files", { path: ".", recursive: true })).status).toBe(400)
+    expect((await call("DELETE", "/files", { path: workspace, recursive: true })).status).toBe(400)
     expect(readdirSync(workspace)).toEqual(["two"])
   })
 })

@@ -10,6 +10,7 @@ const searchable = async () => {
   const { call, workspace } = await serveFiles()
   mkdirSync(join(workspace, "src/.hidden"), { recursive: true })
   mkdirSync(join(workspace, ".git"))
+  mkdirSync(join(workspace, "closed"), { mode: 0 })
   writeFileSync(join(workspace, ".gitignore"), "*.log\n")
   writeFileSync(join(workspace, "src/one.ts"), "first\nsecond Needle and needle\n")
   writeFileSync(join(workspace, "src/new\nline.ts"), "needle")

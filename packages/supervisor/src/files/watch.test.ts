@@ -87,11 +87,17 @@ it("tells of files and folders that come, change and go, however deep, and of no
   rmSync(at("moved"), { recursive: true })
   rmSync(at("a/b/file"))
   await until(() => told().moved === "removed" && told()["a/b/file"] === "removed")
-  // A folder with the name of one that is gone is another one.
   mkdirSync(at("moved/deep"), { recursive: true })
   await until(() => told()["moved/deep"] === "changed")
   writeFileSync(at("moved/deep/again"), "")
   await until(() => told()["moved/deep/again"] === "changed")
+  // A folder with the name of one that was there a moment ago is another one.
+  rmSync(at("moved/deep"), { recursive: true })
+  mkdirSync(at("moved/deep"))
+  writeFileSync(at("sign"), "")
+  await until(() => told().sign === "changed")
+  writeFileSync(at("moved/deep/at last"), "")
+  await until(() => told()["moved/deep/at last"] === "changed")
 })
 
 it("ignores what it is told to, and takes names of any bytes", async () => {

@@ -18,7 +18,6 @@ export interface WatchTreeOptions {
 
 interface Watched {
   readonly watcher: FSWatcher
-  readonly inode: number
   readonly below: Map<string, Watched>
 }
 
@@ -51,8 +50,7 @@ export class WatchTree {
 
   /** Resolves when every directory is watched. */
   async open(): Promise<void> {
-    const { ino } = await lstat(this.#root)
-    this.#top = this.#watch("", ino)
+    this.#top = this.#watch("")
     await this.#look("", this.#top, false)
   }
 
@@ -88,13 +86,14 @@ export class WatchTree {
     const found = await lstat(this.#at(path)).catch(gone)
     const [above, name] = this.#above(path)
     const known = above?.below.get(name)
-    if (known !== undefined && !(found?.isDirectory() && found.ino === known.inode)) {
+    // One that came or went is another one, even if it looks the same.
+    if (known !== undefined && (cameOrWent || !found?.isDirectory())) {
       this.#unwatch(known)
       above?.below.delete(name)
     }
     if (found === undefined) return cameOrWent ? "removed" : undefined
     if (found.isDirectory() && above !== undefined && !above.below.has(name)) {
-      const watched = this.#tryWatch(path, found.ino)
+      const watched = this.#tryWatch(path)
       if (watched !== undefined) {
         above.below.set(name, watched)
         await this.#look(path, watched, true)
@@ -116,8 +115,7 @@ export class WatchTree {
         // A new directory is looked into when it is settled.
         if (isNew) this.#note(child, true)
         else if (entry.isDirectory()) {
-          const inode = await lstat(this.#at(child)).catch(gone)
-          const below = inode && this.#tryWatch(child, inode.ino)
+          const below = this.#tryWatch(child)
           if (below === undefined) continue
           watched.below.set(name, below)
           await this.#look(child, below, false)
@@ -155,9 +153,9 @@ export class WatchTree {
     }
   }
 
-  #tryWatch(path: string, inode: number): Watched | undefined {
+  #tryWatch(path: string): Watched | undefined {
     try {
-      return this.#watch(path, inode)
+      return this.#watch(path)
     } catch (thrown) {
       // Gone meanwhile, or closed to the user.
       if (thrown instanceof BerthError || systemCode(thrown) === undefined) throw thrown
@@ -165,7 +163,7 @@ export class WatchTree {
     }
   }
 
-  #watch(path: string, inode: number): Watched {
+  #watch(path: string): Watched {
     if (this.#directories >= MAX_WATCHED_DIRECTORIES) throw tooMany(this.#directories)
     let watcher: FSWatcher
     try {
@@ -181,7 +179,7 @@ export class WatchTree {
     }
     watcher.on("error", () => this.#note(path, true))
     this.#directories++
-    return { watcher, inode, below: new Map() }
+    return { watcher, below: new Map() }
   }
 
   #unwatch(watched: Watched | undefined): void {
