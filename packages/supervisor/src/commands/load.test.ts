@@ -34,7 +34,8 @@ const supervisor = async () => {
 describe("the supervisor's memory", () => {
   it("stays flat while a client reads nothing of a flood, which then waits, and all of it arrives", async () => {
     const { path, grownBytes } = await supervisor()
-    const flood = { command: ["head", "-c", String(FLOOD_BYTES), "/dev/zero"] }
+    const blocks = ["bs=64k", `count=${FLOOD_BYTES / (64 * 1024)}`, "status=none"]
+    const flood = { command: ["dd", "if=/dev/zero", ...blocks] }
     const client = await run(path, flood, { keep: false })
     const { pid } = await client.message("started")
     await client.until(() => client.bytes[1] > 1_000_000)
