@@ -121,6 +121,7 @@ export const MakeDirectory = z.strictObject({
 })
 export type MakeDirectory = z.infer<typeof MakeDirectory>
 
+/** Within one file system: another one answers `files.failed` with the code EXDEV in its details. */
 export const MoveFile = z.strictObject({
   from: FilePath,
   to: FilePath,
@@ -178,7 +179,10 @@ export const WatchQuery = z.strictObject({
   ignore: z.array(z.string().min(1)).max(MAX_IGNORED_NAMES).optional(),
 })
 
-/** What happened in quick succession at one path is told once, by how it ended. */
+/**
+ * What happened in quick succession at one path is told once, by how it ended. What lay in a directory that is
+ * removed is not told of.
+ */
 export const FileChange = z.strictObject({
   /** Relative to the folder watched; "." is the folder itself. */
   path: FilePath,
