@@ -1,6 +1,7 @@
 import { PassThrough, pipeline, type Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
+import { type Clock, pause } from "../processes/clock.ts"
 import { type LaunchedApart, launchApart } from "../processes/launch.ts"
 import { ByteRing } from "../processes/output/ring.ts"
 import { COMMAND_STOP_GRACE_MS, STRAGGLER_GRACE_MS } from "../processes/run.ts"
@@ -10,6 +11,8 @@ import { environmentOf, SETTINGS } from "../repos/git.ts"
 
 /** What is kept of what git complains of. */
 const LAST_OUTPUT_BYTES = 16 * 1024
+/** For the end of it, after git's own: what hid from us may hold it open. */
+const COMPLAINTS_MS = 2 * STRAGGLER_GRACE_MS
 
 export type GitParts = Pick<FeatureParts, "clock" | "pipes" | "user" | "environment"> & {
   readonly signal: AbortSignal
@@ -93,8 +96,10 @@ const run = async <Result>(
   // Told to whoever reads it.
   stdout.on("error", () => {})
   const complaints = hearComplaints(launched, call.input)
+  const isCut = Promise.withResolvers<never>()
+  isCut.promise.catch(() => {})
   const cut = (reason: unknown) => {
-    void endTree(tree, { clock, graceMs: COMMAND_STOP_GRACE_MS })
+    isCut.reject(reason)
     stdout.destroy(reason as Error)
   }
   const onAbort = () => cut(signal.reason)
@@ -104,14 +109,16 @@ const run = async <Result>(
   try {
     const result = await read(stdout)
     if (!stdout.readableEnded) return { result, status: null, failure: undefined }
-    const { status, signal: by } = await exited
-    const lastOutput = await complaints()
+    const { status, signal: by } = await Promise.race([exited, isCut.promise])
+    const lastOutput = await complaints(clock)
     const failure = status === 0 ? undefined : failureOf(title, { status, signal: by, lastOutput })
     return { result, status, failure }
   } finally {
     takeBack()
     signal.removeEventListener("abort", onAbort)
-    await endTree(tree, { clock, graceMs: STRAGGLER_GRACE_MS })
+    // One that was cut short tidies up first.
+    const graceMs = launched.exit ? STRAGGLER_GRACE_MS : COMMAND_STOP_GRACE_MS
+    await endTree(tree, { clock, graceMs })
     for (const stream of [stdout, launched.stdout, launched.stderr]) stream.destroy()
     launched.stdin?.stream.destroy()
   }
@@ -126,8 +133,10 @@ const hearComplaints = ({ stdin, stderr }: LaunchedApart, input: Buffer | undefi
   // One that ends without reading it all says why.
   stdin?.stream.on("error", () => {})
   stdin?.stream.end(input)
-  return async () => {
-    await ended
+  return async (clock: Clock) => {
+    const enough = new AbortController()
+    await Promise.race([ended, pause(clock, COMPLAINTS_MS, enough.signal)])
+    enough.abort()
     return ring.text()
   }
 }

@@ -17,14 +17,14 @@ const ALWAYS = [
 
 /**
  * The files that are not tracked are shown by an index of our own, in which they are announced; the repo's is
- * not touched. The path to limit the diff to comes from the input, since an argument may be text alone.
+ * not touched. It keeps the time of the repo's, by which git knows what may have changed since. The path to limit the diff to comes from the input, since an argument may be text alone.
  */
 const WITH_UNTRACKED = `
 scratch=$(mktemp -d) || exit
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 143' HUP INT TERM
 index=$(git rev-parse --git-path index) || exit
-[ ! -e "$index" ] || cp -- "$index" "$scratch/index" || exit
+[ ! -e "$index" ] || cp -p -- "$index" "$scratch/index" || exit
 export GIT_INDEX_FILE="$scratch/index"
 git -c core.fsmonitor=false ls-files -z --others --exclude-standard |
   git -c core.fsmonitor=false -c advice.addEmbeddedRepo=false add --intent-to-add --ignore-errors --pathspec-from-file=- --pathspec-file-nul
