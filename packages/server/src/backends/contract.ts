@@ -28,7 +28,12 @@ const WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0
 /** Runs until it is made to end. */
 const STUBBORN = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done"]
 
+/** Runs until it is made to end, and takes no time of the others. */
+const IDLE = ["/bin/sh", "-c", "exec sleep 1000"]
+
 const MIB = 1024 * 1024
+/** What twenty sandboxes at once may take on a busy machine, where an engine takes half a second for one. */
+const MANY = { deadlineMs: 60_000 }
 /** Longer than any grace that a well-behaved process needs here. */
 const GRACE_MS = 5_000
 
@@ -174,18 +179,18 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
       })
 
       it("creates, starts and removes twenty at once", async () => {
-        const specs = Array.from({ length: 20 }, () => specOf())
+        const specs = Array.from({ length: 20 }, () => specOf({ command: IDLE }))
         await Promise.all(
           specs.map(async (spec) => {
-            await harness.backend.create(spec)
-            await harness.backend.start(spec.identity.sandbox)
+            await harness.backend.create(spec, MANY)
+            await harness.backend.start(spec.identity.sandbox, MANY)
           }),
         )
         const listed = await harness.backend.list()
         expect(listed.filter((each) => each.state === "running")).toHaveLength(20)
-        await Promise.all(specs.map((spec) => harness.backend.remove(spec.identity.sandbox)))
+        await Promise.all(specs.map((spec) => harness.backend.remove(spec.identity.sandbox, MANY)))
         expect(await harness.census()).toEqual(empty)
-      }, 120_000)
+      }, 200_000)
     })
 
     describe("how a sandbox ended", () => {

@@ -2,7 +2,13 @@ import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { SandboxExit, SandboxSpec } from "@berth/protocol/sandbox"
 import { serialByKey } from "../../host/serial.ts"
-import { type Backend, type BackendDescription, type Call, DEADLINES_MS } from "../backend.ts"
+import {
+  type Backend,
+  type BackendDescription,
+  type Call,
+  DEADLINES_MS,
+  type ObservedSandbox,
+} from "../backend.ts"
 import { withinDeadline } from "../call.ts"
 import type { EngineAddress } from "./address.ts"
 import { openCaches } from "./caches.ts"
@@ -15,10 +21,13 @@ import { asBackendError } from "./failures.ts"
 import { type EngineInfo, readInfo, unheldLimits } from "./info.ts"
 import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
+import { whyUnfenced } from "./network/fence.ts"
+import { createNetwork } from "./network/network.ts"
 import { exitOfCode, type Observed, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
+import { startContainer } from "./start.ts"
 import { readStats, StatsAnswer } from "./stats.ts"
 import { endContainer, neverRan, wrongState } from "./stop.ts"
 import { openWatchers, type Watchers } from "./watchers.ts"
@@ -42,6 +51,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       engine,
       info: () => info,
       directories: await openDirectories(directory),
+      network: createNetwork(engine, installation),
       caches: openCaches(engine, () => info, installation),
       keepOut: [directory],
       leaving: new Set(),
@@ -51,7 +61,13 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
     const events = await openEvents(
       engine,
       installation,
-      { onEvent: announce, onGap: () => watchers.emit({ kind: "resync" }) },
+      {
+        onEvent: announce,
+        onGap: () => {
+          parts.network.forget()
+          watchers.emit({ kind: "resync" })
+        },
+      },
       signal,
     )
     return compose(parts, watchers, () => events.close())
@@ -77,7 +93,7 @@ const announcer = ({ engine, installation, leaving }: Parts, watchers: Watchers)
 }
 
 const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): Backend => {
-  const { engine, installation, info, leaving } = parts
+  const { engine, installation, info, leaving, network } = parts
   const inTurn = serialByKey()
 
   const find = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed | undefined> => {
@@ -113,14 +129,14 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
     { from, to, done }: { from: string; to: string; done: string },
     sandbox: SandboxId,
     call: Call | undefined,
+    act: (seen: Observed, signal: AbortSignal) => Promise<unknown>,
   ) =>
     operation(name, call, (signal) =>
       inTurn(sandbox, async () => {
         const seen = await need(sandbox, signal)
         if (seen.state === to) return
         if (seen.state !== from) throw wrongState(seen, done, from)
-        const verb = name === "resume" ? "unpause" : name
-        await post(`/containers/${seen.engineId}/${verb}`, [204, 304], signal)
+        await act(seen, signal)
       }),
     )
 
@@ -128,9 +144,10 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
     name: "docker",
 
     describe: (call) =>
-      operation("describe", call, async (signal) =>
-        describeEngine(engine, await readInfo(engine, signal)),
-      ),
+      operation("describe", call, async (signal) => {
+        const [now, unfenced] = await Promise.all([readInfo(engine, signal), whyUnfenced(signal)])
+        return describeEngine(engine, now, unfenced)
+      }),
 
     recover: (call) => operation("remove", call, (signal) => recoverSandboxes(parts, signal)),
 
@@ -143,7 +160,13 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
       ),
 
     start: (sandbox, call) =>
-      change("start", { from: "created", to: "running", done: "started" }, sandbox, call),
+      change(
+        "start",
+        { from: "created", to: "running", done: "started" },
+        sandbox,
+        call,
+        (seen, signal) => startContainer(parts, seen, signal),
+      ),
 
     stop: (sandbox, { graceMs }, call) =>
       operation(
@@ -160,10 +183,22 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
       ),
 
     pause: (sandbox, call) =>
-      change("pause", { from: "running", to: "paused", done: "paused" }, sandbox, call),
+      change(
+        "pause",
+        { from: "running", to: "paused", done: "paused" },
+        sandbox,
+        call,
+        ({ engineId }, signal) => post(`/containers/${engineId}/pause`, [204], signal),
+      ),
 
     resume: (sandbox, call) =>
-      change("resume", { from: "paused", to: "running", done: "resumed" }, sandbox, call),
+      change(
+        "resume",
+        { from: "paused", to: "running", done: "resumed" },
+        sandbox,
+        call,
+        ({ engineId }, signal) => post(`/containers/${engineId}/unpause`, [204], signal),
+      ),
 
     remove: (sandbox, call) =>
       operation("remove", call, (signal) =>
@@ -200,12 +235,7 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
         return readLog((await engine.ask({ method: "GET", path, query }, [200], signal)).body)
       }),
 
-    ensureNetwork: (call) =>
-      operation("ensureNetwork", call, async () => {
-        throw new BerthError("backend.unsupported", "this backend has no network `open` yet", {
-          details: { supported: ["none"] },
-        })
-      }),
+    ensureNetwork: (call) => operation("ensureNetwork", call, (signal) => network.ensure(signal)),
 
     close,
 
@@ -215,9 +245,15 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
 }
 
 /** What leaves here names no engine. */
-const told = <Seen extends object>(seen: Seen): Omit<Seen, "engineId"> => {
-  const { engineId: _, ...rest } = seen as Seen & { engineId?: string }
-  return rest as Omit<Seen, "engineId">
+const told = ({
+  identity,
+  state,
+  createdAt,
+  exit,
+  unheldLimits: unheld,
+}: ObservedSandbox): ObservedSandbox => {
+  const seen = { identity, state, createdAt, unheldLimits: unheld }
+  return exit === undefined ? seen : { ...seen, exit }
 }
 
 const refuseForeign = ({ identity }: SandboxSpec, installation: InstallationId) => {
@@ -234,12 +270,16 @@ const requireLocal = ({ version }: Engine, { local }: EngineInfo) => {
   })
 }
 
-const describeEngine = ({ version }: Engine, info: EngineInfo): BackendDescription => ({
+const describeEngine = (
+  { version }: Engine,
+  info: EngineInfo,
+  unfenced: string | undefined,
+): BackendDescription => ({
   backend: "docker",
   engine: `docker ${version.engine} (API ${version.api.slice(1)})`,
   pause: true,
   limits: info.limits,
-  networks: ["none"],
+  networks: unfenced === undefined ? ["none", "open"] : ["none"],
   layers: true,
   notes: [
     ...(info.userNamespaces
@@ -248,6 +288,10 @@ const describeEngine = ({ version }: Engine, info: EngineInfo): BackendDescripti
           "Root inside is the host's root without most of its rights: the engine has no user namespaces (userns-remap).",
         ]),
     ...(info.seccomp ? [] : ["The engine filters no system calls: its host has no seccomp."]),
+    ...(unfenced === undefined
+      ? []
+      : [`There is no network \`open\` without a fence: ${unfenced}`]),
+    "The network `open` is the internet alone: single ranges cannot be allowed yet.",
     "Of a read-only directory, what is mounted below it on the host does not appear inside.",
     "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
   ],

@@ -34,12 +34,13 @@ export const createSandbox = async (
   const mounting = mountsInput(parts, spec)
   await checkMounts(mounting)
   await requireCaches(parts, spec, signal)
+  const network = await networkOf(parts, spec, signal)
   const isNew = await parts.directories.make(sandbox, parts.info().idBase)
   const existing = isNew ? undefined : await findExisting(parts, spec, signal)
   if (existing !== undefined) return existing
   try {
     await ensureStacks(parts, spec, signal)
-    return await createContainer(parts, spec, signal)
+    return await createContainer(parts, spec, network, signal)
   } catch (failure) {
     await undo(parts, spec)
     throw failure
@@ -49,12 +50,13 @@ export const createSandbox = async (
 const createContainer = async (
   parts: Parts,
   spec: SandboxSpec,
+  network: string,
   signal: AbortSignal,
 ): Promise<ObservedSandbox> => {
-  const { identity, config } = spec
+  const { identity } = spec
   const createdAt = new Date().toISOString()
   const mounts = engineMounts(mountsInput(parts, spec))
-  const body = containerOf({ spec, createdAt, mounts, network: config.network.kind })
+  const body = containerOf({ spec, createdAt, mounts, network })
   const query = { name: containerName(identity.sandbox) }
   const request = { method: "POST", path: "/containers/create", query, body } as const
   signal.throwIfAborted()
@@ -141,6 +143,22 @@ const requireImage = async (
   throw new BerthError("not_found", `the engine has no image ${digest}`, {
     details: { path: "system.digest", digest, engineSaid: said },
   })
+}
+
+/** The name of the network in the engine; no sandbox is made for one that does not stand. */
+const networkOf = async (
+  { network }: Parts,
+  { config }: SandboxSpec,
+  signal: AbortSignal,
+): Promise<string> => {
+  if (config.network.kind === "none") return "none"
+  if (config.network.allow.length > 0) {
+    throw new BerthError("backend.unsupported", "this backend cannot open single ranges yet", {
+      details: { path: "network.allow", given: config.network.allow, supported: [] },
+    })
+  }
+  await network.ensure(signal)
+  return network.name
 }
 
 const requireCaches = async (

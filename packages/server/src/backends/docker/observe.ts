@@ -14,6 +14,7 @@ export const ContainerAnswer = z.object({
     FinishedAt: z.string(),
   }),
   Config: z.object({ Labels: z.record(z.string(), z.string()).nullish() }),
+  HostConfig: z.object({ NetworkMode: z.string() }),
   Mounts: z.array(z.object({ Type: z.string(), Name: z.string().default("") })).nullish(),
 })
 export type ContainerAnswer = z.infer<typeof ContainerAnswer>
@@ -38,18 +39,20 @@ export const stateOf = (status: string): EngineState | undefined => STATES[statu
 export interface Observed extends ObservedSandbox {
   /** The engine's own id of the container: a name may lead to another one later. */
   readonly engineId: string
+  /** The name of its network in the engine. */
+  readonly network: string
 }
 
 /** The sandbox that a container is; undefined for a stranger's. */
 export const observe = (
-  { Id, State, Config }: ContainerAnswer,
+  { Id, State, Config, HostConfig }: ContainerAnswer,
   installation: InstallationId,
   unheldLimits: readonly UnheldLimit[],
 ): Observed | undefined => {
   const known = readLabels(Config.Labels ?? {}, installation)
   const state = stateOf(State.Status)
   if (known === undefined || state === undefined) return undefined
-  const seen = { ...known, unheldLimits, engineId: Id }
+  const seen = { ...known, unheldLimits, engineId: Id, network: HostConfig.NetworkMode }
   return state === "exited" ? { ...seen, state, exit: exitOf(State) } : { ...seen, state }
 }
 

@@ -3,6 +3,7 @@ import type { Caches } from "./caches.ts"
 import type { Directories } from "./directories.ts"
 import type { Engine } from "./engine.ts"
 import type { EngineInfo } from "./info.ts"
+import type { SandboxNetwork } from "./network/network.ts"
 
 /** What sandboxes are made from, put together once. */
 export interface Parts {
@@ -12,6 +13,7 @@ export interface Parts {
   readonly info: () => EngineInfo
   readonly directories: Directories
   readonly caches: Caches
+  readonly network: SandboxNetwork
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
   /** The sandboxes that are being removed. */

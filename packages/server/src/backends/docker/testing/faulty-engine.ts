@@ -19,10 +19,13 @@ export const FAULTS = [
   "half",
   "slow",
 ] as const
-export type Fault = (typeof FAULTS)[number]
+/** Not for every request: most take a 404 for an answer. */
+export type Fault = (typeof FAULTS)[number] | "404"
 
 export interface FaultyEngine {
   readonly address: { readonly socketPath: string }
+  /** Every request so far: `GET /v1.41/…`. */
+  readonly asked: readonly string[]
   /** From now on, requests that match fail so; without a fault, everything passes. */
   fail(matching: RegExp, fault: Fault | undefined): void
   /** Hangs up on everyone. */
@@ -40,9 +43,13 @@ export const startFaultyEngine = async (engineSocket: string): Promise<FaultyEng
   const open = new Set<Socket>()
   let spoil: { matching: RegExp; fault: Fault | undefined } = { matching: /./, fault: undefined }
 
+  const all: string[] = []
+
   const server = createServer((asked, answer) => {
     const { matching, fault } = spoil
-    const hit = matching.test(`${asked.method} ${asked.url}`)
+    const line = `${asked.method} ${asked.url}`
+    all.push(line)
+    const hit = matching.test(line)
     if (!hit || fault === undefined) pass(engineSocket, asked, answer)
     else if (fault === "lost") pass(engineSocket, asked, answer, () => asked.socket.destroy())
     else spoilWith(fault, asked, answer)
@@ -60,6 +67,7 @@ export const startFaultyEngine = async (engineSocket: string): Promise<FaultyEng
   }
   return {
     address: { socketPath },
+    asked: all,
     fail: (matching, fault) => {
       spoil = { matching, fault }
     },
@@ -105,8 +113,9 @@ const spoilWith = (
     case "reset":
       socket.destroy()
       return
+    case "404":
     case "500":
-      answer.writeHead(500, { "Content-Type": "application/json" })
+      answer.writeHead(Number(fault), { "Content-Type": "application/json" })
       answer.end(JSON.stringify({ message: ERROR_WORDS }))
       return
     case "no-http":

@@ -1,0 +1,68 @@
+import { readFile } from "node:fs/promises"
+import { isIPv4 } from "node:net"
+import { BerthError } from "@berth/protocol/errors"
+import { run } from "../../../host/run.ts"
+import type { NetworkNames } from "./names.ts"
+import { markOf, tableText } from "./rules.ts"
+
+/** Makes the fence, or whatever of it has gone since. */
+export const ensureFence = async (names: NetworkNames, signal: AbortSignal): Promise<void> => {
+  const resolvers = await readResolvers()
+  const chain = ["list", "chain", "inet", names.table, markOf(names, resolvers)]
+  if ((await nft(chain, signal)).status === 0) return
+  const made = await nft(["-f", "-"], signal, tableText(names, resolvers))
+  if (made.status !== 0) throw cannot(made.stderr.trim())
+}
+
+/** Why no fence can be made on this host; undefined where it can. */
+export const whyUnfenced = async (signal: AbortSignal): Promise<string | undefined> => {
+  try {
+    const { status, stderr } = await nft(["list", "tables"], signal)
+    return status === 0 ? undefined : stderr.trim()
+  } catch (thrown) {
+    signal.throwIfAborted()
+    return thrown instanceof BerthError ? String(thrown.details.engineSaid) : String(thrown)
+  }
+}
+
+/** Whether packets between two ports of a bridge pass the rules at all. */
+const BRIDGED_PACKETS = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+
+/** Refuses a network whose bridge the rules do not reach: it is elsewhere, or the kernel does not ask them. */
+export const requireReach = async ({ device }: NetworkNames): Promise<void> => {
+  const devices = await readFile("/proc/self/net/dev", "utf8")
+  const there = devices.split("\n").some((line) => line.trim().startsWith(`${device}:`))
+  if (!there) throw cannot(`the network's bridge ${device} is not on this host`)
+  const asked = await readFile(BRIDGED_PACKETS, "utf8").catch(() => "0")
+  if (asked.trim() !== "1") throw cannot(`${BRIDGED_PACKETS} is not 1: neighbours are not apart`)
+}
+
+const nft = async (args: readonly string[], signal: AbortSignal, input?: string) => {
+  try {
+    return await run(["nft", ...args], { signal, ...(input !== undefined && { input }) })
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown
+    throw cannot("nft is not installed on this host", thrown)
+  }
+}
+
+const cannot = (why: string, cause?: unknown) =>
+  new BerthError("backend.unsupported", "the network `open` cannot be fenced on this host", {
+    details: { engineSaid: why, supported: ["none"] },
+    cause,
+  })
+
+const RESOLV_CONF = "/etc/resolv.conf"
+/** The servers behind systemd-resolved: the engine looks there as well. */
+const SYSTEMD_UPSTREAMS = "/run/systemd/resolve/resolv.conf"
+
+/** The name servers that the engine asks for sandboxes; one on the loopback it asks by itself. */
+const readResolvers = async (): Promise<string[]> => {
+  const files = [RESOLV_CONF, SYSTEMD_UPSTREAMS]
+  const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")))
+  const servers = texts
+    .flatMap((text) => [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)])
+    .map(([, server = ""]) => server)
+    .filter((server) => isIPv4(server) && !/^(127|0)\./.test(server))
+  return [...new Set(servers)].sort()
+}

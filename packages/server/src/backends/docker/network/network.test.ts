@@ -1,0 +1,214 @@
+import { once } from "node:events"
+import { type AddressInfo, createServer, type Server } from "node:net"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { requires } from "@berth/testing/requires"
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
+import { run } from "../../../host/run.ts"
+import type { Backend } from "../../backend.ts"
+import { type FaultyEngine, startFaultyEngine } from "../testing/faulty-engine.ts"
+import { askEngine, type DockerHarness, openHarness } from "../testing/harness.ts"
+import { specFor } from "../testing/spec.ts"
+import { type NetworkNames, networkNames } from "./names.ts"
+import { whyWrong } from "./wanted.ts"
+
+const NETWORK = { kind: "open" as const, allow: [] }
+
+requires("docker").describe("the network of docker sandboxes", () => {
+  let harness: DockerHarness
+  let between: FaultyEngine
+  let backend: Backend
+  let names: NetworkNames
+
+  beforeAll(async () => {
+    harness = await openHarness({ networks: true })
+    names = networkNames(harness.installation)
+    between = await startFaultyEngine(harness.engine.socket)
+  }, 120_000)
+  /** Each test has a backend that remembers nothing. */
+  const open = async () => {
+    backend = await harness.openThrough(between.address)
+  }
+  const removeNetworks = async () => {
+    const { body } = await askEngine(harness.engine, "GET", "/networks")
+    for (const { Name, Id } of body as { Name: string; Id: string }[]) {
+      if (Name.startsWith("berth-")) await askEngine(harness.engine, "DELETE", `/networks/${Id}`)
+    }
+  }
+  const dropFence = () =>
+    run(["nft", "delete", "table", "inet", names.table], { signal: AbortSignal.timeout(5_000) })
+  afterEach(async () => {
+    between.fail(/./, undefined)
+    for (const { identity } of await harness.backend.list()) {
+      await harness.backend.remove(identity.sandbox)
+    }
+    await removeNetworks()
+    await dropFence()
+  })
+  afterAll(async () => {
+    await harness?.close()
+    await between?.close()
+  }, 60_000)
+
+  const boot = async (script: string): Promise<SandboxSpec["identity"]["sandbox"]> => {
+    const spec = specFor(harness, { network: NETWORK, command: ["/bin/bash", "-c", script] })
+    await backend.create(spec)
+    await backend.start(spec.identity.sandbox)
+    return spec.identity.sandbox
+  }
+  const asks = () => between.asked.filter((line) => line.includes("/networks")).length
+  const make = (body: object) => askEngine(harness.engine, "POST", "/networks/create", body)
+
+  it("[R1.11] is made by one attempt of all who ask at once, and is then asked for no more", async () => {
+    await open()
+    const before = asks()
+    await Promise.all(Array.from({ length: 20 }, () => backend.ensureNetwork()))
+    const made = between.asked.slice().filter((line) => line.includes("/networks/create"))
+    expect(made).toHaveLength(1)
+    const after = asks()
+    expect(after).toBeGreaterThan(before)
+    await Promise.all(Array.from({ length: 20 }, () => backend.ensureNetwork()))
+    expect(asks()).toBe(after)
+    const { body } = await askEngine(harness.engine, "GET", `/networks/${names.network}`)
+    expect(body).toMatchObject({
+      Driver: "bridge",
+      Options: { "com.docker.network.bridge.enable_icc": "false" },
+    })
+  })
+
+  it("[R1.11] is made again when it vanished after a sandbox was created on it", async () => {
+    await open()
+    const spec = specFor(harness, { network: NETWORK })
+    await backend.create(spec)
+    await removeNetworks()
+    await backend.start(spec.identity.sandbox)
+    expect(await backend.inspect(spec.identity.sandbox)).toMatchObject({ state: "running" })
+  })
+
+  it("[R1.11] is tried again after an attempt that failed", async () => {
+    await open()
+    between.fail(/networks\/create/, "500")
+    await expect(backend.ensureNetwork()).rejects.toMatchObject({ code: "backend.engine_failed" })
+    between.fail(/./, undefined)
+    await backend.ensureNetwork()
+  })
+
+  it("[R1.12] is the one that was made when the answer got lost", async () => {
+    await open()
+    between.fail(/networks\/create/, "lost")
+    await expect(backend.ensureNetwork()).rejects.toMatchObject({ code: "backend.engine_failed" })
+    between.fail(/./, undefined)
+    await backend.ensureNetwork()
+    const { body } = await askEngine(harness.engine, "GET", "/networks")
+    const same = (body as { Name: string }[]).filter(({ Name }) => Name === names.network)
+    expect(same).toHaveLength(1)
+  })
+
+  describe("of the wrong kind", () => {
+    const right = () => ({
+      Name: names.network,
+      Labels: { "berth.installation": harness.installation },
+      Options: {
+        "com.docker.network.bridge.name": names.device,
+        "com.docker.network.bridge.enable_icc": "false",
+      },
+    })
+    const wrong: Record<string, () => [object, RegExp]> = {
+      "someone else's": () => [{ ...right(), Labels: {} }, /labels/],
+      "one whose neighbours reach each other": () => [{ ...right(), Options: {} }, /option/],
+      "one that leads nowhere": () => [{ ...right(), Internal: true }, /internal/],
+    }
+    it.each(Object.entries(wrong))("[R1.12] carries no sandbox: %s", async (_, given) => {
+      const [body, why] = given()
+      expect(await make(body)).toMatchObject({ status: 201 })
+      await open()
+      const spec = specFor(harness, { network: NETWORK })
+      await expect(backend.create(spec)).rejects.toMatchObject({
+        code: "backend.network_conflict",
+        details: { why: expect.stringMatching(why) },
+      })
+      expect(await backend.list()).toEqual([])
+    })
+
+    // Not every kernel has a second driver.
+    it("[R1.12] carries no sandbox: one of another driver", () => {
+      const found = { Id: "", Driver: "macvlan", Internal: false, EnableIPv6: false, ...right() }
+      expect(whyWrong(found, harness.installation)).toContain("macvlan")
+    })
+
+    it("[R1.12] carries no sandbox: two of one name", async () => {
+      await make(right())
+      await make({ Name: names.network })
+      await open()
+      await expect(backend.ensureNetwork()).rejects.toMatchObject({
+        code: "backend.network_conflict",
+        details: { why: expect.stringContaining("2 of this name") },
+      })
+    })
+  })
+
+  it("[R1.12] tells an engine without free addresses", async () => {
+    await open()
+    between.fail(/networks\/create/, "404")
+    await expect(backend.ensureNetwork()).rejects.toMatchObject({
+      code: "backend.network_exhausted",
+    })
+  })
+
+  describe("the fence", () => {
+    let server: Server
+    let port: number
+    beforeAll(async () => {
+      server = createServer((socket) => socket.end("the host hears\n")).listen(0, "0.0.0.0")
+      await once(server, "listening")
+      port = (server.address() as AddressInfo).port
+    })
+    afterAll(() => server.close())
+
+    /** The gateway is the host's own address on the bridge. */
+    const knock = (at: string, to: number) =>
+      `while :; do (exec 3<>/dev/tcp/${at}/${to} && head -1 <&3) 2>&1; sleep 0.1; done`
+    const gatewayOf = async () => {
+      const { body } = await askEngine(harness.engine, "GET", `/networks/${names.network}`)
+      return (body as { IPAM: { Config: { Gateway: string }[] } }).IPAM.Config[0]?.Gateway ?? ""
+    }
+
+    it("keeps sandboxes from the host's services, and nothing else does", async () => {
+      await open()
+      await backend.ensureNetwork()
+      const sandbox = await boot(knock(await gatewayOf(), port))
+      const said = () => backend.logs(sandbox)
+      await expect.poll(said, { timeout: 10_000 }).toContain("Connection refused")
+      expect(await said()).not.toContain("the host hears")
+      await dropFence()
+      await expect.poll(said, { timeout: 10_000 }).toContain("the host hears")
+      // Rules that someone flushed are there again with the next sandbox.
+      await backend.ensureNetwork()
+      const { status } = await run(["nft", "list", "table", "inet", names.table], {
+        signal: AbortSignal.timeout(5_000),
+      })
+      expect(status).toBe(0)
+    })
+
+    it("keeps sandboxes from each other", async () => {
+      await open()
+      const listen =
+        'perl -MIO::Socket::INET -e \'$s = IO::Socket::INET->new(Listen => 5, LocalPort => 7777, ReuseAddr => 1); $| = 1; open(H, "/etc/hosts"); print grep { /sb-/ } <H>; print "listens\\n"; while ($c = $s->accept) { print $c "the neighbour hears\\n"; close $c }\''
+      const neighbour = await boot(listen)
+      await expect.poll(() => backend.logs(neighbour), { timeout: 10_000 }).toContain("listens")
+      const address = /^([\d.]+)\s+sb-/m.exec(await backend.logs(neighbour))?.[1] ?? ""
+      const sandbox = await boot(knock(address, 7777))
+      const said = () => backend.logs(sandbox)
+      await expect.poll(said, { timeout: 15_000 }).toMatch(/refused|unreachable|timed out/i)
+      expect(await said()).not.toContain("hears")
+    })
+  })
+
+  it("says that single ranges cannot be opened", async () => {
+    await open()
+    const network = { kind: "open" as const, allow: ["10.1.0.0/16"] }
+    await expect(backend.create(specFor(harness, { network }))).rejects.toMatchObject({
+      code: "backend.unsupported",
+      details: { path: "network.allow" },
+    })
+  })
+})

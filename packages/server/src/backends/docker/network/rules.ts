@@ -1,0 +1,85 @@
+import { createHash } from "node:crypto"
+import type { NetworkNames } from "./names.ts"
+
+/**
+ * What is not the internet, from IANA's registry of special-purpose addresses. The documentation ranges are not
+ * in it: nothing that must be hidden lives there.
+ */
+const REFUSED = [
+  "0.0.0.0/8", // this network
+  "10.0.0.0/8", // private
+  "100.64.0.0/10", // carrier-grade NAT
+  "127.0.0.0/8", // loopback
+  "169.254.0.0/16", // link-local, with the metadata service of the clouds
+  "172.16.0.0/12", // private
+  "192.0.0.0/24", // IETF protocol assignments
+  "192.88.99.0/24", // the former 6to4 relays
+  "192.168.0.0/16", // private
+  "198.18.0.0/15", // benchmarks
+  "224.0.0.0/4", // multicast
+  "240.0.0.0/4", // reserved, with the broadcast address
+]
+
+/**
+ * The fence around the network's bridge. Each packet from a sandbox is judged by the destination that it names,
+ * before any address is translated, and by the one that it has after. The engine's own rules cannot let
+ * through what is refused here: a drop is final in whatever table it stands.
+ */
+const chains = ({ device }: NetworkNames, resolvers: readonly string[]): string => {
+  const asks = resolvers.map(
+    (server) => `ip daddr ${server} meta l4proto { tcp, udp } th dport 53 accept`,
+  )
+  return `
+  set refused {
+    type ipv4_addr; flags interval;
+    elements = { ${REFUSED.join(", ")} }
+  }
+  # The sandbox hears of it at once. ICMP alone would not do: the kernel sends few of them a second.
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    meta nfproto ipv4 reject with icmp type admin-prohibited
+    drop
+  }
+  # The engine asks the host's name servers from within the sandbox's network.
+  chain judge {
+    ${asks.join("\n    ")}
+    ip daddr @refused goto refuse
+  }
+  # "unicast" is neither an address of the host nor broadcast nor multicast.
+  chain sent {
+    type filter hook prerouting priority mangle; policy accept;
+    iifname != "${device}" accept
+    meta nfproto != ipv4 drop
+    ${asks.join("\n    ")}
+    fib daddr type != unicast goto refuse
+    goto judge
+  }
+  chain into_host {
+    type filter hook input priority filter; policy accept;
+    iifname != "${device}" accept
+    ${asks.join("\n    ")}
+    goto refuse
+  }
+  chain through_host {
+    type filter hook forward priority filter; policy accept;
+    iifname "${device}" oifname "${device}" goto refuse
+    iifname "${device}" meta nfproto != ipv4 drop
+    iifname "${device}" goto judge
+    oifname "${device}" ct state established,related accept
+    oifname "${device}" drop
+  }
+`
+}
+
+/** An empty chain of this name tells that the table was made from exactly these rules. */
+export const markOf = (names: NetworkNames, resolvers: readonly string[]): string =>
+  `made_${createHash("sha256").update(chains(names, resolvers)).digest("hex").slice(0, 16)}`
+
+/** Replaces the table in one transaction: there is no moment without a fence. */
+export const tableText = (names: NetworkNames, resolvers: readonly string[]): string => `
+add table inet ${names.table}
+delete table inet ${names.table}
+table inet ${names.table} {
+  chain ${markOf(names, resolvers)} { }
+${chains(names, resolvers)}}
+`

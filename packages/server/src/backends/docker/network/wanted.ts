@@ -1,0 +1,53 @@
+import type { InstallationId } from "@berth/protocol/ids"
+import { z } from "zod"
+import { INSTALLATION_LABEL } from "../names.ts"
+import { networkNames } from "./names.ts"
+
+/** What the engine says of one network, as far as it matters here. */
+export const NetworkAnswer = z.object({
+  Id: z.string(),
+  Name: z.string(),
+  Driver: z.string(),
+  Internal: z.boolean().default(false),
+  EnableIPv6: z.boolean().default(false),
+  Labels: z.record(z.string(), z.string()).nullish(),
+  Options: z.record(z.string(), z.string()).nullish(),
+})
+export type NetworkAnswer = z.infer<typeof NetworkAnswer>
+
+const DRIVER = "bridge"
+const optionsOf = (device: string) => ({
+  "com.docker.network.bridge.name": device,
+  // Neighbours do not reach each other.
+  "com.docker.network.bridge.enable_icc": "false",
+})
+
+/** How an installation's network is made. */
+export const wantedNetwork = (installation: InstallationId) => {
+  const { network, device } = networkNames(installation)
+  return {
+    Name: network,
+    // Without it, engines up to 24 make a second network of the same name.
+    CheckDuplicate: true,
+    Driver: DRIVER,
+    EnableIPv6: false,
+    Labels: { [INSTALLATION_LABEL]: installation },
+    Options: optionsOf(device),
+  }
+}
+
+/** What is wrong with a network of that name; undefined for the right one. */
+export const whyWrong = (
+  found: NetworkAnswer,
+  installation: InstallationId,
+): string | undefined => {
+  const { device } = networkNames(installation)
+  if (found.Driver !== DRIVER) return `its driver is ${found.Driver}, not ${DRIVER}`
+  if (found.Labels?.[INSTALLATION_LABEL] !== installation) return "its labels are not ours"
+  for (const [option, value] of Object.entries(optionsOf(device))) {
+    const is = found.Options?.[option]
+    if (is !== value) return `its option ${option} is ${is ?? "not set"}, not ${value}`
+  }
+  if (found.Internal) return "it leads nowhere (internal)"
+  return found.EnableIPv6 ? "it has IPv6, which is not fenced" : undefined
+}
