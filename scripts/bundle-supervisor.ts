@@ -7,6 +7,7 @@ import { spawnSync } from "node:child_process"
 import { existsSync, readdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { SUPERVISOR_FLAGS } from "@berth/protocol/inside"
 import { build } from "esbuild"
 
 const SUPERVISOR = fileURLToPath(new URL("../packages/supervisor/", import.meta.url))
@@ -32,7 +33,7 @@ await build({
 })
 
 // Outside of a sandbox it ends at once, for want of a plan; by then it is loaded.
-const { stderr } = spawnSync(process.execPath, [join(OUTPUT, "main.cjs")], {
+const { stderr } = spawnSync(process.execPath, [...SUPERVISOR_FLAGS, join(OUTPUT, "main.cjs")], {
   env: { NODE_COMPILE_CACHE: CACHE, NODE_COMPILE_CACHE_PORTABLE: "1" },
   encoding: "utf8",
 })

@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { BootPlan } from "@berth/protocol/boot-plan"
 import { newId } from "@berth/protocol/ids"
+import { SUPERVISOR_FLAGS } from "@berth/protocol/inside"
 import { LINK } from "@berth/protocol/link"
 import { build } from "esbuild"
 import { benchmark, type Context } from "../benchmark.ts"
@@ -44,7 +45,7 @@ async function bundle({ onEnd }: Context) {
     NODE_COMPILE_CACHE_PORTABLE: "1",
   }
   // Compiles it, as `npm run build` does: without places it ends at once.
-  spawnSync(process.execPath, [program, "{}"], { env })
+  spawnSync(process.execPath, [...SUPERVISOR_FLAGS, program, "{}"], { env })
   return { place, program, env }
 }
 
@@ -56,7 +57,7 @@ async function startToAnswer(
   const socketPath = join(options.link, LINK.socket)
   const watcher = watch(options.link)
   const startMs = performance.now()
-  const child = spawn(process.execPath, [program, JSON.stringify(options)], {
+  const child = spawn(process.execPath, [...SUPERVISOR_FLAGS, program, JSON.stringify(options)], {
     ...{ env, stdio: ["ignore", "ignore", "inherit"] },
   })
   const ended = once(child, "close")

@@ -50,7 +50,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       return sandbox
     }
     const isSupervisor = (command: string) =>
-      command.startsWith("/opt/berth/bin/node /opt/berth/supervisor/main.cjs")
+      /^\/opt\/berth\/bin\/node \S+ \/opt\/berth\/supervisor\/main\.cjs$/.test(command)
     /** Resolves when the engine says that it has ended. */
     const exitOf = async (events: AsyncIterable<BackendEvent>, sandbox: SandboxId) => {
       for await (const event of events)

@@ -1,6 +1,6 @@
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
-import { TOOLBOX_TARGET } from "@berth/protocol/inside"
+import { SUPERVISOR_FLAGS, TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { LINK_TARGET } from "@berth/protocol/link"
 import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
@@ -16,7 +16,11 @@ export const sandboxConfig = (
   const { hooks, environment, agent, sidecars, limits, network } = workspace
   return SandboxConfig.parse({
     system: identityOf(workspace),
-    command: [`${TOOLBOX_TARGET}/bin/node`, `${TOOLBOX_TARGET}/supervisor/main.cjs`],
+    command: [
+      `${TOOLBOX_TARGET}/bin/node`,
+      ...SUPERVISOR_FLAGS,
+      `${TOOLBOX_TARGET}/supervisor/main.cjs`,
+    ],
     // Of the supervisor alone: what it starts gets nothing of its environment.
     environment: {
       NODE_COMPILE_CACHE: `${TOOLBOX_TARGET}/${COMPILED_SUPERVISOR}`,
