@@ -6,6 +6,9 @@ export type ListenAddress =
   /** A unix socket, for its owner alone. One that an ended supervisor left there is replaced. */
   { readonly path: string } | { readonly host: string; readonly port: number }
 
+/** Connections that come at the same moment, before any is taken. */
+const BACKLOG = 1_024
+
 /** Group and others get nothing. */
 const OWNER_ONLY = 0o177
 
@@ -20,7 +23,7 @@ export const listen = (server: Server, address: ListenAddress): Promise<void> =>
     })
     try {
       if ("path" in address) listenOnPath(server, address.path)
-      else server.listen({ host: address.host, port: address.port })
+      else server.listen({ host: address.host, port: address.port, backlog: BACKLOG })
     } catch (cause) {
       reject(failed(address, cause))
     }
@@ -31,7 +34,7 @@ const listenOnPath = (server: Server, path: string): void => {
   // The socket is made before listen() returns, so no other file gets this mode.
   const before = process.umask(OWNER_ONLY)
   try {
-    server.listen({ path })
+    server.listen({ path, backlog: BACKLOG })
   } finally {
     process.umask(before)
   }

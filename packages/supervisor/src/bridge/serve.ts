@@ -52,8 +52,8 @@ export interface BridgeServer {
 /** A request whose headers take longer to arrive is cut off. */
 const HEADERS_DEADLINE_MS = 10_000
 
-/** One server, and now and then a second one that takes over, with a few commands each. */
-const MAX_CONNECTIONS = 256
+/** As many as commands may run at once, and some more for files, terminals and ports. */
+const MAX_CONNECTIONS = 2_048
 
 /**
  * What a sandbox serves to those who have the token: `GET /health`, `GET /boot`, `PUT /bundles/{ask}`, the

@@ -7,11 +7,9 @@ import { attach } from "./attach.ts"
 import { Commands } from "./commands.ts"
 import { run } from "./run.ts"
 import { commandStart, signalRequest } from "./shape.ts"
-import { keepMemorySmall } from "./small-memory.ts"
 
 /** Commands, as `commands.ts` of the protocol describes them. */
 export const commandsFeature = (parts: FeatureParts): Feature => {
-  keepMemorySmall()
   const commands = new Commands(parts)
   return {
     http: [

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { SUPERVISOR_FLAGS } from "@berth/protocol/inside"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { temporaryDirectory } from "../journal/testing/events.ts"
@@ -20,7 +21,7 @@ const ALONE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 const supervisor = async (wrapper: readonly string[] = []) => {
   const directory = temporaryDirectory()
   const program = fileURLToPath(new URL("./testing/supervisor.ts", import.meta.url))
-  const node = [process.execPath, "--conditions=source", program, directory]
+  const node = [process.execPath, ...SUPERVISOR_FLAGS, "--conditions=source", program, directory]
   const [file = "", ...args] = [...wrapper, ...node]
   const child = spawn(file, args, {
     stdio: ["pipe", "pipe", "inherit"],
