@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
-import { containerOf } from "./container.ts"
+import { type ContainerInput, containerOf } from "./container.ts"
 import { inspectSandbox, removeContainer } from "./containers.ts"
 import { type Answer, parseAnswer } from "./engine.ts"
 import { refused } from "./failures.ts"
@@ -38,23 +38,22 @@ export const createSandbox = async (
   const isNew = await parts.directories.make(sandbox, parts.info().idBase)
   const existing = isNew ? undefined : await findExisting(parts, spec, signal)
   if (existing !== undefined) return existing
+  const createdAt = new Date().toISOString()
   try {
     await ensureStacks(parts, spec, signal)
-    return await createContainer(parts, spec, network, signal)
+    return await createContainer(parts, { spec, createdAt, network }, signal)
   } catch (failure) {
-    await undo(parts, spec)
+    await undo(parts, spec, createdAt)
     throw failure
   }
 }
 
 const createContainer = async (
   parts: Parts,
-  spec: SandboxSpec,
-  network: string,
+  { spec, createdAt, network }: Omit<ContainerInput, "mounts">,
   signal: AbortSignal,
 ): Promise<ObservedSandbox> => {
   const { identity } = spec
-  const createdAt = new Date().toISOString()
   const mounts = engineMounts(mountsInput(parts, spec))
   const body = containerOf({ spec, createdAt, mounts, network })
   const query = { name: containerName(identity.sandbox) }
@@ -170,14 +169,15 @@ const requireCaches = async (
   await Promise.all(wanted.map(({ cache }) => caches.require(identity.workspace, cache, signal)))
 }
 
-/** What is there under the id but is not ours, or was there before, stays. */
-const undo = async (parts: Parts, { identity }: SandboxSpec): Promise<void> => {
+/** Undoes this very creation: a container that someone else made, or an earlier creation, stays. */
+const undo = async (parts: Parts, { identity }: SandboxSpec, createdAt: string): Promise<void> => {
+  const { engine, installation } = parts
   const signal = AbortSignal.timeout(UNDO_DEADLINE_MS)
   try {
-    const found = await inspectSandbox(parts.engine, identity.sandbox, signal)
-    const made = found && observe(found, parts.installation, [])
-    if (made?.identity.configHash !== identity.configHash && made !== undefined) return
-    if (made !== undefined) await removeContainer(parts.engine, made.engineId, signal)
+    const found = await inspectSandbox(engine, identity.sandbox, signal)
+    const there = found && observe(found, installation, [])
+    if (there !== undefined && there.createdAt !== createdAt) return
+    if (there !== undefined) await removeContainer(engine, there.engineId, signal)
     await removeTraces(parts, identity.sandbox, signal)
   } catch {
     // The engine does not answer: `recover` finishes it.

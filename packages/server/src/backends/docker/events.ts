@@ -48,7 +48,7 @@ export const openEvents = async (
 ): Promise<Events> => {
   const closing = new AbortController()
   const connect = () => connectOnce(engine, installation, closing.signal)
-  const first = await untilAborted(connect(), signal)
+  const first = await connectOnce(engine, installation, AbortSignal.any([closing.signal, signal]))
 
   const follow = async () => {
     let stream = first
@@ -67,16 +67,6 @@ export const openEvents = async (
       await done
     },
   }
-}
-
-const untilAborted = async (
-  connecting: Promise<IncomingMessage>,
-  signal: AbortSignal,
-): Promise<IncomingMessage> => {
-  const stream = await connecting
-  if (signal.aborted) stream.destroy()
-  signal.throwIfAborted()
-  return stream
 }
 
 /**

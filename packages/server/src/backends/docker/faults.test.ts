@@ -1,8 +1,9 @@
 import { once } from "node:events"
 import { mkdtemp, rm } from "node:fs/promises"
-import { createServer } from "node:net"
+import { type AddressInfo, connect, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { pipeline } from "node:stream"
 import { BerthError, ERRORS } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
@@ -94,6 +95,33 @@ requires("docker").describe("docker behind a faulty connection", () => {
     faulty.fail(/./, undefined)
     expect(await backend.create(spec)).toMatchObject({ state: "created" })
     expect(await backend.list()).toHaveLength(1)
+  })
+
+  it("[R1.9] keeps a sandbox that was there already when a create of it gets no answer", async () => {
+    const spec = specFor(harness)
+    await backend.create(spec)
+    await backend.start(spec.identity.sandbox)
+    await rm(join(harness.directory, "sandboxes", spec.identity.sandbox), { recursive: true })
+    faulty.fail(/POST \S*\/containers\/create/, "reset")
+    await failureOf(backend.create(spec))
+    faulty.fail(/./, undefined)
+    expect(await backend.create(spec)).toMatchObject({ state: "running" })
+  })
+
+  it("is the same over TCP", async () => {
+    const forward = createServer((socket) => {
+      const onward = connect(harness.engine.socket)
+      pipeline(socket, onward, socket, () => {})
+    }).listen(0, "127.0.0.1")
+    await once(forward, "listening")
+    const { port } = forward.address() as AddressInfo
+    const remote = await harness.openThrough({ host: "127.0.0.1", port })
+    const spec = specFor(harness)
+    await remote.create(spec)
+    expect(await remote.list()).toMatchObject([{ identity: spec.identity, state: "created" }])
+    await remote.remove(spec.identity.sandbox)
+    await remote.close()
+    forward.close()
   })
 
   it("[R1.14] does not start twice what started without an answer", async () => {

@@ -34,12 +34,16 @@ export const openHarness = async (
     undo.defer(() => engine.stop())
     const image = await importSystemImage(engine)
     const opened: Backend[] = []
+    const others: Backend[] = []
     const directories: string[] = []
     undo.defer(async () => {
       for (const each of directories) await rm(each, { recursive: true, force: true })
     })
     undo.defer(async () => {
       for (const each of opened) await removeAll(each)
+    })
+    undo.defer(async () => {
+      for (const each of others) await each.close()
     })
     const openAt = async (directory: string, installation = newId.installation()) => {
       const address = { socketPath: engine.socket }
@@ -63,7 +67,7 @@ export const openHarness = async (
       system: { kind: "image", digest: image },
       openThrough: async (engine) => {
         const through = await openDocker({ installation, directory, engine })
-        opened.push(through)
+        others.push(through)
         return through
       },
       reopen: async () => (await openAt(directory, installation)).backend,
