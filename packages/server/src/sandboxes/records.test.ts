@@ -1,0 +1,47 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { newId } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { openRecords } from "./records.ts"
+
+const record = {
+  workspace: WorkspaceSpec.parse({ slug: "app", environment: { KEY: "secret" } }),
+  mode: "fresh" as const,
+}
+
+const open = () => {
+  const root = mkdtempSync(join(tmpdir(), "berth-records-"))
+  onTestFinished(() => rmSync(root, { recursive: true }))
+  return { root, records: openRecords(root), sandbox: newId.sandbox() }
+}
+
+describe("records", () => {
+  it("give back what was noted, to root alone", async () => {
+    const { root, records, sandbox } = open()
+    expect(await records.read(sandbox)).toBe(undefined)
+    await records.write(sandbox, record)
+    expect(await records.read(sandbox)).toEqual(record)
+    expect(statSync(join(root, sandbox, "workspace.json")).mode & 0o777).toBe(0o600)
+  })
+
+  it("know the last event, also when its number gets shorter", async () => {
+    const { records, sandbox } = open()
+    await records.write(sandbox, record)
+    expect(await records.lastSeen(sandbox)).toBe(0)
+    for (const sequence of [9, 10, 123_456, 7]) {
+      await records.writeLastSeen(sandbox, sequence)
+      expect(await records.lastSeen(sandbox)).toBe(sequence)
+    }
+  })
+
+  it("refuse what was damaged", async () => {
+    const { root, records, sandbox } = open()
+    await records.write(sandbox, record)
+    writeFileSync(join(root, sandbox, "workspace.json"), "{")
+    await expect(records.read(sandbox)).rejects.toMatchObject({ code: "backend.state_damaged" })
+    writeFileSync(join(root, sandbox, "last-seen"), "x")
+    expect(await records.lastSeen(sandbox)).toBe(0)
+  })
+})
