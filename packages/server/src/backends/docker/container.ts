@@ -1,5 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { MASKED_PATHS } from "./masked-paths.ts"
 import { PRIVATE_TMPFS } from "./mount-targets.ts"
 import type { EngineMount } from "./mounts.ts"
 import { sandboxLabels } from "./names.ts"
@@ -51,6 +52,7 @@ export const containerOf = ({ spec, createdAt, mounts, network }: ContainerInput
         ...(hardening.noNewPrivileges ? ["no-new-privileges:true"] : []),
         ...(hardening.seccomp === "off" ? ["seccomp=unconfined"] : []),
       ],
+      MaskedPaths: MASKED_PATHS,
       IpcMode: "private",
       CgroupnsMode: "private",
       ShmSize: limits.tmpBytes,

@@ -1,0 +1,55 @@
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { type Sandboxes, sandboxesOf } from "../testing/sandboxes.ts"
+import { type DockerHarness, openHarness } from "./testing/harness.ts"
+
+/** CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID and SETUID, by the kernel's numbers. */
+const CAPABILITIES = [0, 1, 3, 4, 5, 6, 7].reduce((mask, bit) => mask | (1 << bit), 0)
+
+requires("docker").describe("the fences around a docker sandbox", () => {
+  let harness: DockerHarness
+  let sandboxes: Sandboxes
+  beforeAll(async () => {
+    harness = await openHarness()
+    sandboxes = sandboxesOf(harness)
+  }, 120_000)
+  afterAll(() => harness?.close(), 60_000)
+
+  const run = async (script: string, config = {}) =>
+    (await sandboxes.run(["/bin/sh", "-c", script], config)).output
+
+  it("stand: few capabilities, no new privileges, a filter of system calls", async () => {
+    const status = await run("cat /proc/self/status")
+    for (const set of ["CapPrm", "CapEff", "CapBnd"]) {
+      const mask = new RegExp(`^${set}:\\s*([0-9a-f]+)$`, "m").exec(status)?.[1] ?? "none"
+      expect(Number.parseInt(mask, 16)).toBe(CAPABILITIES)
+    }
+    expect(status).toMatch(/^NoNewPrivs:\s*1$/m)
+    expect(status).toMatch(/^Seccomp:\s*2$/m)
+  })
+
+  it("are taken away only by name", async () => {
+    const hardening = { capabilities: ["CHOWN"], noNewPrivileges: false, seccomp: "off" }
+    const status = await run("cat /proc/self/status", { hardening })
+    expect(status).toMatch(/^CapEff:\s*0*1$/m)
+    expect(status).toMatch(/^NoNewPrivs:\s*0$/m)
+    expect(status).toMatch(/^Seccomp:\s*0$/m)
+  })
+
+  it("hide what tells of the kernel's memory", async () => {
+    const files = "/proc/kcore /proc/slabinfo /proc/vmallocinfo /proc/kpagecount /proc/kpageflags"
+    const script = `for f in ${files}; do echo "$f $(head -c 64 $f 2>/dev/null | wc -c)"; done`
+    const lines = (await run(script)).trim().split("\n")
+    expect(lines.map((line) => line.split(" ")[1])).toEqual(lines.map(() => "0"))
+  })
+
+  it("leave the system as it is: nothing of the image can be changed", async () => {
+    const script = "for d in / /usr /etc /usr/bin /home/.. ; do touch $d/new 2>&1 || true; done"
+    const output = await run(script)
+    expect(output.match(/Read-only file system/g)).toHaveLength(5)
+  })
+
+  it("begin with an init that reaps what nobody waits for", async () => {
+    expect(await run("cat /proc/1/comm")).toMatch(/init|tini/)
+  })
+})
