@@ -85,6 +85,43 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await again.exit).toEqual({ status: 5, signal: null })
       })
 
+      it("reaches ports, also of the sandbox's own loopback, and tells when they open", async () => {
+        const gone = new AbortController()
+        const told: unknown[] = []
+        const watching = (async () => {
+          for await (const message of box.ports.watch({ signal: gone.signal })) {
+            told.push(message)
+            if (message.type === "opened") return message.port
+          }
+          return undefined
+        })()
+        await expect.poll(() => told.length).toBe(1)
+        const script = `require("net").createServer((s) => s.on("data", (d) => s.end("got " + d)))
+          .listen(3456, "127.0.0.1")`
+        const { id } = await box.commands.start(["/opt/berth/bin/node", "-e", script])
+        expect(await watching).toBe(3456)
+        gone.abort()
+        expect((await box.ports.list()).map(({ port }) => port)).toContain(3456)
+        const connection = await box.ports.connect(3456)
+        await connection.write(Buffer.from("hello"))
+        let heard = ""
+        for await (const bytes of connection.output) heard += Buffer.from(bytes).toString()
+        connection.close()
+        expect(heard).toBe("got hello")
+        await box.commands.kill(id)
+        await expect(box.ports.connect(3456)).rejects.toMatchObject({ code: "ports.refused" })
+      })
+
+      it("shows and commits what has changed", async () => {
+        await box.files.write("app/new file", "new\n")
+        expect(await box.git.status("app")).toMatchObject({ branch: "main", isCut: false })
+        expect(await box.git.diff("app")).toContain("+new")
+        const { id } = await box.git.commit("app", "A file", { all: true })
+        const { commits } = await box.git.log("app", { limit: 1 })
+        expect(commits).toMatchObject([{ id, message: expect.stringContaining("A file") }])
+        expect((await box.git.changes("app")).files).toEqual([])
+      })
+
       it("tells what went wrong, also where a WebSocket could not", async () => {
         const nobody = server.sandbox("sb-00000000000000000000")
         await expect(nobody.get()).rejects.toMatchObject({ code: "not_found" })

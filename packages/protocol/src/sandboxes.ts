@@ -43,9 +43,11 @@ export const SANDBOX_FEATURES = ["commands", "files", "terminals", "ports", "git
 /**
  * WebSockets of browsers cannot send an Authorization header, so the token may come as a subprotocol
  * `berth.bearer.TOKEN`, beside `berth`, which the server then answers with. Whoever comes this way does not see
- * a refused handshake either: a refusal is a connection with one text frame, a SocketRefusal, and its end.
+ * a refused handshake either: a refusal is a connection with one text frame, a SocketRefusal, and its end. To those
+ * who offer `berth.refused`, too, the server answers with that, so that they know before the frame.
  */
 export const SUBPROTOCOL = "berth"
+export const REFUSED_SUBPROTOCOL = "berth.refused"
 export const BEARER_SUBPROTOCOL = "berth.bearer."
 
 export const SocketRefusal = z.object({

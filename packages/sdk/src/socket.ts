@@ -1,5 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
-import { BEARER_SUBPROTOCOL, SocketRefusal, SUBPROTOCOL } from "@berth/protocol/sandboxes"
+import {
+  BEARER_SUBPROTOCOL,
+  REFUSED_SUBPROTOCOL,
+  SocketRefusal,
+  SUBPROTOCOL,
+} from "@berth/protocol/sandboxes"
 import { type CallOptions, type Connection, parseJson } from "./call.ts"
 import { errorOf, notBerth } from "./reply-error.ts"
 
@@ -125,7 +130,7 @@ export const openSocket = async (
   address.protocol = address.protocol === "https:" ? "wss:" : "ws:"
   // Browsers cannot send the token as a header.
   const bearer = token === undefined ? [] : [`${BEARER_SUBPROTOCOL}${token}`]
-  const websocket = new WebSocket(address, [SUBPROTOCOL, ...bearer])
+  const websocket = new WebSocket(address, [SUBPROTOCOL, REFUSED_SUBPROTOCOL, ...bearer])
   const socket = new Socket(websocket)
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const fail = (why: BerthError) => {
@@ -149,6 +154,8 @@ export const openSocket = async (
   })
   try {
     await promise
+    // Throws what it is refused for.
+    if (websocket.protocol === REFUSED_SUBPROTOCOL) await socket.next()
     return socket
   } finally {
     clearTimeout(timer)

@@ -2,7 +2,12 @@ import { createHash } from "node:crypto"
 import { type IncomingMessage, STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
-import { BEARER_SUBPROTOCOL, type SocketRefusal, SUBPROTOCOL } from "@berth/protocol/sandboxes"
+import {
+  BEARER_SUBPROTOCOL,
+  REFUSED_SUBPROTOCOL,
+  type SocketRefusal,
+  SUBPROTOCOL,
+} from "@berth/protocol/sandboxes"
 import { bearerOf } from "../authorize.ts"
 
 /** What a client says when it wants a WebSocket. */
@@ -11,6 +16,8 @@ export interface Handshake {
   readonly token: string | undefined
   /** The answer to the subprotocols that it offers. It offers some exactly when it is a browser's. */
   readonly subprotocol: string | undefined
+  /** The answer with which it is refused. */
+  readonly refusedBy: string | undefined
 }
 
 export const readHandshake = ({ method, headers }: IncomingMessage): Handshake => {
@@ -24,7 +31,9 @@ export const readHandshake = ({ method, headers }: IncomingMessage): Handshake =
   const offered = (headers["sec-websocket-protocol"] ?? "").split(/ *, */)
   const bearer = offered.find((name) => name.startsWith(BEARER_SUBPROTOCOL))
   const token = bearer?.slice(BEARER_SUBPROTOCOL.length) ?? bearerOf(headers.authorization)
-  return { key, token, subprotocol: offered.includes(SUBPROTOCOL) ? SUBPROTOCOL : bearer }
+  const subprotocol = offered.includes(SUBPROTOCOL) ? SUBPROTOCOL : bearer
+  const refusedBy = offered.includes(REFUSED_SUBPROTOCOL) ? REFUSED_SUBPROTOCOL : subprotocol
+  return { key, token, subprotocol, refusedBy }
 }
 
 /** What RFC 6455 has the other side make of the key. */
@@ -50,8 +59,8 @@ export const refuse = (
   error: { readonly status: number; readonly said: SocketRefusal["error"] },
   handshake: Handshake | undefined,
 ): void => {
-  if (handshake?.subprotocol !== undefined) {
-    accept(socket, handshake)
+  if (handshake?.refusedBy !== undefined) {
+    accept(socket, { ...handshake, subprotocol: handshake.refusedBy })
     const refusal: SocketRefusal = { type: "refused", error: error.said }
     socket.end(Buffer.concat([textFrame(JSON.stringify(refusal)), CLOSE_FRAME]))
     return

@@ -269,6 +269,9 @@ describe("WebSockets to a sandbox", () => {
     expect(await refusalOf(refusing("/commands/x/attach", right, {}))).toMatchObject({
       ...{ type: "refused", error: { code: "not_found", message: "no such" } },
     })
+    const early = refusing("/commands/x/attach", [...right, "berth.refused"], {})
+    await once(early, "open")
+    expect(early.protocol).toBe("berth.refused")
     expect(await failed(refusing("/commands/x/attach"))).toBe(404)
   })
 
