@@ -2,6 +2,7 @@ import type { Socket } from "node:net"
 import type { Readable } from "node:stream"
 import type { BootTrace } from "@berth/protocol/boot"
 import type { Answer, Ask, PromptStanding, PromptStart } from "@berth/protocol/bridge"
+import type { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { SandboxLink } from "./links.ts"
@@ -26,7 +27,7 @@ export interface BridgeCall {
     question: { readonly ask: Ask; readonly sendBundle: (body: Readable) => Promise<void> },
     signal: AbortSignal,
   ) => Promise<Answer>
-  readonly onState: (state: { readonly kind: BridgeKind }) => void
+  readonly onState: (state: { readonly kind: BridgeKind; readonly reason?: BerthError }) => void
 }
 
 export type BridgeKind = "connecting" | "up" | "down" | "closed"

@@ -43,6 +43,7 @@ export class Kept {
   readonly #connected = Promise.withResolvers<void>()
   #boot: BootSummary | undefined
   #hasExited = false
+  #complaint: BerthError["code"] | undefined
 
   constructor(parts: KeepParts, { link, record, lastSeen, boot }: Keeping) {
     const { sandbox, socket: path, token } = link
@@ -59,7 +60,8 @@ export class Kept {
         owns: (prompt) => this.#prompts.has(prompt),
         onEvents: (events) => this.#take(events),
         onAsk: answerAsks({ sandbox, repos, environment, secrets, log }),
-        onState: ({ kind }) => {
+        onState: ({ kind, reason }) => {
+          if (reason?.retry === "never") this.#complain(reason)
           if (kind === "up") this.#connected.resolve()
           if (kind === "down" && this.#hasExited) this.#over.abort()
         },
@@ -115,6 +117,14 @@ export class Kept {
     this.heard.add(events)
     // Then they are acknowledged, and the sandbox forgets them.
     await this.#parts.records.writeLastSeen(this.link.sandbox, last.sequence)
+  }
+
+  /** Once for each reason: it is tried again and again. */
+  #complain(err: BerthError): void {
+    if (this.#complaint === err.code) return
+    this.#complaint = err.code
+    const { sandbox } = this.link
+    this.#parts.log.warn({ op: "bridge.open", sandbox, code: err.code, err }, "bridge.open failed")
   }
 
   #end(why: string): void {

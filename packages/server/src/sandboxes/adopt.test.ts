@@ -1,0 +1,65 @@
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { BootPlan } from "@berth/protocol/boot-plan"
+import { newId } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it, onTestFinished } from "vitest"
+import type { Backend } from "../backends/backend.ts"
+import { createLogger } from "../logging/logger.ts"
+import { Secrets } from "../logging/secrets.ts"
+import type { BridgeCall, Bridges } from "./bridges.ts"
+import { openLinks } from "./links.ts"
+import { openRecords } from "./records.ts"
+import { openSandboxes } from "./sandboxes.ts"
+
+it("goes on after the last event that was acknowledged, with those that it knows", async () => {
+  const root = mkdtempSync(join(tmpdir(), "berth-adopt-"))
+  onTestFinished(() => rmSync(root, { recursive: true }))
+  const [known, stranger, gone] = [newId.sandbox(), newId.sandbox(), newId.sandbox()]
+  const links = openLinks({ root, owner: process.geteuid?.() ?? 0 })
+  const records = openRecords(root)
+  const workspace = WorkspaceSpec.parse({ slug: "app" })
+  const { hooks, environment, agent, sidecars } = workspace
+  for (const sandbox of [known, gone]) {
+    await records.write(sandbox, { workspace, mode: "fresh" })
+    const boot = { repos: [], hooks, environment, agent, sidecars }
+    await links.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
+  }
+  await records.writeLastSeen(known, 41)
+
+  const opened: BridgeCall[] = []
+  const open: Bridges["open"] = (options) => {
+    opened.push(options)
+    return {
+      ...{ state: { kind: "up" }, closed: Promise.resolve() },
+      startPrompt: () => Promise.reject(new Error("not asked for")),
+    }
+  }
+  const observed = [known, stranger].map((sandbox) => ({
+    ...{ identity: { sandbox }, state: "running", createdAt: "2026", unheldLimits: [] },
+  }))
+  const backend = { list: async () => observed, watch: async function* () {} } as unknown as Backend
+  const secrets = new Secrets()
+  const destination = { write: () => {} }
+  const sandboxes = openSandboxes({
+    ...{ backend, links, records, secrets, environment: {}, installation: newId.installation() },
+    log: await createLogger({ level: "error", pretty: false, secrets, destination }),
+    bridges: { open } as unknown as Bridges,
+    toolbox: () => Promise.reject(new Error("not asked for")),
+  })
+  const { signal } = new AbortController()
+  await sandboxes.adopt(signal)
+  expect(opened).toMatchObject([{ sandbox: known, lastSeen: 41 }])
+  const phases = (await sandboxes.list(signal)).map(({ identity, phase }) => [
+    ...[identity.sandbox, phase],
+  ])
+  expect(Object.fromEntries(phases)).toEqual({ [known]: "booting", [stranger]: "quarantined" })
+  expect(await links.find(gone)).toBe(undefined)
+
+  // Noted before it is acknowledged, which the return is.
+  const body = { type: "warning" as const, message: "x" }
+  await opened[0]?.onEvents([{ sequence: 42, at: "2026-01-01T00:00:00.000Z", body }])
+  expect(await records.lastSeen(known)).toBe(42)
+  await sandboxes.close()
+})
