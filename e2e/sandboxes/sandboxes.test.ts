@@ -152,11 +152,9 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         ])
         const [first] = await once(child.stdout, "data")
         expect(String(first)).toBe("up\n")
-        const [rest, [status]] = await Promise.all([
-          child.stdout.toArray(),
-          once(child, "close"),
-          child.kill("SIGINT"),
-        ])
+        const ended = Promise.all([child.stdout.toArray(), once(child, "close")])
+        child.kill("SIGINT")
+        const [rest, [status]] = await ended
         expect([Buffer.concat(rest).toString(), status]).toEqual(["caught\n", 9])
       })
 
