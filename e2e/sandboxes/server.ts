@@ -8,6 +8,7 @@ import { text } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
 import { type Client, createClient } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
+import { readToken } from "@berth/server/api/token"
 
 const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
 const BERTH = [process.execPath, "--conditions=source", MAIN] as const
@@ -40,10 +41,9 @@ export const openServer = async () => {
     const [first] = await Promise.race([once(lines, "line"), once(child, "exit").then(() => [])])
     if (first === undefined) throw new Error(`the server ended: ${log.join("\n")}`)
     const { url } = JSON.parse(first) as { url: string }
-    const { findServer } = await import("@berth/server/main")
-    const { token } = await findServer({ flags: { dataDir } })
+    const token = (await readToken(dataDir)) ?? ""
     client = createClient({ url, token })
-    return { url, token: token ?? "" }
+    return { url, token }
   }
   const stop = async (signal: NodeJS.Signals) => {
     if (server === undefined || server.exitCode !== null || server.signalCode !== null) return

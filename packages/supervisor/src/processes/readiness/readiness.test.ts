@@ -214,7 +214,7 @@ describe("readyOnceUp", () => {
   it("waits until the process has stayed up for a moment, and no longer than it lives", async () => {
     const clock = new ManualClock()
     const waiting = readyOnceUp(clock).wait(silent, never)
-    clock.advance(STAYS_UP_MS)
+    await clock.advance(STAYS_UP_MS)
     await waiting
     await readyOnceUp(clock).wait(silent, AbortSignal.abort())
   })
