@@ -39,6 +39,7 @@ async function bundle({ onEnd }: Context) {
   await build({
     ...{ entryPoints: [PROGRAM], outfile: program, bundle: true, platform: "node" },
     ...{ format: "cjs", target: "node24", conditions: ["source"], logLevel: "warning" },
+    ...{ minifyWhitespace: true, minifySyntax: true, external: ["@lydell/node-pty"] },
   })
   const env = {
     ...{ PATH: "/usr/bin:/bin", NODE_COMPILE_CACHE: join(place, "cache") },

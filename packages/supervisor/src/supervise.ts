@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import type { BootEvent, BootTrace } from "@berth/protocol/boot"
+import type { BootEvent, BootMode, BootTrace } from "@berth/protocol/boot"
 import type { EventBody } from "@berth/protocol/event"
 import { LINK } from "@berth/protocol/link"
 import { boot } from "./boot/boot.ts"
@@ -21,7 +21,7 @@ import { keepTrying } from "./journal/keep-trying.ts"
 import { openLedger } from "./journal/ledger.ts"
 import { loadFeatures } from "./load-features.ts"
 import { readPlan } from "./plan.ts"
-import { systemClock } from "./processes/clock.ts"
+import { pause, systemClock } from "./processes/clock.ts"
 import { Pipes } from "./processes/output/pipes.ts"
 import { ProcessSet } from "./processes/set.ts"
 import type { ProcessEvent } from "./processes/spec.ts"
@@ -45,6 +45,9 @@ export interface SuperviseOptions {
   readonly onFault: (error: unknown) => void
 }
 
+/** Whoever waits for the socket is answered before the boot takes the processor. */
+const FIRST_ANSWER_MS = 2
+
 /** How long the server has, at the end, to take what was said last. */
 export const LAST_WORDS_MS = 3_000
 
@@ -67,8 +70,9 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const plan = readPlan(join(link, LINK.plan))
   const token = readToken(join(link, LINK.token))
 
-  const journal = openJournal({ directory: join(link, LINK.journal) })
-  const ledger = openLedger(join(link, LINK.ledger))
+  const begun = Promise.withResolvers<void>()
+  const journal = begun.promise.then(() => openJournal({ directory: join(link, LINK.journal) }))
+  const ledger = begun.promise.then(() => openLedger(join(link, LINK.ledger)))
   const tell = (body: EventBody): void => {
     journal.then((opened) => append(opened, body)).catch(onFault)
   }
@@ -102,13 +106,19 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     loadFeatures({ clock, pipes, processes, places, user, environment }),
   )
   let isReady = false
+  let traceNow = () => notBegun(plan.mode, startedAt)
   let promptCount = () => 0
   const bridge = serveBridge({
     ...{ listen: [{ path: join(link, LINK.socket) }], token, sandbox: plan.sandbox },
     ...{ journal, prompts, asks, features, onFault },
     health: () => ({ ready: isReady, prompts: promptCount() }),
-    boot: () => running.trace(),
+    boot: () => traceNow(),
   })
+
+  // That it cannot listen is told by the step that waits for it.
+  await bridge.catch(() => {})
+  await pause(clock, FIRST_ANSWER_MS, stop)
+  begun.resolve()
 
   const helper = serveCredentials({ path: credentials, user, asks })
   const bridgeIsUp = Promise.all([bridge, helper, prompts])
@@ -134,6 +144,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     ...{ mode: plan.mode, graph: buildGraph(stepsOf(context)), context, clock, startedAt },
     ...{ signal: stop, processes, stop: { hurry }, onEvent, beforeStop: endUses },
   })
+  traceNow = () => running.trace()
   void running.ready.then(async (ready) => {
     isReady = ready
     if (!ready || plan.mode === "build") return
@@ -156,6 +167,11 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   pipes.close()
   return statusOf(trace)
 }
+
+const notBegun = (mode: BootMode, startedAt: Date): BootTrace => ({
+  ...{ mode, startedAt: startedAt.toISOString(), outcome: "running", readyAtMs: null },
+  ...{ endedAtMs: null, ending: null, warnings: [], steps: [] },
+})
 
 /** One that was ready has done what it was made for, though an optional step may not have come to its end. */
 const statusOf = ({ mode, outcome, readyAtMs }: BootTrace): number => {

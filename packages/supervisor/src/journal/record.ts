@@ -1,4 +1,5 @@
-import { crc32 } from "node:zlib"
+/** Loaded with the first record, which comes after the first answer on the socket. */
+const crc32 = (bytes: Buffer): number => process.getBuiltinModule("node:zlib").crc32(bytes)
 
 /**
  * A record on disk: its length and its checksum, four bytes each, then its bytes. A record is never empty,

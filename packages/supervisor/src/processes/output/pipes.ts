@@ -1,7 +1,7 @@
-import { spawn } from "node:child_process"
 import { closeSync, constants, fchownSync, openSync } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { join } from "node:path"
+import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
 
 /** Both ends of a pipe, open. */

@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process"
 import { readFile } from "node:fs/promises"
 import { setTimeout as delay } from "node:timers/promises"
+import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
 import { isRunning, parseStat } from "./proc.ts"
 
