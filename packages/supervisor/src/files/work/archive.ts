@@ -32,7 +32,11 @@ export const getArchive =
     const folder = locate(path, workspace)
     const found = await attempt("archive", path, async () => {
       const top = await open(folder, constants.O_RDONLY | constants.O_NONBLOCK)
-      return await top.stat().finally(() => top.close())
+      try {
+        return await top.stat()
+      } finally {
+        await top.close()
+      }
     })
     if (!found.isDirectory()) throw wrongKind(path, "file", "directory")
     response.writeHead(200, { "content-type": "application/x-tar" })
