@@ -14,6 +14,8 @@ export default defineConfig({
     // two cores misses deadlines.
     maxWorkers: Math.max(3, Math.floor(availableParallelism() / 2)),
     testTimeout: 30_000,
+    // What is polled for comes within a second; on a busy machine, later.
+    expect: { poll: { timeout: 20_000 } },
     hookTimeout: 60_000,
     reporters: [
       "default",
