@@ -8,10 +8,11 @@ import {
   type CommandStart,
 } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
-import { type CallOptions, call, command, parseJson } from "./call.ts"
+import { type CallOptions, call, command } from "./call.ts"
 import type { Place } from "./place.ts"
 import { errorOf, notBerth } from "./reply-error.ts"
 import { openSocket, type Socket } from "./socket.ts"
+import { untilExit } from "./until-exit.ts"
 
 /** A program and its arguments; a text is for the sandbox's shell. */
 export type CommandLine = string | readonly string[]
@@ -150,16 +151,18 @@ const startOf = (
 
 /** Reads until the command is known to run; rejects when it could not be started. */
 const follow = async (url: string, socket: Socket): Promise<RunningCommand> => {
-  const exit = Promise.withResolvers<CommandExit>()
-  exit.promise.catch(() => {})
+  const { exit, read: readAny } = untilExit<CommandServerMessage, CommandExit>(
+    { url, socket },
+    CommandServerMessage,
+    "the command",
+  )
   const read = async () => {
-    try {
-      return await readMessage(url, socket)
-    } catch (thrown) {
-      exit.reject(thrown)
-      socket.close()
-      throw thrown
-    }
+    const message = await readAny()
+    if (message instanceof Uint8Array || message.type !== "error") return message
+    const error = errorOf(message.error)
+    exit.reject(error)
+    socket.close()
+    throw error
   }
   const first = await read()
   if (first instanceof Uint8Array || (first.type !== "started" && first.type !== "attached")) {
@@ -203,20 +206,6 @@ const follow = async (url: string, socket: Socket): Promise<RunningCommand> => {
 
 /** Of one frame: large enough to be fast, and far below what a sandbox takes. */
 const MAX_INPUT_BYTES = 64 * 1024
-
-const readMessage = async (
-  url: string,
-  socket: Socket,
-): Promise<Uint8Array | Exclude<CommandServerMessage, { type: "error" }>> => {
-  const frame = await socket.next()
-  if (frame === undefined)
-    throw new BerthError("bridge.dropped", "the connection ended before the command did")
-  if (typeof frame !== "string") return frame
-  const parsed = CommandServerMessage.safeParse(parseJson(frame))
-  if (!parsed.success) throw notBerth(url, 0)
-  if (parsed.data.type === "error") throw errorOf(parsed.data.error)
-  return parsed.data
-}
 
 const feed = async (running: RunningCommand, stdin: string | Uint8Array): Promise<void> => {
   await running.write(typeof stdin === "string" ? new TextEncoder().encode(stdin) : stdin)

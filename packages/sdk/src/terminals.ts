@@ -1,4 +1,3 @@
-import { BerthError } from "@berth/protocol/errors"
 import {
   TerminalExit,
   TerminalInfo,
@@ -6,10 +5,11 @@ import {
   TerminalServerMessage,
   type TerminalStart,
 } from "@berth/protocol/terminals"
-import { type CallOptions, call, parseJson } from "./call.ts"
+import { type CallOptions, call } from "./call.ts"
 import type { Place } from "./place.ts"
 import { notBerth } from "./reply-error.ts"
 import { openSocket, type Socket } from "./socket.ts"
+import { untilExit } from "./until-exit.ts"
 
 /** A view of a terminal. */
 export interface TerminalView {
@@ -66,17 +66,11 @@ export const terminalsOf = ({ connection, at }: Place): Terminals => {
 const pathOf = (id: string): string => `/terminals/${encodeURIComponent(id)}`
 
 const look = async (url: string, id: TerminalInfo["id"], socket: Socket): Promise<TerminalView> => {
-  const exit = Promise.withResolvers<TerminalExit>()
-  exit.promise.catch(() => {})
-  const read = async () => {
-    try {
-      return await readMessage(url, socket)
-    } catch (thrown) {
-      exit.reject(thrown)
-      socket.close()
-      throw thrown
-    }
-  }
+  const { exit, read } = untilExit<TerminalServerMessage, TerminalExit>(
+    { url, socket },
+    TerminalServerMessage,
+    "the terminal",
+  )
   const first = await read()
   if (first instanceof Uint8Array || first.type !== "attached") {
     socket.close()
@@ -103,17 +97,4 @@ const look = async (url: string, id: TerminalInfo["id"], socket: Socket): Promis
     resize: ({ cols, rows }) => socket.send(JSON.stringify({ type: "resize", cols, rows })),
     close: () => socket.close(),
   }
-}
-
-const readMessage = async (
-  url: string,
-  socket: Socket,
-): Promise<Uint8Array | TerminalServerMessage> => {
-  const frame = await socket.next()
-  if (frame === undefined)
-    throw new BerthError("bridge.dropped", "the connection ended before the terminal did")
-  if (typeof frame !== "string") return frame
-  const parsed = TerminalServerMessage.safeParse(parseJson(frame))
-  if (!parsed.success) throw notBerth(url, 0)
-  return parsed.data
 }
