@@ -94,8 +94,11 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     browser: false,
     places: {
       main: [
-        ...["api", "sessions", "sandboxes", "backends", "backends/*", "layers"],
-        ...["bridge", "repos", "events", "toolbox", "host", "doctor", ...BELOW_ALL],
+        ...["start-sandboxes", "api", "sessions", "sandboxes", "bridge", "layers", "toolbox"],
+        ...["host", "doctor", "backends", "events", "repos", ...BELOW_ALL],
+      ],
+      "start-sandboxes": [
+        ...["sandboxes", "backends", "backends/*", "layers", "bridge", ...BELOW_ALL],
       ],
       standalone: [
         ...["sandboxes", "backends", "backends/*", "bridge", "repos", "toolbox", ...BELOW_ALL],

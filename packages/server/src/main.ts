@@ -5,18 +5,18 @@ import { performance } from "node:perf_hooks"
 import type { BootTrace } from "@berth/protocol/boot"
 import type { DoctorReport } from "@berth/protocol/doctor"
 import { BerthError } from "@berth/protocol/errors"
-import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { SandboxId } from "@berth/protocol/ids"
 import type { LayersListing, LayersReport } from "@berth/protocol/layer"
 import type { ToolboxId, ToolboxReport, ToolboxSummary } from "@berth/protocol/toolbox"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
 import { ensureToken, readToken } from "./api/token.ts"
-import type { Backend } from "./backends/backend.ts"
 import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
 import { type LoadedConfig, loadConfig } from "./config/load.ts"
 import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
+import { startSandboxes } from "./start-sandboxes.ts"
 import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
@@ -79,7 +79,10 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     writeLockHolder(dataDir, url)
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
-    const sandboxes = startSandboxes({ options, log, secrets, dataDir, store })
+    const sandboxes = startSandboxes({
+      ...{ log, secrets, dataDir, installation: store.installationId, environment: process.env },
+      toolbox: (signal) => currentToolbox(options, log, signal),
+    })
 
     let stopped: Promise<void> | undefined
     const stop = (reason: string) => {
@@ -95,73 +98,6 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     await store.close()
     throw error
   }
-}
-
-interface SandboxesStart {
-  readonly options: HostOptions
-  readonly log: Logger
-  readonly secrets: Secrets
-  readonly dataDir: string
-  readonly store: { readonly installationId: InstallationId }
-}
-
-/**
- * Opens the backend, puts right what a crash left and takes up what runs, while the API answers already. A host
- * that cannot run sandboxes has a server all the same: its log, its API and `berth doctor` say what is missing.
- */
-const startSandboxes = ({ options, log, secrets, dataDir, store }: SandboxesStart) => {
-  const { installationId: installation } = store
-  const ended = new AbortController()
-  const { signal } = ended
-  let closeBackend = async () => {}
-  let closeSandboxes = async () => {}
-  const opened = operation(log, "backend.open", {}, async (note) => {
-    const [{ openEmbedded }, { idBase }, { openSandboxes }, { openLinks }, { openRecords }] =
-      await Promise.all([
-        import("./backends/embedded/backend.ts"),
-        import("./backends/embedded/id-range.ts"),
-        import("./sandboxes/sandboxes.ts"),
-        import("./sandboxes/links.ts"),
-        import("./sandboxes/records.ts"),
-      ])
-    const directory = join(dataDir, "embedded")
-    const backend = await openEmbedded({ installation, directory }, { signal })
-    closeBackend = backend.close
-    await backend.recover({ signal })
-    note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
-    note(await repairLayers(backend, installation, dataDir, signal))
-    const root = join(dataDir, "links")
-    const sandboxes = openSandboxes({
-      ...{ backend, installation, log, secrets, environment: process.env },
-      links: openLinks({ root, owner: idBase(installation) }),
-      records: openRecords(root),
-      bridges: await loadBridges(),
-      toolbox: currentToolbox(options, log, signal),
-    })
-    closeSandboxes = sandboxes.close
-    await sandboxes.adopt(signal)
-    return sandboxes
-  })
-  // Its line in the log has said why; whoever asks for sandboxes is told, too.
-  opened.catch(() => {})
-  const stop = async () => {
-    ended.abort(new BerthError("server.stopping", "the server is stopping"))
-    await opened.catch(() => {})
-    await closeSandboxes()
-    await closeBackend()
-  }
-  return { opened, stop }
-}
-
-const loadBridges = async () => {
-  const [{ openBridge: open }, { connectTo }, { readTrace: trace }] = await Promise.all([
-    import("./bridge/bridge.ts"),
-    import("./bridge/address.ts"),
-    import("./bridge/read-trace.ts"),
-  ])
-  const dial = ({ socket: path }: { socket: string }, signal: AbortSignal) =>
-    connectTo({ path }, signal)
-  return { open, dial, trace }
 }
 
 /** Found or built at the first call, for all who wait for it; one that failed is tried again with the next. */
@@ -187,29 +123,6 @@ const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) 
     })
     return building
   }
-}
-
-/** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */
-const repairLayers = async (
-  backend: Backend,
-  installation: InstallationId,
-  dataDir: string,
-  signal: AbortSignal,
-) => {
-  const [{ openLayers }, { idBase }] = await Promise.all([
-    import("./layers/open.ts"),
-    import("./backends/embedded/id-range.ts"),
-  ])
-  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: idBase(installation) })
-  const isAlive = async (sandbox: SandboxId) => {
-    const state = (await backend.inspect(sandbox, { signal }))?.state
-    return state !== undefined && state !== "exited"
-  }
-  const found = await layers.verify({ signal, isAlive, trees: false })
-  for (const sandbox of found.perhapsFrozen) {
-    if (await isAlive(sandbox)) await backend.resume(sandbox, { signal })
-  }
-  return { layersRepaired: found.repairs.length, layersDamaged: found.problems.length }
 }
 
 /** Where the server of a data directory answers, and what opens its door. */

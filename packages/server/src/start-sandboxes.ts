@@ -1,0 +1,101 @@
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { Backend } from "./backends/backend.ts"
+import type { Logger } from "./logging/logger.ts"
+import { operation } from "./logging/operation.ts"
+import type { Secrets } from "./logging/secrets.ts"
+import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
+
+export interface SandboxesStart {
+  readonly installation: InstallationId
+  readonly dataDir: string
+  readonly log: Logger
+  readonly secrets: Secrets
+  /** The server's own, for the host's git. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** What gives the toolbox of new sandboxes, until the signal fires. */
+  readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
+}
+
+/**
+ * Opens the backend, puts right what a crash left and takes up what runs, while the API answers already. A host
+ * that cannot run sandboxes has a server all the same: its log, its API and `berth doctor` say what is missing.
+ */
+export const startSandboxes = (start: SandboxesStart) => {
+  const { installation, dataDir, log, secrets, environment } = start
+  const ended = new AbortController()
+  const { signal } = ended
+  let closeBackend = async () => {}
+  let closeSandboxes = async () => {}
+  const opened = operation(log, "backend.open", {}, async (note) => {
+    const [{ openEmbedded }, { idBase }, { openSandboxes }, { openLinks }, { openRecords }] =
+      await Promise.all([
+        import("./backends/embedded/backend.ts"),
+        import("./backends/embedded/id-range.ts"),
+        import("./sandboxes/sandboxes.ts"),
+        import("./sandboxes/links.ts"),
+        import("./sandboxes/records.ts"),
+      ])
+    const directory = join(dataDir, "embedded")
+    const backend = await openEmbedded({ installation, directory }, { signal })
+    closeBackend = backend.close
+    await backend.recover({ signal })
+    note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
+    note(await repairLayers(backend, installation, dataDir, signal))
+    const root = join(dataDir, "links")
+    const sandboxes = openSandboxes({
+      ...{ backend, installation, log, secrets, environment },
+      links: openLinks({ root, owner: idBase(installation) }),
+      records: openRecords(root),
+      bridges: await loadBridges(),
+      toolbox: start.toolbox(signal),
+    })
+    closeSandboxes = sandboxes.close
+    await sandboxes.adopt(signal)
+    return sandboxes
+  })
+  // Its line in the log has said why; whoever asks for sandboxes is told, too.
+  opened.catch(() => {})
+  const stop = async () => {
+    ended.abort(new BerthError("server.stopping", "the server is stopping"))
+    await opened.catch(() => {})
+    await closeSandboxes()
+    await closeBackend()
+  }
+  return { opened, stop }
+}
+
+const loadBridges = async () => {
+  const [{ openBridge: open }, { connectTo }, { readTrace: trace }] = await Promise.all([
+    import("./bridge/bridge.ts"),
+    import("./bridge/address.ts"),
+    import("./bridge/read-trace.ts"),
+  ])
+  const dial = ({ socket: path }: { socket: string }, signal: AbortSignal) =>
+    connectTo({ path }, signal)
+  return { open, dial, trace }
+}
+
+/** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */
+const repairLayers = async (
+  backend: Backend,
+  installation: InstallationId,
+  dataDir: string,
+  signal: AbortSignal,
+) => {
+  const [{ openLayers }, { idBase }] = await Promise.all([
+    import("./layers/open.ts"),
+    import("./backends/embedded/id-range.ts"),
+  ])
+  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: idBase(installation) })
+  const isAlive = async (sandbox: SandboxId) => {
+    const state = (await backend.inspect(sandbox, { signal }))?.state
+    return state !== undefined && state !== "exited"
+  }
+  const found = await layers.verify({ signal, isAlive, trees: false })
+  for (const sandbox of found.perhapsFrozen) {
+    if (await isAlive(sandbox)) await backend.resume(sandbox, { signal })
+  }
+  return { layersRepaired: found.repairs.length, layersDamaged: found.problems.length }
+}
