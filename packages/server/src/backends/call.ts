@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { Call } from "./backend.ts"
+import { type Call, DEADLINES_MS } from "./backend.ts"
 
 /**
  * Runs one operation under its deadline and the caller's signal. Whatever is thrown leaves as a BerthError:
@@ -38,3 +38,19 @@ export const withinDeadline = async <Result>(
     caller?.removeEventListener("abort", cancel)
   }
 }
+
+/** Runs a backend's operations, each under its own deadline, with what it throws in the backend's own errors. */
+export const operations =
+  (asBackendError: (thrown: unknown, doing: string) => BerthError) =>
+  <Result>(
+    name: keyof typeof DEADLINES_MS,
+    call: Call = {},
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> =>
+    withinDeadline(`sandbox.${name}`, DEADLINES_MS[name], call, async (signal) => {
+      try {
+        return await work(signal)
+      } catch (thrown) {
+        throw asBackendError(thrown, name)
+      }
+    })

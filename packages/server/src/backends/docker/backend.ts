@@ -9,7 +9,8 @@ import {
   DEADLINES_MS,
   type ObservedSandbox,
 } from "../backend.ts"
-import { withinDeadline } from "../call.ts"
+import { operations, withinDeadline } from "../call.ts"
+import { openWatchers, type Watchers } from "../watchers.ts"
 import type { EngineAddress } from "./address.ts"
 import { openCaches } from "./caches.ts"
 import { inspectContainer, inspectSandbox } from "./containers.ts"
@@ -30,7 +31,6 @@ import { removeSandbox } from "./remove.ts"
 import { startContainer } from "./start.ts"
 import { readStats, StatsAnswer } from "./stats.ts"
 import { endContainer, neverRan, wrongState } from "./stop.ts"
-import { openWatchers, type Watchers } from "./watchers.ts"
 
 export interface DockerOptions {
   readonly installation: InstallationId
@@ -110,18 +110,7 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
   const post = (path: string, statuses: readonly number[], signal: AbortSignal) =>
     engine.ask({ method: "POST", path }, statuses, signal)
 
-  const operation = <Result>(
-    name: keyof typeof DEADLINES_MS,
-    call: Call = {},
-    work: (signal: AbortSignal) => Promise<Result>,
-  ): Promise<Result> =>
-    withinDeadline(`sandbox.${name}`, DEADLINES_MS[name], call, async (signal) => {
-      try {
-        return await work(signal)
-      } catch (thrown) {
-        throw asBackendError(thrown, name)
-      }
-    })
+  const operation = operations(asBackendError)
 
   /** Brings a sandbox from one state to the next; of one that is there already: nothing. */
   const change = (

@@ -1,9 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { MASKED_PATHS } from "./masked-paths.ts"
-import { PRIVATE_TMPFS } from "./mount-targets.ts"
 import type { EngineMount } from "./mounts.ts"
 import { sandboxLabels } from "./names.ts"
+import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
 
 export interface ContainerInput {
   readonly spec: SandboxSpec

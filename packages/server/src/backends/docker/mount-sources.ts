@@ -1,6 +1,6 @@
 import { readFile, realpath, stat } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
-import { isWithin } from "./mount-targets.ts"
+import { isWithin } from "../within.ts"
 
 /** File systems that are doors to the host's kernel, not files. */
 const KERNEL_FILE_SYSTEMS =

@@ -2,10 +2,11 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId } from "@berth/protocol/ids"
 import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
+import { checkMountTargets } from "../mount-targets.ts"
 import type { SandboxDirectories } from "./directories.ts"
 import { checkPlace, checkSource } from "./mount-sources.ts"
-import { checkMountTargets } from "./mount-targets.ts"
 import { cacheVolume, stackVolume } from "./names.ts"
+import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
 
 /** A mount in the words of the engine's API. */
 export interface EngineMount {
@@ -29,7 +30,7 @@ export interface MountsInput {
 /** Refuses mounts that the host's side or the inside forbids. */
 export const checkMounts = async ({ spec, keepOut }: MountsInput): Promise<void> => {
   const { mounts } = spec.config
-  checkMountTargets(mounts)
+  checkMountTargets(mounts, { inMemory: Object.keys(PRIVATE_TMPFS) })
   for (const [index, mount] of mounts.entries()) {
     if (mount.kind === "cache" || mount.kind === "stack") continue
     const source = mount.kind === "link" ? linkOf(spec, mount.target) : mount.source

@@ -13,7 +13,8 @@ import type {
   ObservedSandbox,
 } from "../backend.ts"
 import { DEADLINES_MS } from "../backend.ts"
-import { withinDeadline } from "../call.ts"
+import { operations, withinDeadline } from "../call.ts"
+import { openWatchers } from "../watchers.ts"
 import { openCaches } from "./caches.ts"
 import { openCgroups } from "./cgroups/open.ts"
 import { openLaunchers } from "./conmon.ts"
@@ -37,7 +38,6 @@ import { pruneSystems } from "./system/skeleton.ts"
 import { openSystems } from "./system/systems.ts"
 import { findTools } from "./tools.ts"
 import { openUserNamespaces } from "./user-namespace.ts"
-import { openWatchers } from "./watch.ts"
 
 export interface EmbeddedOptions {
   readonly installation: InstallationId
@@ -124,18 +124,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
   const look = (state: SandboxState, signal: AbortSignal): Promise<ObservedSandbox> =>
     observe(state, cgroups.open(state.spec.identity.sandbox), exits, signal)
 
-  const operation = <Result>(
-    name: keyof typeof DEADLINES_MS,
-    call: Call = {},
-    work: (signal: AbortSignal) => Promise<Result>,
-  ): Promise<Result> =>
-    withinDeadline(`sandbox.${name}`, DEADLINES_MS[name], call, async (signal) => {
-      try {
-        return await work(signal)
-      } catch (thrown) {
-        throw asBackendError(thrown, name)
-      }
-    })
+  const operation = operations(asBackendError)
 
   return {
     name: "embedded",

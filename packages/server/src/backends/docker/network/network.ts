@@ -1,6 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
+import { abortable } from "../../../host/abortable.ts"
 import { DEADLINES_MS } from "../../backend.ts"
 import type { Engine } from "../engine.ts"
 import { ensureFence, requireReach } from "./fence.ts"
@@ -91,18 +92,4 @@ const stands = async (
       details: { network, why, ids: same.map(({ Id }) => Id) },
     },
   )
-}
-
-/** Stops waiting when the signal fires. The work goes on: others may wait for it as well. */
-const abortable = async (work: Promise<void>, signal: AbortSignal): Promise<void> => {
-  const { promise: aborted, reject } = Promise.withResolvers<never>()
-  const abort = () => reject(signal.reason)
-  if (signal.aborted) abort()
-  signal.addEventListener("abort", abort, { once: true })
-  try {
-    await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener("abort", abort)
-    work.catch(() => {})
-  }
 }

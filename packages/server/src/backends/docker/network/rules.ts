@@ -1,24 +1,6 @@
 import { createHash } from "node:crypto"
+import { REFUSED_RANGES } from "../../refused-ranges.ts"
 import type { NetworkNames } from "./names.ts"
-
-/**
- * What is not the internet, from IANA's registry of special-purpose addresses. The documentation ranges are not
- * in it: nothing that must be hidden lives there.
- */
-const REFUSED = [
-  "0.0.0.0/8", // this network
-  "10.0.0.0/8", // private
-  "100.64.0.0/10", // carrier-grade NAT
-  "127.0.0.0/8", // loopback
-  "169.254.0.0/16", // link-local, with the metadata service of the clouds
-  "172.16.0.0/12", // private
-  "192.0.0.0/24", // IETF protocol assignments
-  "192.88.99.0/24", // the former 6to4 relays
-  "192.168.0.0/16", // private
-  "198.18.0.0/15", // benchmarks
-  "224.0.0.0/4", // multicast
-  "240.0.0.0/4", // reserved, with the broadcast address
-]
 
 /**
  * The fence around the network's bridge. Each packet from a sandbox is judged by the destination that it names,
@@ -32,7 +14,7 @@ const chains = ({ device }: NetworkNames, resolvers: readonly string[]): string 
   return `
   set refused {
     type ipv4_addr; flags interval;
-    elements = { ${REFUSED.join(", ")} }
+    elements = { ${REFUSED_RANGES.join(", ")} }
   }
   # The sandbox hears of it at once. ICMP alone would not do: the kernel sends few of them a second.
   chain refuse {

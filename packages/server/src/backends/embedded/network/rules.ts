@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto"
+import { REFUSED_RANGES } from "../../refused-ranges.ts"
 import type { Attached } from "./claims.ts"
 import { merge, spanOf, toText } from "./ipv4.ts"
 import type { Names } from "./names.ts"
 import type { Pool } from "./pool.ts"
-import { REFUSED } from "./refused.ts"
 
 export interface RulesInput {
   readonly names: Names
@@ -30,7 +30,7 @@ const chains = ({ names, pool, resolver }: RulesInput): string => {
   return `
   set refused {
     type ipv4_addr; flags interval;
-    elements = { ${merge(REFUSED.map(spanOf)).map(toText).join(", ")} }
+    elements = { ${merge(REFUSED_RANGES.map(spanOf)).map(toText).join(", ")} }
   }
   set sources { type ifname . ipv4_addr; }
   set allowed { type ifname . ipv4_addr; flags interval; }

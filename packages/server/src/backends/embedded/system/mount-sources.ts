@@ -3,15 +3,23 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Slug } from "@berth/protocol/ids"
 import type { Mount } from "@berth/protocol/sandbox"
 import type { CacheName } from "@berth/protocol/workspace"
+import { checkMountTargets } from "../../mount-targets.ts"
+import { isWithin } from "../../within.ts"
 import { descend } from "./descend.ts"
 import { type MountedAt, readMountTable, withSubmounts } from "./mount-table.ts"
-import { checkMountTargets } from "./mount-targets.ts"
-import { isWithin } from "./places.ts"
+import { BERTH_DIRECTORY, PRIVATE_TMPFS } from "./places.ts"
 import type { Bind } from "./prepared.ts"
 
 /** File systems that are doors to the host's kernel, not files. */
 const KERNEL_FILE_SYSTEMS =
   /^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|fusectl|hugetlbfs|mqueue|nsfs|proc|pstore|securityfs|selinuxfs|sysfs|tracefs)$/
+
+/** Every system tree has the links of /var. */
+const TAKEN = {
+  closed: [BERTH_DIRECTORY],
+  links: ["/var/lock", "/var/run", "/var/tmp"],
+  inMemory: PRIVATE_TMPFS,
+}
 
 export interface MountOptions {
   readonly mounts: readonly Mount[]
@@ -30,7 +38,7 @@ export const resolveMounts = async ({
   keepOut,
   ...places
 }: MountOptions): Promise<readonly Bind[]> => {
-  checkMountTargets(mounts)
+  checkMountTargets(mounts, TAKEN)
   if (mounts.length === 0) return []
   const table = readMountTable()
   const binds = mounts.map((mount) => bindOf(mount, places))

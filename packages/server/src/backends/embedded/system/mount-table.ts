@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs"
-import { isWithin } from "./places.ts"
+import { isWithin } from "../../within.ts"
 import type { Bind } from "./prepared.ts"
 
 export interface MountedAt {

@@ -15,7 +15,3 @@ export const PRIVATE_DIRECTORIES = ["/home", "/workspace"] as const
 
 /** Directories that every sandbox has for itself, in memory. */
 export const PRIVATE_TMPFS = ["/tmp", "/run", "/root", "/var"] as const
-
-/** Whether `path` is `place` or lies below it. */
-export const isWithin = (path: string, place: string): boolean =>
-  path === place || path.startsWith(place === "/" ? "/" : `${place}/`)

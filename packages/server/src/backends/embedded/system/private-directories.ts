@@ -1,11 +1,11 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
+import { isWithin } from "../../within.ts"
 import { asBackendError } from "../files-error.ts"
 import { AGENT_ID } from "../id-range.ts"
 import { AGENT_HOME } from "./accounts.ts"
 import { descend } from "./descend.ts"
-import { isWithin } from "./places.ts"
 
 export interface PrivateDirectories {
   /** What appears as /workspace. */

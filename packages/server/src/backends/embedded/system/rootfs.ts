@@ -1,10 +1,11 @@
 import { lstatSync, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
+import { isWithin } from "../../within.ts"
 import { group, passwd } from "./accounts.ts"
 import { descend } from "./descend.ts"
 import { withSubmounts } from "./mount-table.ts"
-import { BERTH_DIRECTORY, isWithin, ROOTFS_ETC } from "./places.ts"
+import { BERTH_DIRECTORY, ROOTFS_ETC } from "./places.ts"
 import type { Bind } from "./prepared.ts"
 import {
   addMountPoints,

@@ -1,4 +1,4 @@
-import type { BackendEvent } from "../backend.ts"
+import type { BackendEvent } from "./backend.ts"
 
 /** Hands events to whoever watches, in order; each watcher has a queue of its own. */
 export interface Watchers {
@@ -10,8 +10,8 @@ export interface Watchers {
 const MAX_QUEUED = 10_000
 
 export const openWatchers = (
-  /** Called for each new watcher: starts what feeds it, gives back what ends that. */
-  feed: (emit: (event: BackendEvent) => void) => () => void,
+  /** Called for each new watcher: starts what feeds it alone, gives back what ends that. */
+  feed: (emit: (event: BackendEvent) => void) => () => void = () => () => {},
 ): Watchers => {
   const listeners = new Set<(event: BackendEvent) => void>()
   return {
