@@ -15,8 +15,10 @@ const OTHER_FILES = "*.ts"
 export function placeOf(pathInSrc: string, rules: PlaceRules): Place {
   const [first = "", second = "", ...deeper] = pathInSrc.split("/")
   const everyFolderIn = `${first}/*`
-  if (everyFolderIn in rules && deeper.length > 0)
-    return { name: `${first}/${second}`, row: everyFolderIn }
+  if (everyFolderIn in rules && deeper.length > 0) {
+    const folder = `${first}/${second}`
+    return { name: folder, row: folder in rules ? folder : everyFolderIn }
+  }
   const isFile = second === ""
   const name = isFile ? first.replace(/\..*$/, "") : first
   if (isFile && !(name in rules) && OTHER_FILES in rules)

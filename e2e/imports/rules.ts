@@ -18,8 +18,8 @@ export interface PackageRule {
   readonly browser: boolean
   /**
    * What each place may import besides itself. A place is a folder or a file directly in `src`;
-   * `backends/*` stands for each folder in `backends`, which are strangers to each other, and
-   * `backends` then for the files beside them; `*.ts` stands for the files directly in `src` that have
+   * `backends/*` stands for each folder in `backends` without a row of its own, which are strangers to each
+   * other, and `backends` then for the files beside them; `*.ts` stands for the files directly in `src` that have
    * no row of their own. `"flat"` is a package without folders.
    */
   readonly places: PlaceRules | "flat"
@@ -107,7 +107,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       sessions: ["sandboxes", "events", ...BELOW_ALL],
       sandboxes: ["backends", "layers", "toolbox", "repos", "events", ...BELOW_ALL],
       backends: ["host", ...BELOW_ALL],
-      "backends/*": ["backends", "host", ...BELOW_ALL],
+      "backends/*": ["backends", "backends/seccomp", "host", ...BELOW_ALL],
+      "backends/seccomp": [],
       layers: ["host", ...BELOW_ALL],
       toolbox: ["host", ...BELOW_ALL],
       bridge: ["events", ...BELOW_ALL],

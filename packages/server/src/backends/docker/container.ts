@@ -4,6 +4,7 @@ import { MASKED_PATHS } from "./masked-paths.ts"
 import type { EngineMount } from "./mounts.ts"
 import { sandboxLabels } from "./names.ts"
 import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
+import { engineFilter } from "./seccomp.ts"
 
 export interface ContainerInput {
   readonly spec: SandboxSpec
@@ -11,10 +12,14 @@ export interface ContainerInput {
   readonly mounts: readonly EngineMount[]
   /** The name of the network; none for the policy `none`. */
   readonly network: string
+  /** Whether the engine can filter system calls at all. */
+  readonly filters: boolean
 }
 
 /** Of what the first process writes, the engine keeps up to two files of this size. */
 const LOG_FILE = { "max-size": "1m", "max-file": "2" }
+
+const FILTER = engineFilter()
 
 const CPU_PERIOD_US = 100_000
 
@@ -23,7 +28,8 @@ const MIB = 1024 * 1024
 const SMALL_TMPFS_BYTES = 64 * MIB
 
 /** What the engine is told of a sandbox. */
-export const containerOf = ({ spec, createdAt, mounts, network }: ContainerInput) => {
+export const containerOf = (input: ContainerInput) => {
+  const { spec, createdAt, mounts, network, filters } = input
   const { identity, config } = spec
   const { limits, hardening } = config
   const { openFiles, memoryBytes } = limits
@@ -50,7 +56,7 @@ export const containerOf = ({ spec, createdAt, mounts, network }: ContainerInput
       CapAdd: hardening.capabilities,
       SecurityOpt: [
         ...(hardening.noNewPrivileges ? ["no-new-privileges:true"] : []),
-        ...(hardening.seccomp === "off" ? ["seccomp=unconfined"] : []),
+        ...(filters ? [`seccomp=${hardening.seccomp === "off" ? "unconfined" : FILTER}`] : []),
       ],
       MaskedPaths: MASKED_PATHS,
       IpcMode: "private",

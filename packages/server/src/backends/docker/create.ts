@@ -50,12 +50,12 @@ export const createSandbox = async (
 
 const createContainer = async (
   parts: Parts,
-  { spec, createdAt, network }: Omit<ContainerInput, "mounts">,
+  { spec, createdAt, network }: Pick<ContainerInput, "spec" | "createdAt" | "network">,
   signal: AbortSignal,
 ): Promise<ObservedSandbox> => {
   const { identity } = spec
   const mounts = engineMounts(mountsInput(parts, spec))
-  const body = containerOf({ spec, createdAt, mounts, network })
+  const body = containerOf({ spec, createdAt, mounts, network, filters: parts.info().seccomp })
   const query = { name: containerName(identity.sandbox) }
   const request = { method: "POST", path: "/containers/create", query, body } as const
   signal.throwIfAborted()

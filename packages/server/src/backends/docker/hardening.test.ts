@@ -1,5 +1,14 @@
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import {
+  CONDITIONAL,
+  GETPID,
+  NEW_CALLS,
+  probing,
+  REFUSED_PROBES,
+  readProbes,
+  X32_BIT,
+} from "../testing/probes.ts"
 import { type Sandboxes, sandboxesOf } from "../testing/sandboxes.ts"
 import { type DockerHarness, openHarness } from "./testing/harness.ts"
 
@@ -27,6 +36,28 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     expect(status).toMatch(/^NoNewPrivs:\s*1$/m)
     expect(status).toMatch(/^Seccomp:\s*2$/m)
   })
+
+  it.skipIf(process.arch !== "x64")("refuse the system calls of the list", async () => {
+    const said = readProbes(await run(probing(REFUSED_PROBES)))
+    expect(said.filter((line) => !line.endsWith("EPERM") && !NEW_CALLS.test(line))).toEqual([])
+    expect(said).toHaveLength(REFUSED_PROBES.length)
+  })
+
+  it.skipIf(process.arch !== "x64")("judge system calls by their arguments", async () => {
+    const said = readProbes(await run(probing(CONDITIONAL.map(([call]) => call))))
+    // Older engines have one answer to all that is not known: EPERM.
+    const sameError = (line: string) =>
+      /memory|page/.test(line) ? line.replace("EPERM", "ENOSYS") : line
+    expect(said.map(sameError)).toEqual(CONDITIONAL.map(([[name], answer]) => `${name} ${answer}`))
+  })
+
+  it.skipIf(process.arch !== "x64")(
+    "end a process that calls as another architecture does",
+    async () => {
+      const script = `perl -e 'syscall(${X32_BIT + GETPID}); print "went on\\n"'; echo $?`
+      expect(await run(script)).toMatch(/159\n$/)
+    },
+  )
 
   it("are taken away only by name", async () => {
     const hardening = { capabilities: ["CHOWN"], noNewPrivileges: false, seccomp: "off" }

@@ -1,3 +1,5 @@
+import type { SeccompProfile } from "../seccomp/format.ts"
+
 /** The part of the OCI runtime specification that Berth uses (config.json of a bundle). */
 export interface OciConfig {
   readonly ociVersion: string
@@ -49,26 +51,5 @@ export interface OciLinux {
   readonly rootfsPropagation: string
   readonly maskedPaths: readonly string[]
   readonly readonlyPaths: readonly string[]
-  readonly seccomp?: OciSeccomp
-}
-
-export interface OciSeccomp {
-  readonly defaultAction: string
-  readonly defaultErrnoRet: number
-  readonly architectures: readonly string[]
-  readonly syscalls: readonly OciSyscallRule[]
-}
-
-export interface OciSyscallRule {
-  readonly names: readonly string[]
-  readonly action: "SCMP_ACT_ALLOW" | "SCMP_ACT_ERRNO"
-  readonly errnoRet?: number
-  readonly args?: readonly OciSyscallArgument[]
-}
-
-export interface OciSyscallArgument {
-  readonly index: number
-  readonly value: number
-  readonly valueTwo?: number
-  readonly op: "SCMP_CMP_EQ" | "SCMP_CMP_GE" | "SCMP_CMP_MASKED_EQ"
+  readonly seccomp?: SeccompProfile
 }

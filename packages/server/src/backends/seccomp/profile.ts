@@ -1,4 +1,4 @@
-import type { OciSeccomp, OciSyscallArgument, OciSyscallRule } from "../oci.ts"
+import type { CallArgument, CallRule, SeccompProfile } from "./format.ts"
 import { COMMON_CALLS, X86_64_CALLS } from "./known.ts"
 import { REFUSED } from "./refused.ts"
 
@@ -16,7 +16,7 @@ const ARCHITECTURES = { x64: "SCMP_ARCH_X86_64", arm64: "SCMP_ARCH_AARCH64" } as
  * architecture: a 32-bit process is killed at its first call, and each architecture more would cost
  * milliseconds at every start.
  */
-export const seccompProfile = (architecture: Architecture): OciSeccomp => ({
+export const seccompProfile = (architecture: Architecture): SeccompProfile => ({
   defaultAction: "SCMP_ACT_ERRNO",
   defaultErrnoRet: ENOSYS,
   architectures: [ARCHITECTURES[architecture]],
@@ -34,33 +34,33 @@ const unconditional = (architecture: Architecture) => {
   return known(architecture).filter((name) => !(name in REFUSED) && !conditional.has(name))
 }
 
-const allow = (names: readonly string[], argument?: OciSyscallArgument): OciSyscallRule => ({
+const allow = (names: readonly string[], argument?: CallArgument): CallRule => ({
   names,
   action: "SCMP_ACT_ALLOW",
   ...(argument && { args: [argument] }),
 })
 
-const refuse = (names: readonly string[], argument?: OciSyscallArgument): OciSyscallRule => ({
+const refuse = (names: readonly string[], argument?: CallArgument): CallRule => ({
   names,
   action: "SCMP_ACT_ERRNO",
   errnoRet: EPERM,
   ...(argument && { args: [argument] }),
 })
 
-const equals = (index: number, value: number): OciSyscallArgument => ({
+const equals = (index: number, value: number): CallArgument => ({
   index,
   value,
   op: "SCMP_CMP_EQ",
 })
 
-const atLeast = (index: number, value: number): OciSyscallArgument => ({
+const atLeast = (index: number, value: number): CallArgument => ({
   index,
   value,
   op: "SCMP_CMP_GE",
 })
 
 /** The bits of the mask are these. */
-const bits = (index: number, mask: number, wanted: number): OciSyscallArgument => ({
+const bits = (index: number, mask: number, wanted: number): CallArgument => ({
   index,
   value: mask,
   valueTwo: wanted,
@@ -96,7 +96,7 @@ const LAST_BITS = 4
  * kernel reads only the lower 32 bits of an ioctl's number, so the comparison must do the same; "any number
  * but two" is then: some bit above the last four differs, or the last four are others.
  */
-const CONDITIONAL: readonly OciSyscallRule[] = [
+const CONDITIONAL: readonly CallRule[] = [
   allow(["clone"], bits(0, ANY_NAMESPACE, 0)),
   ...NAMESPACE_FLAGS.map((flag) => refuse(["clone"], bits(0, flag, flag))),
   ...PERSONALITIES.map((value) => allow(["personality"], equals(0, value))),
