@@ -118,7 +118,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       logging: ["config"],
       config: [],
       host: [],
-      doctor: ["host"],
+      doctor: ["host", "config"],
     },
   },
 }

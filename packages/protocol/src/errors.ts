@@ -193,6 +193,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Name a directory with a system in it (usr/bin or bin) by its real path; `mmdebstrap bookworm DIRECTORY` makes one.",
   },
+  "backend.image_unavailable": {
+    status: 404,
+    retry: "later",
+    hint: "Check the image's name, load or pull it into the engine by hand, or name another one: in the workspace's `system`, or for all with `berth serve --image`.",
+  },
   "backend.mount_invalid": {
     status: 400,
     retry: "never",

@@ -38,11 +38,20 @@ export const RepoSpec = z.strictObject({
 })
 export type RepoSpec = z.infer<typeof RepoSpec>
 
+/** An image's name as engines take it: `name`, `host:port/path/name:tag`, `name@sha256:…`. */
+export const ImageReference = z
+  .string()
+  .max(512)
+  .regex(
+    /^[A-Za-z0-9][\w.-]*(:\d+)?(\/[a-z0-9][\w.-]*)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?$/,
+    "must be an image's name, with its tag or digest",
+  )
+
 /** What the sandbox's /usr, /etc and so on come from. */
 export const SystemSource = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("host") }),
   z.strictObject({ kind: z.literal("rootfs"), path: AbsolutePath }),
-  z.strictObject({ kind: z.literal("image"), reference: z.string().min(1).max(512) }),
+  z.strictObject({ kind: z.literal("image"), reference: ImageReference }),
 ])
 export type SystemSource = z.infer<typeof SystemSource>
 

@@ -12,11 +12,12 @@ import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
 import { ensureToken, readToken } from "./api/token.ts"
 import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
+import { DEFAULT_ENGINE, parseEngineAddress } from "./config/engine-address.ts"
 import { type LoadedConfig, loadConfig } from "./config/load.ts"
 import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
-import { startSandboxes } from "./start-sandboxes.ts"
+import { type BackendChoice, startSandboxes } from "./start-sandboxes.ts"
 import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
@@ -50,6 +51,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   const startedAtMs = performance.now()
   const { config } = load(options)
   const { dataDir } = config
+  const backend = chooseBackend(config)
   const [{ createApi }, { openStore }] = await Promise.all([
     import("./api/server.ts"),
     import("./store/open.ts"),
@@ -80,7 +82,8 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
     const sandboxes = startSandboxes({
-      ...{ log, secrets, dataDir, installation: store.installationId, environment: process.env },
+      ...{ log, secrets, dataDir, backend, environment: process.env },
+      installation: store.installationId,
       toolbox: (signal) => currentToolbox(options, log, signal),
     })
 
@@ -98,6 +101,18 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     await store.close()
     throw error
   }
+}
+
+/** An engine that is not configured is the one that its own programs would ask. */
+const chooseBackend = ({ backend, image, ...config }: LoadedConfig["config"]): BackendChoice => {
+  if (backend === "embedded") return { name: backend }
+  const { DOCKER_HOST = DEFAULT_ENGINE } = process.env
+  const engine = parseEngineAddress(config.engine ?? DOCKER_HOST)
+  if (engine !== undefined) return { name: backend, engine, image }
+  const message = `the address of the engine in DOCKER_HOST is not understood: ${DOCKER_HOST}`
+  throw new BerthError("config.invalid", message, {
+    details: { path: "engine", given: DOCKER_HOST, allowed: "unix:///PATH or tcp://HOST:PORT" },
+  })
 }
 
 /** Found or built at the first call, for all who wait for it; one that failed is tried again with the next. */
@@ -179,13 +194,13 @@ export interface Diagnosis {
 
 /** What this host offers. */
 export const doctor = async (options: HostOptions, signal: AbortSignal): Promise<Diagnosis> => {
-  const { dataDir } = load(options).config
+  const { dataDir, backend, engine } = load(options).config
   const [{ diagnose }, { renderReport }] = await Promise.all([
     import("./doctor/diagnose.ts"),
     import("./doctor/render.ts"),
   ])
-  const { PATH = "", DOCKER_HOST: dockerHost } = process.env
-  const host = { path: PATH, dataDir, ...(dockerHost !== undefined && { dockerHost }) }
+  const { PATH = "", DOCKER_HOST: dockerHost = DEFAULT_ENGINE } = process.env
+  const host = { path: PATH, dataDir, backend, dockerHost: engine ?? dockerHost }
   const report = await diagnose(host, signal)
   return { report, render: (how) => renderReport(report, how) }
 }

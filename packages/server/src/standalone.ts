@@ -5,7 +5,6 @@ import { newId, type SandboxId } from "@berth/protocol/ids"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "./backends/backend.ts"
 import { openEmbedded } from "./backends/embedded/backend.ts"
-import { idBase } from "./backends/embedded/id-range.ts"
 import { connectTo } from "./bridge/address.ts"
 import { openBridge } from "./bridge/bridge.ts"
 import { readTrace } from "./bridge/read-trace.ts"
@@ -56,7 +55,7 @@ export const openStandalone = async (
   await backend.recover({ signal })
   const sandboxes = openSandboxes({
     ...{ backend, installation, log, secrets, environment },
-    links: openLinks({ root, owner: idBase(installation) }),
+    links: openLinks({ root, owner: backend.idBase }),
     records: openRecords(root),
     bridges: {
       open: openBridge,

@@ -2,6 +2,8 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
+import type { PullProgress } from "./backends/docker/images.ts"
+import type { EngineAddress } from "./config/engine-address.ts"
 import type { Logger } from "./logging/logger.ts"
 import { operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
@@ -10,6 +12,8 @@ import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
 export interface SandboxesStart {
   readonly installation: InstallationId
   readonly dataDir: string
+  /** What makes the sandboxes, and with what. */
+  readonly backend: BackendChoice
   readonly log: Logger
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
@@ -17,6 +21,10 @@ export interface SandboxesStart {
   /** What gives the toolbox of new sandboxes, until the signal fires. */
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
+
+export type BackendChoice =
+  | { readonly name: "embedded" }
+  | { readonly name: "docker"; readonly engine: EngineAddress; readonly image: string }
 
 /**
  * Opens the backend, puts right what a crash left and takes up what runs, while the API answers already. A host
@@ -29,24 +37,20 @@ export const startSandboxes = (start: SandboxesStart) => {
   let closeBackend = async () => {}
   let closeSandboxes = async () => {}
   const opened = operation(log, "backend.open", {}, async (note) => {
-    const [{ openEmbedded }, { idBase }, { openSandboxes }, { openLinks }, { openRecords }] =
-      await Promise.all([
-        import("./backends/embedded/backend.ts"),
-        import("./backends/embedded/id-range.ts"),
-        import("./sandboxes/sandboxes.ts"),
-        import("./sandboxes/links.ts"),
-        import("./sandboxes/records.ts"),
-      ])
-    const directory = join(dataDir, "embedded")
-    const backend = await openEmbedded({ installation, directory }, { signal })
+    const [backend, { openSandboxes }, { openLinks }, { openRecords }] = await Promise.all([
+      openBackend(start, signal),
+      import("./sandboxes/sandboxes.ts"),
+      import("./sandboxes/links.ts"),
+      import("./sandboxes/records.ts"),
+    ])
     closeBackend = backend.close
     await backend.recover({ signal })
     note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
-    note(await repairLayers(backend, installation, dataDir, signal))
+    note(await repairLayers(backend, dataDir, signal))
     const root = join(dataDir, "links")
     const sandboxes = openSandboxes({
       ...{ backend, installation, log, secrets, environment },
-      links: openLinks({ root, owner: idBase(installation) }),
+      links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),
       bridges: await loadBridges(),
       toolbox: start.toolbox(signal),
@@ -66,6 +70,32 @@ export const startSandboxes = (start: SandboxesStart) => {
   return { opened, stop }
 }
 
+const openBackend = async (
+  { backend, installation, dataDir, log }: SandboxesStart,
+  signal: AbortSignal,
+): Promise<Backend> => {
+  const directory = join(dataDir, backend.name)
+  if (backend.name === "embedded") {
+    const { openEmbedded } = await import("./backends/embedded/backend.ts")
+    return await openEmbedded({ installation, directory }, { signal })
+  }
+  const { openDocker } = await import("./backends/docker/backend.ts")
+  const { engine, image } = backend
+  const onPull = tellOfPulls(log)
+  return await openDocker({ installation, directory, engine, image, onPull }, { signal })
+}
+
+/** Each tenth of a pull is a line: it may take minutes. */
+const tellOfPulls = (log: Logger) => {
+  let said = ""
+  return ({ image, bytesDone, bytesTotal }: PullProgress) => {
+    const progress = `${image} ${Math.floor((10 * bytesDone) / bytesTotal)}0 %`
+    if (progress === said) return
+    said = progress
+    log.info({ op: "image.pull", progress }, `image.pull: ${progress}`)
+  }
+}
+
 const loadBridges = async () => {
   const [{ openBridge: open }, { connectTo }, { readTrace: trace }] = await Promise.all([
     import("./bridge/bridge.ts"),
@@ -78,17 +108,9 @@ const loadBridges = async () => {
 }
 
 /** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */
-const repairLayers = async (
-  backend: Backend,
-  installation: InstallationId,
-  dataDir: string,
-  signal: AbortSignal,
-) => {
-  const [{ openLayers }, { idBase }] = await Promise.all([
-    import("./layers/open.ts"),
-    import("./backends/embedded/id-range.ts"),
-  ])
-  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: idBase(installation) })
+const repairLayers = async (backend: Backend, dataDir: string, signal: AbortSignal) => {
+  const { openLayers } = await import("./layers/open.ts")
+  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
   const isAlive = async (sandbox: SandboxId) => {
     const state = (await backend.inspect(sandbox, { signal }))?.state
     return state !== undefined && state !== "exited"

@@ -29,6 +29,8 @@ describe("berth config", () => {
         port: { value: 1234, origin: "environment variable BERTH_PORT" },
         logLevel: { value: "warn", origin: file },
         backend: { value: "embedded", origin: "default" },
+        engine: { value: null, origin: "default" },
+        image: { value: "buildpack-deps:bookworm", origin: "default" },
         token: { value: "(hidden)", origin: file },
       },
     })

@@ -5,9 +5,10 @@ import type {
   SandboxExit,
   SandboxIdentity,
   SandboxSpec,
+  SystemIdentity,
   UnheldLimit,
 } from "@berth/protocol/sandbox"
-import type { CacheName } from "@berth/protocol/workspace"
+import type { CacheName, SystemSource } from "@berth/protocol/workspace"
 
 /** What every call takes: it can be cancelled, and it ends by its deadline. */
 export interface Call {
@@ -19,6 +20,8 @@ export interface Call {
 /** How long each operation may take before it fails with `deadline.exceeded`. */
 export const DEADLINES_MS = {
   describe: 5_000,
+  /** An image may have to be fetched first. */
+  resolveSystem: 30 * 60_000,
   create: 30_000,
   start: 15_000,
   /** On top of the grace that the caller gives. */
@@ -89,7 +92,11 @@ export type CacheResult =
  */
 export interface Backend {
   readonly name: string
+  /** Who root inside is outside: files that a sandbox is to own belong to this id and those after it. */
+  readonly idBase: number
   describe(call?: Call): Promise<BackendDescription>
+  /** What a workspace's system is at this moment; an image that is not there is fetched. */
+  resolveSystem(source: SystemSource, call?: Call): Promise<SystemIdentity>
   /** Removes what a crash in the middle of `create` or `remove` left. Once, before anything else. */
   recover(call?: Call): Promise<void>
   /** Idempotent by sandbox id; the same id with another config hash is a conflict. */

@@ -45,6 +45,7 @@ describe("where values come from", () => {
       port: 7766,
       logLevel: "info",
       backend: "embedded",
+      image: "buildpack-deps:bookworm",
     })
     expect(new Set(Object.values(origins))).toEqual(new Set(["default"]))
     expect(file).toEqual({ path: join(dir, ".config/berth/config.yaml"), present: false })

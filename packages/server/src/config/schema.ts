@@ -1,5 +1,7 @@
+import { ImageReference } from "@berth/protocol/workspace"
 import { z } from "zod"
 import type { Directories } from "./directories.ts"
+import { parseEngineAddress } from "./engine-address.ts"
 
 /** What refusals, flags and `berth config` say about a key, kept beside its type. */
 interface KeyFacts {
@@ -18,7 +20,9 @@ const facts = z.registry<KeyFacts>()
 const DEFAULT_PORT = 7766
 const HOSTS = ["127.0.0.1", "::1", "localhost"] as const
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
-const BACKENDS = ["embedded"] as const
+const BACKENDS = ["embedded", "docker"] as const
+/** Has git, certificates and what builds most programs; it is pulled when it is first needed. */
+const DEFAULT_IMAGE = "buildpack-deps:bookworm"
 
 const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
 
@@ -59,6 +63,20 @@ export const Config = z.strictObject({
     description: "What makes the sandboxes",
     allowed: oneOf(BACKENDS),
     defaultValue: () => "embedded",
+  }),
+  engine: z
+    .string()
+    .refine((address) => parseEngineAddress(address) !== undefined)
+    .optional()
+    .register(facts, {
+      description: "Engine of the backend docker; without it, the one that $DOCKER_HOST names",
+      allowed: "unix:///PATH or tcp://HOST:PORT",
+      defaultValue: () => undefined,
+    }),
+  image: ImageReference.register(facts, {
+    description: "Image of sandboxes whose workspace names none, where the backend needs one",
+    allowed: "an image's name, with its tag or digest",
+    defaultValue: () => DEFAULT_IMAGE,
   }),
   token: ApiToken.optional().register(facts, {
     description: "API token to use instead of the one that is kept in the data directory",

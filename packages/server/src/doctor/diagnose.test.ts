@@ -124,6 +124,17 @@ describe("diagnose", () => {
     expect(find(report, "git").status).toBe("ok")
   })
 
+  it("weighs what only another backend needs less than what the configured one does", async () => {
+    const dockerHost = `unix://${directory}/nobody.sock`
+    const host = { path: directory, dataDir, dockerHost }
+    const statuses = async (backend: "embedded" | "docker") => {
+      const report = await diagnose({ ...host, backend }, never)
+      return ["conmon", "docker", "git"].map((name) => find(report, name as "git").status)
+    }
+    expect(await statuses("embedded")).toEqual(["missing", "degraded", "missing"])
+    expect(await statuses("docker")).toEqual(["degraded", "missing", "missing"])
+  })
+
   it("judges a data directory that does not exist by the place where it would be made", async () => {
     const absent = join(directory, "not", "yet")
     const report = await diagnose({ path: PATH, dataDir: absent }, never)

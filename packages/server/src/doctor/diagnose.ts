@@ -53,11 +53,20 @@ const examine = async (
   const { name, why } = check
   try {
     const finding = await withDeadline((limited) => check.probe(host, limited), signal)
-    return { name, why, ...finding }
+    return { name, why, ...asFarAsUsed(finding, check, host) }
   } catch (thrown) {
     return { name, why, ...undecided(thrown) }
   }
 }
+
+const asFarAsUsed = (
+  finding: DoctorFinding,
+  { onlyFor }: Check,
+  host: DoctorHost,
+): DoctorFinding =>
+  finding.status === "missing" && onlyFor !== undefined && onlyFor !== (host.backend ?? "embedded")
+    ? { ...finding, status: "degraded" }
+    : finding
 
 /** A check that could not be made says nothing about the host, so it must not say "missing". */
 const undecided = (thrown: unknown): DoctorFinding => ({

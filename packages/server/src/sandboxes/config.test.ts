@@ -12,7 +12,8 @@ const toolbox = (digit: string) => {
 
 const hash = (spec: Partial<WorkspaceSpecInput> = {}, box = toolbox("0")) => {
   const workspace = WorkspaceSpec.parse({ slug: "app", ...spec })
-  return configHash(sandboxConfig(workspace, plannedRepos(workspaceRepos(workspace.repos)), box))
+  const repos = plannedRepos(workspaceRepos(workspace.repos))
+  return configHash(sandboxConfig(workspace, { kind: "host" }, repos, box))
 }
 
 describe("a workspace's config", () => {
@@ -28,7 +29,6 @@ describe("a workspace's config", () => {
     ["sidecars", { sidecars: [{ name: "web", command: ["serve"] }] }],
     ["limits", { limits: { pids: 77 } }],
     ["network", { network: { kind: "none" } }],
-    ["system", { system: { kind: "rootfs", path: "/srv/rootfs" } }],
   ])("[R1.2] is another one when its %s is another", (_, spec) => {
     expect(hash(spec)).not.toBe(hash())
   })
@@ -37,9 +37,12 @@ describe("a workspace's config", () => {
     expect(hash({}, toolbox("1"))).not.toBe(hash())
   })
 
-  it("cannot have an image where the backend has none", () => {
-    expect(() => hash({ system: { kind: "image", reference: "debian" } })).toThrow(
-      expect.objectContaining({ code: "backend.unsupported" }),
-    )
+  it("[R1.2] is another one with another system, whatever the workspace calls it", () => {
+    const workspace = WorkspaceSpec.parse({ slug: "app" })
+    const hashes = ["0", "1"].map((digit) => {
+      const system = { kind: "image" as const, digest: `sha256:${digit.repeat(64)}` }
+      return configHash(sandboxConfig(workspace, system, [], toolbox("0")))
+    })
+    expect(new Set([...hashes, hash()]).size).toBe(3)
   })
 })

@@ -1,5 +1,4 @@
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
-import { BerthError } from "@berth/protocol/errors"
 import { SUPERVISOR_FLAGS, TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { LINK_TARGET } from "@berth/protocol/link"
 import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
@@ -7,15 +6,16 @@ import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { COMPILED_SUPERVISOR } from "../toolbox/inputs/supervisor.ts"
 import type { Toolbox } from "../toolbox/store.ts"
 
-/** What a workspace's sandbox is, with this toolbox. Equal workspaces and toolboxes give equal configs. */
+/** What a workspace's sandbox is, with this system and toolbox. Equal ones give equal configs. */
 export const sandboxConfig = (
   workspace: WorkspaceSpec,
+  system: SystemIdentity,
   repos: readonly PlannedRepo[],
   toolbox: Pick<Toolbox, "id" | "directory">,
 ): SandboxConfig => {
   const { hooks, environment, agent, sidecars, limits, network } = workspace
   return SandboxConfig.parse({
-    system: identityOf(workspace),
+    system,
     command: [
       `${TOOLBOX_TARGET}/bin/node`,
       ...SUPERVISOR_FLAGS,
@@ -34,12 +34,5 @@ export const sandboxConfig = (
     boot: { repos: [...repos], hooks, environment, agent, sidecars },
     agentGeneration: toolbox.id,
     supervisorGeneration: toolbox.id,
-  })
-}
-
-const identityOf = ({ system }: WorkspaceSpec): SystemIdentity => {
-  if (system.kind !== "image") return system
-  throw new BerthError("backend.unsupported", "an image needs a backend that has images", {
-    details: { path: "system", reference: system.reference },
   })
 }

@@ -34,7 +34,8 @@ export const launch = async (
   signal: AbortSignal,
 ): Promise<SandboxLink> => {
   const repos = plannedRepos(workspaceRepos(workspace.repos))
-  const config = withStacks(sandboxConfig(workspace, repos, toolbox), stacks)
+  const system = await backend.resolveSystem(workspace.system, { signal })
+  const config = withStacks(sandboxConfig(workspace, system, repos, toolbox), stacks)
   const identity = {
     ...{ installation, workspace: workspace.slug, sandbox },
     configHash: configHash(config),

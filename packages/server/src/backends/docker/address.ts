@@ -1,7 +1,6 @@
-/** Where an engine listens: the path of its socket, or a host and port. */
-export type EngineAddress =
-  | { readonly socketPath: string }
-  | { readonly host: string; readonly port: number }
+import type { EngineAddress } from "../../config/engine-address.ts"
+
+export type { EngineAddress } from "../../config/engine-address.ts"
 
 export const describeAddress = (address: EngineAddress): string =>
   "socketPath" in address ? address.socketPath : `${address.host}:${address.port}`

@@ -19,6 +19,7 @@ import { openDirectories } from "./directories.ts"
 import { type Engine, openEngine } from "./engine.ts"
 import { type EngineEvent, openEvents } from "./events.ts"
 import { asBackendError } from "./failures.ts"
+import { type OnPull, openImages } from "./images.ts"
 import { type EngineInfo, readInfo, unheldLimits } from "./info.ts"
 import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
@@ -31,12 +32,17 @@ import { removeSandbox } from "./remove.ts"
 import { startContainer } from "./start.ts"
 import { readStats, StatsAnswer } from "./stats.ts"
 import { endContainer, neverRan, wrongState } from "./stop.ts"
+import { type SystemOf, systemsFrom } from "./systems.ts"
 
 export interface DockerOptions {
   readonly installation: InstallationId
   /** Where everything of this backend lies that is not in the engine. */
   readonly directory: string
   readonly engine: EngineAddress
+  /** The image of workspaces that name none. */
+  readonly image: string
+  /** Told how far an image is that is being pulled. */
+  readonly onPull?: OnPull
 }
 
 /** Sandboxes as containers of a Docker engine. */
@@ -70,7 +76,9 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       },
       signal,
     )
-    return compose(parts, watchers, () => events.close())
+    const images = openImages(engine, options.onPull ?? (() => {}))
+    const systemOf = systemsFrom(images, options.image)
+    return compose(parts, watchers, systemOf, () => events.close())
   })
 
 /** Tells each end once, with what the engine knows of it, and in the order in which things happened. */
@@ -92,7 +100,12 @@ const announcer = ({ engine, installation, leaving }: Parts, watchers: Watchers)
   }
 }
 
-const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): Backend => {
+const compose = (
+  parts: Parts,
+  watchers: Watchers,
+  systemOf: SystemOf,
+  close: () => Promise<void>,
+): Backend => {
   const { engine, installation, info, leaving, network } = parts
   const inTurn = serialByKey()
 
@@ -131,6 +144,13 @@ const compose = (parts: Parts, watchers: Watchers, close: () => Promise<void>): 
 
   return {
     name: "docker",
+
+    get idBase() {
+      return info().idBase
+    },
+
+    resolveSystem: (source, call) =>
+      operation("resolveSystem", call, (signal) => systemOf(source, signal)),
 
     describe: (call) =>
       operation("describe", call, async (signal) => {

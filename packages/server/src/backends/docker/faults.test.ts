@@ -237,7 +237,12 @@ describe("an engine that cannot be asked", () => {
   afterAll(() => rm(directory, { recursive: true }))
 
   const openAt = (socketPath: string) =>
-    failureOf(openDocker({ installation: newId.installation(), directory, engine: { socketPath } }))
+    failureOf(
+      openDocker({
+        ...{ installation: newId.installation(), directory, image: "none" },
+        engine: { socketPath },
+      }),
+    )
 
   it("[R1.14] is told when there is none", async () => {
     expect(await openAt(join(directory, "none.sock"))).toMatchObject({

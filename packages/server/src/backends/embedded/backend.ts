@@ -129,6 +129,15 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
   return {
     name: "embedded",
 
+    idBase: parts.idBase,
+
+    resolveSystem: async (source) => {
+      if (source.kind !== "image") return source
+      throw new BerthError("backend.unsupported", "an image needs a backend that has images", {
+        details: { path: "system", reference: source.reference, supported: ["host", "rootfs"] },
+      })
+    },
+
     describe: (call) => operation("describe", call, async () => describeHost(parts)),
 
     recover: (call) =>

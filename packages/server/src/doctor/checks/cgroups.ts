@@ -9,6 +9,7 @@ import { isRoot } from "../tools/as-root.ts"
 export const cgroups: Check = {
   name: "cgroups",
   why: "They bound what a sandbox takes of the host (memory, processes, CPU), and freeze it for a pause or a snapshot.",
+  onlyFor: "embedded",
   probe: async () => {
     const mounts = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
     const membership = parseMembership(await readFile("/proc/self/cgroup", "utf8"))

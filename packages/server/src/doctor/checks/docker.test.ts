@@ -21,9 +21,9 @@ describe("the check of a Docker engine", () => {
       "ssh://me@host",
       "the address ssh://me@host is not understood",
     ],
-  ])("is degraded, not missing, when %s", async (_, dockerHost, found) => {
+  ])("finds it missing when %s", async (_, dockerHost, found) => {
     expect(await look(dockerHost)).toMatchObject({
-      status: "degraded",
+      status: "missing",
       found: expect.stringContaining(found),
       fix: expect.any(String),
     })
@@ -55,6 +55,6 @@ requires("docker").describe("the check of a real Docker engine", () => {
       .toMatchObject({ status: "ok", found: expect.stringMatching(/^engine \d+\.\d+.*, API \d/) })
     engine.kill("SIGTERM")
     await ended
-    expect(await look(address)).toMatchObject({ status: "degraded" })
+    expect(await look(address)).toMatchObject({ status: "missing" })
   }, 60_000)
 })

@@ -1,7 +1,7 @@
 import type { DoctorFinding } from "@berth/protocol/doctor"
+import { DEFAULT_ENGINE, parseEngineAddress } from "../../config/engine-address.ts"
 import { findTool } from "../../host/find-tool.ts"
 import type { Check } from "../check.ts"
-import { DEFAULT_ENGINE, parseEngineAddress } from "../engine/address.ts"
 import { engineVersion } from "../engine/version.ts"
 import { asRoot } from "../tools/as-root.ts"
 import { fixForMissing, SYSTEM_PATH } from "../tools/install.ts"
@@ -10,6 +10,7 @@ import { oneLine } from "../tools/one-line.ts"
 export const docker: Check = {
   name: "docker",
   why: "The docker backend runs sandboxes on it; the embedded default works without.",
+  onlyFor: "docker",
   probe: async (host, signal) => {
     const address = parseEngineAddress(host.dockerHost ?? DEFAULT_ENGINE)
     const details = { address: host.dockerHost ?? DEFAULT_ENGINE }
@@ -37,9 +38,8 @@ export const docker: Check = {
   },
 }
 
-/** An engine is optional: without one something is lost, but nothing that the default needs. */
 const lacking = (found: string, fix: string) =>
-  ({ status: "degraded", found, fix }) satisfies Partial<DoctorFinding>
+  ({ status: "missing", found, fix }) satisfies Partial<DoctorFinding>
 
 const fixFor = async (code: string | undefined, installed: boolean): Promise<string> => {
   if (code === "EACCES") return 'sudo usermod -aG docker "$USER", then log in again'

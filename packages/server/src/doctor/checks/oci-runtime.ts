@@ -6,6 +6,7 @@ import { type ToolState, toolState } from "../tools/probe-tool.ts"
 export const ociRuntime: Check = {
   name: "oci-runtime",
   why: "It starts embedded sandboxes: namespaces, capabilities, seccomp and limits as Docker has them, without a daemon.",
+  onlyFor: "embedded",
   probe: async (host, signal) => {
     const [crun, runc] = await Promise.all([
       toolState("crun", host, signal),

@@ -8,6 +8,7 @@ import { runTool } from "../tools/run-tool.ts"
 export const userNamespaces: Check = {
   name: "user-namespaces",
   why: "They make root inside a sandbox nobody outside of it.",
+  onlyFor: "embedded",
   probe: async (host, signal) => {
     const tools = await findTrialTools(host)
     if ("missing" in tools) return tools.missing

@@ -47,7 +47,7 @@ export const openHarness = async (
     })
     const openAt = async (directory: string, installation = newId.installation()) => {
       const address = { socketPath: engine.socket }
-      const backend = await openDocker({ installation, directory, engine: address })
+      const backend = await openDocker({ installation, directory, engine: address, image })
       opened.push(backend)
       return { backend, installation }
     }
@@ -66,7 +66,7 @@ export const openHarness = async (
       installation,
       system: { kind: "image", digest: image },
       openThrough: async (engine) => {
-        const through = await openDocker({ installation, directory, engine })
+        const through = await openDocker({ installation, directory, engine, image })
         others.push(through)
         return through
       },

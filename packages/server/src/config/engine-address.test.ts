@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { parseEngineAddress } from "./address.ts"
+import { parseEngineAddress } from "./engine-address.ts"
 
 describe("parseEngineAddress", () => {
   it.each([
