@@ -20,7 +20,7 @@ export interface Told {
 }
 
 /** A real server on a data directory of its own, which can be killed and started again. */
-export const openServer = async () => {
+export const openServer = async (flags: readonly string[] = []) => {
   const base = mkdtempSync(join(tmpdir(), "berth-sandboxes-e2e-"))
   // Sandboxes have their toolbox from here, and are nobody outside.
   chmodSync(base, 0o711)
@@ -33,7 +33,7 @@ export const openServer = async () => {
   const env = { PATH: process.env.PATH, HOME: base }
   const start = async () => {
     const [node, ...own] = BERTH
-    const args = [...own, "serve", "--port", "0", "--json", "--data-dir", dataDir]
+    const args = [...own, "serve", "--port", "0", "--json", "--data-dir", dataDir, ...flags]
     const child = spawn(node, args, { env, stdio: ["ignore", "pipe", "pipe"] })
     server = child
     createInterface({ input: child.stderr }).on("line", (line) => log.push(line))

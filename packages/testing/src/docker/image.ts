@@ -33,8 +33,11 @@ const NOT_NEEDED = /^usr\/share\/(doc|man|locale|info|lintian|bash-completion)\/
 const SYSTEM_IMAGE = "berth-test/system:latest"
 
 /** Makes an image with a small system of its own, from the host's files; gives its digest. */
-export const importSystemImage = async (engine: DockerEngine): Promise<string> => {
-  const { stdout } = await exec("dpkg", ["--listfiles", ...SYSTEM_PACKAGES])
+export const importSystemImage = async (
+  engine: DockerEngine,
+  more: readonly string[] = [],
+): Promise<string> => {
+  const { stdout } = await exec("dpkg", ["--listfiles", ...SYSTEM_PACKAGES, ...more])
   const listed = stdout.split("\n").map(mergedPath)
   const files = [...new Set([...listed, "usr/bin/sh"])].filter(
     (path) => path.startsWith("usr/") && !NOT_NEEDED.test(path) && isFile(`/${path}`),
