@@ -16,6 +16,7 @@ import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
 import { chooseAgent } from "./choose-agent.ts"
 import { Dispatch } from "./features/dispatch.ts"
+import { Uses } from "./features/uses.ts"
 import { type Journal, openJournal } from "./journal/journal.ts"
 import { keepTrying } from "./journal/keep-trying.ts"
 import { openLedger } from "./journal/ledger.ts"
@@ -26,6 +27,7 @@ import { Pipes } from "./processes/output/pipes.ts"
 import { ProcessSet } from "./processes/set.ts"
 import type { ProcessEvent } from "./processes/spec.ts"
 import { ownPidNamespace } from "./processes/tree/pid-namespace.ts"
+import { idOf, listProcesses } from "./processes/tree/proc.ts"
 import type { User } from "./processes/user.ts"
 import { userEnvironment } from "./user-environment.ts"
 
@@ -87,10 +89,11 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     }),
     own: plan.environment,
   })
+  const uses = new Uses()
   const agent = chooseAgent(plan.agent, { clock, pipes, processes, places, user, environment })
   const prompts: Promise<Prompts> = Promise.all([journal, ledger]).then(([journal, ledger]) =>
     openPrompts({
-      ...{ journal, ledger, signal: stop },
+      ...{ journal, ledger, signal: stop, onChange: (ids) => uses.setPrompts(ids) },
       run: async (start, signal) => {
         const { givenUp } = await prompts
         const say = async (body: EventBody) => {
@@ -102,8 +105,12 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   )
 
   const asks = new Asks()
+  let bootProcesses: ReadonlySet<string> | undefined
   const features = new Dispatch(
-    loadFeatures({ clock, pipes, processes, places, user, environment }),
+    loadFeatures(
+      { clock, pipes, processes, places, user, environment },
+      { uses, promptsKnown: prompts, bootProcesses: () => bootProcesses },
+    ),
   )
   let isReady = false
   let traceNow = () => notBegun(plan.mode, startedAt)
@@ -150,6 +157,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     if (!ready || plan.mode === "build") return
     const opened = await prompts
     promptCount = () => opened.count
+    bootProcesses = new Set(listProcesses().entries.map(idOf))
     opened.open()
   })
 

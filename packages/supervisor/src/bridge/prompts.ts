@@ -14,6 +14,8 @@ export interface PromptsOptions {
   readonly ledger: Ledger
   readonly journal: Journal
   readonly run: RunPrompt
+  /** Called with those that wait or run, whenever these are others. */
+  readonly onChange?: (prompts: readonly PromptId[]) => void
   /** Ends the opening while a full disk holds it up. */
   readonly signal?: AbortSignal
 }
@@ -56,6 +58,7 @@ export class Prompts {
   readonly #ledger: Ledger
   readonly #journal: Journal
   readonly #run: RunPrompt
+  readonly #onChange: (prompts: readonly PromptId[]) => void
   #waiting: PromptStart[] = []
   readonly #running = new Map<PromptId, { session: SessionId; stop: AbortController }>()
   readonly #turns = new Map<PromptId, Promise<void>>()
@@ -64,10 +67,11 @@ export class Prompts {
   #isOpen = false
   #closed: Promise<void> | undefined
 
-  constructor({ ledger, journal, run }: PromptsOptions) {
+  constructor({ ledger, journal, run, onChange = () => {} }: PromptsOptions) {
     this.#ledger = ledger
     this.#journal = journal
     this.#run = run
+    this.#onChange = onChange
   }
 
   /** How many wait or run. */
@@ -85,6 +89,7 @@ export class Prompts {
     for (const { prompt, result } of this.#ledger.unreported)
       this.#inBackground(this.#tell(prompt, result))
     this.#waiting.push(...this.#ledger.accepted)
+    this.#changed()
     this.#pump()
   }
 
@@ -98,7 +103,10 @@ export class Prompts {
   start(start: PromptStart): Promise<PromptStanding> {
     return this.#inTurn(start.prompt, async () => {
       const { standing, isNew } = await this.#ledger.accept(start)
-      if (isNew) this.#waiting.push(start)
+      if (isNew) {
+        this.#waiting.push(start)
+        this.#changed()
+      }
       this.#pump()
       return standing
     })
@@ -111,7 +119,10 @@ export class Prompts {
       const waiting = this.#waiting.filter((start) => start.prompt !== prompt)
       const waited = waiting.length < this.#waiting.length
       this.#waiting = waiting
-      if (waited) await this.#end(prompt, { state: "stopped" })
+      if (waited) {
+        await this.#end(prompt, { state: "stopped" })
+        this.#changed()
+      }
       return this.#ledger.standing(prompt)
     })
   }
@@ -153,8 +164,13 @@ export class Prompts {
       await this.#end(prompt, await this.#perform(start, signal))
     } finally {
       this.#running.delete(prompt)
+      this.#changed()
       this.#pump()
     }
+  }
+
+  #changed(): void {
+    this.#onChange([...this.#running.keys(), ...this.#waiting.map(({ prompt }) => prompt)])
   }
 
   async #perform(start: PromptStart, signal: AbortSignal): Promise<PromptResult> {

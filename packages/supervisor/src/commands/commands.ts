@@ -7,6 +7,7 @@ import type {
 } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
+import type { Uses } from "../features/uses.ts"
 import { Lookout } from "../processes/tree/lookout.ts"
 import { Command, type CommandOptions } from "./command.ts"
 import type { KeptOutput } from "./kept-output.ts"
@@ -23,6 +24,7 @@ export interface InBackground {
 /** The commands of a sandbox: those that run, and those in the background that ended of late. */
 export class Commands {
   readonly #parts: FeatureParts
+  readonly #uses: Uses
   readonly #starts: Starts
   readonly #lookout: Lookout
   readonly #room = new Room()
@@ -32,8 +34,9 @@ export class Commands {
   /** In the order in which they ended, with what takes their being forgotten back. */
   readonly #ended = new Map<string, () => void>()
 
-  constructor(parts: FeatureParts) {
+  constructor(parts: FeatureParts, uses: Uses) {
     this.#parts = parts
+    this.#uses = uses
     this.#starts = new Starts(parts.pipes)
     this.#lookout = new Lookout(parts.user, () => this.#starts.idle())
   }
@@ -66,6 +69,7 @@ export class Commands {
       const command = await this.#start(start, hear, signal)
       const shown = { command, output, info: () => infoOf(command, output) }
       this.#background.set(command.id, shown)
+      this.#uses.commandStarted(command.id)
       void command.ended.then(() => this.#onEnded(shown))
       if (signal.aborted) await this.remove(command.id)
       signal.throwIfAborted()
@@ -124,6 +128,7 @@ export class Commands {
   }
 
   #onEnded({ command: { id }, output }: InBackground): void {
+    this.#uses.commandEnded(id)
     for (const each of Object.values(output)) each.end()
     const takeBack = this.#parts.clock.after(ENDED_COMMAND_KEPT_MS, () => this.#forget(id))
     this.#ended.set(id, takeBack)

@@ -3,14 +3,15 @@ import { BerthError } from "@berth/protocol/errors"
 import { readJson, sendJson } from "../features/body.ts"
 import type { Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
+import type { Uses } from "../features/uses.ts"
 import { attach } from "./attach.ts"
 import { Commands } from "./commands.ts"
 import { run } from "./run.ts"
 import { commandStart, signalRequest } from "./shape.ts"
 
 /** Commands, as `commands.ts` of the protocol describes them. */
-export const commandsFeature = (parts: FeatureParts): Feature => {
-  const commands = new Commands(parts)
+export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
+  const commands = new Commands(parts, uses)
   return {
     http: [
       {

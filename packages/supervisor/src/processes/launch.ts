@@ -3,7 +3,7 @@ import { statSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
 import type { Pipes } from "./output/pipes.ts"
 import { spawn } from "./spawn.ts"
-import { MARK_VARIABLE, newMark } from "./tree/mark.ts"
+import { MARK_VARIABLE, newMark, type Origin } from "./tree/mark.ts"
 import { readProcess } from "./tree/proc.ts"
 import { ProcessTree } from "./tree/tree.ts"
 import type { User } from "./user.ts"
@@ -22,6 +22,8 @@ export interface Launch {
   readonly cwd: string
   /** Default: the supervisor's own. */
   readonly user?: User | undefined
+  /** Set where what it leaves running is somebody's work. */
+  readonly origin?: Origin
 }
 
 export interface LaunchOptions {
@@ -81,7 +83,7 @@ const start = async <Streams>(
   { stdio, connect }: Wiring<Streams>,
 ): Promise<Started & Streams> => {
   const [file, ...args] = what.command
-  const mark = newMark()
+  const mark = newMark(what.origin)
   const child = await spawned(() =>
     spawn(file, args, {
       cwd: what.cwd,

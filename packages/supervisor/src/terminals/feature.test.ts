@@ -8,6 +8,7 @@ import { TerminalInfo, TerminalList, type TerminalStart } from "@berth/protocol/
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
 import { Dispatch } from "../features/dispatch.ts"
+import { Uses } from "../features/uses.ts"
 import { type Clock, systemClock } from "../processes/clock.ts"
 import { Pipes } from "../processes/output/pipes.ts"
 import { ProcessSet } from "../processes/set.ts"
@@ -41,7 +42,7 @@ const open = async (clock: Clock = systemClock) => {
   const places = { workspace, home: workspace, toolbox: "/", logs: workspace }
   const environment = { ...family.env, HOME: workspace, SHELL: "/bin/sh", PS1: "$ ", ENV: "" }
   const parts = { clock, pipes, processes, places, user, environment }
-  features = new Dispatch({ terminals: async () => terminalsFeature(parts) })
+  features = new Dispatch({ terminals: async () => terminalsFeature(parts, new Uses()) })
   const { path } = await serve({ features })
   const call = (method: string, url: string, body?: unknown) =>
     new Promise<{ status: number; body: unknown }>((resolve, reject) => {

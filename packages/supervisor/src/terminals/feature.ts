@@ -10,11 +10,12 @@ import type { TerminalId, TerminalStart } from "@berth/protocol/terminals"
 import { readJson, sendJson } from "../features/body.ts"
 import type { Called, Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
+import type { Uses } from "../features/uses.ts"
 import { terminalStart } from "./parse.ts"
 import { shellOf } from "./program.ts"
 import { Terminal } from "./terminal.ts"
 
-export const terminalsFeature = (parts: FeatureParts): Feature => {
+export const terminalsFeature = (parts: FeatureParts, uses: Uses): Feature => {
   const terminals = new Map<string, Terminal>()
   const starting = new Set<Promise<Terminal>>()
   let isClosed = false
@@ -31,7 +32,7 @@ export const terminalsFeature = (parts: FeatureParts): Feature => {
     if (isClosed) throw new BerthError("cancelled", "the sandbox is going down")
     if (count() + starting.size >= MAX_TERMINALS) throw tooMany("terminals", MAX_TERMINALS)
     const spec = specOf(wanted, parts)
-    const started = Terminal.start(spec, parts)
+    const started = Terminal.start(spec, { ...parts, uses })
     starting.add(started)
     try {
       const terminal = await started

@@ -1,6 +1,7 @@
 import { SCROLLBACK_BYTES, TERMINAL_CLOSE } from "@berth/protocol/terminal-limits"
 import type { TerminalExit, TerminalId, TerminalInfo } from "@berth/protocol/terminals"
 import type { WebSocket } from "ws"
+import type { Uses } from "../features/uses.ts"
 import { type Clock, pause } from "../processes/clock.ts"
 import { type Launched, launch } from "../processes/launch.ts"
 import { Output } from "../processes/output/output.ts"
@@ -26,6 +27,7 @@ const LAST_WORDS_MS = 500
 export interface TerminalParts {
   readonly clock: Clock
   readonly user: User | undefined
+  readonly uses: Uses
 }
 
 export interface TerminalSpec extends Size {
@@ -39,6 +41,7 @@ export interface TerminalSpec extends Size {
 export class Terminal {
   readonly #spec: TerminalSpec
   readonly #clock: Clock
+  readonly #uses: Uses
   readonly #pty: OpenPty
   readonly #launched: Launched
   readonly #scrollback = new ByteRing(SCROLLBACK_BYTES)
@@ -53,24 +56,34 @@ export class Terminal {
   /** Resolves when nothing of its session runs any more. */
   readonly ended: Promise<void>
 
-  static async start(spec: TerminalSpec, { clock, user }: TerminalParts): Promise<Terminal> {
+  static async start(spec: TerminalSpec, parts: TerminalParts): Promise<Terminal> {
+    const { user } = parts
     const pty = openPty(spec, user)
     try {
       const launched = await launch(
-        { command: onPty({ ...spec, path: pty.path }), env: spec.env, cwd: "/", user },
+        {
+          ...{ command: onPty({ ...spec, path: pty.path }), env: spec.env, cwd: "/", user },
+          origin: "terminal",
+        },
         { conversation: false, signal: new AbortController().signal },
       )
-      return new Terminal(spec, clock, pty, launched)
+      return new Terminal(spec, parts, pty, launched)
     } catch (thrown) {
       pty.close()
       throw thrown
     }
   }
 
-  private constructor(spec: TerminalSpec, clock: Clock, pty: OpenPty, launched: Launched) {
+  private constructor(
+    spec: TerminalSpec,
+    { clock, uses }: TerminalParts,
+    pty: OpenPty,
+    launched: Launched,
+  ) {
     this.#spec = spec
     this.#size = spec
     this.#clock = clock
+    this.#uses = uses
     this.#pty = pty
     this.#launched = launched
     this.#input = new Input({ fd: pty.fd, isOpen: () => !pty.stream.destroyed })
@@ -78,6 +91,7 @@ export class Terminal {
     this.#output.listen((chunk) => this.#hear(chunk))
     // What is said before the pty is taken: that it could not be.
     launched.output.listen((chunk) => this.#hear(chunk))
+    this.#tellViewers()
     this.ended = this.#tend()
   }
 
@@ -104,11 +118,12 @@ export class Terminal {
     const viewer = new Viewer(socket, offset, {
       ...{ clock: this.#clock, scrollback },
       onProgress: () => {
-        if (viewer.isOver) this.#viewers.delete(viewer)
+        if (viewer.isOver && this.#viewers.delete(viewer)) this.#tellViewers()
         this.#goOn()
       },
     })
     this.#viewers.add(viewer)
+    this.#tellViewers()
     const { cols, rows } = this.#size
     viewer.say({ type: "attached", from: offset, missed: offset - from, cols, rows })
     socket.on("message", (data: Buffer, isBinary) => {
@@ -142,9 +157,14 @@ export class Terminal {
     await Promise.race([this.#output.ended, pause(this.#clock, LAST_WORDS_MS, enough.signal)])
     enough.abort()
     this.#exit = { status: exit.status, signal: exit.signal }
+    this.#uses.terminalEnded(this.#spec.id)
     this.#close()
     for (const viewer of this.#viewers) viewer.exit(this.#exit)
     await endTree(sessionIn(tree), { clock: this.#clock, graceMs: HANG_UP_GRACE_MS })
+  }
+
+  #tellViewers(): void {
+    if (this.isRunning) this.#uses.setViewers(this.#spec.id, this.#viewers.size)
   }
 
   #close(): void {

@@ -109,6 +109,7 @@ export class Server {
       },
       cwd: this.#emptyDirectory,
       user,
+      origin: "agent",
       readiness: this.#listening,
       log: { path: join(places.logs, "opencode.log") },
     }

@@ -54,6 +54,7 @@ const run = async (
     return await runCommand(
       {
         ...{ title: "the prompt", command: ["/bin/sh", "-c", text], env: environment, cwd, user },
+        origin: "prompt",
         ...{ deadlineMs: SHELL_PROMPT_LIMIT_MS, stopGraceMs: STOP_GRACE_MS, keepBackground: true },
       },
       { clock, pipes, signal, onOutput: (chunk) => pass(decoder.write(chunk)) },

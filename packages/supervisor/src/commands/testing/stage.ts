@@ -8,6 +8,7 @@ import { WebSocket } from "ws"
 import { AUTHORIZED, serve } from "../../bridge/testing/supervisor.ts"
 import { Dispatch } from "../../features/dispatch.ts"
 import type { FeatureParts } from "../../features/parts.ts"
+import { Uses } from "../../features/uses.ts"
 import { systemClock } from "../../processes/clock.ts"
 import { Pipes } from "../../processes/output/pipes.ts"
 import { ProcessSet } from "../../processes/set.ts"
@@ -23,18 +24,22 @@ export const stage = async (more: Partial<FeatureParts> = {}) => {
   mkdirSync(workspace)
   const pipes = new Pipes(directory)
   const clock = systemClock
-  const feature = commandsFeature({
-    ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: undefined },
-    places: { workspace, home: directory, toolbox: directory, logs: directory },
-    environment: family.env,
-    ...more,
-  })
+  const uses = new Uses()
+  const feature = commandsFeature(
+    {
+      ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: undefined },
+      places: { workspace, home: directory, toolbox: directory, logs: directory },
+      environment: family.env,
+      ...more,
+    },
+    uses,
+  )
   onTestFinished(async () => {
     await feature.close()
     pipes.close()
     family.killAll()
   })
-  return { path, workspace, family, feature, pipes }
+  return { path, workspace, family, feature, pipes, uses }
 }
 
 type Message<Type> = Extract<CommandServerMessage, { type: Type }>

@@ -3,6 +3,7 @@ import { createServer } from "node:http"
 import { join } from "node:path"
 import { WebSocketServer } from "ws"
 import { Dispatch } from "../../features/dispatch.ts"
+import { Uses } from "../../features/uses.ts"
 import { systemClock } from "../../processes/clock.ts"
 import { Pipes } from "../../processes/output/pipes.ts"
 import { ProcessSet } from "../../processes/set.ts"
@@ -13,11 +14,14 @@ const clock = systemClock
 const pipes = new Pipes(directory)
 const dispatch = new Dispatch({
   commands: async () =>
-    commandsFeature({
-      ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: undefined },
-      places: { workspace: directory, home: directory, toolbox: directory, logs: directory },
-      environment: { PATH: "/usr/bin:/bin" },
-    }),
+    commandsFeature(
+      {
+        ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: undefined },
+        places: { workspace: directory, home: directory, toolbox: directory, logs: directory },
+        environment: { PATH: "/usr/bin:/bin" },
+      },
+      new Uses(),
+    ),
 })
 const webSockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
 const server = createServer((request, response) => {

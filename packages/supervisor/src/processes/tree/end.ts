@@ -1,5 +1,5 @@
 import { type Clock, pause } from "../clock.ts"
-import { type ProcessEntry, stillRuns } from "./proc.ts"
+import { idOf, type ProcessEntry, stillRuns } from "./proc.ts"
 import type { Grove } from "./tree.ts"
 
 /** Nobody tells when a process that is not our child has ended; a look costs microseconds. */
@@ -60,8 +60,6 @@ export const endTree = async (
     }
   }
 }
-
-const idOf = ({ pid, startTicks }: ProcessEntry): string => `${pid}/${startTicks}`
 
 /** Resolves when none of them runs, when the time is over, or when there is a hurry. */
 const allGone = async (

@@ -7,8 +7,20 @@ import { isRunning, parseStat } from "./proc.ts"
 /** In the environment of every process that the supervisor starts, and so of their descendants. */
 export const MARK_VARIABLE = "BERTH_PROCESS"
 
-/** A mark of its own for each start. It need not be secret: who forges one is only ended with that tree. */
-export const newMark = (): string => `${process.pid}-${process.hrtime.bigint().toString(36)}`
+/** Who started a process, where what it leaves running is somebody's work and would be lost with the sandbox. */
+export type Origin = "prompt" | "agent" | "terminal"
+
+/**
+ * A mark of its own for each start, which begins with the origin where there is one. It need not be secret: who
+ * forges one is only ended with that tree, or taken for what it could have been.
+ */
+export const newMark = (origin?: Origin): string => {
+  const own = `${process.pid}-${process.hrtime.bigint().toString(36)}`
+  return origin === undefined ? own : `${origin}-${own}`
+}
+
+export const originOf = (mark: string | undefined): Origin | undefined =>
+  /^(prompt|agent|terminal)-/.exec(mark ?? "")?.[1] as Origin | undefined
 
 /**
  * A process that holds its memory's lock keeps whoever reads its environment waiting; those that answer do

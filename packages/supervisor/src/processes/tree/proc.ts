@@ -42,6 +42,9 @@ export const listProcesses = (): ProcessList => {
 /** It has not ended; a zombie has, and only waits for its parent to look. */
 export const isRunning = ({ state }: ProcessEntry): boolean => state !== "Z" && state !== "X"
 
+/** Of this very process: not of a later one with its pid. */
+export const idOf = ({ pid, startTicks }: ProcessEntry): string => `${pid}/${startTicks}`
+
 /** This very process still runs: not a later one with its pid. */
 export const stillRuns = ({ pid, startTicks }: ProcessEntry): boolean => {
   const now = readProcess(pid)

@@ -1,0 +1,36 @@
+/**
+ * What lives in a sandbox, told to its server alone.
+ *
+ * - `GET /activity` → `Activity`, as it is now.
+ * - `GET /activity?after=VERSION&wait=MS`: the same at once when the version is another one, else at the first
+ *   change, or when that time is over.
+ *
+ * Commands that are bound to a connection are not in it: whoever holds the connection knows of them.
+ */
+import { z } from "zod"
+import { MAX_ACTIVE_PROMPTS, MAX_PROCESSES } from "./activity-limits.ts"
+import { MAX_COMMANDS } from "./command-limits.ts"
+import { CommandId } from "./commands.ts"
+import { PromptId } from "./ids.ts"
+import { MAX_TERMINAL_VIEWERS, MAX_TERMINALS } from "./terminal-limits.ts"
+import { TerminalId } from "./terminals.ts"
+
+/** What lives in a sandbox and would be lost with it. */
+export const Activity = z.object({
+  /** Changes with every change; of this supervisor only. */
+  version: z.int().min(0),
+  /** Accepted or running prompts. */
+  prompts: z.array(PromptId).max(MAX_ACTIVE_PROMPTS),
+  /** Commands that were started in the background and still run. */
+  commands: z.array(CommandId).max(MAX_COMMANDS),
+  /** Open terminals, watched or not. */
+  terminals: z
+    .array(z.object({ id: TerminalId, viewers: z.int().min(0).max(MAX_TERMINAL_VIEWERS) }))
+    .max(MAX_TERMINALS),
+  /**
+   * Processes of the sandbox's user that outlive the prompt or the terminal that started them. What the boot and
+   * sidecars left running is not in it: the next boot starts it again.
+   */
+  leftProcesses: z.int().min(0).max(MAX_PROCESSES),
+})
+export type Activity = z.infer<typeof Activity>
