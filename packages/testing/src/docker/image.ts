@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process"
 import { lstatSync } from "node:fs"
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { promisify } from "node:util"
@@ -66,6 +66,8 @@ const importImage = async (
     for (const each of ["usr", "etc", "proc", "sys", "dev", "tmp", "run", "home", "sbin"]) {
       await mkdir(join(root, each), { recursive: true })
     }
+    // Runtimes give a file system in memory the mode of the directory that it hides.
+    await chmod(join(root, "tmp"), 0o1777)
     for (const each of ["bin", "lib", "lib64"]) {
       await symlink(`usr/${each}`, join(root, each))
     }
