@@ -61,7 +61,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
       chmodSync(dataDir, 0o711)
       return openStandalone(
         {
-          directory: join(dataDir, "embedded"),
+          dataDir,
           links: join(dataDir, "links"),
           toolbox,
           log,

@@ -14,6 +14,7 @@ import { fileURLToPath } from "node:url"
 import type { SandboxId } from "@berth/protocol/ids"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
+import type { BackendChoice } from "@berth/server/open-backend"
 import { openStandalone } from "@berth/server/standalone"
 import { node } from "@berth/server/toolbox/inputs/node"
 import { pty } from "@berth/server/toolbox/inputs/pty"
@@ -24,7 +25,7 @@ import { openToolboxes } from "@berth/server/toolbox/store"
 const FROM = fileURLToPath(new URL("../..", import.meta.url))
 
 /** Real sandboxes with the supervisor as it is built, and a toolbox without agents, which is made quickly. */
-export const setStage = async (signal: AbortSignal) => {
+export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => {
   const base = mkdtempSync(join(tmpdir(), "berth-boot-e2e-"))
   // Sandboxes have their toolbox from here, and are nobody outside.
   chmodSync(base, 0o711)
@@ -41,7 +42,7 @@ export const setStage = async (signal: AbortSignal) => {
   const log = await createLogger({ level: "debug", pretty: false, secrets, destination })
   const standalone = await openStandalone(
     {
-      ...{ directory: join(dataDir, "embedded"), links: join(dataDir, "links") },
+      ...{ dataDir, links: join(dataDir, "links"), ...(backend && { backend }) },
       ...{ toolbox, log, secrets, environment: { PATH: process.env.PATH, HOME: base } },
     },
     signal,

@@ -95,15 +95,16 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     browser: false,
     places: {
       main: [
-        ...["start-sandboxes", "api", "sessions", "sandboxes", "bridge", "layers", "toolbox"],
-        ...["host", "doctor", "backends", "events", "repos", ...BELOW_ALL],
+        ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "bridge", "layers"],
+        ...["toolbox", "host", "doctor", "backends", "events", "repos", ...BELOW_ALL],
       ],
       "start-sandboxes": [
-        ...["sandboxes", "backends", "backends/*", "layers", "bridge", ...BELOW_ALL],
+        ...["open-backend", "sandboxes", "backends", "layers", "bridge", ...BELOW_ALL],
       ],
       standalone: [
-        ...["sandboxes", "backends", "backends/*", "bridge", "repos", "toolbox", ...BELOW_ALL],
+        ...["open-backend", "sandboxes", "backends", "bridge", "repos", "toolbox", ...BELOW_ALL],
       ],
+      "open-backend": ["backends", "backends/*", ...BELOW_ALL],
       api: ["sessions", "sandboxes", "events", "doctor", ...BELOW_ALL],
       sessions: ["sandboxes", "events", ...BELOW_ALL],
       sandboxes: ["backends", "layers", "toolbox", "repos", "events", ...BELOW_ALL],

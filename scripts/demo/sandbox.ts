@@ -29,7 +29,7 @@ export const runPrompt = async ({ directory, berth, defer, signal }: Scene): Pro
   const log = await createLogger({ level: "warn", pretty: false, secrets, destination })
   const standalone = await openStandalone(
     {
-      ...{ directory: join(directory, "sandboxes"), links: join(directory, "data/links") },
+      ...{ dataDir: join(directory, "sandboxes"), links: join(directory, "data/links") },
       ...{ toolbox, log, secrets, environment: process.env },
     },
     signal,

@@ -4,12 +4,12 @@ import type { Event, EventBody } from "@berth/protocol/event"
 import { newId, type SandboxId } from "@berth/protocol/ids"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "./backends/backend.ts"
-import { openEmbedded } from "./backends/embedded/backend.ts"
 import { connectTo } from "./bridge/address.ts"
 import { openBridge } from "./bridge/bridge.ts"
 import { readTrace } from "./bridge/read-trace.ts"
 import type { Logger } from "./logging/logger.ts"
 import type { Secrets } from "./logging/secrets.ts"
+import { type BackendChoice, openBackend } from "./open-backend.ts"
 import { openLinks } from "./sandboxes/links.ts"
 import { openRecords } from "./sandboxes/records.ts"
 import { openSandboxes } from "./sandboxes/sandboxes.ts"
@@ -17,9 +17,11 @@ import type { Toolbox } from "./toolbox/store.ts"
 
 export interface StandaloneOptions {
   /** Where the backend keeps its files. */
-  readonly directory: string
+  readonly dataDir: string
   /** Where the links to sandboxes lie. */
   readonly links: string
+  /** Default: embedded. */
+  readonly backend?: BackendChoice
   readonly toolbox: Pick<Toolbox, "id" | "directory">
   readonly log: Logger
   readonly secrets: Secrets
@@ -47,11 +49,12 @@ export interface StandaloneSandbox {
 }
 
 export const openStandalone = async (
-  { directory, links: root, toolbox, log, secrets, environment }: StandaloneOptions,
+  { dataDir, links: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
   signal: AbortSignal,
 ): Promise<Standalone> => {
+  const { toolbox, log, secrets, environment } = rest
   const installation = newId.installation()
-  const backend = await openEmbedded({ installation, directory }, { signal })
+  const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const sandboxes = openSandboxes({
     ...{ backend, installation, log, secrets, environment },

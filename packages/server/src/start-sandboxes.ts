@@ -1,30 +1,19 @@
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
-import type { PullProgress } from "./backends/docker/images.ts"
-import type { EngineAddress } from "./config/engine-address.ts"
-import type { Logger } from "./logging/logger.ts"
 import { operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
+import { type BackendStart, openBackend } from "./open-backend.ts"
 import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
 
-export interface SandboxesStart {
-  readonly installation: InstallationId
-  readonly dataDir: string
-  /** What makes the sandboxes, and with what. */
-  readonly backend: BackendChoice
-  readonly log: Logger
+export interface SandboxesStart extends BackendStart {
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
   /** What gives the toolbox of new sandboxes, until the signal fires. */
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
-
-export type BackendChoice =
-  | { readonly name: "embedded" }
-  | { readonly name: "docker"; readonly engine: EngineAddress; readonly image: string }
 
 /**
  * Opens the backend, puts right what a crash left and takes up what runs, while the API answers already. A host
@@ -68,32 +57,6 @@ export const startSandboxes = (start: SandboxesStart) => {
     await closeBackend()
   }
   return { opened, stop }
-}
-
-const openBackend = async (
-  { backend, installation, dataDir, log }: SandboxesStart,
-  signal: AbortSignal,
-): Promise<Backend> => {
-  const directory = join(dataDir, backend.name)
-  if (backend.name === "embedded") {
-    const { openEmbedded } = await import("./backends/embedded/backend.ts")
-    return await openEmbedded({ installation, directory }, { signal })
-  }
-  const { openDocker } = await import("./backends/docker/backend.ts")
-  const { engine, image } = backend
-  const onPull = tellOfPulls(log)
-  return await openDocker({ installation, directory, engine, image, onPull }, { signal })
-}
-
-/** Each tenth of a pull is a line: it may take minutes. */
-const tellOfPulls = (log: Logger) => {
-  let said = ""
-  return ({ image, bytesDone, bytesTotal }: PullProgress) => {
-    const progress = `${image} ${Math.floor((10 * bytesDone) / bytesTotal)}0 %`
-    if (progress === said) return
-    said = progress
-    log.info({ op: "image.pull", progress }, `image.pull: ${progress}`)
-  }
 }
 
 const loadBridges = async () => {

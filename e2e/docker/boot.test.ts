@@ -1,0 +1,185 @@
+import { once } from "node:events"
+import { readdirSync } from "node:fs"
+import { join } from "node:path"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { makeRepo, setStage } from "../boot/stage.ts"
+import { openServer } from "../sandboxes/server.ts"
+import { processesOf, startEngine } from "./engine.ts"
+
+/** An engine starts, a toolbox is built, and sandboxes boot beside other tests. */
+const STAGE_DEADLINE_MS = 180_000
+const DEADLINE_MS = 60_000
+
+requires("root", "docker", "tini").describe("sandboxes of a Docker engine through a server", () => {
+  let engine: Awaited<ReturnType<typeof startEngine>>
+  let server: Awaited<ReturnType<typeof openServer>>
+  let box: ReturnType<typeof server.sandbox>
+  beforeAll(async () => {
+    engine = await startEngine()
+    server = await openServer(engine.flags)
+    const repo = makeRepo(join(server.base, "app"), {
+      README: "hello\n",
+      ".berth/setup.sh": "#!/bin/sh\necho set up > made-by-setup\n",
+      ".berth/start.sh": "#!/bin/sh\ncp made-by-setup made-by-start; id -u >> made-by-start\n",
+    })
+    const made = await server.berth(["up", repo, "--network", "none"])
+    expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+    box = server.sandbox(made.stdout.toString().trim())
+  }, STAGE_DEADLINE_MS)
+  afterAll(async () => {
+    try {
+      await server?.close()
+    } finally {
+      await engine?.stop()
+    }
+  }, STAGE_DEADLINE_MS)
+
+  it("[R2.3] has the repo, what its hooks made, and an image that knows nothing of Berth", async () => {
+    expect(await box.get()).toMatchObject({ phase: "ready", boot: { outcome: "succeeded" } })
+    expect(await box.files.readText("app/README")).toBe("hello\n")
+    expect(await box.files.readText("app/made-by-start")).toBe("set up\n1000\n")
+    const [seen] = await engine.containers()
+    expect(seen).toMatchObject({ ImageID: engine.image, Labels: { "berth.sandbox": box.id } })
+  })
+
+  it(
+    "runs commands, files, terminals, ports and git",
+    async () => {
+      const command = await box.commands.run("cat; echo wrong >&2; exit 3", { stdin: "in\n" })
+      expect(command).toMatchObject({ stdout: "in\n", stderr: "wrong\n", status: 3 })
+      const bytes = new Uint8Array(1_000_000).map((_, place) => place % 251)
+      await box.files.write("bytes", bytes)
+      expect(Buffer.from(await box.files.read("bytes")).equals(Buffer.from(bytes))).toBe(true)
+      await box.files.remove("bytes")
+
+      const view = await box.pty.create({ command: ["sh"], cols: 91, rows: 33 })
+      await view.write("stty size; exit 5\n")
+      let shown = ""
+      for await (const piece of view.output) shown += Buffer.from(piece).toString()
+      expect(shown).toContain("33 91")
+      expect(await view.exit).toEqual({ status: 5, signal: null })
+
+      const script = `require("net").createServer((s) => s.on("data", (d) => s.end("got " + d)))
+      .listen(3456, "127.0.0.1")`
+      const { id } = await box.commands.start(["/opt/berth/bin/node", "-e", script])
+      await expect
+        .poll(async () => (await box.ports.list()).map(({ port }) => port), {
+          timeout: DEADLINE_MS,
+        })
+        .toContain(3456)
+      const connection = await box.ports.connect(3456)
+      await connection.write(Buffer.from("hello"))
+      let heard = ""
+      for await (const piece of connection.output) heard += Buffer.from(piece).toString()
+      connection.close()
+      expect(heard).toBe("got hello")
+      await box.commands.kill(id)
+
+      await box.files.write("app/new", "new\n")
+      expect(await box.git.diff("app")).toContain("+new")
+      await box.git.commit("app", "A file", { all: true })
+      expect((await box.git.changes("app")).files).toEqual([])
+    },
+    DEADLINE_MS,
+  )
+
+  it(
+    "runs prompts of the shell agent, and tells what they write",
+    async () => {
+      const signal = new AbortController().signal
+      const image = engine.image
+      const stage = await setStage(signal, {
+        ...{ name: "docker", image, engine: { socketPath: engine.socket } },
+      })
+      try {
+        const workspace = WorkspaceSpec.parse({ slug: "prompts", network: { kind: "none" } })
+        const sandbox = await stage.standalone.launch(workspace, "fresh")
+        await sandbox.until(({ type }) => type === "boot.ready")
+        expect(await sandbox.prompt("echo one > file; cat file; id -u")).toMatchObject({
+          ...{ state: "succeeded", output: "one\n1000\n" },
+        })
+        expect(await sandbox.prompt("exit 3")).toMatchObject({ state: "failed" })
+      } finally {
+        await stage.close()
+      }
+      expect(await engine.containers()).toHaveLength(1)
+    },
+    DEADLINE_MS,
+  )
+
+  it("passes a command's streams and status on, and a signal to it", async () => {
+    const told = await server.berth(["exec", "app", "--", "sh", "-c", "cat; exit 7"], "in\n")
+    expect(told).toMatchObject({ stdout: Buffer.from("in\n"), status: 7 })
+    const child = server.startBerth([
+      ...["exec", "app", "--", "sh", "-c"],
+      "trap 'echo caught; exit 9' INT; echo up; while :; do sleep 0.05; done",
+    ])
+    await once(child.stdout, "data")
+    const ended = once(child, "close")
+    child.kill("SIGINT")
+    expect((await ended)[0]).toBe(9)
+  })
+
+  it(
+    "[R1.9] goes on when the server is killed, and is taken up by the next one",
+    async () => {
+      const { id } = await box.commands.start("echo before; exec sleep 1000")
+      await server.kill()
+      expect(processesOf(await engine.containers()).join("\n")).toContain("sleep 1000")
+      await server.restart()
+      box = server.sandbox(box.id)
+      expect(await box.get()).toMatchObject({ phase: "ready", boot: { outcome: "succeeded" } })
+      expect(await box.files.readText("app/README")).toBe("hello\n")
+      expect(await box.commands.kill(id)).toMatchObject({ exit: { signal: "SIGTERM" } })
+    },
+    DEADLINE_MS,
+  )
+
+  it("says that an image is not there, and whose word that is", async () => {
+    const workspace = {
+      slug: "none",
+      system: { kind: "image" as const, reference: "127.0.0.1:1/x" },
+    }
+    await expect(server.client().sandboxes.create({ workspace })).rejects.toMatchObject({
+      code: "backend.image_unavailable",
+      details: { engineSaid: expect.stringContaining("127.0.0.1:1") },
+    })
+  })
+
+  describe("what ends", () => {
+    it(
+      "[R1.8] leaves nothing when it is removed",
+      async () => {
+        const made = await server.berth(["up", "--name", "short", "--network", "none"])
+        const id = made.stdout.toString().trim()
+        const mine = (await engine.containers()).filter(
+          ({ Labels }) => Labels["berth.sandbox"] === id,
+        )
+        expect(processesOf(mine)).not.toEqual([])
+        expect(await server.berth(["rm", "short"])).toMatchObject({ status: 0 })
+        expect(processesOf(mine)).toEqual([])
+        expect(await engine.containers()).toHaveLength(1)
+        expect(await engine.volumes()).toEqual([])
+        for (const place of ["links", "docker/sandboxes"])
+          expect(readdirSync(join(server.dataDir, place))).not.toContain(id)
+      },
+      DEADLINE_MS,
+    )
+
+    it(
+      "[R3.4] is known after an engine was killed whose sandboxes die with it",
+      async () => {
+        await engine.restart()
+        await expect
+          .poll(async () => await box.get().catch(({ code }) => code), { timeout: DEADLINE_MS })
+          .toMatchObject({ phase: "gone", exit: { at: expect.any(String) } })
+        const made = await server.berth(["up", "--name", "next", "--network", "none"])
+        expect(made.stderr).toMatch(/^next is ready after \d+ ms\n$/)
+        expect(await server.berth(["rm", "app"])).toMatchObject({ status: 0 })
+      },
+      2 * DEADLINE_MS,
+    )
+  })
+})

@@ -1,0 +1,55 @@
+import { execFile } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
+import { promisify } from "node:util"
+import { startDockerEngine } from "@berth/testing/docker/engine"
+import { importSystemImage } from "@berth/testing/docker/image"
+
+const exec = promisify(execFile)
+
+/** What a boot with a repo needs of an image beside a shell. */
+const PACKAGES = [
+  ...["git", "zlib1g", "procps", "libproc2-0", "libncursesw6", "libstdc++6", "libgcc-s1"],
+]
+
+export interface Container {
+  readonly Id: string
+  readonly ImageID: string
+  readonly Labels: Readonly<Record<string, string>>
+}
+
+/** A private engine with an image of a small system: nothing of Berth's is in it. */
+export const startEngine = async () => {
+  const engine = await startDockerEngine({ networks: false })
+  const ask = async (path: string): Promise<unknown> => {
+    const url = `http://engine${path}`
+    return JSON.parse((await exec("curl", ["-s", "--unix-socket", engine.socket, url])).stdout)
+  }
+  try {
+    const image = await importSystemImage(engine, PACKAGES)
+    return {
+      ...engine,
+      image,
+      /** What makes a server use it. */
+      flags: ["--backend", "docker", "--engine", engine.host, "--image", image],
+      containers: async () => (await ask("/containers/json?all=1")) as Container[],
+      volumes: async () => ((await ask("/volumes")) as { Volumes: unknown[] | null }).Volumes ?? [],
+    }
+  } catch (failure) {
+    await engine.stop()
+    throw failure
+  }
+}
+
+/** The commands that run in containers, as the host sees them. */
+export const processesOf = (containers: readonly Container[]): string[] =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const cgroup = readFileSync(`/proc/${name}/cgroup`, "utf8")
+        if (!containers.some(({ Id }) => cgroup.includes(Id))) return []
+        return [readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim()]
+      } catch {
+        return []
+      }
+    })

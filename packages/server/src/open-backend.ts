@@ -1,0 +1,45 @@
+import { join } from "node:path"
+import type { InstallationId } from "@berth/protocol/ids"
+import type { Backend } from "./backends/backend.ts"
+import type { PullProgress } from "./backends/docker/images.ts"
+import type { EngineAddress } from "./config/engine-address.ts"
+import type { Logger } from "./logging/logger.ts"
+
+export type BackendChoice =
+  | { readonly name: "embedded" }
+  | { readonly name: "docker"; readonly engine: EngineAddress; readonly image: string }
+
+export interface BackendStart {
+  /** What makes the sandboxes, and with what. */
+  readonly backend: BackendChoice
+  readonly installation: InstallationId
+  readonly dataDir: string
+  readonly log: Logger
+}
+
+/** Loads and opens the backend that was chosen, and no other. */
+export const openBackend = async (
+  { backend, installation, dataDir, log }: BackendStart,
+  signal: AbortSignal,
+): Promise<Backend> => {
+  const directory = join(dataDir, backend.name)
+  if (backend.name === "embedded") {
+    const { openEmbedded } = await import("./backends/embedded/backend.ts")
+    return await openEmbedded({ installation, directory }, { signal })
+  }
+  const { openDocker } = await import("./backends/docker/backend.ts")
+  const { engine, image } = backend
+  const onPull = tellOfPulls(log)
+  return await openDocker({ installation, directory, engine, image, onPull }, { signal })
+}
+
+/** Each tenth of a pull is a line: it may take minutes. */
+const tellOfPulls = (log: Logger) => {
+  let said = ""
+  return ({ image, bytesDone, bytesTotal }: PullProgress) => {
+    const progress = `${image} ${Math.floor((10 * bytesDone) / bytesTotal)}0 %`
+    if (progress === said) return
+    said = progress
+    log.info({ op: "image.pull", progress }, `image.pull: ${progress}`)
+  }
+}
