@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises"
 import { describe, expect, it } from "vitest"
+import { DIFFERENCES } from "./docker/testing/differences.ts"
 import { NAMED } from "./testing/attempts.ts"
 
 const document = new URL("../../../../docs/SECURITY.md", import.meta.url)
@@ -7,10 +8,18 @@ const document = new URL("../../../../docs/SECURITY.md", import.meta.url)
 describe("docs/SECURITY.md", () => {
   it.each(Object.entries(NAMED))("has a row for each attempt: %s", async (heading, attempts) => {
     const rows = attempts.map(
-      ({ name, stoppedBy, sees }) =>
-        `| ${name} | ${stoppedBy} | ${sees.map((end) => `\`${end}\``).join(", ")} |`,
+      ({ name, stoppedBy, sees }) => `| ${name} | ${stoppedBy} | ${endsOf(sees)} |`,
     )
     expect(await tableBelow(heading)).toEqual(rows)
+  })
+
+  it("tells where a Docker sandbox differs", async () => {
+    const rows = Object.entries(DIFFERENCES).map(
+      ([name, { why, sees }]) => `| ${name} | ${why} | ${endsOf(sees) || "not tried"} |`,
+    )
+    expect(await tableBelow("Where a Docker sandbox differs")).toEqual(rows)
+    const names = Object.values(NAMED).flatMap((attempts) => attempts.map(({ name }) => name))
+    expect(names).toEqual(expect.arrayContaining(Object.keys(DIFFERENCES)))
   })
 
   it("names no attempt twice", () => {
@@ -18,6 +27,8 @@ describe("docs/SECURITY.md", () => {
     expect(new Set(names).size).toBe(names.length)
   })
 })
+
+const endsOf = (sees: readonly string[]): string => sees.map((end) => `\`${end}\``).join(", ")
 
 /** The rows of the table that follows a heading, without its head. */
 const tableBelow = async (heading: string): Promise<string[]> => {

@@ -300,7 +300,6 @@ const describeEngine = (
     ...(unfenced === undefined
       ? []
       : [`There is no network \`open\` without a fence: ${unfenced}`]),
-    "The network `open` is the internet alone: single ranges cannot be allowed yet.",
     "Of a read-only directory, what is mounted below it on the host does not appear inside.",
     "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
   ],

@@ -35,7 +35,7 @@ export const containerOf = (input: ContainerInput) => {
   const { openFiles, memoryBytes } = limits
   return {
     Image: imageOf(spec),
-    Labels: sandboxLabels(identity, createdAt),
+    Labels: sandboxLabels(spec, createdAt),
     Hostname: identity.sandbox,
     User: "0:0",
     WorkingDir: "/workspace",

@@ -147,17 +147,13 @@ const requireImage = async (
 /** The name of the network in the engine; no sandbox is made for one that does not stand. */
 const networkOf = async (
   { network }: Parts,
-  { config }: SandboxSpec,
+  { identity, config }: SandboxSpec,
   signal: AbortSignal,
 ): Promise<string> => {
   if (config.network.kind === "none") return "none"
-  if (config.network.allow.length > 0) {
-    throw new BerthError("backend.unsupported", "this backend cannot open single ranges yet", {
-      details: { path: "network.allow", given: config.network.allow, supported: [] },
-    })
-  }
-  await network.ensure(signal)
-  return network.name
+  const bridge = network.join(identity.sandbox, config.network.allow)
+  await bridge.ensure(signal)
+  return bridge.name
 }
 
 const requireCaches = async (

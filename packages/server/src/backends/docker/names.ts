@@ -1,6 +1,8 @@
 import { type InstallationId, SandboxId, type Slug } from "@berth/protocol/ids"
-import { SandboxIdentity } from "@berth/protocol/sandbox"
+import { Ipv4Range } from "@berth/protocol/network"
+import { SandboxIdentity, type SandboxSpec } from "@berth/protocol/sandbox"
 import type { CacheName } from "@berth/protocol/workspace"
+import { z } from "zod"
 
 export type Labels = Readonly<Record<string, string>>
 
@@ -9,6 +11,8 @@ export const INSTALLATION_LABEL = "berth.installation"
 export const SANDBOX_LABEL = "berth.sandbox"
 const WORKSPACE_LABEL = "berth.workspace"
 const CONFIG_HASH_LABEL = "berth.config-hash"
+/** The ranges that a sandbox may reach beside the internet; none without them. */
+const ALLOW_LABEL = "berth.network-allow"
 /** In lists the engine tells whole seconds only. */
 const CREATED_LABEL = "berth.created-at"
 
@@ -23,12 +27,17 @@ export const isStackVolume = (name: string, sandbox: SandboxId): boolean =>
 export const cacheVolume = (installation: InstallationId, workspace: Slug, cache: CacheName) =>
   `berth-${installation}-${workspace}-${cache}`
 
-export const sandboxLabels = (identity: SandboxIdentity, createdAt: string): Labels => ({
+export const sandboxLabels = (
+  { identity, config: { network } }: SandboxSpec,
+  createdAt: string,
+): Labels => ({
   [INSTALLATION_LABEL]: identity.installation,
   [WORKSPACE_LABEL]: identity.workspace,
   [SANDBOX_LABEL]: identity.sandbox,
   [CONFIG_HASH_LABEL]: identity.configHash,
   [CREATED_LABEL]: createdAt,
+  ...(network.kind === "open" &&
+    network.allow.length > 0 && { [ALLOW_LABEL]: network.allow.join(" ") }),
 })
 
 /** Who a container is by its labels; undefined for a stranger's, and for labels that somebody damaged. */
@@ -52,3 +61,7 @@ export const readLabels = (
 /** The sandbox that a thing of ours belongs to. */
 export const sandboxOf = (labels: Labels): SandboxId | undefined =>
   SandboxId.safeParse(labels[SANDBOX_LABEL]).data
+
+/** The ranges that a sandbox may reach beside the internet. */
+export const allowedOf = (labels: Labels): Ipv4Range[] =>
+  z.array(Ipv4Range).safeParse(labels[ALLOW_LABEL]?.split(" ")).data ?? []

@@ -1,8 +1,9 @@
 import type { InstallationId } from "@berth/protocol/ids"
+import type { Ipv4Range } from "@berth/protocol/network"
 import type { SandboxExit, UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { EngineState, ObservedSandbox } from "../backend.ts"
-import { readLabels } from "./names.ts"
+import { allowedOf, readLabels } from "./names.ts"
 
 /** What the engine says of one container, as far as it matters here. */
 export const ContainerAnswer = z.object({
@@ -39,8 +40,9 @@ export const stateOf = (status: string): EngineState | undefined => STATES[statu
 export interface Observed extends ObservedSandbox {
   /** The engine's own id of the container: a name may lead to another one later. */
   readonly engineId: string
-  /** The name of its network in the engine. */
+  /** The name of its network in the engine, and the ranges for which that one is made. */
   readonly network: string
+  readonly allow: readonly Ipv4Range[]
 }
 
 /** The sandbox that a container is; undefined for a stranger's. */
@@ -49,10 +51,12 @@ export const observe = (
   installation: InstallationId,
   unheldLimits: readonly UnheldLimit[],
 ): Observed | undefined => {
-  const known = readLabels(Config.Labels ?? {}, installation)
+  const labels = Config.Labels ?? {}
+  const known = readLabels(labels, installation)
   const state = stateOf(State.Status)
   if (known === undefined || state === undefined) return undefined
-  const seen = { ...known, unheldLimits, engineId: Id, network: HostConfig.NetworkMode }
+  const [network, allow] = [HostConfig.NetworkMode, allowedOf(labels)]
+  const seen = { ...known, unheldLimits, engineId: Id, network, allow }
   return state === "exited" ? { ...seen, state, exit: exitOf(State) } : { ...seen, state }
 }
 

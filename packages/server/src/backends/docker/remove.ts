@@ -45,11 +45,14 @@ export const removeTraces = async (
 
 /** The directory goes last: until then the sandbox is found again. */
 const removeFiles = async (
-  { engine, directories }: Parts,
+  { engine, directories, network }: Parts,
   sandbox: SandboxId,
   volumes: readonly string[],
   signal: AbortSignal,
 ): Promise<void> => {
-  await Promise.all(volumes.map((name) => removeVolume(engine, name, signal)))
+  await Promise.all([
+    ...volumes.map((name) => removeVolume(engine, name, signal)),
+    network.leave(sandbox, signal),
+  ])
   await directories.remove(sandbox)
 }

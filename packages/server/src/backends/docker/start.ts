@@ -1,4 +1,4 @@
-import { refused } from "./failures.ts"
+import { BerthError } from "@berth/protocol/errors"
 import type { Observed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
@@ -8,16 +8,25 @@ import type { Parts } from "./parts.ts"
  */
 export const startContainer = async (
   { engine, network }: Parts,
-  { engineId, network: joins }: Observed,
+  { identity, engineId, network: joins, allow }: Observed,
   signal: AbortSignal,
 ): Promise<void> => {
   const request = { method: "POST", path: `/containers/${engineId}/start` } as const
-  const connected = joins === network.name
-  if (connected) await network.ensure(signal)
+  if (joins === "none") {
+    await engine.ask(request, [204, 304], signal)
+    return
+  }
+  const bridge = network.join(identity.sandbox, allow)
+  if (bridge.name !== joins) throw strayed(joins, bridge.name)
+  await bridge.ensure(signal)
   const first = await engine.ask(request, [204, 304, 404], signal)
   if (first.status !== 404) return
-  if (!connected) throw refused(request, first.status, first.said)
-  network.forget()
-  await network.ensure(signal)
+  bridge.forget()
+  await bridge.ensure(signal)
   await engine.ask(request, [204, 304], signal)
 }
+
+const strayed = (joins: string, wanted: string) =>
+  new BerthError("backend.network_conflict", `the container is on the network ${joins}`, {
+    details: { network: joins, why: `its labels ask for ${wanted}` },
+  })

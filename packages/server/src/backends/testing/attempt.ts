@@ -16,6 +16,17 @@ export interface Attempt {
   readonly onlyOn?: NodeJS.Architecture
 }
 
+/** What comes of an attempt on a backend where it does not end as listed. */
+export interface Difference {
+  /** The ways in which its tries may end there; none where it is not made, because it would succeed. */
+  readonly sees: readonly string[]
+  /** Why that is so, and what follows from it. */
+  readonly why: string
+}
+
+/** By the attempt's name. */
+export type Differences = Readonly<Record<string, Difference>>
+
 /** What a sandbox that wants out is told of the world around it. Never a secret: it has to find those. */
 export interface Given {
   /** Files of the host that hold a secret, and sockets of the server. */

@@ -3,7 +3,7 @@ import { ENDLESS, FILLING_ATTEMPTS } from "./escapes/exhaustion.ts"
 import { HOST_ATTEMPTS } from "./escapes/host.ts"
 import { KERNEL_ATTEMPTS } from "./escapes/kernel.ts"
 import { NEIGHBOUR_ATTEMPTS } from "./escapes/neighbour.ts"
-import { NONE_ATTEMPTS, OPEN_ATTEMPTS } from "./escapes/network.ts"
+import { LISTED, NONE_ATTEMPTS, OPEN_ATTEMPTS } from "./escapes/network.ts"
 import { PRIVILEGE_ATTEMPTS } from "./escapes/privileges.ts"
 import { SYSTEM_ATTEMPTS } from "./escapes/system.ts"
 
@@ -27,6 +27,6 @@ export const NAMED: Readonly<
   "Rights and limits": PRIVILEGE_ATTEMPTS,
   "Other sandboxes": NEIGHBOUR_ATTEMPTS,
   "The network, with the policy `none`": NONE_ATTEMPTS,
-  "The network, with the policy `open`": OPEN_ATTEMPTS,
+  "The network, with the policy `open`": [...OPEN_ATTEMPTS, LISTED],
   "More than its share": [...FILLING_ATTEMPTS, ...ENDLESS],
 }

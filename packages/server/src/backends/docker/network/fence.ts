@@ -3,15 +3,26 @@ import { isIPv4 } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 import { run } from "../../../host/run.ts"
 import type { NetworkNames } from "./names.ts"
-import { markOf, tableText } from "./rules.ts"
+import { dropText, markOf, type RulesInput, tableText } from "./rules.ts"
 
 /** Makes the fence, or whatever of it has gone since. */
-export const ensureFence = async (names: NetworkNames, signal: AbortSignal): Promise<void> => {
-  const resolvers = await readResolvers()
-  const chain = ["list", "chain", "inet", names.table, markOf(names, resolvers)]
+export const ensureFence = async (
+  wanted: Pick<RulesInput, "names" | "allow">,
+  signal: AbortSignal,
+): Promise<void> => {
+  const rules = { ...wanted, resolvers: await readResolvers() }
+  const chain = ["list", "chain", "inet", rules.names.table, markOf(rules)]
   if ((await nft(chain, signal)).status === 0) return
-  const made = await nft(["-f", "-"], signal, tableText(names, resolvers))
-  if (made.status !== 0) throw cannot(made.stderr.trim())
+  await apply(tableText(rules), signal)
+}
+
+/** Takes the fence of a network away that is gone. */
+export const dropFence = (names: Pick<NetworkNames, "table">, signal: AbortSignal): Promise<void> =>
+  apply(dropText(names), signal)
+
+const apply = async (text: string, signal: AbortSignal): Promise<void> => {
+  const { status, stderr } = await nft(["-f", "-"], signal, text)
+  if (status !== 0) throw cannot(stderr.trim())
 }
 
 /** Why no fence can be made on this host; undefined where it can. */

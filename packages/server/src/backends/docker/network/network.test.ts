@@ -34,15 +34,21 @@ requires("docker").describe("the network of docker sandboxes", () => {
       if (Name.startsWith("berth-")) await askEngine(harness.engine, "DELETE", `/networks/${Id}`)
     }
   }
-  const dropFence = () =>
-    run(["nft", "delete", "table", "inet", names.table], { signal: AbortSignal.timeout(5_000) })
+  const nft = (...args: string[]) => run(["nft", ...args], { signal: AbortSignal.timeout(5_000) })
+  const tables = async () => {
+    const { stdout } = await nft("list", "tables")
+    return [...stdout.matchAll(/^table inet (\S+)$/gm)]
+      .map(([, name = ""]) => name)
+      .filter((name) => name.startsWith(names.table))
+  }
+  const dropFence = (table = names.table) => nft("delete", "table", "inet", table)
   afterEach(async () => {
     between.fail(/./, undefined)
     for (const { identity } of await harness.backend.list()) {
       await harness.backend.remove(identity.sandbox)
     }
     await removeNetworks()
-    await dropFence()
+    for (const table of await tables()) await dropFence(table)
   })
   afterAll(async () => {
     await harness?.close()
@@ -132,7 +138,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
     // Not every kernel has a second driver.
     it("[R1.12] carries no sandbox: one of another driver", () => {
       const found = { Id: "", Driver: "macvlan", Internal: false, EnableIPv6: false, ...right() }
-      expect(whyWrong(found, harness.installation)).toContain("macvlan")
+      expect(whyWrong(found, names, harness.installation)).toContain("macvlan")
     })
 
     it("[R1.12] carries no sandbox: two of one name", async () => {
@@ -183,10 +189,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       await expect.poll(said, { timeout: 10_000 }).toContain("the host hears")
       // Rules that someone flushed are there again with the next sandbox.
       await backend.ensureNetwork()
-      const { status } = await run(["nft", "list", "table", "inet", names.table], {
-        signal: AbortSignal.timeout(5_000),
-      })
-      expect(status).toBe(0)
+      expect(await tables()).toEqual([names.table])
     })
 
     it("keeps sandboxes from each other", async () => {
@@ -203,12 +206,48 @@ requires("docker").describe("the network of docker sandboxes", () => {
     })
   })
 
-  it("says that single ranges cannot be opened", async () => {
-    await open()
-    const network = { kind: "open" as const, allow: ["10.1.0.0/16"] }
-    await expect(backend.create(specFor(harness, { network }))).rejects.toMatchObject({
-      code: "backend.unsupported",
-      details: { path: "network.allow" },
+  describe("for listed ranges", () => {
+    const ours = async () => {
+      const { body } = await askEngine(harness.engine, "GET", "/networks")
+      const all = (body as { Name: string }[]).map(({ Name }) => Name)
+      return all.filter((name) => name.startsWith(names.network))
+    }
+    const create = async (...allow: string[]) => {
+      const spec = specFor(harness, { network: { kind: "open", allow } })
+      await backend.create(spec)
+      return spec.identity.sandbox
+    }
+
+    it("is shared by those with the same list, and goes with the last of them", async () => {
+      await open()
+      const first = await create("10.1.0.0/16", "192.168.5.0/24")
+      const second = await create("192.168.5.0/24", "10.1.2.3/16")
+      const other = await create("10.1.0.0/16")
+      expect(await ours()).toHaveLength(2)
+      expect(await tables()).toHaveLength(2)
+      await backend.remove(first)
+      await backend.remove(other)
+      expect(await ours()).toHaveLength(1)
+      await backend.start(second)
+      await backend.remove(second)
+      expect(await ours()).toEqual([])
+      expect(await tables()).toEqual([])
+    })
+
+    it("[R1.9] is kept for sandboxes that outlive the server, and swept up after those that do not", async () => {
+      await open()
+      const kept = await create("10.1.0.0/16")
+      await backend.start(kept)
+      await create("10.2.0.0/16")
+      for (const { identity } of (await backend.list()).filter((it) => it.state === "created")) {
+        const name = `berth-${identity.sandbox}`
+        await askEngine(harness.engine, "DELETE", `/containers/${name}?force=1`)
+      }
+      await open()
+      await backend.recover()
+      expect(await ours()).toHaveLength(1)
+      await backend.remove(kept)
+      expect([...(await ours()), ...(await tables())]).toEqual([])
     })
   })
 })

@@ -1,95 +1,74 @@
-import { BerthError } from "@berth/protocol/errors"
-import type { InstallationId } from "@berth/protocol/ids"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { Ipv4Range } from "@berth/protocol/network"
 import { z } from "zod"
-import { abortable } from "../../../host/abortable.ts"
-import { DEADLINES_MS } from "../../backend.ts"
+import { settleAll } from "../../../host/settle-all.ts"
 import type { Engine } from "../engine.ts"
-import { ensureFence, requireReach } from "./fence.ts"
-import { networkNames } from "./names.ts"
-import { NetworkAnswer, wantedNetwork, whyWrong } from "./wanted.ts"
+import { ours } from "../names.ts"
+import { type Bridge, createBridge, removeBridge } from "./bridge.ts"
+import { listedNames, normalised } from "./names.ts"
+import { NetworkAnswer } from "./wanted.ts"
 
-/** The one network of an installation's sandboxes with policy `open`. */
+/**
+ * What sandboxes with policy `open` are on: one bridge for all that have the internet alone, and one for each list of
+ * ranges that sandboxes may reach beside it. So what a sandbox may reach is told by the bridge that its packets come
+ * from, and never by an address, which would be the next sandbox's one day. A bridge with a list goes with its last sandbox.
+ */
 export interface SandboxNetwork {
-  readonly name: string
-  /** Makes it once: callers at the same time share one attempt, and success is remembered. */
+  /** Makes the bridge of the sandboxes that have the internet alone. */
   ensure(signal: AbortSignal): Promise<void>
-  /** The engine was away, or says that the network is gone: the next one looks again. */
+  /** The engine was away: the next one looks again. */
   forget(): void
+  /** The bridge that this sandbox is, or will be, on. */
+  join(sandbox: SandboxId, allow: readonly Ipv4Range[]): Bridge
+  leave(sandbox: SandboxId, signal: AbortSignal): Promise<void>
+  /** Removes bridges with lists that nobody has joined: what a crash left. */
+  sweep(signal: AbortSignal): Promise<void>
 }
 
 export const createNetwork = (engine: Engine, installation: InstallationId): SandboxNetwork => {
-  const names = networkNames(installation)
-  let attempt: Promise<void> | undefined
-  let fencing: Promise<void> | undefined
+  const plain = createBridge(engine, installation, [])
+  const listed = new Map<string, Bridge>()
+  const members = new Map<SandboxId, Bridge>()
 
-  const within = () => AbortSignal.timeout(DEADLINES_MS.ensureNetwork)
-  const make = async () => {
-    await ensureNetwork(engine, installation, within())
-    await requireReach(names)
+  const bridgeFor = (allow: readonly Ipv4Range[]): Bridge => {
+    if (allow.length === 0) return plain
+    const key = normalised(allow).join(" ")
+    const bridge = listed.get(key) ?? createBridge(engine, installation, allow)
+    listed.set(key, bridge)
+    return bridge
   }
 
   return {
-    name: names.network,
-    async ensure(signal) {
-      // Before the network, so that nothing is ever on it without a fence; and each time, since rules are
-      // flushed by people. Both are assigned before the first await: concurrent callers share one attempt.
-      fencing ??= ensureFence(names, within()).finally(() => {
-        fencing = undefined
-      })
-      await abortable(fencing, signal)
-      attempt ??= make().catch((failure) => {
-        attempt = undefined
+    ensure: plain.ensure,
+    forget() {
+      for (const bridge of [plain, ...listed.values()]) bridge.forget()
+    },
+    join(sandbox, allow) {
+      const bridge = bridgeFor(allow)
+      members.set(sandbox, bridge)
+      return bridge
+    },
+    async leave(sandbox, signal) {
+      const bridge = members.get(sandbox)
+      members.delete(sandbox)
+      if (bridge === undefined || bridge === plain) return
+      if ([...members.values()].includes(bridge)) return
+      await bridge.release(signal).catch((failure) => {
+        // So that the next attempt to remove the sandbox comes here again.
+        members.set(sandbox, bridge)
         throw failure
       })
-      await abortable(attempt, signal)
     },
-    forget: () => {
-      attempt = undefined
+    async sweep(signal) {
+      const query = { filters: { label: [ours(installation)] } }
+      const request = { method: "GET", path: "/networks", query } as const
+      const found = await engine.read(request, z.array(NetworkAnswer), signal)
+      const joined = new Set([...members.values()].map(({ name }) => name))
+      const unused = found
+        .filter(({ Name }) => !joined.has(Name))
+        .map(({ Name }) => listedNames(installation, Name))
+        .filter((names) => names !== undefined)
+      await settleAll(unused.map((names) => removeBridge(engine, names, signal)))
     },
   }
-}
-
-/** Decides by what exists, before and after: the statuses of a refusal mean different things in each engine. */
-const ensureNetwork = async (
-  engine: Engine,
-  installation: InstallationId,
-  signal: AbortSignal,
-): Promise<void> => {
-  if (await stands(engine, installation, signal)) return
-  const body = wantedNetwork(installation)
-  const request = { method: "POST", path: "/networks/create", body } as const
-  const { status, said } = await engine.ask(request, [201, 400, 403, 404, 409, 500], signal)
-  // Someone else may have made it in between; and an engine may have made a second one.
-  if (await stands(engine, installation, signal)) return
-  throw new BerthError(
-    status === 404 ? "backend.network_exhausted" : "backend.engine_failed",
-    `the engine made no network: ${said}`,
-    { details: { network: body.Name, status, engineSaid: said } },
-  )
-}
-
-/** Whether the right network is there; a wrong one is an error that says what is wrong with it. */
-const stands = async (
-  engine: Engine,
-  installation: InstallationId,
-  signal: AbortSignal,
-): Promise<boolean> => {
-  const { network } = networkNames(installation)
-  // The filter takes every name that contains this one.
-  const query = { filters: { name: [network] } }
-  const request = { method: "GET", path: "/networks", query } as const
-  const listed = await engine.read(request, z.array(NetworkAnswer), signal)
-  const same = listed.filter(({ Name }) => Name === network)
-  const [found] = same
-  if (found === undefined) return false
-  const several = same.length > 1 && `there are ${same.length} of this name`
-  const why = several || whyWrong(found, installation)
-  if (why === undefined) return true
-  throw new BerthError(
-    "backend.network_conflict",
-    `the network ${network} is a wrong one: ${why}`,
-    {
-      details: { network, why, ids: same.map(({ Id }) => Id) },
-    },
-  )
 }

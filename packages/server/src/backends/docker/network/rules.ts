@@ -1,13 +1,22 @@
 import { createHash } from "node:crypto"
+import type { Ipv4Range } from "@berth/protocol/network"
 import { REFUSED_RANGES } from "../../refused-ranges.ts"
-import type { NetworkNames } from "./names.ts"
+import { DEVICE_MARK, type NetworkNames } from "./names.ts"
+
+export interface RulesInput {
+  readonly names: NetworkNames
+  /** What may be reached beside the internet. */
+  readonly allow: readonly Ipv4Range[]
+  readonly resolvers: readonly string[]
+}
 
 /**
  * The fence around the network's bridge. Each packet from a sandbox is judged by the destination that it names,
  * before any address is translated, and by the one that it has after. The engine's own rules cannot let
- * through what is refused here: a drop is final in whatever table it stands.
+ * through what is refused here: a drop is final in whatever table it stands. What is allowed never opens the host, which
+ * is refused before, nor a neighbour, which is refused after.
  */
-const chains = ({ device }: NetworkNames, resolvers: readonly string[]): string => {
+const chains = ({ names: { device }, allow, resolvers }: RulesInput): string => {
   const asks = resolvers.map(
     (server) => `ip daddr ${server} meta l4proto { tcp, udp } th dport 53 accept`,
   )
@@ -15,6 +24,10 @@ const chains = ({ device }: NetworkNames, resolvers: readonly string[]): string 
   set refused {
     type ipv4_addr; flags interval;
     elements = { ${REFUSED_RANGES.join(", ")} }
+  }
+  set allowed {
+    type ipv4_addr; flags interval; auto-merge;
+    ${allow.length > 0 ? `elements = { ${allow.join(", ")} }` : ""}
   }
   # The sandbox hears of it at once. ICMP alone would not do: the kernel sends few of them a second.
   chain refuse {
@@ -25,6 +38,7 @@ const chains = ({ device }: NetworkNames, resolvers: readonly string[]): string 
   # The engine asks the host's name servers from within the sandbox's network.
   chain judge {
     ${asks.join("\n    ")}
+    ip daddr @allowed accept
     ip daddr @refused goto refuse
   }
   # "unicast" is neither an address of the host nor broadcast nor multicast.
@@ -42,9 +56,10 @@ const chains = ({ device }: NetworkNames, resolvers: readonly string[]): string 
     ${asks.join("\n    ")}
     goto refuse
   }
+  # Before the engine's own rules, which would keep silent. Bridges of ours lead to neighbours.
   chain through_host {
-    type filter hook forward priority filter; policy accept;
-    iifname "${device}" oifname "${device}" goto refuse
+    type filter hook forward priority filter - 1; policy accept;
+    iifname "${device}" oifname "${DEVICE_MARK}*" goto refuse
     iifname "${device}" meta nfproto != ipv4 drop
     iifname "${device}" goto judge
     oifname "${device}" ct state established,related accept
@@ -54,14 +69,16 @@ const chains = ({ device }: NetworkNames, resolvers: readonly string[]): string 
 }
 
 /** An empty chain of this name tells that the table was made from exactly these rules. */
-export const markOf = (names: NetworkNames, resolvers: readonly string[]): string =>
-  `made_${createHash("sha256").update(chains(names, resolvers)).digest("hex").slice(0, 16)}`
+export const markOf = (input: RulesInput): string =>
+  `made_${createHash("sha256").update(chains(input)).digest("hex").slice(0, 16)}`
 
 /** Replaces the table in one transaction: there is no moment without a fence. */
-export const tableText = (names: NetworkNames, resolvers: readonly string[]): string => `
-add table inet ${names.table}
-delete table inet ${names.table}
-table inet ${names.table} {
-  chain ${markOf(names, resolvers)} { }
-${chains(names, resolvers)}}
+export const tableText = (input: RulesInput): string => `${dropText(input.names)}
+table inet ${input.names.table} {
+  chain ${markOf(input)} { }
+${chains(input)}}
 `
+
+/** Works whether the table exists or not. */
+export const dropText = ({ table }: Pick<NetworkNames, "table">): string =>
+  `add table inet ${table}\ndelete table inet ${table}\n`

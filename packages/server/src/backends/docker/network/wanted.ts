@@ -1,7 +1,7 @@
 import type { InstallationId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { INSTALLATION_LABEL } from "../names.ts"
-import { networkNames } from "./names.ts"
+import type { NetworkNames } from "./names.ts"
 
 /** What the engine says of one network, as far as it matters here. */
 export const NetworkAnswer = z.object({
@@ -22,26 +22,23 @@ const optionsOf = (device: string) => ({
   "com.docker.network.bridge.enable_icc": "false",
 })
 
-/** How an installation's network is made. */
-export const wantedNetwork = (installation: InstallationId) => {
-  const { network, device } = networkNames(installation)
-  return {
-    Name: network,
-    // Without it, engines up to 24 make a second network of the same name.
-    CheckDuplicate: true,
-    Driver: DRIVER,
-    EnableIPv6: false,
-    Labels: { [INSTALLATION_LABEL]: installation },
-    Options: optionsOf(device),
-  }
-}
+/** How a network of an installation is made. */
+export const wantedNetwork = ({ network, device }: NetworkNames, installation: InstallationId) => ({
+  Name: network,
+  // Without it, engines up to 24 make a second network of the same name.
+  CheckDuplicate: true,
+  Driver: DRIVER,
+  EnableIPv6: false,
+  Labels: { [INSTALLATION_LABEL]: installation },
+  Options: optionsOf(device),
+})
 
 /** What is wrong with a network of that name; undefined for the right one. */
 export const whyWrong = (
   found: NetworkAnswer,
+  { device }: NetworkNames,
   installation: InstallationId,
 ): string | undefined => {
-  const { device } = networkNames(installation)
   if (found.Driver !== DRIVER) return `its driver is ${found.Driver}, not ${DRIVER}`
   if (found.Labels?.[INSTALLATION_LABEL] !== installation) return "its labels are not ours"
   for (const [option, value] of Object.entries(optionsOf(device))) {

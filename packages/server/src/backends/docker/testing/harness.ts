@@ -26,11 +26,12 @@ export interface DockerHarness extends ContractHarness {
 
 /** A private engine with a small image, a backend on it, and the means to see what it leaves there. */
 export const openHarness = async (
-  options: Partial<DockerEngineOptions> = {},
+  options: Partial<DockerEngineOptions> & { readonly dataIn?: string } = {},
 ): Promise<DockerHarness> => {
+  const { dataIn = tmpdir(), ...ofEngine } = options
   const undo = new AsyncDisposableStack()
   try {
-    const engine = await startDockerEngine({ networks: false, ...options })
+    const engine = await startDockerEngine({ networks: false, ...ofEngine })
     undo.defer(() => engine.stop())
     const image = await importSystemImage(engine)
     const opened: Backend[] = []
@@ -52,7 +53,7 @@ export const openHarness = async (
       return { backend, installation }
     }
     const makeDirectory = async () => {
-      const made = await mkdtemp(join(tmpdir(), "berth-docker-data-"))
+      const made = await mkdtemp(join(dataIn, "berth-docker-data-"))
       directories.push(made)
       return made
     }

@@ -22,7 +22,9 @@ export const FILLING_ATTEMPTS: readonly Attempt[] = [
     sees: ["ENOSPC"],
     script: perl`
       my $chunk = "x" x 65536;
-      for my $directory (qw(/tmp /run /dev /dev/shm /root /var)) {
+      my %in_memory = map { $_ => 1 } content_of("/proc/self/mounts") =~ /^tmpfs (\S+) tmpfs /mg;
+      # Where /var is the image's, it is read-only.
+      for my $directory (qw(/tmp /run /dev /dev/shm /root), grep { $in_memory{$_} } qw(/var /var/tmp)) {
         try_to($directory, sub {
           sysopen(my $file, "$directory/full", O_WRONLY | O_CREAT, 0644) or return undef;
           my $written = 0;

@@ -165,15 +165,20 @@ export const HOST_ATTEMPTS: readonly Attempt[] = [
   },
   {
     name: "use a file that whoever started it left open",
-    stoppedBy: "the runtime closes all but the three standard ones, which are pipes",
-    sees: ["pipe"],
+    stoppedBy:
+      "the runtime closes all but the three standard ones: pipes, or the /dev/null that is inside",
+    sees: ["pipe", "its-own"],
     script: perl`
       for my $process (1, $$) {
         for my $file (glob "/proc/$process/fd/*") {
           my $target = readlink($file) // next;
           # The directory that glob itself reads.
           next if $target =~ m{^/proc/\d+/fd$};
-          try_to($file, sub { $target =~ /^pipe:/ ? "=pipe" : "=another" });
+          try_to($file, sub {
+            return "=pipe" if $target =~ /^pipe:/;
+            my @identity = map { join ":", (stat $_)[0, 1] } $file, "/dev/null";
+            return $identity[0] eq $identity[1] ? "=its-own" : "=another";
+          });
         }
       }
     `,

@@ -106,9 +106,10 @@ export const KERNEL_ATTEMPTS: readonly Attempt[] = [
     stoppedBy: FILTER_AND_CAPABILITIES,
     sees: ["EPERM"],
     script: perl`
-      open(my $root, "<", "/usr") or die $!;
       my ($handle, $mount) = (pack("Li", 128, 0) . "\0" x 128, "\0" x 4);
-      sys("name_to_handle_at", -100, "/usr", $handle, $mount, 0) or die "name_to_handle_at: $!";
+      # An overlay gives none; a mount of the host's disk does.
+      my ($place) = grep { sys("name_to_handle_at", -100, $_, $handle, $mount, 0) } qw(/usr /workspace);
+      open(my $root, "<", $place // die "name_to_handle_at: $!") or die $!;
       try_to("a handle of its own", sub { sys("open_by_handle_at", fileno($root), $handle, 0) });
       # Inode 2, the root directory of ext4.
       my $outer = pack("LiLL", 8, 1, 2, 0) . "\0" x 120;

@@ -33,7 +33,7 @@ export const NONE_ATTEMPTS: readonly Attempt[] = [
   {
     name: "reach anything by TCP without a network",
     stoppedBy: "a network namespace of its own, with a loopback device alone",
-    sees: ["ENETUNREACH"],
+    sees: ["ENETUNREACH", "EADDRNOTAVAIL"],
     script: ({ network }) =>
       dialAll(
         { "the internet": network.internet, ...everywhere(network), IPv6: network.hostIpv6 },
@@ -47,6 +47,25 @@ export const NONE_ATTEMPTS: readonly Attempt[] = [
     script: LOOPBACK,
   },
 ]
+
+/** With a list of ranges that may be reached beside the internet: one of these places, the host and the neighbour. */
+export const LISTED: Attempt = {
+  name: "reach more than the ranges that its workspace lists",
+  stoppedBy: "the firewall's rules: a list opens neither the host nor another sandbox",
+  sees: ["ECONNREFUSED"],
+  script: ({ network }) => {
+    const listed = listedIn(network)
+    const { host, neighbour, notInternet, metadata, ports } = network
+    const others = Object.entries({ ...notInternet, metadata }).filter(([, it]) => it !== listed)
+    const refused = { "the host": host, neighbour, ...Object.fromEntries(others) }
+    const script = `dial(${quoted(listed)}, ${ports.any}) eq "=heard" or die "the listed one is silent";`
+    return script + dialAll(refused, ports.any)
+  },
+}
+
+/** A place of LISTED that may be reached. */
+export const listedIn = ({ notInternet }: GivenNetwork): string =>
+  Object.values(notInternet)[0] ?? ""
 
 /** Ends when the host's rules are gone. */
 export const KNOCKING: Attempt = {

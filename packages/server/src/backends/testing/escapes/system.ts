@@ -13,9 +13,9 @@ export const SYSTEM_ATTEMPTS: readonly Attempt[] = [
   {
     name: "write to the system",
     stoppedBy: "a read-only root and read-only mounts; it belongs to the host's root as well",
-    sees: ["EROFS", "EACCES"],
+    sees: ["EROFS", "EACCES", "ETXTBSY"],
     script: perl`
-      for my $directory (qw(/ /usr /usr/bin /usr/lib /usr/local/bin /bin /sbin /lib /etc /opt /srv)) {
+      for my $directory (grep { -d } qw(/ /usr /usr/bin /usr/lib /usr/local/bin /bin /sbin /lib /etc /opt /srv)) {
         try_to("create in $directory", sub { sysopen(my $file, "$directory/escaped", O_WRONLY | O_CREAT, 0644) });
         try_to("make a directory in $directory", sub { mkdir "$directory/escaped.d" });
       }
@@ -104,7 +104,8 @@ export const SYSTEM_ATTEMPTS: readonly Attempt[] = [
         my %ends;
         each_file($tree, {}, sub {
           my ($path) = @_;
-          return if -l $path;
+          # What is masked is the /dev/null that is inside.
+          return if -l $path || -c $path;
           $! = 0;
           $ends{open_to_write($path) ? 0 : $! + 0} = $path;
         });

@@ -2,8 +2,6 @@ import { randomUUID } from "node:crypto"
 import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { InstallationId } from "@berth/protocol/ids"
-import type { IsolationHarness, IsolationNetwork, IsolationOptions } from "../../isolation.ts"
-import { namesOf } from "../network/names.ts"
 import {
   HOST_ADDRESS,
   INTERNET,
@@ -11,17 +9,28 @@ import {
   NOT_INTERNET,
   PORT,
   type World,
-} from "../network/testing/world.ts"
+} from "../embedded/network/testing/world.ts"
+import type { IsolationHarness, IsolationNetwork, IsolationOptions } from "../isolation.ts"
 import { type Server, startServer } from "./server-process.ts"
 
 const HOST_IPV6 = "2001:db8::2"
 const LOOPBACK_PORT = PORT + 1
 
+/** What differs between backends. */
+export interface Isolated {
+  /** The file that serves the backend. */
+  readonly file: string
+  /** Shell commands that take every rule between sandboxes and the rest away, and bring back what is not Berth's. */
+  readonly unfence: (installation: InstallationId) => readonly string[]
+  readonly refence?: (installation: InstallationId) => readonly string[]
+}
+
 /**
- * An embedded backend in a process of its own, on a host that is a network namespace: this machine's network is
- * not touched, and what should be the internet is played.
+ * A backend in a process of its own, on a host that is a network namespace: this machine's network is not touched,
+ * and what should be the internet is played.
  */
 export const openIsolationHarness = async (
+  isolated: Isolated,
   options: IsolationOptions,
 ): Promise<IsolationHarness> => {
   // Undone in the opposite order, whatever fails.
@@ -30,10 +39,15 @@ export const openIsolationHarness = async (
     const world = await makeWorld()
     undo.defer(() => world.end())
     const { serverSecret: SERVER_SECRET, diskBytes } = options
-    const server = await startServer(world.host, { SERVER_SECRET }, diskBytes)
+    const { file } = isolated
+    const server = await startServer(world.host, {
+      file,
+      environment: { SERVER_SECRET },
+      diskBytes,
+    })
     undo.defer(() => server.end())
     undo.defer(() => server.call("close"))
-    return await describeHarness(world, server, () => undo.disposeAsync())
+    return await describeHarness(isolated, world, server, () => undo.disposeAsync())
   } catch (failure) {
     await undo.disposeAsync()
     throw failure
@@ -41,20 +55,22 @@ export const openIsolationHarness = async (
 }
 
 const describeHarness = async (
+  { unfence, refence }: Isolated,
   world: World,
   server: Server,
   close: () => Promise<void>,
 ): Promise<IsolationHarness> => {
-  const about = await server.call("about")
-  const { directory } = about
-  const installation = about.installation as InstallationId
+  const { installation, directory, system } = await server.call("about")
+  const onHost = async (commands: readonly string[] = []) => {
+    for (const command of commands) await world.host.run(command)
+  }
   const abstract = `isolation-${randomUUID()}`
   await server.call("listen", "server.sock")
   await server.call("listen", `\0${abstract}`)
   return {
     installation,
     directory,
-    system: { kind: "host" },
+    system,
     backend: {
       describe: () => server.call("describe"),
       create: (spec) => server.call("create", spec),
@@ -67,10 +83,11 @@ const describeHarness = async (
     },
     serverSockets: { path: join(directory, "server.sock"), abstract },
     network: await playNetwork(world, {
-      dropRules: async () => {
-        await world.host.run(`nft delete table inet ${namesOf(installation).table}`)
+      dropRules: () => onHost(unfence(installation)),
+      restoreRules: async () => {
+        await onHost(refence?.(installation))
+        await server.call("ensureNetwork")
       },
-      restoreRules: () => server.call("ensureNetwork"),
     }),
     census: () => server.call("census"),
     processesWith,

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { PLAIN_ENV } from "../../../host/run.ts"
-import type { Namespace } from "../network/testing/namespace.ts"
-import type { ServerCalls } from "./server.ts"
+import { PLAIN_ENV } from "../../host/run.ts"
+import type { Namespace } from "../embedded/network/testing/namespace.ts"
+import type { ServerCalls } from "./serve.ts"
 
-/** The process of server.ts, seen from the test. */
+/** A process that serves a backend, seen from the test. */
 export interface Server {
   call<Name extends keyof ServerCalls>(
     name: Name,
@@ -17,14 +17,21 @@ export interface Server {
   end(): Promise<void>
 }
 
-/** Starts it in a network namespace; with a size, its data lies on a disk of that size which only it sees. */
+export interface ServerOptions {
+  /** The file that calls `serve`. */
+  readonly file: string
+  readonly environment: Readonly<Record<string, string>>
+  /** With a size, its data lies on a disk of that size which only it sees. */
+  readonly diskBytes?: number | undefined
+}
+
+/** Starts it in a network namespace. */
 export const startServer = async (
   { pid }: Namespace,
-  environment: Readonly<Record<string, string>>,
-  diskBytes?: number,
+  { file, environment, diskBytes }: ServerOptions,
 ): Promise<Server> => {
   const place = diskBytes === undefined ? undefined : await makeDisk(diskBytes)
-  const program = [process.execPath, "--conditions=source", join(import.meta.dirname, "server.ts")]
+  const program = [process.execPath, "--conditions=source", file]
   const child = spawn(
     "nsenter",
     [`--net=/proc/${pid}/ns/net`, ...(place?.mounting ?? []), ...program],
@@ -70,13 +77,16 @@ export const startServer = async (
   }
 }
 
+/** The variable that names the disk for the server's data, if it has one of its own. */
+export const DATA_DISK = "DATA_DISK"
+
 /** The mount is made in a namespace of the program's own, so that nothing of it can stay behind. */
 const makeDisk = async (bytes: number) => {
   const directory = await mkdtemp(join(tmpdir(), "berth-disk-"))
   const mount = `mount -t tmpfs -o size=${bytes},mode=0711 disk ${directory} && exec "$@"`
   return {
     mounting: ["unshare", "--mount", "--propagation=slave", "sh", "-c", mount, "sh"],
-    environment: { TMPDIR: directory },
+    environment: { [DATA_DISK]: directory },
     remove: () => rm(directory, { recursive: true, force: true }),
   }
 }

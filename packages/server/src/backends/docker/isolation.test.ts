@@ -1,0 +1,26 @@
+import { join } from "node:path"
+import type { InstallationId } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
+import { isolationSuite } from "../isolation.ts"
+import { openIsolationHarness } from "../testing/isolation-harness.ts"
+import { networkNames } from "./network/names.ts"
+import { DIFFERENCES } from "./testing/differences.ts"
+
+/** The engine keeps neighbours apart by a rule of its own as well. */
+const betweenNeighbours = (verb: string, installation: InstallationId): string => {
+  const { device } = networkNames(installation)
+  return `iptables ${verb} FORWARD -i ${device} -o ${device} -j ACCEPT`
+}
+
+const DOCKER = {
+  file: join(import.meta.dirname, "testing/server.ts"),
+  unfence: (installation: InstallationId) => [
+    `nft delete table inet ${networkNames(installation).table}`,
+    betweenNeighbours("-I", installation),
+  ],
+  refence: (installation: InstallationId) => [betweenNeighbours("-D", installation)],
+}
+
+requires("root", "docker", "networkNamespaces").describe("docker", () => {
+  isolationSuite("docker", (options) => openIsolationHarness(DOCKER, options), DIFFERENCES)
+})
