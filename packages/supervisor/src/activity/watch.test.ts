@@ -1,0 +1,138 @@
+import type { CommandId } from "@berth/protocol/commands"
+import { newId } from "@berth/protocol/ids"
+import type { TerminalId } from "@berth/protocol/terminals"
+import { describe, expect, it } from "vitest"
+import { Uses } from "../features/uses.ts"
+import { ManualClock } from "../processes/testing/manual-clock.ts"
+import { ActivityWatch, LOOK_EVERY_MS } from "./watch.ts"
+
+const never = new AbortController().signal
+const command = "cmd-00000000000000000000" as CommandId
+const terminal = "term-00000000000000000000" as TerminalId
+const WAIT_MS = 20_000
+
+const stage = () => {
+  const clock = new ManualClock()
+  const uses = new Uses()
+  const world = { left: 0, looks: 0, whileLooking: () => {} }
+  const left = async () => {
+    world.looks++
+    const seen = world.left
+    await Promise.resolve()
+    world.whileLooking()
+    return seen
+  }
+  return { clock, uses, world, watch: new ActivityWatch({ clock, uses, left }) }
+}
+
+/** Whether it has answered, once everything that can happen now has. */
+const isSettled = async (promise: Promise<unknown>): Promise<boolean> => {
+  let settled = false
+  void promise.then(() => {
+    settled = true
+  })
+  await new Promise((resolve) => setImmediate(resolve))
+  return settled
+}
+
+describe("the activity of a sandbox", () => {
+  it("has another version after every change", async () => {
+    const { uses, watch, world } = stage()
+    const versions = new Set([(await watch.now()).version])
+    const prompt = newId.prompt()
+    const changes = [
+      () => uses.setPrompts([prompt]),
+      () => uses.commandStarted(command),
+      () => uses.setViewers(terminal, 0),
+      () => uses.setViewers(terminal, 2),
+    ]
+    for (const change of changes) {
+      change()
+      versions.add((await watch.now()).version)
+    }
+    world.left = 3
+    const { version, ...activity } = await watch.now()
+    expect(activity).toEqual({
+      ...{ prompts: [prompt], commands: [command], terminals: [{ id: terminal, viewers: 2 }] },
+      leftProcesses: 3,
+    })
+    expect(versions.add(version).size).toBe(changes.length + 2)
+    expect((await watch.now()).version).toBe(version)
+    uses.commandEnded(command)
+    uses.terminalEnded(terminal)
+    expect(await watch.now()).toMatchObject({ commands: [], terminals: [] })
+  })
+
+  it("is told at once when the version is another, and else at the next change", async () => {
+    const { uses, watch } = stage()
+    const { version } = await watch.now()
+    expect(await watch.after(version + 1, WAIT_MS, never)).toMatchObject({ version })
+    const waiting = watch.after(version, WAIT_MS, never)
+    expect(await isSettled(waiting)).toBe(false)
+    uses.commandStarted(command)
+    expect(await waiting).toMatchObject({ commands: [command] })
+  })
+
+  it("is told when the time is over, though nothing has changed", async () => {
+    const { clock, watch } = stage()
+    const { version } = await watch.now()
+    const waiting = watch.after(version, 1.5 * LOOK_EVERY_MS, never)
+    expect(await isSettled(waiting)).toBe(false)
+    await clock.advance(LOOK_EVERY_MS)
+    expect(await isSettled(waiting)).toBe(false)
+    await clock.advance(LOOK_EVERY_MS / 2)
+    expect(await waiting).toMatchObject({ version })
+  })
+
+  it("is looked for while someone waits, and not while nobody does", async () => {
+    const { clock, watch, world } = stage()
+    const { version } = await watch.now()
+    const waiting = watch.after(version, WAIT_MS, never)
+    await isSettled(waiting)
+    world.left = 1
+    await clock.advance(LOOK_EVERY_MS)
+    expect(await waiting).toMatchObject({ leftProcesses: 1 })
+    const { looks } = world
+    await clock.advance(WAIT_MS)
+    await isSettled(Promise.resolve())
+    expect(world.looks).toBe(looks)
+  })
+
+  it("[R1.7] still tells of a prompt that ends during the look, and of what it left at the next", async () => {
+    const { uses, watch, world } = stage()
+    const prompt = newId.prompt()
+    uses.setPrompts([prompt])
+    world.whileLooking = () => {
+      world.whileLooking = () => {}
+      world.left = 1
+      uses.setPrompts([])
+    }
+    const { version, ...before } = await watch.now()
+    expect(before).toMatchObject({ prompts: [prompt], leftProcesses: 0 })
+    expect(await watch.after(version, WAIT_MS, never)).toMatchObject({
+      ...{ prompts: [], leftProcesses: 1 },
+    })
+  })
+
+  it("sleeps through no change that comes during the look", async () => {
+    const { uses, watch, world } = stage()
+    const { version } = await watch.now()
+    world.whileLooking = () => {
+      world.whileLooking = () => {}
+      uses.commandStarted(command)
+    }
+    expect(await watch.after(version, WAIT_MS, never)).toMatchObject({ commands: [command] })
+  })
+
+  it("is not waited for any more when the one who asked is gone", async () => {
+    const { watch, world } = stage()
+    const gone = new AbortController()
+    const { version } = await watch.now()
+    const waiting = watch.after(version, WAIT_MS, gone.signal)
+    await new Promise((resolve) => setImmediate(resolve))
+    const { looks } = world
+    gone.abort(new Error("gone"))
+    await expect(waiting).rejects.toThrow("gone")
+    expect(world.looks).toBe(looks)
+  })
+})
