@@ -158,6 +158,26 @@ export const ERRORS = {
     retry: "never",
     hint: "A sandbox of this id exists with another configuration: remove it first.",
   },
+  "backend.name_taken": {
+    status: 409,
+    retry: "never",
+    hint: "Someone else's container in the engine has the name that this sandbox needs; it was left alone. Remove or rename it: the details say which one.",
+  },
+  "backend.volume_wrong": {
+    status: 409,
+    retry: "never",
+    hint: "A volume in the engine has the name that is needed and is another one; it was left alone. Remove it from the engine: the details name it and say what is wrong with it.",
+  },
+  "backend.network_wrong": {
+    status: 409,
+    retry: "never",
+    hint: "A network in the engine has the name that is needed and is another one; no sandbox is started on it. Remove it from the engine, and the right one is made: the details say what is wrong with it.",
+  },
+  "backend.forbidden": {
+    status: 503,
+    retry: "never",
+    hint: "Let the user who runs the server use the engine's socket (mostly by its group, from the next login on), or run the server as root.",
+  },
   "backend.wrong_state": {
     status: 409,
     retry: "never",

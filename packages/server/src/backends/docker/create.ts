@@ -5,7 +5,7 @@ import type { ObservedSandbox } from "../backend.ts"
 import { type ContainerInput, containerOf } from "./container.ts"
 import { inspectSandbox, removeContainer } from "./containers.ts"
 import { type Answer, parseAnswer } from "./engine.ts"
-import { refused } from "./failures.ts"
+import { invalid, refused } from "./failures.ts"
 import { unheldLimits } from "./info.ts"
 import { checkMounts, engineMounts } from "./mounts.ts"
 import { containerName } from "./names.ts"
@@ -60,10 +60,15 @@ const createContainer = async (
   const request = { method: "POST", path: "/containers/create", query, body } as const
   signal.throwIfAborted()
   // An engine goes on with what it has begun, whoever hangs up: so the answer is waited for.
-  const asked = parts.engine.ask(request, [201, 404, 409], AbortSignal.timeout(UNDO_DEADLINE_MS))
+  const asked = parts.engine.ask(
+    request,
+    [201, 400, 404, 409],
+    AbortSignal.timeout(UNDO_DEADLINE_MS),
+  )
   const answer = await settledOrLate(asked, signal)
   signal.throwIfAborted()
   if (answer.status === 409) return nameTaken(parts, spec, answer, signal)
+  if (answer.status === 400) throw invalid(request, answer.said)
   if (answer.status === 404) {
     await requireImage(parts, spec, signal)
     throw refused(request, answer.status, answer.said)
@@ -103,7 +108,7 @@ const findExisting = async (
   const { sandbox, configHash } = identity
   if (observed === undefined) {
     const name = containerName(sandbox)
-    throw new BerthError("backend.conflict", `someone else's container has the name ${name}`, {
+    throw new BerthError("backend.name_taken", `someone else's container has the name ${name}`, {
       details: { sandbox, name, takenBy: found.Id },
     })
   }
@@ -139,8 +144,8 @@ const requireImage = async (
   const request = { method: "GET", path: `/images/${digest}/json` } as const
   const { status, said } = await engine.ask(request, [200, 404], signal)
   if (status === 200) return
-  throw new BerthError("not_found", `the engine has no image ${digest}`, {
-    details: { path: "system.digest", digest, engineSaid: said },
+  throw new BerthError("backend.image_unavailable", `the engine has no image ${digest}`, {
+    details: { path: "system.digest", image: digest, engineSaid: said },
   })
 }
 

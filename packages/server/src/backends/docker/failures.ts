@@ -12,8 +12,8 @@ export const unanswered = (thrown: unknown, address: EngineAddress, request: Req
   const { code = "", message } = thrown as NodeJS.ErrnoException
   const details = { engine: describeAddress(address), asked: asked(request), engineSaid: message }
   if (FORBIDDEN.has(code)) {
-    return new BerthError("backend.unavailable", "the server may not use the engine's socket", {
-      details: { ...details, reason: "permission-denied" },
+    return new BerthError("backend.forbidden", "the server may not use the engine's socket", {
+      details,
       cause: thrown,
     })
   }
@@ -28,6 +28,12 @@ export const unanswered = (thrown: unknown, address: EngineAddress, request: Req
     cause: thrown,
   })
 }
+
+/** The typed error of a configuration that the engine calls invalid. */
+export const invalid = (request: Request, engineSaid: string): BerthError =>
+  new BerthError("input.invalid", `the engine does not take this: ${engineSaid}`, {
+    details: { path: "config", asked: asked(request), engineSaid },
+  })
 
 /** The typed error of an answer whose status nobody expected. */
 export const refused = (request: Request, status: number, engineSaid: string): BerthError =>

@@ -1,16 +1,16 @@
 import { once } from "node:events"
-import { mkdtemp, rm } from "node:fs/promises"
+import { chmod, mkdtemp, rm } from "node:fs/promises"
 import { type AddressInfo, connect, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { pipeline } from "node:stream"
 import { BerthError, ERRORS } from "@berth/protocol/errors"
-import { newId } from "@berth/protocol/ids"
+import { newId, Slug } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
+import { run } from "../../host/run.ts"
 import type { Backend, BackendEvent } from "../backend.ts"
 import { openDocker } from "./backend.ts"
-import { unanswered } from "./failures.ts"
 import {
   ERROR_WORDS,
   FAULTS,
@@ -25,6 +25,8 @@ import { specFor } from "./testing/spec.ts"
 const DEADLINE_MS = 1_500
 /** A caller that gave up waits for a creation that is under way. */
 const SETTLED_MS = DEADLINE_MS + 2_000 + 1_500
+
+const AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] as const
 
 const failureOf = async (work: Promise<unknown>): Promise<BerthError> => {
   const failure = await work.then(
@@ -187,7 +189,10 @@ requires("docker").describe("docker behind a faulty connection", () => {
       const failure = await failureOf(
         backend.create(specFor(harness, { system: { kind: "image", digest } })),
       )
-      expect(failure).toMatchObject({ code: "not_found", details: { digest } })
+      expect(failure).toMatchObject({
+        code: "backend.image_unavailable",
+        details: { image: digest },
+      })
       expect(failure.details.engineSaid).toContain("No such image")
     })
 
@@ -198,7 +203,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       await askEngine(harness.engine, "POST", `/containers/create?name=${name}`, theirs)
       try {
         expect(await failureOf(backend.create(spec))).toMatchObject({
-          code: "backend.conflict",
+          code: "backend.name_taken",
           details: { name },
         })
         await backend.remove(spec.identity.sandbox)
@@ -207,6 +212,36 @@ requires("docker").describe("docker behind a faulty connection", () => {
       } finally {
         await askEngine(harness.engine, "DELETE", `/containers/${name}?force=1`)
       }
+    })
+
+    it("[R1.12] takes no volume that is someone else's, or has other options, and leaves it alone", async () => {
+      const mounts = [{ kind: "stack" as const, stack: "files", target: "/workspace" }]
+      const overlay = { base: harness.directory, lower: ["l"], upper: "u", work: "w", options: [] }
+      const spec = {
+        ...specFor(harness, { mounts }),
+        overlays: [{ ...overlay, stack: Slug.parse("files") }],
+      }
+      const name = `berth-${spec.identity.sandbox}-files`
+      const theirs = { Name: name, DriverOpts: { type: "tmpfs", device: "tmpfs" } }
+      await askEngine(harness.engine, "POST", "/volumes/create", theirs)
+      try {
+        expect(await failureOf(backend.create(spec))).toMatchObject({
+          code: "backend.volume_wrong",
+          details: { volume: name, engineSaid: "its labels are not ours" },
+        })
+        const { body } = await askEngine(harness.engine, "GET", `/volumes/${name}`)
+        expect(body).toMatchObject({ Options: theirs.DriverOpts })
+      } finally {
+        await askEngine(harness.engine, "DELETE", `/volumes/${name}`)
+      }
+    })
+
+    it("tells what of a configuration the engine does not take", async () => {
+      const hardening = { capabilities: ["NO_SUCH"] }
+      expect(await failureOf(backend.create(specFor(harness, { hardening })))).toMatchObject({
+        code: "input.invalid",
+        details: { engineSaid: expect.stringContaining("NO_SUCH") },
+      })
     })
 
     it("refuses a system that is no image", async () => {
@@ -259,12 +294,21 @@ describe("an engine that cannot be asked", () => {
     server.close()
   })
 
-  it("[R1.14] is told when the server may not use the socket", () => {
-    const refused = Object.assign(new Error("connect EACCES /run/docker.sock"), { code: "EACCES" })
-    const address = { socketPath: "/run/docker.sock" }
-    expect(unanswered(refused, address, { method: "GET", path: "/version" })).toMatchObject({
-      code: "backend.unavailable",
-      details: { reason: "permission-denied", engine: "/run/docker.sock" },
+  requires("root").it("[R1.14] is told when the server may not use the socket", async () => {
+    const socketPath = join(directory, "closed.sock")
+    const server = createServer((socket) => socket.end()).listen(socketPath)
+    await once(server, "listening")
+    await chmod(socketPath, 0o600)
+    await chmod(directory, 0o755)
+    const child = join(import.meta.dirname, "testing/open-child.ts")
+    const { stdout } = await run(
+      [...AS_NOBODY, process.execPath, "--conditions=source", child, socketPath],
+      { signal: AbortSignal.timeout(20_000) },
+    )
+    server.close()
+    expect(JSON.parse(stdout)).toMatchObject({
+      code: "backend.forbidden",
+      details: { engine: socketPath, engineSaid: expect.stringContaining("EACCES") },
     })
   })
 })

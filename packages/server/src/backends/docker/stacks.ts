@@ -39,7 +39,7 @@ const ensureExactly = async (
   try {
     await ensureVolume(engine, volume, signal)
   } catch (thrown) {
-    const differs = thrown instanceof BerthError && thrown.code === "backend.conflict"
+    const differs = thrown instanceof BerthError && thrown.code === "backend.volume_wrong"
     const labels = differs ? (thrown.details.labels as Volume["labels"] | null) : null
     if (labels?.[SANDBOX_LABEL] !== volume.labels[SANDBOX_LABEL]) throw thrown
     await removeVolume(engine, volume.name, signal)

@@ -27,6 +27,6 @@ export const startContainer = async (
 }
 
 const strayed = (joins: string, wanted: string) =>
-  new BerthError("backend.network_conflict", `the container is on the network ${joins}`, {
+  new BerthError("backend.network_wrong", `the container is on the network ${joins}`, {
     details: { network: joins, why: `its labels ask for ${wanted}` },
   })

@@ -37,7 +37,7 @@ export const ensureVolume = async (
   const made = await engine.read(request, VolumeAnswer, signal)
   const why = whyOther(made, volume)
   if (why === undefined) return made
-  throw new BerthError("backend.conflict", `a volume of this name exists: ${why}`, {
+  throw new BerthError("backend.volume_wrong", `the volume ${name} is a wrong one: ${why}`, {
     details: { volume: name, engineSaid: why, labels: made.Labels, options: made.Options },
   })
 }

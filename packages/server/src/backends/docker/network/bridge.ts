@@ -113,11 +113,7 @@ const stands = async (
   const several = same.length > 1 && `there are ${same.length} of this name`
   const why = several || whyWrong(found, names, installation)
   if (why === undefined) return true
-  throw new BerthError(
-    "backend.network_conflict",
-    `the network ${network} is a wrong one: ${why}`,
-    {
-      details: { network, why, ids: same.map(({ Id }) => Id) },
-    },
-  )
+  throw new BerthError("backend.network_wrong", `the network ${network} is a wrong one: ${why}`, {
+    details: { network, why, ids: same.map(({ Id }) => Id) },
+  })
 }
