@@ -4,6 +4,8 @@ import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, processesOf } from "../boot/stage.ts"
+import { describeCuts } from "./cuts.ts"
+import { describeLoad } from "./load.ts"
 import { openServer } from "./server.ts"
 
 /** A toolbox is built, and sandboxes boot beside other tests. */
@@ -191,6 +193,9 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect((await server.berth(["rm", "short"])).stderr).toContain("there is no sandbox short")
       })
     })
+
+    describeCuts(() => ({ server, box }))
+    describeLoad(() => ({ server, box }))
 
     it("goes on when the server is killed, and can be used again", async () => {
       const { id } = await box.commands.start("echo before; exec sleep 1000")

@@ -65,19 +65,22 @@ export const openServer = async (flags: readonly string[] = []) => {
     const [node, ...own] = BERTH
     return spawn(node, [...own, name, "--data-dir", dataDir, ...args], { env, cwd: base })
   }
-  const access = await start()
+  let access = await start()
   return {
     base,
     dataDir,
     log,
-    access,
+    access: () => access,
+    pid: () => server?.pid ?? 0,
     client: () => client as Client,
     sandbox: (id: string): Sandbox => (client as Client).sandboxes.at(id),
     berth,
     startBerth,
     /** As a power cut would end it, if the host went on. */
     kill: () => stop("SIGKILL"),
-    restart: start,
+    restart: async () => {
+      access = await start()
+    },
     close: async () => {
       if (server?.signalCode !== null || server?.exitCode !== null) await start()
       for (const { identity } of await (client as Client).sandboxes.list())

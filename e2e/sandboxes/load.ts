@@ -1,0 +1,98 @@
+import { readFileSync } from "node:fs"
+import type { Sandbox } from "@berth/sdk/sandboxes"
+import { describe, expect, it } from "vitest"
+import { processesOf } from "../boot/stage.ts"
+import { RawClient } from "./raw-client.ts"
+import type { openServer } from "./server.ts"
+import { filesWorkerOf, peakMb, supervisorOf, tracesOf, watchMemory } from "./traces.ts"
+
+const MIB = 1024 * 1024
+const COMMANDS = 1_000
+const FLOOD_BYTES = 10 * 1024 * MIB
+const FILE_MIB = 512
+
+/** What is passed on is garbage at once, of which the server's Node keeps some 64 MB before it collects it. */
+const SERVER_GROWTH_MB = 110
+const SUPERVISOR_MB = 150
+
+export interface Stage {
+  readonly server: Awaited<ReturnType<typeof openServer>>
+  readonly box: Sandbox
+}
+
+/** What much work does to the server and to a supervisor. */
+export const describeLoad = (stage: () => Stage): void => {
+  describe("under load", () => {
+    it("answers a thousand commands at once, each as it should", async () => {
+      const { box, server } = stage()
+      const memory = watchMemory(server.pid())
+      const results = await Promise.all(
+        Array.from({ length: COMMANDS }, (_, n) =>
+          box.commands.run(["sh", "-c", `read x; echo $x; exit ${n % 100}`], {
+            ...{ stdin: `${n}\n`, deadlineMs: 60_000 },
+          }),
+        ),
+      )
+      for (const [n, result] of results.entries())
+        expect(result).toMatchObject({ stdout: `${n}\n`, stderr: "", status: n % 100 })
+      expect(peakMb(supervisorOf(box.id))).toBeLessThan(SUPERVISOR_MB)
+      expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
+    }, 120_000)
+
+    it("holds up a flood for a client that does not read, in flat memory, and ends it with the client", async () => {
+      const { box, server } = stage()
+      const memory = watchMemory(server.pid())
+      const traces = () => tracesOf(server.pid(), box.id)
+      const none = traces()
+      const client = await RawClient.open(server.access())
+      await client.upgrade(`/v1/sandboxes/${box.id}/commands/run`)
+      const dd = `dd if=/dev/zero bs=64k count=${FLOOD_BYTES / (64 * 1024)} status=none`
+      await client.say({ command: ["sh", "-c", `${dd} & setsid ${dd} & wait`] })
+      await client.receive(256 * MIB)
+      // Nobody reads any more: it waits once all that is in between is full.
+      let before = -1
+      const isStill = () => {
+        const was = before
+        before = writtenIn(box)
+        return before === was
+      }
+      await expect.poll(isStill, { interval: 200 }).toBe(true)
+      expect(before).toBeLessThan(FLOOD_BYTES / 2)
+      expect(peakMb(supervisorOf(box.id))).toBeLessThan(SUPERVISOR_MB)
+      expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
+      client.cut()
+      await expect.poll(traces).toEqual(none)
+    }, 120_000)
+
+    it("carries half a gigabyte in and half a gigabyte out in flat memory", async () => {
+      const { box, server } = stage()
+      const memory = watchMemory(server.pid())
+      await box.files.write("large", pieces(FILE_MIB))
+      let bytes = 0
+      for await (const chunk of await box.files.readStream("large")) bytes += chunk.length
+      expect(bytes).toBe(FILE_MIB * MIB)
+      await box.files.remove("large")
+      for (const pid of [supervisorOf(box.id), filesWorkerOf(box.id)])
+        expect(peakMb(pid)).toBeLessThan(SUPERVISOR_MB)
+      expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
+    }, 120_000)
+  })
+}
+
+/** What the floods of a sandbox have written. */
+const writtenIn = (box: Sandbox): number =>
+  processesOf(box.id)
+    .filter(({ command }) => command.startsWith("dd "))
+    .map(({ pid }) => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]))
+    .reduce((sum, bytes) => sum + bytes, 0)
+
+const pieces = (count: number): ReadableStream<Uint8Array> => {
+  const piece = new Uint8Array(MIB).fill(0x62)
+  let sent = 0
+  return new ReadableStream({
+    pull: (controller) => {
+      if (sent++ < count) controller.enqueue(piece)
+      else controller.close()
+    },
+  })
+}
