@@ -1,38 +1,17 @@
-import { once } from "node:events"
-import { mkdtempSync, rmSync } from "node:fs"
-import { createServer, type Socket } from "node:net"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import type { Socket } from "node:net"
 import type { ErrorCode } from "@berth/protocol/errors"
-import { describe, expect, it, onTestFinished } from "vitest"
+import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { getFromSandbox } from "./get.ts"
+import { answering, reply } from "./testing/answering.ts"
 import { TOKEN } from "./testing/watch.ts"
 
 const Document = z.strictObject({ fine: z.boolean() })
 const never = new AbortController().signal
 
-/** Answers every connection as told, after the request has come. */
-const answering = async (answer: (socket: Socket) => void) => {
-  const directory = mkdtempSync(join(tmpdir(), "berth-get-"))
-  const path = join(directory, "socket")
-  const requests: string[] = []
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on("error", () => {})
-    socket.once("data", (data) => {
-      requests.push(String(data))
-      answer(socket)
-    })
-  })
-  server.listen(path)
-  await once(server, "listening")
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-    rmSync(directory, { recursive: true, force: true })
-  })
+/** How to ask a sandbox that answers as told. */
+const asked = async (answer: (socket: Socket) => void) => {
+  const { path, requests, sockets } = await answering(answer)
   const get = (options: { deadlineMs?: number; signal?: AbortSignal } = {}) =>
     getFromSandbox(
       {
@@ -43,9 +22,6 @@ const answering = async (answer: (socket: Socket) => void) => {
     )
   return { get, requests, sockets }
 }
-
-const reply = (body: string, headers = "", status = "200 OK") =>
-  `HTTP/1.1 ${status}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`
 
 const flood = (socket: Socket, bytes: string | Buffer) => {
   const write = () => {
@@ -59,7 +35,7 @@ const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 describe("a document of a sandbox", () => {
   it("is asked for with the token, and parsed", async () => {
-    const { get, requests } = await answering((socket) => socket.end(reply('{"fine":true}')))
+    const { get, requests } = await asked((socket) => socket.end(reply('{"fine":true}')))
     expect(await get()).toEqual({ fine: true })
     expect(requests[0]).toMatch(/^GET \/health HTTP/)
     expect(requests[0]).toContain(`authorization: Bearer ${TOKEN}\r\n`)
@@ -124,7 +100,7 @@ describe("a document of a sandbox", () => {
   ])(
     "%s is a typed error within its deadline, and leaves no connection",
     async (_what, code, answer) => {
-      const { get, sockets } = await answering(answer)
+      const { get, sockets } = await asked(answer)
       const startedMs = performance.now()
       await expect(get({ deadlineMs: 1_000 })).rejects.toMatchObject({ code })
       expect(performance.now() - startedMs).toBeLessThan(3_000)
@@ -139,7 +115,7 @@ describe("a document of a sandbox", () => {
 
   it("is given up when its caller gives up", async () => {
     const stop = new AbortController()
-    const { get } = await answering(() => stop.abort(new Error("enough")))
+    const { get } = await asked(() => stop.abort(new Error("enough")))
     await expect(get({ signal: stop.signal })).rejects.toThrow("enough")
     await expect(get({ signal: stop.signal })).rejects.toThrow("enough")
   })

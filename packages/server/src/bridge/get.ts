@@ -18,17 +18,20 @@ const CHUNK_COST_BYTES = 256
 export interface GetOptions<Schema extends z.ZodType> {
   readonly address: SandboxAddress
   readonly token: string
-  /** `/health` or `/boot`. */
+  /** `/health`, `/boot` or `/activity`. */
   readonly path: string
   readonly schema: Schema
   readonly deadlineMs?: number
+  /** Default: MAX_DOCUMENT_BYTES. */
+  readonly maxBytes?: number
 }
 
 /** A document of the sandbox, parsed. It has no more room and no more time than its limits say. */
 export const getFromSandbox = async <Schema extends z.ZodType>(
-  { address, token, path, schema, deadlineMs = GET_DEADLINE_MS }: GetOptions<Schema>,
+  options: GetOptions<Schema>,
   signal: AbortSignal,
 ): Promise<z.infer<Schema>> => {
+  const { path, schema, deadlineMs = GET_DEADLINE_MS } = options
   const overdue = new AbortController()
   const deadline = setTimeout(() => {
     const details = { path, deadlineMs }
@@ -36,7 +39,7 @@ export const getFromSandbox = async <Schema extends z.ZodType>(
   }, deadlineMs)
   try {
     const both = AbortSignal.any([signal, overdue.signal])
-    const bytes = await get(address, token, path, both)
+    const bytes = await get(options, both)
     return parseFromSandbox(bytes, schema)
   } finally {
     clearTimeout(deadline)
@@ -44,9 +47,7 @@ export const getFromSandbox = async <Schema extends z.ZodType>(
 }
 
 const get = async (
-  address: SandboxAddress,
-  token: string,
-  path: string,
+  { address, token, path, maxBytes = MAX_DOCUMENT_BYTES }: Omit<GetOptions<z.ZodType>, "schema">,
   signal: AbortSignal,
 ): Promise<Buffer> => {
   const socket = await connectTo(address, signal)
@@ -70,7 +71,7 @@ const get = async (
     let bytes = 0
     response.on("data", (chunk: Buffer) => {
       bytes += chunk.length + CHUNK_COST_BYTES
-      if (bytes > MAX_DOCUMENT_BYTES) reject(tooLarge())
+      if (bytes > maxBytes) reject(tooLarge(maxBytes))
       else chunks.push(chunk)
     })
     response.on("error", (error) => reject(failureOf(error)))
@@ -89,7 +90,7 @@ const get = async (
 const unexpected = (what: string): BerthError =>
   new BerthError("bridge.protocol_violated", `the sandbox answered with ${what}`)
 
-const tooLarge = (): BerthError =>
+const tooLarge = (max: number): BerthError =>
   new BerthError("bridge.limit_exceeded", "the sandbox's document is too large", {
-    details: { limit: "bytes", max: MAX_DOCUMENT_BYTES },
+    details: { limit: "bytes", max },
   })
