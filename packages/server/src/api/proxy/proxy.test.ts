@@ -189,7 +189,8 @@ describe("requests to a sandbox", () => {
 
   it("reach what sandboxes serve to clients, and nothing else", async () => {
     const { call, url } = await answering((_, response) => response.end("reached"))
-    for (const path of ["/bridge", "/health", "/bundles/x", "/commandsx", "/%63ommands"])
+    const others = ["/bridge", "/health", "/bundles/x", "/activity", "/activity?after=1&wait=1"]
+    for (const path of [...others, "/commandsx", "/%63ommands"])
       expect((await call(path)).status).toBe(404)
     expect((await fetch(`${url}/v1/sandboxes/${SANDBOX}/commands`)).status).toBe(401)
     const other = `${url}/v1/sandboxes/${newId.sandbox()}/commands`
