@@ -84,7 +84,7 @@ export const openServer = async (flags: readonly string[] = []) => {
     close: async () => {
       if (server?.signalCode !== null || server?.exitCode !== null) await start()
       for (const { identity } of await (client as Client).sandboxes.list())
-        await (client as Client).sandboxes.remove(identity.sandbox)
+        await (client as Client).sandboxes.remove(identity.sandbox, { force: true })
       await stop("SIGTERM")
       rmSync(base, { recursive: true, force: true })
     },

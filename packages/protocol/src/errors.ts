@@ -46,6 +46,31 @@ export const ERRORS = {
     hint: "Check the method and the path, and that client and server are of the same version.",
   },
   not_found: { status: 404, retry: "never", hint: "Check the name; `berth ps` lists what exists." },
+  "sandbox.ended": {
+    status: 410,
+    retry: "never",
+    hint: "It has ended, and its workspace is gone or has another one: `berth ps` lists them, and `berth why` says why.",
+  },
+  "sandbox.in_use": {
+    status: 409,
+    retry: "later",
+    hint: "The details say who uses it. Wait until they are done, or use --force, which cuts them off.",
+  },
+  "workspace.draining": {
+    status: 409,
+    retry: "later",
+    hint: "The workspace has changed while its sandbox is in use, by those in the details: the new one comes when they are done. To work beside them, fork the workspace: `berth fork`.",
+  },
+  "workspace.failing": {
+    status: 409,
+    retry: "never",
+    hint: "Its last boots all failed, for the reason in the message. Change the workspace, or try again with `berth up`.",
+  },
+  "host.exhausted": {
+    status: 503,
+    retry: "later",
+    hint: "Free what the message names, or stop sandboxes that are not needed: `berth ps`, `berth stop`.",
+  },
   internal: {
     status: 500,
     retry: "later",

@@ -1,11 +1,17 @@
 import { z } from "zod"
 import { BootEnding, BootMode, BootTrace } from "./boot.ts"
-import { SandboxStatus } from "./sandbox.ts"
+import { SandboxId, Slug } from "./ids.ts"
+import { Lease } from "./lease.ts"
+import { SandboxPhase, SandboxStatus } from "./sandbox.ts"
 import { WorkspaceSpec } from "./workspace.ts"
 
-/** What `POST /v1/sandboxes` takes. */
+/**
+ * What `POST /v1/sandboxes` takes: it answers with the workspace's current sandbox, made if there is none (201),
+ * after so long at most. One that is in use while the workspace has changed is waited for.
+ */
 export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSpec,
+  /** How the files of a workspace boot that has none yet. */
   mode: BootMode.default("fresh"),
 })
 export type CreateSandbox = z.infer<typeof CreateSandbox>
@@ -22,11 +28,21 @@ export const BootSummary = z.object({
 })
 export type BootSummary = z.infer<typeof BootSummary>
 
+/** What was decided about a sandbox, and why. */
+export const DecisionView = z.object({
+  at: z.iso.datetime(),
+  action: z.string(),
+  reason: z.string(),
+})
+export type DecisionView = z.infer<typeof DecisionView>
+
 /** What `GET /v1/sandboxes/{id}` answers. With `?wait=MS`, when the boot is over or that time is. */
 export const SandboxView = z.object({
   ...SandboxStatus.shape,
   /** null: not known. The sandbox does not answer, or has told nothing yet. */
   boot: BootSummary.nullable(),
+  /** Who uses it. */
+  leases: z.array(Lease),
 })
 export type SandboxView = z.infer<typeof SandboxView>
 
@@ -36,6 +52,75 @@ export const MAX_WAIT_MS = 25_000
 /** What `GET /v1/sandboxes` answers, oldest first. */
 export const SandboxList = z.object({ sandboxes: z.array(SandboxView) })
 export type SandboxList = z.infer<typeof SandboxList>
+
+/** What `GET /v1/sandboxes/{id}/why` answers, also of one that is gone: latest first. */
+export const SandboxWhy = z.object({
+  sandbox: SandboxId,
+  workspace: Slug.nullable(),
+  phase: SandboxPhase,
+  leases: z.array(Lease),
+  decisions: z.array(DecisionView),
+})
+export type SandboxWhy = z.infer<typeof SandboxWhy>
+
+/** The longest that a person may hold a sandbox for; without a time, until it is released. */
+export const MAX_HOLD_MS = 30 * 24 * 3600 * 1000
+
+/** What `POST /v1/sandboxes/{id}/holds` takes; it answers with the lease. */
+export const HoldSandbox = z.strictObject({
+  /** Whose it is, or what for. */
+  holder: z.string().min(1).max(200),
+  forMs: z.int().min(1000).max(MAX_HOLD_MS).optional(),
+})
+export type HoldSandbox = z.infer<typeof HoldSandbox>
+
+/** What `POST /v1/sandboxes/{id}/stop` takes. */
+export const StopSandbox = z.strictObject({
+  /** Though somebody uses it. */
+  force: z.boolean().default(false),
+})
+export type StopSandbox = z.infer<typeof StopSandbox>
+
+/** What `POST /v1/reconcile` takes. */
+export const Reconcile = z.strictObject({
+  /** Says what would be done, and does nothing. */
+  dryRun: z.boolean().default(false),
+})
+export type Reconcile = z.infer<typeof Reconcile>
+
+/** What came of one sandbox. */
+export const ReconciledSandbox = z.object({
+  sandbox: SandboxId,
+  workspace: Slug.nullable(),
+  /** As the store had it; null: it did not know it. */
+  phase: SandboxPhase.nullable(),
+  /** As the engine had it; null: it had none. */
+  state: z.string().nullable(),
+  outcome: z.enum(["kept", "removed", "changed", "failed", "planned"]),
+  /** The last thing that was decided. */
+  action: z.string(),
+  reason: z.string(),
+  /** Of one that failed: it is tried again. The engine's own words are in the details. */
+  error: z
+    .object({
+      code: z.string(),
+      message: z.string(),
+      details: z.record(z.string(), z.unknown()).default({}),
+    })
+    .optional(),
+})
+export type ReconciledSandbox = z.infer<typeof ReconciledSandbox>
+
+/** What `POST /v1/reconcile` answers. */
+export const ReconcileReport = z.object({
+  dryRun: z.boolean(),
+  durationMs: z.number(),
+  sandboxes: z.array(ReconciledSandbox),
+})
+export type ReconcileReport = z.infer<typeof ReconcileReport>
+
+/** Names the sandbox that answered: what took the place of one that is gone. */
+export const SANDBOX_HEADER = "x-berth-sandbox"
 
 /** What a sandbox serves through `/v1/sandboxes/{id}/…`, by the first part of the path that follows. */
 export const SANDBOX_FEATURES = ["commands", "files", "terminals", "ports", "git"] as const

@@ -28,11 +28,16 @@ export interface Sandbox {
   ready(options?: CallOptions): Promise<SandboxView>
   /** How it booted, step by step. */
   boot(options?: CallOptions): Promise<BootTrace>
-  remove(options?: CallOptions): Promise<void>
+  /** With its workspace's files. Refused while somebody uses it, unless forced. */
+  remove(options?: RemoveOptions): Promise<void>
+}
+
+export interface RemoveOptions extends CallOptions {
+  readonly force?: boolean
 }
 
 export interface Sandboxes {
-  /** Resolves when it has started; it boots on. */
+  /** The current sandbox of the workspace, made if there is none. Resolves when it has started; it boots on. */
   create(spec: CreateSandboxInput, options?: CallOptions): Promise<Sandbox>
   /** Oldest first. */
   list(options?: CallOptions): Promise<SandboxView[]>
@@ -40,7 +45,7 @@ export interface Sandboxes {
   get(id: string, options?: CallOptions): Promise<SandboxView>
   /** One that is known by its id. */
   at(id: string): Sandbox
-  remove(id: string, options?: CallOptions): Promise<void>
+  remove(id: string, options?: RemoveOptions): Promise<void>
 }
 
 /** The server's first one waits for the toolbox to be built. */
@@ -98,16 +103,16 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
       }
     },
     boot: (options) => call(connection, { path: place.at("/boot") }, BootTrace, options),
-    remove: (options) => {
-      const deadline = { deadlineMs: REMOVE_DEADLINE_MS, ...options }
-      return command(connection, { method: "DELETE", path }, deadline)
+    remove: ({ force = false, ...options } = {}) => {
+      const ask = { method: "DELETE", path: force ? `${path}?force=true` : path } as const
+      return command(connection, ask, { deadlineMs: REMOVE_DEADLINE_MS, ...options })
     },
   }
 }
 
 /** Throws when it will never be. */
 const isReady = ({ phase, boot, identity: { sandbox }, exit }: SandboxView): boolean => {
-  if (phase === "ready") return true
+  if (phase === "ready" || phase === "paused") return true
   const isHopeless = boot?.ending || phase === "gone" || phase === "stopping"
   if (!isHopeless) return false
   const why = boot?.ending?.reason ?? `it has ended (${exit?.reason ?? phase})`

@@ -1,18 +1,24 @@
+import { join } from "node:path"
 import type { BootMode, BootTrace } from "@berth/protocol/boot"
 import type { PromptResult } from "@berth/protocol/bridge"
 import type { Event, EventBody } from "@berth/protocol/event"
-import { newId, type SandboxId } from "@berth/protocol/ids"
+import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "./backends/backend.ts"
 import { connectTo } from "./bridge/address.ts"
 import { openBridge } from "./bridge/bridge.ts"
+import { readActivity } from "./bridge/read-activity.ts"
 import { readTrace } from "./bridge/read-trace.ts"
+import { openLayers } from "./layers/open.ts"
 import type { Logger } from "./logging/logger.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendChoice, openBackend } from "./open-backend.ts"
+import { systemClock } from "./sandboxes/clock.ts"
 import { openLinks } from "./sandboxes/links.ts"
+import { DEFAULT_POLICY } from "./sandboxes/policy.ts"
 import { openRecords } from "./sandboxes/records.ts"
 import { openSandboxes } from "./sandboxes/sandboxes.ts"
+import { openStore } from "./store/open.ts"
 import type { Toolbox } from "./toolbox/store.ts"
 
 export interface StandaloneOptions {
@@ -28,7 +34,9 @@ export interface StandaloneOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-/** Sandboxes without a server and its store: their events are kept in memory. */
+const NEVER_IDLE = { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null }
+
+/** Sandboxes without a server: their events are kept in memory. */
 export interface Standalone {
   readonly backend: Backend
   /** Resolves when the sandbox has started; it boots on. */
@@ -53,24 +61,39 @@ export const openStandalone = async (
   signal: AbortSignal,
 ): Promise<Standalone> => {
   const { toolbox, log, secrets, environment } = rest
-  const installation = newId.installation()
+  const store = await openStore({ dataDir })
+  const installation = store.installationId
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
-  const sandboxes = openSandboxes({
-    ...{ backend, installation, log, secrets, environment },
+  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
+  const sandboxes = await openSandboxes({
+    ...{ backend, layers, store, installation, log, secrets, environment },
+    ...{ policy: NEVER_IDLE, clock: systemClock, at: () => {} },
+    shortage: async () => undefined,
     links: openLinks({ root, owner: backend.idBase }),
     records: openRecords(root),
     bridges: {
       open: openBridge,
       dial: ({ socket: path }, signal) => connectTo({ path }, signal),
       trace: readTrace,
+      activity: (link, change, until) => readActivity(link, change ?? {}, until),
     },
     toolbox: async () => toolbox,
   })
   const running = new Set<StandaloneSandbox>()
+  const slugs = new Set<Slug>()
+
+  /** Each sandbox is of a workspace of its own: two at a time of one would be one. */
+  const alone = (workspace: WorkspaceSpec): WorkspaceSpec => {
+    let { slug } = workspace
+    for (let count = 2; slugs.has(slug); count += 1) slug = Slug.parse(`${workspace.slug}-${count}`)
+    slugs.add(slug)
+    return { ...workspace, slug }
+  }
 
   const start = async (workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox> => {
-    const id = await sandboxes.create(workspace, mode, signal)
+    const own = alone(workspace)
+    const { sandbox: id } = await sandboxes.up(own, mode, signal)
     const kept = sandboxes.kept(id)
     const { heard } = kept
     const session = newId.session()
@@ -97,7 +120,9 @@ export const openStandalone = async (
         return { ...result, output }
       },
       remove: async () => {
-        if (running.delete(sandbox)) await sandboxes.remove(id)
+        if (!running.delete(sandbox)) return
+        await sandboxes.remove(id, { force: true })
+        slugs.delete(own.slug)
       },
     }
     running.add(sandbox)
@@ -111,6 +136,7 @@ export const openStandalone = async (
       await Promise.all([...running].map((sandbox) => sandbox.remove()))
       await sandboxes.close()
       await backend.close()
+      await store.close()
     },
   }
 }

@@ -2,12 +2,18 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
+import type { Layers } from "./layers/layers.ts"
 import { operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendStart, openBackend } from "./open-backend.ts"
+import type { Bridges } from "./sandboxes/bridges.ts"
+import { systemClock } from "./sandboxes/clock.ts"
+import type { Policy } from "./sandboxes/decide.ts"
 import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
 
 export interface SandboxesStart extends BackendStart {
+  readonly store: SandboxesParts["store"]
+  readonly policy: Policy
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -35,10 +41,14 @@ export const startSandboxes = (start: SandboxesStart) => {
     closeBackend = backend.close
     await backend.recover({ signal })
     note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
-    note(await repairLayers(backend, dataDir, signal))
+    const { openLayers } = await import("./layers/open.ts")
+    const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
+    note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")
-    const sandboxes = openSandboxes({
-      ...{ backend, installation, log, secrets, environment },
+    const sandboxes = await openSandboxes({
+      ...{ backend, layers, store: start.store, installation, log, secrets, environment },
+      ...{ policy: start.policy, clock: systemClock, at: () => {} },
+      shortage: async () => undefined,
       links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),
       bridges: await loadBridges(),
@@ -60,20 +70,22 @@ export const startSandboxes = (start: SandboxesStart) => {
 }
 
 const loadBridges = async () => {
-  const [{ openBridge: open }, { connectTo }, { readTrace: trace }] = await Promise.all([
-    import("./bridge/bridge.ts"),
-    import("./bridge/address.ts"),
-    import("./bridge/read-trace.ts"),
-  ])
+  const [{ openBridge: open }, { connectTo }, { readTrace: trace }, { readActivity }] =
+    await Promise.all([
+      import("./bridge/bridge.ts"),
+      import("./bridge/address.ts"),
+      import("./bridge/read-trace.ts"),
+      import("./bridge/read-activity.ts"),
+    ])
   const dial = ({ socket: path }: { socket: string }, signal: AbortSignal) =>
     connectTo({ path }, signal)
-  return { open, dial, trace }
+  const activity: Bridges["activity"] = (link, change, signal) =>
+    readActivity(link, change ?? {}, signal)
+  return { open, dial, trace, activity }
 }
 
 /** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */
-const repairLayers = async (backend: Backend, dataDir: string, signal: AbortSignal) => {
-  const { openLayers } = await import("./layers/open.ts")
-  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
+const repairLayers = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
   const isAlive = async (sandbox: SandboxId) => {
     const state = (await backend.inspect(sandbox, { signal }))?.state
     return state !== undefined && state !== "exited"

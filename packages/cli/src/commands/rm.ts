@@ -4,7 +4,8 @@ import { connect, findSandbox } from "../server.ts"
 
 const HELP = `
 A sandbox is named by its id, by the beginning of it, or by its workspace where that has only one. What runs
-in it is asked to end, and has ten seconds for it. What it wrote goes with it.
+in it is asked to end, and has ten seconds for it. The files of its workspace go with it: berth stop keeps them.
+One that somebody uses is left alone, unless forced.
 
 Examples:
   berth rm app
@@ -12,8 +13,9 @@ Examples:
 
 export const define: DefineCommand = async (command, { out }) => {
   command
-    .description("Removes sandboxes, with what runs in them.")
+    .description("Removes sandboxes, with what runs in them and what it wrote.")
     .argument("<sandbox...>", "which")
+    .option("--force", "though somebody uses it")
     .option("--json", "write the ids of those that are removed as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
@@ -22,7 +24,9 @@ export const define: DefineCommand = async (command, { out }) => {
     // All are found before one is removed: a wrong name removes nothing.
     const sandboxes = await Promise.all(names.map((name) => findSandbox(client, name)))
     const removed = [...new Set(sandboxes.map(({ id }) => id))]
-    await Promise.all(removed.map((id) => client.sandboxes.remove(id)))
+    await Promise.all(
+      removed.map((id) => client.sandboxes.remove(id, { force: options.force === true })),
+    )
     out(options.json ? `${JSON.stringify({ removed })}\n` : `${removed.join("\n")}\n`)
   })
 }

@@ -33,6 +33,8 @@ export interface Layers {
   claimTop(key: StackKey, sandbox: SandboxId, isAlive?: IsAlive): Promise<ClaimedTop>
   /** When the sandbox is gone. */
   releaseTop(top: TopId, sandbox: SandboxId): Promise<void>
+  /** The same, of whatever the sandbox has of the stack; if that is nothing: nothing. */
+  releaseStack(key: StackKey, sandbox: SandboxId): Promise<void>
   /** A stopped sandbox's top becomes a layer, without a copy. */
   freeze(key: StackKey, call?: Call): Promise<Frozen>
   /** A running sandbox's top is copied into a layer. */

@@ -18,7 +18,7 @@ import { snapshot } from "./snapshot.ts"
 import { assertFits } from "./stacks/layer.ts"
 import { putStack } from "./stacks/put.ts"
 import { removeStack } from "./stacks/remove.ts"
-import { claimTop, releaseTop } from "./tops/claim.ts"
+import { claimTop, releaseStack, releaseTop } from "./tops/claim.ts"
 import { ensureTop } from "./tops/ensure.ts"
 import { verify } from "./verify/verify.ts"
 
@@ -57,6 +57,7 @@ export const openLayers = async ({
     ensureTop: (key, treeRoot = OF_ROOT) => ensureTop(context, key, treeRoot),
     claimTop: (key, sandbox, isAlive) => claimTop(context, key, sandbox, isAlive),
     releaseTop: (top, sandbox) => releaseTop(context, top, sandbox),
+    releaseStack: (key, sandbox) => releaseStack(context, key, sandbox),
     freeze: (key, call) => freeze(context, key, call),
     snapshot: (key, options) => snapshot(context, key, options),
     flatten: (key, call) => flatten(context, key, call),

@@ -2,15 +2,21 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { BootPlan } from "@berth/protocol/boot-plan"
-import { newId } from "@berth/protocol/ids"
+import { newId, type SandboxId } from "@berth/protocol/ids"
+import { ConfigHash } from "@berth/protocol/sandbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { expect, it, onTestFinished } from "vitest"
 import type { Backend } from "../backends/backend.ts"
+import type { Layers } from "../layers/layers.ts"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
+import { openStore } from "../store/open.ts"
 import type { BridgeCall, Bridges } from "./bridges.ts"
+import { systemClock } from "./clock.ts"
 import { openLinks } from "./links.ts"
+import { DEFAULT_POLICY } from "./policy.ts"
 import { openRecords } from "./records.ts"
+import { openRows } from "./rows.ts"
 import { openSandboxes } from "./sandboxes.ts"
 
 it("goes on after the last event that was acknowledged, with those that it knows", async () => {
@@ -36,16 +42,39 @@ it("goes on after the last event that was acknowledged, with those that it knows
       startPrompt: () => Promise.reject(new Error("not asked for")),
     }
   }
+  const configHash = ConfigHash.parse("0".repeat(64))
   const observed = [known, stranger].map((sandbox) => ({
-    ...{ identity: { sandbox }, state: "running", createdAt: "2026", unheldLimits: [] },
+    ...{
+      identity: { sandbox, configHash, workspace: workspace.slug },
+      state: "running",
+      createdAt: "2026",
+      unheldLimits: [],
+    },
   }))
-  const backend = { list: async () => observed, watch: async function* () {} } as unknown as Backend
+  const backend = {
+    describe: async () => ({ pause: true }),
+    list: async () => observed,
+    inspect: async (sandbox: SandboxId) =>
+      observed.find(({ identity }) => identity.sandbox === sandbox),
+    watch: async function* () {},
+  } as unknown as Backend
   const secrets = new Secrets()
   const destination = { write: () => {} }
-  const sandboxes = openSandboxes({
+  const store = await openStore({ dataDir: join(root, "data") })
+  const rows = openRows(store.db, systemClock)
+  await rows.insert({
+    id: known,
+    workspace: workspace.slug,
+    configHash,
+    mode: "fresh",
+    phase: "ready",
+  })
+  const sandboxes = await openSandboxes({
+    ...{ store, policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
+    ...{ layers: {} as unknown as Layers, shortage: async () => undefined },
     ...{ backend, links, records, secrets, environment: {}, installation: newId.installation() },
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
-    bridges: { open } as unknown as Bridges,
+    bridges: { open, activity: () => Promise.reject(new Error("silent")) } as unknown as Bridges,
     toolbox: () => Promise.reject(new Error("not asked for")),
   })
   const { signal } = new AbortController()
@@ -54,7 +83,7 @@ it("goes on after the last event that was acknowledged, with those that it knows
   const phases = (await sandboxes.list(signal)).map(({ identity, phase }) => [
     ...[identity.sandbox, phase],
   ])
-  expect(Object.fromEntries(phases)).toEqual({ [known]: "booting", [stranger]: "quarantined" })
+  expect(Object.fromEntries(phases)).toEqual({ [known]: "ready", [stranger]: "quarantined" })
   expect(await links.find(gone)).toBe(undefined)
 
   // Noted before it is acknowledged, which the return is.
@@ -62,4 +91,5 @@ it("goes on after the last event that was acknowledged, with those that it knows
   await opened[0]?.onEvents([{ sequence: 42, at: "2026-01-01T00:00:00.000Z", body }])
   expect(await records.lastSeen(known)).toBe(42)
   await sandboxes.close()
+  await store.close()
 })

@@ -1,5 +1,6 @@
 import type { Socket } from "node:net"
 import type { Readable } from "node:stream"
+import type { Activity } from "@berth/protocol/activity"
 import type { BootTrace } from "@berth/protocol/boot"
 import type { Answer, Ask, PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import type { BerthError } from "@berth/protocol/errors"
@@ -14,6 +15,12 @@ export interface Bridges {
   /** A connection to what the sandbox serves. Whoever gets it ends it. */
   dial(link: SandboxLink, signal: AbortSignal): Promise<Socket>
   trace(link: SandboxLink, signal: AbortSignal): Promise<BootTrace>
+  /** What lives in it: now, or when that is not what it was at the version `after`, or after so long. */
+  activity(
+    link: SandboxLink,
+    change: { readonly after: number; readonly waitMs: number } | undefined,
+    signal: AbortSignal,
+  ): Promise<Activity>
 }
 
 export interface BridgeCall {

@@ -2,7 +2,7 @@ import type { BootMode } from "@berth/protocol/boot"
 import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
-import type { PromptId } from "@berth/protocol/ids"
+import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Logger } from "../logging/logger.ts"
 import type { Secrets } from "../logging/secrets.ts"
@@ -21,6 +21,8 @@ export interface KeepParts {
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
+  /** Its boot is ready, or will never be. May be told again after a crash. */
+  readonly onBootOver: (sandbox: SandboxId, boot: BootSummary) => Promise<void>
 }
 
 export interface Keeping {
@@ -109,12 +111,15 @@ export class Kept {
   async #take(events: readonly Event[]): Promise<void> {
     const last = events.at(-1)
     if (last === undefined) return
+    const wasOver = this.#boot !== undefined && isBootOver(this.#boot)
     for (const { body } of events) {
       // After a restart nothing is known of it; one that tells of its boot is booting.
       if (body.type.startsWith("boot.")) this.#boot ??= begunBoot(this.#mode)
       if (this.#boot) this.#boot = follow(this.#boot, body)
     }
     this.heard.add(events)
+    if (!wasOver && this.#boot !== undefined && isBootOver(this.#boot))
+      await this.#parts.onBootOver(this.link.sandbox, this.#boot)
     // Then they are acknowledged, and the sandbox forgets them.
     await this.#parts.records.writeLastSeen(this.link.sandbox, last.sequence)
   }

@@ -1,4 +1,8 @@
-import type { InstallationId, Slug } from "@berth/protocol/ids"
+import type { BootMode } from "@berth/protocol/boot"
+import type { InstallationId, LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
+import type { LeaseKind } from "@berth/protocol/lease"
+import type { ConfigHash } from "@berth/protocol/sandbox"
+import type { Generated } from "kysely"
 
 /**
  * The tables as the newest migration leaves them, for typed queries. A new table: its migration (see
@@ -7,6 +11,9 @@ import type { InstallationId, Slug } from "@berth/protocol/ids"
 export interface Database {
   installation: InstallationTable
   workspaces: WorkspacesTable
+  sandboxes: SandboxesTable
+  leases: LeasesTable
+  decisions: DecisionsTable
 }
 
 /** One row, made with the database. */
@@ -21,4 +28,57 @@ export interface WorkspacesTable {
   spec: string
   created_at_ms: number
   updated_at_ms: number
+  /** 1: its files have been through a whole boot, so that the next one leaves them as they are. */
+  booted: Generated<number>
+  /** In a row, of the config that `failed_hash` names. */
+  failed_boots: Generated<number>
+  failed_hash: ConfigHash | null
+  failed_why: string | null
+}
+
+/** Whether it is paused is the engine's to say. */
+export type StoredPhase =
+  | "creating"
+  | "booting"
+  | "ready"
+  | "draining"
+  | "quarantined"
+  | "stopping"
+  | "gone"
+
+export interface SandboxesTable {
+  id: SandboxId
+  workspace: Slug
+  config_hash: ConfigHash
+  phase: StoredPhase
+  phase_at_ms: number
+  mode: BootMode
+  created_at_ms: number
+  /** Since it is stopping: what made it so, and in words. */
+  stop_cause: StopCause | null
+  stop_reason: string | null
+}
+
+/** After all but `person`, whoever uses it goes on with what takes its place. */
+export type StopCause = "stale" | "idle" | "pressure" | "ended" | "person"
+
+/** A row is a claim that is alive: what ends one deletes it, so that no query looks at a clock. */
+export interface LeasesTable {
+  id: LeaseId
+  sandbox: SandboxId
+  kind: LeaseKind
+  holder: string
+  acquired_at_ms: number
+  /** How long it lives unless it is renewed; null: until it is released. */
+  ttl_ms: number | null
+  /** The run of the server whose connection it stands for, with which it ends. */
+  connection: string | null
+}
+
+export interface DecisionsTable {
+  number: Generated<number>
+  sandbox: SandboxId
+  at_ms: number
+  action: string
+  reason: string
 }

@@ -1,8 +1,10 @@
 import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http"
 import { pipeline } from "node:stream/promises"
 import { BerthError } from "@berth/protocol/errors"
-import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { SANDBOX_HEADER } from "@berth/protocol/sandboxes"
+import type { Sandboxes, Use } from "../../sandboxes/sandboxes.ts"
 import { untilGone } from "../until-gone.ts"
+import { claimOf, mayLeave } from "./claims.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
 import { headersFromSandbox, headersToSandbox } from "./headers.ts"
 import { watchSilence } from "./silence.ts"
@@ -17,12 +19,33 @@ const LINGER_MS = 2_000
  */
 export const passHttp = async (
   sandboxes: Sandboxes,
-  { sandbox, path }: Target,
+  target: Target,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> => {
   const signal = untilGone(outgoing)
-  const { socket, token } = await sandboxes.dial(sandbox, signal)
+  const use = await sandboxes.use(target.sandbox, claimOf(target.feature), signal)
+  try {
+    await passTo(sandboxes, use, target.path, { incoming, outgoing, signal })
+  } finally {
+    if (mayLeave(incoming.method, target.feature)) await use.leave()
+    await use.end()
+  }
+}
+
+interface Passing {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+  readonly signal: AbortSignal
+}
+
+const passTo = async (
+  sandboxes: Sandboxes,
+  { sandbox, dial }: Use,
+  path: string,
+  { incoming, outgoing, signal }: Passing,
+): Promise<void> => {
+  const { socket, token } = await dial(signal)
   const sent = request({
     createConnection: () => socket,
     ...{ method: incoming.method, path },
@@ -35,6 +58,7 @@ export const passHttp = async (
     const isEarly = !incoming.complete
     outgoing.writeHead(answer.statusCode ?? 0, {
       ...headersFromSandbox(answer.headers),
+      [SANDBOX_HEADER]: sandbox,
       ...(isEarly && { connection: "close" }),
     })
     if (isEarly) linger(incoming, outgoing)

@@ -2,7 +2,7 @@ import { type IncomingMessage, request } from "node:http"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
-import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import type { Sandboxes, Use } from "../../sandboxes/sandboxes.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
 import { acceptOf, type Handshake } from "./handshake.ts"
 import { watchSilence } from "./silence.ts"
@@ -29,11 +29,11 @@ export class Refused extends Error {
 /** A WebSocket to a sandbox: what it sent beside its handshake is put back. Rejects with why there is none. */
 export const openSocket = async (
   sandboxes: Sandboxes,
-  { sandbox, path }: Target,
-  { key }: Handshake,
+  { sandbox, dial }: Use,
+  { path, key }: Pick<Target, "path"> & Pick<Handshake, "key">,
   signal: AbortSignal,
 ): Promise<Socket> => {
-  const { socket, token } = await sandboxes.dial(sandbox, signal)
+  const { socket, token } = await dial(signal)
   const { promise, resolve, reject } = Promise.withResolvers<Socket>()
   const onAbort = () => reject(signal.reason)
   signal.addEventListener("abort", onAbort)

@@ -6,13 +6,17 @@ export interface Target {
   readonly sandbox: SandboxId
   /** With its query, as it was written. */
   readonly path: string
+  readonly feature: Feature
 }
 
-const FORM = new RegExp(`^/v1/sandboxes/([^/?]+)(/(?:${SANDBOX_FEATURES.join("|")})(?:[/?].*)?)$`)
+export type Feature = (typeof SANDBOX_FEATURES)[number]
+
+const FORM = new RegExp(`^/v1/sandboxes/([^/?]+)(/(${SANDBOX_FEATURES.join("|")})(?:[/?].*)?)$`)
 
 /** undefined: that is nothing that a sandbox serves. */
 export const targetOf = (url: string): Target | undefined => {
-  const [, id, path] = FORM.exec(url) ?? []
+  const [, id, path, feature] = FORM.exec(url) ?? []
   const sandbox = SandboxId.safeParse(id)
-  return sandbox.success && path !== undefined ? { sandbox: sandbox.data, path } : undefined
+  if (!sandbox.success || path === undefined) return undefined
+  return { sandbox: sandbox.data, path, feature: feature as Feature }
 }

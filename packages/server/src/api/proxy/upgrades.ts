@@ -6,9 +6,10 @@ import { SocketRefusal } from "@berth/protocol/sandboxes"
 import type { FastifyInstance } from "fastify"
 import type { Logger } from "../../logging/logger.ts"
 import { type Outcome, writeOperation } from "../../logging/operation.ts"
-import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import type { Sandboxes, Use } from "../../sandboxes/sandboxes.ts"
 import { tokenCheck } from "../authorize.ts"
 import { isLocalName, isLocalOrigin } from "../local-name.ts"
+import { claimOf } from "./claims.ts"
 import { accept, type Handshake, readHandshake, refuse } from "./handshake.ts"
 import { join, openSocket, Refused } from "./pass-socket.ts"
 import { type Target, targetOf } from "./target.ts"
@@ -35,6 +36,7 @@ export const passUpgrades = (
   const pass = async (request: IncomingMessage, client: Duplex, head: Buffer): Promise<Passed> => {
     let handshake: Handshake | undefined
     let target: Target | undefined
+    let use: Use | undefined
     const gone = new AbortController()
     const onClose = () => gone.abort(new BerthError("cancelled", "whoever asked is gone"))
     client.once("close", onClose)
@@ -47,16 +49,23 @@ export const passUpgrades = (
       if (target === undefined)
         throw new BerthError("route.unknown", "there is no such WebSocket of a sandbox")
       const signal = AbortSignal.any([gone.signal, stopping.signal])
-      const sandbox = await openSocket(await provide(), target, handshake, signal)
+      const sandboxes = await provide()
+      use = await sandboxes.use(target.sandbox, claimOf(target.feature), signal)
+      const wanted = { path: target.path, key: handshake.key }
+      const sandbox = await openSocket(sandboxes, use, wanted, signal)
       accept(client, handshake)
       if (head.length > 0) client.unshift(head)
-      await join(client, sandbox)
+      const joined = join(client, sandbox)
+      for (const side of [client, sandbox]) side.on("data", use.renew)
+      await joined
       return { target, outcome: "ok" }
     } catch (thrown) {
       const refusal = refusalOf(thrown)
       refuse(client, refusal, handshake)
       const outcome = refusal.said.code === "cancelled" ? "cancelled" : "failed"
       return { target, outcome, code: refusal.said.code, err: refusal.status >= 500 && thrown }
+    } finally {
+      await use?.end()
     }
   }
 
@@ -66,11 +75,11 @@ export const passUpgrades = (
     client.on("error", () => client.destroy())
     client.once("close", () => open.delete(client))
     void pass(request, client, head).then(({ target, outcome, code, err }) => {
-      const { sandbox, path } = target ?? {}
+      const { sandbox, feature } = target ?? {}
       writeOperation(log, err ? "error" : "info", {
         ...{ op: "socket.pass", outcome, durationMs: performance.now() - startedMs, sandbox },
         // Not what follows: a path or a query may hold anything.
-        ...{ feature: path?.split(/[/?]/)[1], code, ...(err ? { err } : {}) },
+        ...{ feature, code, ...(err ? { err } : {}) },
       })
     })
   })

@@ -17,15 +17,17 @@ interface OfSandbox {
 
 const GetQuery = z.object({ wait: z.coerce.number().int().min(0).max(MAX_WAIT_MS).default(0) })
 
+const RemoveQuery = z.object({ force: z.stringbool().default(false) })
+
 /** Sandboxes, once their backend is open: what `provide` throws is the answer. */
 export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const { workspace, mode } = parseInput(request.body, CreateSandbox)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
-    const id = await sandboxes.create(workspace, mode, signal)
-    reply.code(201).header("location", `/v1/sandboxes/${id}`)
-    return await sandboxes.get(id, signal)
+    const { sandbox, made } = await sandboxes.up(workspace, mode, signal)
+    reply.code(made ? 201 : 200).header("location", `/v1/sandboxes/${sandbox}`)
+    return await sandboxes.get(sandbox, signal)
   })
 
   api.get("/v1/sandboxes", async (_request, reply) => {
@@ -52,7 +54,8 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     { handlerTimeout: REMOVE_DEADLINE_MS },
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
-      await (await provide()).remove(id)
+      const { force } = parseInput(request.query, RemoveQuery)
+      await (await provide()).remove(id, { force })
       return await reply.code(204).send()
     },
   )

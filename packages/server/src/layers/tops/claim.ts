@@ -5,7 +5,7 @@ import type { StackKey } from "@berth/protocol/layer"
 import { type Context, STORE } from "../context.ts"
 import { readRecord, removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
-import { readStack, stackName } from "../stacks/read.ts"
+import { findStack, readStack, stackName } from "../stacks/read.ts"
 import { assertNotMounted, topInUse } from "./free.ts"
 import { type OverlayMount, overlayMount } from "./mount.ts"
 import { mountedBy } from "./mounted.ts"
@@ -64,6 +64,18 @@ export const releaseTop = async (
   if (holder.sandbox !== sandbox) throw heldBy(top, holder)
   await assertNotMounted(top)
   await removePassingRecord(file)
+}
+
+/** Ends a sandbox's claim on a stack's top, if it has one. */
+export const releaseStack = async (
+  context: Context,
+  key: StackKey,
+  sandbox: SandboxId,
+): Promise<void> => {
+  const top = (await findStack(context, key))?.top
+  if (!top) return
+  const holder = await readRecord(context.layout.top(top).claim, ClaimRecord)
+  if (holder?.sandbox === sandbox) await releaseTop(context, top, sandbox)
 }
 
 /** Whether a claim says nothing any more. What the kernel shows as mounted is never stale. */

@@ -1,5 +1,6 @@
 import { installation } from "./0001-installation.ts"
 import { workspaces } from "./0002-workspaces.ts"
+import { sandboxes } from "./0003-sandboxes.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -7,4 +8,4 @@ import type { Migration } from "./migration.ts"
  * To add one: write `000N-what.ts` beside this file, append it here, describe its table in
  * ../database.ts, and give the upgrade test rows for it in samples.ts.
  */
-export const MIGRATIONS: readonly Migration[] = [installation, workspaces]
+export const MIGRATIONS: readonly Migration[] = [installation, workspaces, sandboxes]

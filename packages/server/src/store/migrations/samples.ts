@@ -22,4 +22,27 @@ export const SAMPLES: readonly Sample[] = [
       ],
     },
   },
+  {
+    rows: {
+      sandboxes: [
+        {
+          ...{ id: "sb-0123456789abcdefghjk", workspace: "shop", config_hash: "ab", mode: "fresh" },
+          ...{ phase: "ready", phase_at_ms: 2, created_at_ms: 1 },
+          ...{ stop_cause: null, stop_reason: null },
+        },
+      ],
+      leases: [
+        {
+          ...{ id: "ls-0123456789abcdefghjk", sandbox: "sb-0123456789abcdefghjk", kind: "hold" },
+          ...{ holder: "ada", acquired_at_ms: 3, ttl_ms: null, connection: null },
+        },
+      ],
+      decisions: [
+        {
+          ...{ number: 7, sandbox: "sb-0123456789abcdefghjk", at_ms: 4 },
+          ...{ action: "keep", reason: "in use" },
+        },
+      ],
+    },
+  },
 ]

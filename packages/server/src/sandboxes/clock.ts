@@ -1,0 +1,12 @@
+/** What time it is, passed in so that tests have a time of their own. */
+export interface Clock {
+  /** The wall's, for people to read: it jumps in both directions. */
+  now(): number
+  /** For durations. It stands still while the host sleeps. */
+  monotonicMs(): number
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonicMs: () => performance.now(),
+}

@@ -1,0 +1,214 @@
+import type { ConfigHash } from "@berth/protocol/sandbox"
+import type { EngineState } from "../backends/backend.ts"
+import type { StopCause, StoredPhase } from "../store/database.ts"
+
+/** How long things may be left as they are. */
+export interface Policy {
+  /** Unused for so long, a sandbox is frozen; null: never. */
+  readonly pauseAfterMs: number | null
+  /** Unused for so long, it is stopped, and its files are kept; null: never. */
+  readonly stopAfterMs: number | null
+  /** How long a quarantined one is kept. */
+  readonly quarantineMs: number
+  /** How long one may leave it open whether anything lives in it. */
+  readonly silentMs: number
+}
+
+/** What the store knows of a sandbox. */
+export interface Known {
+  readonly phase: StoredPhase
+  /** How long it has been in that phase. */
+  readonly phaseMs: number
+  readonly configHash: ConfigHash
+  /** What its workspace wants now; undefined: that is not known yet. */
+  readonly wantedHash: ConfigHash | undefined
+  /** This server is at it right now. */
+  readonly isBeingMade: boolean
+}
+
+/** What its supervisor said of what lives in it, since this server runs. */
+export type Life =
+  | { readonly kind: "not asked" }
+  | { readonly kind: "alive"; readonly what: string }
+  | { readonly kind: "none" }
+  /** It did not answer, first and last so long ago. */
+  | { readonly kind: "silent"; readonly forMs: number; readonly askedMs: number }
+
+/** All that a decision rests on, read at one moment. */
+export interface World {
+  /** undefined: the store does not know it. */
+  readonly known: Known | undefined
+  /** undefined: its engine does not have it. */
+  readonly state: EngineState | undefined
+  readonly life: Life
+  /** Who uses it, in words. */
+  readonly leases: readonly string[]
+  /** How long nobody has. */
+  readonly idleMs: number
+  /** What of the host runs low. */
+  readonly pressure: string | undefined
+  readonly canPause: boolean
+  readonly policy: Policy
+}
+
+export type Action =
+  | { readonly kind: "keep" }
+  /** Of one that the store does not know: what lives in it. */
+  | { readonly kind: "ask" }
+  | { readonly kind: "adopt" }
+  /** Stopped, its files kept. */
+  | { readonly kind: "quarantine" }
+  | { readonly kind: "drain" }
+  /** It is wanted again. */
+  | { readonly kind: "undrain" }
+  | { readonly kind: "pause" }
+  | { readonly kind: "resume" }
+  /** From here on nobody gets it; refused by the store if somebody came in between. */
+  | { readonly kind: "stop"; readonly cause: StopCause }
+  /** It is dead: whatever was claimed of it ends with it. */
+  | { readonly kind: "bury" }
+  /** Ends its processes and takes it from its engine. */
+  | { readonly kind: "remove" }
+  /** The engine has nothing left of it: neither shall we. */
+  | { readonly kind: "forget" }
+
+export interface Decision {
+  readonly action: Action
+  readonly reason: string
+  /** When to look again if nothing happens before; undefined: nothing will change by itself. */
+  readonly againInMs?: number
+}
+
+/** Between two questions to a sandbox that does not answer. */
+const ASK_AGAIN_MS = 5_000
+
+/** What is the one next thing to do about a sandbox. Never takes away one that is in use. */
+export const decide = (world: World): Decision => {
+  const { known, state } = world
+  if (known === undefined) return decideUnknown(world)
+  switch (known.phase) {
+    case "gone":
+      if (state === undefined) return keep("it is gone")
+      return { action: { kind: "remove" }, reason: "it is gone, but its engine still has it" }
+    case "stopping":
+      if (state === undefined) return { action: { kind: "forget" }, reason: "it has ended" }
+      return { action: { kind: "remove" }, reason: "it is stopping" }
+    case "quarantined":
+      return decideQuarantined(world, known)
+    default:
+      return decideLive(world, known)
+  }
+}
+
+const decideUnknown = (world: World): Decision => {
+  const { state, life } = world
+  if (state === undefined) return keep("it is gone")
+  if (state === "created" || state === "exited")
+    return { action: { kind: "quarantine" }, reason: "it is not known, and nothing runs in it" }
+  const question = ask(world)
+  if (question !== undefined) return question
+  if (life.kind === "alive")
+    return { action: { kind: "adopt" }, reason: `it was not known, and has ${life.what}` }
+  const why = life.kind === "none" ? "nothing lives in it" : "it does not answer"
+  return { action: { kind: "quarantine" }, reason: `it is not known, and ${why}` }
+}
+
+/** Whether it is to be asked, or waited for, before anything is decided. */
+const ask = ({ life, policy }: World): Decision | undefined => {
+  if (life.kind === "not asked")
+    return { action: { kind: "ask" }, reason: "what lives in it is not known" }
+  if (life.kind !== "silent" || life.forMs >= policy.silentMs) return undefined
+  if (life.askedMs < ASK_AGAIN_MS) return keep("it does not answer", ASK_AGAIN_MS - life.askedMs)
+  return { action: { kind: "ask" }, reason: "it has not answered" }
+}
+
+const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decision => {
+  if (state === undefined) return { action: { kind: "forget" }, reason: "it has ended" }
+  const leftMs = policy.quarantineMs - phaseMs
+  if (leftMs <= 0)
+    return { action: { kind: "stop", cause: "ended" }, reason: "its time in quarantine is over" }
+  if (state === "running" || state === "paused")
+    return { action: { kind: "quarantine" }, reason: "it is quarantined, and still runs" }
+  return keep("it is quarantined: berth adopt takes it up again", leftMs)
+}
+
+const decideLive = (world: World, known: Known): Decision => {
+  const { state, leases } = world
+  if (known.isBeingMade) return keep("it is being made")
+  if (state === undefined) return { action: { kind: "bury" }, reason: "its engine has lost it" }
+  if (state === "created")
+    return { action: { kind: "bury" }, reason: "whoever made it did not finish" }
+  if (state === "exited") return { action: { kind: "bury" }, reason: "its processes have ended" }
+  // One that is frozen does not answer; nobody used it when that was done.
+  const question = state === "running" ? ask(world) : undefined
+  if (question !== undefined) return question
+  return leases.length > 0 ? decideUsed(world, known) : decideUnused(world, known)
+}
+
+const isStale = ({ wantedHash, configHash }: Known): boolean =>
+  wantedHash !== undefined && wantedHash !== configHash
+
+const decideUsed = ({ state, leases }: World, known: Known): Decision => {
+  const users = listed(leases)
+  if (isStale(known) && known.phase !== "draining")
+    return { action: { kind: "drain" }, reason: `its workspace has changed; used by ${users}` }
+  if (!isStale(known) && known.phase === "draining" && known.wantedHash !== undefined)
+    return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
+  if (state === "paused") return { action: { kind: "resume" }, reason: `used by ${users}` }
+  if (known.phase === "draining")
+    return keep(`its workspace has changed; it is replaced when it is used no more by ${users}`)
+  return keep(`used by ${users}`)
+}
+
+const decideUnused = (world: World, known: Known): Decision => {
+  const { state, idleMs, pressure, canPause, policy } = world
+  if (isStale(known))
+    return {
+      ...{ action: { kind: "stop", cause: "stale" }, reason: "its workspace has changed" },
+    }
+  if (known.phase === "draining" && known.wantedHash !== undefined)
+    return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
+  if (known.phase === "ready" && pressure !== undefined)
+    return {
+      action: { kind: "stop", cause: "pressure" },
+      reason: `${pressure}, and nobody uses it`,
+    }
+  const { stopAfterMs, pauseAfterMs } = policy
+  if (stopAfterMs !== null && idleMs >= stopAfterMs)
+    return {
+      action: { kind: "stop", cause: "idle" },
+      reason: `nobody has used it for ${spoken(stopAfterMs)}`,
+    }
+  const stopsInMs = stopAfterMs === null ? undefined : stopAfterMs - idleMs
+  if (state === "paused") return keep("nobody uses it", stopsInMs)
+  if (known.phase !== "ready" || pauseAfterMs === null || !canPause)
+    return keep(known.phase === "booting" ? "it is booting" : "nobody uses it", stopsInMs)
+  if (idleMs >= pauseAfterMs)
+    return {
+      action: { kind: "pause" },
+      reason: `nobody has used it for ${spoken(pauseAfterMs)}`,
+    }
+  const pausesInMs = pauseAfterMs - idleMs
+  return keep("nobody uses it", Math.min(pausesInMs, stopsInMs ?? pausesInMs))
+}
+
+const keep = (reason: string, againInMs?: number): Decision => ({
+  ...{ action: { kind: "keep" }, reason },
+  ...(againInMs !== undefined && { againInMs }),
+})
+
+/** The first few: a reason is read by people. */
+const MAX_NAMED = 3
+
+const listed = (users: readonly string[]): string => {
+  const named = users.slice(0, MAX_NAMED).join(", ")
+  const others = users.length - MAX_NAMED
+  return others > 0 ? `${named} and ${others} more` : named
+}
+
+const spoken = (ms: number): string => {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 120) return `${seconds} s`
+  const minutes = Math.round(seconds / 60)
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`
+}

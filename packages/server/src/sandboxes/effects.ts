@@ -1,0 +1,120 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { Backend } from "../backends/backend.ts"
+import { bounded } from "../host/bounded.ts"
+import type { Logger } from "../logging/logger.ts"
+import { operation } from "../logging/operation.ts"
+import type { WorkspaceFiles } from "./files.ts"
+import type { Keepers } from "./keepers.ts"
+import type { FailPoint } from "./launch.ts"
+import type { Links } from "./links.ts"
+import type { Lives } from "./lives.ts"
+import type { Effects } from "./look.ts"
+import type { Records } from "./records.ts"
+import type { Rows, SandboxRow } from "./rows.ts"
+import type { Wants } from "./wanted.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+export interface EffectsParts {
+  readonly backend: Backend
+  readonly rows: Rows
+  readonly workspaces: Workspaces
+  readonly wants: Wants
+  readonly files: WorkspaceFiles
+  readonly links: Links
+  readonly records: Records
+  readonly keepers: Keepers
+  readonly lives: Lives
+  readonly log: Logger
+  readonly at: FailPoint
+  /** Those whose processes are frozen, or are about to be. */
+  readonly frozen: Set<SandboxId>
+  readonly onGone: (row: SandboxRow) => void
+}
+
+/** How long a sandbox has to end in order. */
+export const STOP_GRACE_MS = 10_000
+
+/** Engines do many at once, but not any number. */
+const REMOVALS_AT_ONCE = 16
+
+/** What is done to sandboxes: each may be cut short by a crash, and done again. */
+export const openEffects = (parts: EffectsParts): Effects => {
+  const { backend, rows, links, records, keepers, lives, files, log, at, frozen } = parts
+  const inTurn = bounded(REMOVALS_AT_ONCE)
+
+  const stopInOrder = async (sandbox: SandboxId): Promise<void> => {
+    if ((await backend.inspect(sandbox)) === undefined) return
+    await backend.stop(sandbox, { graceMs: STOP_GRACE_MS })
+  }
+
+  return {
+    adopt: async ({ identity, state }) => {
+      const { sandbox, workspace, configHash } = identity
+      const record = await records.read(sandbox)
+      if (record === undefined) throw nothingKnown(sandbox)
+      if ((await parts.workspaces.get(workspace)) === undefined)
+        await parts.workspaces.put(record.workspace)
+      const row = { id: sandbox, workspace, configHash, mode: record.mode }
+      const isCurrent = (await parts.wants.known(workspace)) === configHash
+      const isInserted = isCurrent && (await rows.insert({ ...row, phase: "ready" }))
+      if (!isInserted) await rows.insert({ ...row, phase: "draining" })
+      await keepers.takeUp(sandbox)
+      if (state === "paused") frozen.add(sandbox)
+      // Now that it is known, what lives in it gets its leases.
+      await lives.ask(sandbox)
+      log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a sandbox that was not known")
+    },
+
+    quarantine: async ({ identity, state }) => {
+      const { sandbox, workspace, configHash } = identity
+      const record = await records.read(sandbox).catch(() => undefined)
+      const row = { id: sandbox, workspace, configHash, mode: record?.mode ?? "fresh" }
+      await rows.insert({ ...row, phase: "quarantined" })
+      await keepers.letGo(sandbox, "is quarantined")
+      if (state === "paused") await backend.resume(sandbox)
+      if (state !== "created" && state !== "exited") await inTurn(() => stopInOrder(sandbox))
+      log.warn({ op: "sandbox.quarantine", sandbox, workspace }, "a sandbox that was not known")
+    },
+
+    pause: async (sandbox) => {
+      frozen.add(sandbox)
+      await backend.pause(sandbox)
+    },
+
+    resume: async (sandbox) => {
+      await backend.resume(sandbox)
+      frozen.delete(sandbox)
+    },
+
+    remove: (sandbox) =>
+      inTurn(() =>
+        operation(log, "sandbox.remove", { sandbox }, async () => {
+          await stopInOrder(sandbox)
+          await at("remove.stopped")
+          await backend.remove(sandbox)
+          await at("remove.removed")
+        }),
+      ),
+
+    forget: async (row) => {
+      const { id: sandbox, workspace } = row
+      await keepers.letGo(sandbox, "has ended")
+      lives.forget(sandbox)
+      frozen.delete(sandbox)
+      await files.release(workspace, sandbox)
+      await at("forget.released")
+      // How the last one of a workspace booted can still be looked at.
+      for (const other of await rows.goneOf(workspace)) await links.remove(other)
+      await at("forget.unlinked")
+      await rows.move(sandbox, ["stopping", "quarantined"], "gone")
+      await at("forget.gone")
+      parts.onGone(row)
+    },
+  }
+}
+
+const nothingKnown = (sandbox: SandboxId): BerthError =>
+  new BerthError("backend.state_damaged", `nothing is known of ${sandbox} but that it runs`, {
+    details: { sandbox },
+  })

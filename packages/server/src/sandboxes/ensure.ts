@@ -1,0 +1,119 @@
+import type { BootMode } from "@berth/protocol/boot"
+import { BerthError } from "@berth/protocol/errors"
+import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import { serialByKey } from "../host/serial.ts"
+import type { Leases } from "./leases.ts"
+import { CURRENT_PHASES, type Rows, type SandboxRow } from "./rows.ts"
+import type { Wanted, Wants } from "./wanted.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+/** So many boots of one config that failed in a row are enough, until somebody asks for another. */
+export const MAX_FAILED_BOOTS = 3
+
+export interface EnsureParts {
+  readonly rows: Rows
+  readonly leases: Leases
+  readonly workspaces: Workspaces
+  readonly wants: Wants
+  readonly hasFailed: (sandbox: SandboxId) => boolean
+  /** Rejects where there is no room. */
+  readonly admit: () => Promise<void>
+  /** Makes the one that this row is of. */
+  readonly make: (row: NewRow, signal: AbortSignal) => Promise<void>
+  /** Has the sandbox looked at. */
+  readonly wake: (sandbox: SandboxId) => void
+  /** Resolves when the store has it as gone. */
+  readonly gone: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
+}
+
+export interface NewRow {
+  readonly sandbox: SandboxId
+  readonly spec: WorkspaceSpec
+  readonly wanted: Wanted
+  readonly mode: BootMode
+}
+
+export interface EnsureOptions {
+  /** How files boot that have not booted yet. */
+  readonly mode: BootMode
+  /** By a person: it is tried though the last boots failed. */
+  readonly isRequested: boolean
+}
+
+export interface Ensured {
+  readonly sandbox: SandboxId
+  readonly made: boolean
+}
+
+/**
+ * The current sandbox of a workspace, made if there is none. One that is stale is replaced, as soon as nobody
+ * uses it: until then whoever wants the new one waits, as long as the signal does not fire.
+ */
+export const openEnsure = (parts: EnsureParts) => {
+  const { rows, leases, workspaces, wants } = parts
+  const serially = serialByKey()
+
+  /** What there is now, or whom to wait for. */
+  const step = async (
+    slug: Slug,
+    { mode, isRequested }: EnsureOptions,
+    signal: AbortSignal,
+  ): Promise<Ensured | { readonly waitFor: SandboxRow }> => {
+    const workspace = await workspaces.get(slug)
+    if (workspace === undefined) throw unknownWorkspace(slug)
+    const { spec, isBooted, failed } = workspace
+    const wanted = await wants.of(spec, signal)
+    const [there] = await rows.ofWorkspace(slug)
+    if (there !== undefined) {
+      const isCurrent = CURRENT_PHASES.some((phase) => phase === there.phase)
+      const isRight = there.configHash === wanted.hash && !parts.hasFailed(there.id)
+      if (isCurrent && isRight) return { sandbox: there.id, made: false }
+      if (isCurrent && there.configHash === wanted.hash)
+        await rows.beginStop(there.id, { cause: "stale", reason: "its boot had failed" })
+      parts.wake(there.id)
+      return { waitFor: there }
+    }
+    if (!isRequested && failed?.hash === wanted.hash && failed.boots >= MAX_FAILED_BOOTS)
+      throw failing(slug, failed)
+    await parts.admit()
+    const sandbox = newId.sandbox()
+    const made = { sandbox, spec, wanted, mode: isBooted ? ("restore" as const) : mode }
+    await parts.make(made, signal)
+    return { sandbox, made: true }
+  }
+
+  return async (slug: Slug, options: EnsureOptions, signal: AbortSignal): Promise<Ensured> => {
+    for (;;) {
+      const found = await serially(slug, () => step(slug, options, signal))
+      if (!("waitFor" in found)) return found
+      const { id } = found.waitFor
+      try {
+        await parts.gone(id, signal)
+      } catch (thrown) {
+        if (!signal.aborted) throw thrown
+        throw draining(slug, found.waitFor, await leases.of(id))
+      }
+    }
+  }
+}
+
+const unknownWorkspace = (slug: Slug): BerthError =>
+  new BerthError("not_found", `there is no workspace ${slug}`, { details: { workspace: slug } })
+
+const failing = (slug: Slug, { boots, why }: { boots: number; why: string }): BerthError =>
+  new BerthError("workspace.failing", `the last ${boots} boots of ${slug} failed: ${why}`, {
+    details: { workspace: slug, boots },
+  })
+
+const draining = (
+  slug: Slug,
+  { id: sandbox }: SandboxRow,
+  users: readonly { readonly kind: string; readonly holder: string }[],
+): BerthError => {
+  const names = users.map(({ kind, holder }) => `${kind} of ${holder}`)
+  const message = `${slug} waits for ${sandbox}, which is ${names.length === 0 ? "stopping" : `used by ${names.join(", ")}`}`
+  return new BerthError("workspace.draining", message, {
+    details: { workspace: slug, sandbox, users: names },
+  })
+}

@@ -1,0 +1,47 @@
+import type { SandboxId } from "@berth/protocol/ids"
+import type { BootSummary } from "@berth/protocol/sandboxes"
+import { type KeepParts, Kept } from "./kept.ts"
+import type { FoundLinks, SandboxLink } from "./links.ts"
+import type { SandboxRecord } from "./records.ts"
+
+export interface Keepers {
+  get(sandbox: SandboxId): Kept | undefined
+  /** Of one that has just been made. */
+  add(link: SandboxLink, record: SandboxRecord, boot: BootSummary): Kept
+  /** Of one that runs already: undefined if what is needed for it is not there. */
+  takeUp(sandbox: SandboxId): Promise<Kept | undefined>
+  letGo(sandbox: SandboxId, why: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** The connections to sandboxes, one each. */
+export const openKeepers = (parts: KeepParts & { readonly links: FoundLinks }): Keepers => {
+  const { links, records } = parts
+  const all = new Map<SandboxId, Kept>()
+  return {
+    get: (sandbox) => all.get(sandbox),
+    add: (link, record, boot) => {
+      const kept = new Kept(parts, { link, record, lastSeen: 0, boot })
+      all.set(link.sandbox, kept)
+      return kept
+    },
+    takeUp: async (sandbox) => {
+      const there = all.get(sandbox)
+      if (there !== undefined) return there
+      const [link, record] = await Promise.all([links.find(sandbox), records.read(sandbox)])
+      if (link === undefined || record === undefined) return undefined
+      const lastSeen = await records.lastSeen(sandbox)
+      const kept = new Kept(parts, { link, record, lastSeen, boot: undefined })
+      all.set(sandbox, kept)
+      return kept
+    },
+    letGo: async (sandbox, why) => {
+      const kept = all.get(sandbox)
+      all.delete(sandbox)
+      await kept?.close(why)
+    },
+    close: async () => {
+      await Promise.all([...all.values()].map((kept) => kept.close("is left to itself")))
+    },
+  }
+}

@@ -1,0 +1,153 @@
+import { randomUUID } from "node:crypto"
+import { BerthError } from "@berth/protocol/errors"
+import { type LeaseId, newId, type SandboxId } from "@berth/protocol/ids"
+import type { Lease, LeaseKind } from "@berth/protocol/lease"
+import { type Kysely, type Selectable, sql } from "kysely"
+import type { Database, LeasesTable } from "../store/database.ts"
+import type { Clock } from "./clock.ts"
+import { USABLE_PHASES } from "./rows.ts"
+
+export interface LeaseRequest {
+  readonly sandbox: SandboxId
+  readonly kind: LeaseKind
+  /** In words that a person understands. */
+  readonly holder: string
+  /** Without it, until it is released. */
+  readonly ttlMs?: number
+  /** Of a connection through this server, with which it ends. */
+  readonly isConnection?: boolean
+}
+
+/**
+ * Who uses which sandbox. A row is a lease that lives: whatever ends one deletes its row, so that "in use" is
+ * read and written by single statements that look at no clock.
+ *
+ * Time is counted by a clock that stands still while the host sleeps, and only while somebody could renew: a
+ * restart, and a server that stood still itself, give every holder its whole time again.
+ */
+export interface Leases {
+  /** Fails if the sandbox is not to be used any more. */
+  acquire(request: LeaseRequest): Promise<LeaseId>
+  /** False: it has ended. */
+  renew(lease: LeaseId): boolean
+  /** Twice is as good as once. */
+  release(lease: LeaseId): Promise<void>
+  of(sandbox: SandboxId): Promise<Lease[]>
+  /** By sandbox. */
+  all(): Promise<Map<SandboxId, Lease[]>>
+  /** Deletes what no one renewed in time. Called by the clock's tick. */
+  expire(): Promise<void>
+  close(): void
+}
+
+export interface LeasesParts {
+  readonly db: Kysely<Database>
+  readonly clock: Clock
+  /** The last one of a sandbox has ended. */
+  readonly onFree: (sandbox: SandboxId) => void
+}
+
+export const LEASE_TICK_MS = 1_000
+/** Ticks that come later than this were held up, and so was whoever would have renewed. */
+const LATE_TICK_MS = 5 * LEASE_TICK_MS
+
+/** Takes up the leases that the store has. Those of connections ended with the server that had them. */
+export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Leases> => {
+  const run = randomUUID()
+  /** By the monotonic clock. */
+  const deadlines = new Map<LeaseId, { atMs: number; readonly ttlMs: number }>()
+  let tickedMs = clock.monotonicMs()
+
+  const expectRenewal = (lease: LeaseId, ttlMs: number) =>
+    deadlines.set(lease, { atMs: clock.monotonicMs() + ttlMs, ttlMs })
+
+  const shownOf = (row: Selectable<LeasesTable>): Lease => {
+    const deadline = deadlines.get(row.id)
+    const leftMs = deadline && deadline.atMs - clock.monotonicMs()
+    return {
+      ...{ id: row.id, sandbox: row.sandbox, kind: row.kind, holder: row.holder },
+      acquiredAt: new Date(row.acquired_at_ms).toISOString(),
+      expiresAt: leftMs === undefined ? null : new Date(clock.now() + leftMs).toISOString(),
+    }
+  }
+
+  const release = async (lease: LeaseId): Promise<void> => {
+    deadlines.delete(lease)
+    const { rows } = await sql<{ sandbox: SandboxId; others: number }>`
+      DELETE FROM leases WHERE id = ${lease}
+      RETURNING sandbox,
+        (SELECT count(*) FROM leases AS other WHERE other.sandbox = leases.sandbox AND other.id <> ${lease}) AS others`.execute(
+      db,
+    )
+    for (const { sandbox, others } of rows) if (others === 0) onFree(sandbox)
+  }
+
+  const expire = async (): Promise<void> => {
+    const now = clock.monotonicMs()
+    const lateMs = now - tickedMs
+    tickedMs = now
+    if (lateMs > LATE_TICK_MS) for (const deadline of deadlines.values()) deadline.atMs += lateMs
+    for (const [lease, { atMs }] of deadlines) if (atMs <= now) await release(lease)
+  }
+
+  await db.deleteFrom("leases").where("connection", "is not", null).execute()
+  for (const { id, ttl_ms } of await db.selectFrom("leases").selectAll().execute())
+    if (ttl_ms !== null) expectRenewal(id, ttl_ms)
+  const ticking = setInterval(() => void expire(), LEASE_TICK_MS)
+  ticking.unref()
+
+  return {
+    acquire: async ({ sandbox, kind, holder, ttlMs, isConnection = false }) => {
+      const id = newId.lease()
+      const { numInsertedOrUpdatedRows } = await db
+        .insertInto("leases")
+        .columns(["id", "sandbox", "kind", "holder", "acquired_at_ms", "ttl_ms", "connection"])
+        .expression(
+          db
+            .selectFrom("sandboxes")
+            .select(({ val, ref }) => [
+              val(id).as("id"),
+              ref("sandboxes.id").as("sandbox"),
+              val(kind).as("kind"),
+              val(holder).as("holder"),
+              val(clock.now()).as("acquired_at_ms"),
+              val(ttlMs ?? null).as("ttl_ms"),
+              val(isConnection ? run : null).as("connection"),
+            ])
+            .where("sandboxes.id", "=", sandbox)
+            .where("sandboxes.phase", "in", USABLE_PHASES),
+        )
+        .executeTakeFirst()
+      if (numInsertedOrUpdatedRows !== 1n) throw notUsable(sandbox)
+      if (ttlMs !== undefined) expectRenewal(id, ttlMs)
+      return id
+    },
+    renew: (lease) => {
+      const deadline = deadlines.get(lease)
+      if (deadline === undefined) return false
+      deadline.atMs = clock.monotonicMs() + deadline.ttlMs
+      return true
+    },
+    release,
+    of: async (sandbox) => {
+      const rows = await db
+        .selectFrom("leases")
+        .selectAll()
+        .where("sandbox", "=", sandbox)
+        .orderBy("acquired_at_ms")
+        .execute()
+      return rows.map(shownOf)
+    },
+    all: async () => {
+      const rows = await db.selectFrom("leases").selectAll().orderBy("acquired_at_ms").execute()
+      return Map.groupBy(rows.map(shownOf), ({ sandbox }) => sandbox)
+    },
+    expire,
+    close: () => clearInterval(ticking),
+  }
+}
+
+const notUsable = (sandbox: SandboxId): BerthError =>
+  new BerthError("sandbox.ended", `${sandbox} is not there to be used any more`, {
+    details: { sandbox },
+  })

@@ -1,0 +1,154 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { ConfigHash } from "@berth/protocol/sandbox"
+import type { Backend, ObservedSandbox } from "../backends/backend.ts"
+import type { Logger } from "../logging/logger.ts"
+import type { Clock } from "./clock.ts"
+import { type Action, type Decision, decide, type Policy, type World } from "./decide.ts"
+import type { Decisions } from "./decisions.ts"
+import type { Leases } from "./leases.ts"
+import type { Lives } from "./lives.ts"
+import type { Rows, SandboxRow, Stop } from "./rows.ts"
+import { CURRENT_PHASES } from "./rows.ts"
+import type { Looked } from "./workers.ts"
+
+/** What is done to sandboxes. */
+export interface Effects {
+  adopt(observed: ObservedSandbox): Promise<void>
+  quarantine(observed: ObservedSandbox): Promise<void>
+  pause(sandbox: SandboxId): Promise<void>
+  resume(sandbox: SandboxId): Promise<void>
+  /** Takes it from its engine. */
+  remove(sandbox: SandboxId): Promise<void>
+  /** Nothing of it is left with its engine; what remains beside it goes, and its files are free. */
+  forget(row: SandboxRow): Promise<void>
+}
+
+export interface LookParts {
+  readonly backend: Pick<Backend, "inspect">
+  readonly rows: Rows
+  readonly leases: Leases
+  readonly lives: Lives
+  readonly decisions: Decisions
+  readonly effects: Effects
+  readonly clock: Clock
+  readonly log: Logger
+  readonly policy: Policy
+  readonly canPause: boolean
+  readonly isBeingMade: (sandbox: SandboxId) => boolean
+  readonly idleMs: (sandbox: SandboxId) => number
+  /** Why it is to make room, if it is. */
+  readonly pressure: (sandbox: SandboxId) => string | undefined
+  readonly wantedHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
+}
+
+export interface Seen {
+  readonly row: SandboxRow | undefined
+  readonly observed: ObservedSandbox | undefined
+  readonly decision: Decision
+}
+
+/** Reads everything about a sandbox, and decides. Changes nothing. */
+export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> => {
+  const { rows, leases, lives, clock, policy, canPause } = parts
+  const [row, observed, held] = await Promise.all([
+    rows.get(sandbox),
+    parts.backend.inspect(sandbox),
+    leases.of(sandbox),
+  ])
+  const world: World = {
+    known: row && {
+      ...{ phase: row.phase, configHash: row.configHash },
+      // A wall that was set back makes nothing older.
+      phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
+      wantedHash: await parts.wantedHash(row),
+      isBeingMade: parts.isBeingMade(sandbox),
+    },
+    state: observed?.state,
+    life: lives.of(sandbox),
+    leases: held.map(({ kind, holder }) => `${kind} of ${holder}`),
+    ...{ idleMs: parts.idleMs(sandbox), pressure: parts.pressure(sandbox) },
+    ...{ canPause, policy },
+  }
+  return { row, observed, decision: decide(world) }
+}
+
+/** Looks at a sandbox and does the one next thing about it. */
+export const look = async (parts: LookParts, sandbox: SandboxId): Promise<Looked> => {
+  const seen = await see(parts, sandbox)
+  const { decision } = seen
+  try {
+    await act(parts, sandbox, seen)
+    return { decision }
+  } catch (failure) {
+    const said = failure instanceof BerthError ? failure.message : String(failure)
+    await parts.decisions.add(sandbox, `${decision.action.kind} failed`, said)
+    return { decision, failure }
+  }
+}
+
+const act = async (parts: LookParts, sandbox: SandboxId, seen: Seen): Promise<void> => {
+  const { row, observed, decision } = seen
+  const { action, reason } = decision
+  if (row !== undefined || action.kind !== "keep")
+    await parts.decisions.add(sandbox, action.kind, reason)
+  if (row === undefined) return await actOnUnknown(parts, sandbox, action, observed)
+  await actOnKnown(parts, row, { action, reason }, observed)
+}
+
+const actOnUnknown = async (
+  { lives, effects }: LookParts,
+  sandbox: SandboxId,
+  { kind }: Action,
+  observed: ObservedSandbox | undefined,
+): Promise<void> => {
+  if (observed === undefined) return
+  if (kind === "ask") await lives.ask(sandbox)
+  if (kind === "adopt") await effects.adopt(observed)
+  if (kind === "quarantine") await effects.quarantine(observed)
+}
+
+const actOnKnown = async (
+  { rows, lives, effects, log }: LookParts,
+  row: SandboxRow,
+  { action, reason }: Pick<Decision, "action" | "reason">,
+  observed: ObservedSandbox | undefined,
+): Promise<void> => {
+  const { id: sandbox, workspace } = row
+  const stop = async (begin: Rows["beginStop"], cause: Stop["cause"]) => {
+    const isBegun = await begin(sandbox, { cause, reason })
+    if (isBegun) log.info({ op: "sandbox.stop", sandbox, workspace, cause, reason }, "stopping")
+  }
+  switch (action.kind) {
+    case "keep":
+      return
+    case "ask":
+      await lives.ask(sandbox)
+      return
+    case "quarantine":
+      if (observed !== undefined) await effects.quarantine(observed)
+      return
+    case "drain":
+      if (await rows.move(sandbox, CURRENT_PHASES, "draining"))
+        log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "draining")
+      return
+    case "undrain":
+      // Its boot may have ended meanwhile, or may not: what it says next moves it on.
+      await rows.move(sandbox, ["draining"], "ready")
+      return
+    case "pause":
+      return await effects.pause(sandbox)
+    case "resume":
+      return await effects.resume(sandbox)
+    case "stop":
+      return await stop(rows.beginStop, action.cause)
+    case "bury":
+      return await stop(rows.beginStopRegardless, "ended")
+    case "remove":
+      return await effects.remove(sandbox)
+    case "forget":
+      return await effects.forget(row)
+    case "adopt":
+      return
+  }
+}

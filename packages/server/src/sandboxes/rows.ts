@@ -1,0 +1,182 @@
+import type { BootMode } from "@berth/protocol/boot"
+import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { ConfigHash } from "@berth/protocol/sandbox"
+import { type Kysely, type Selectable, sql } from "kysely"
+import type { Database, SandboxesTable, StopCause, StoredPhase } from "../store/database.ts"
+import type { Clock } from "./clock.ts"
+
+export interface SandboxRow {
+  readonly id: SandboxId
+  readonly workspace: Slug
+  readonly configHash: ConfigHash
+  readonly phase: StoredPhase
+  readonly phaseAtMs: number
+  readonly mode: BootMode
+  readonly createdAtMs: number
+  /** Since it is stopping. */
+  readonly stop: Stop | undefined
+}
+
+export interface Stop {
+  readonly cause: StopCause
+  readonly reason: string
+}
+
+export type NewSandbox = Pick<SandboxRow, "id" | "workspace" | "configHash" | "mode"> & {
+  readonly phase: Extract<StoredPhase, "creating" | "ready" | "draining" | "quarantined">
+}
+
+/** Those that new uses may go to. */
+export const CURRENT_PHASES = ["creating", "booting", "ready"] as const
+
+/** Those that whoever is in may go on using. */
+export const USABLE_PHASES = [...CURRENT_PHASES, "draining"] as const
+
+/** What the store knows of sandboxes. Each change is one statement, so that nothing comes between. */
+export interface Rows {
+  /** False: its workspace has a current one already. */
+  insert(sandbox: NewSandbox): Promise<boolean>
+  get(sandbox: SandboxId): Promise<SandboxRow | undefined>
+  /** All but those that are gone. */
+  list(): Promise<SandboxRow[]>
+  /** All but those that are gone, and the last one of each workspace that has no other. */
+  listShown(): Promise<SandboxRow[]>
+  /** The workspace's, but those that are gone or quarantined; oldest first. */
+  ofWorkspace(workspace: Slug): Promise<SandboxRow[]>
+  goneOf(workspace: Slug): Promise<SandboxId[]>
+  /** False: it is in none of the phases from which it may go there. Never backwards from stopping. */
+  move(sandbox: SandboxId, from: readonly StoredPhase[], to: StoredPhase): Promise<boolean>
+  /** False: somebody uses it, or it is stopping already. */
+  beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
+  /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
+  beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
+  /** Removes what is known of sandboxes that have been gone for so long. */
+  forgetGone(olderThanMs: number): Promise<void>
+}
+
+const STOPPABLE = [...USABLE_PHASES, "quarantined"] as const
+
+export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
+  const stopping = ({ cause, reason }: Stop) => ({
+    ...{ phase: "stopping" as const, phase_at_ms: clock.now() },
+    ...{ stop_cause: cause, stop_reason: reason },
+  })
+  return {
+    insert: async ({ id, workspace, configHash, mode, phase }) => {
+      const now = clock.now()
+      const { numInsertedOrUpdatedRows } = await db
+        .insertInto("sandboxes")
+        .values({
+          ...{ id, workspace, mode, phase, config_hash: configHash },
+          ...{ created_at_ms: now, phase_at_ms: now, stop_cause: null, stop_reason: null },
+        })
+        .onConflict((conflict) => conflict.doNothing())
+        .executeTakeFirst()
+      return numInsertedOrUpdatedRows === 1n
+    },
+    get: async (sandbox) => {
+      const row = await db
+        .selectFrom("sandboxes")
+        .selectAll()
+        .where("id", "=", sandbox)
+        .executeTakeFirst()
+      return row && rowOf(row)
+    },
+    list: async () => {
+      const rows = await db
+        .selectFrom("sandboxes")
+        .selectAll()
+        .where("phase", "!=", "gone")
+        .orderBy("created_at_ms")
+        .execute()
+      return rows.map(rowOf)
+    },
+    listShown: async () => {
+      const { rows } = await sql<Selectable<SandboxesTable>>`
+        SELECT * FROM sandboxes AS shown
+        WHERE phase <> 'gone'
+          OR EXISTS (SELECT 1 FROM workspaces WHERE slug = shown.workspace)
+            AND NOT EXISTS (
+              SELECT 1 FROM sandboxes AS other
+              WHERE other.workspace = shown.workspace AND other.id <> shown.id
+                AND (other.phase NOT IN ('gone', 'quarantined')
+                  OR other.phase = 'gone' AND (other.phase_at_ms, other.id) > (shown.phase_at_ms, shown.id))
+            )
+        ORDER BY created_at_ms`.execute(db)
+      return rows.map(rowOf)
+    },
+    ofWorkspace: async (workspace) => {
+      const rows = await db
+        .selectFrom("sandboxes")
+        .selectAll()
+        .where("workspace", "=", workspace)
+        .where("phase", "not in", ["gone", "quarantined"])
+        .orderBy("created_at_ms")
+        .execute()
+      return rows.map(rowOf)
+    },
+    goneOf: async (workspace) => {
+      const rows = await db
+        .selectFrom("sandboxes")
+        .select("id")
+        .where("workspace", "=", workspace)
+        .where("phase", "=", "gone")
+        .execute()
+      return rows.map(({ id }) => id)
+    },
+    move: async (sandbox, from, to) => {
+      const { numUpdatedRows } = await db
+        .updateTable("sandboxes")
+        .set({ phase: to, phase_at_ms: clock.now() })
+        .where("id", "=", sandbox)
+        .where("phase", "in", from)
+        .executeTakeFirst()
+      return numUpdatedRows === 1n
+    },
+    beginStop: async (sandbox, stop) => {
+      const { numUpdatedRows } = await db
+        .updateTable("sandboxes")
+        .set(stopping(stop))
+        .where("id", "=", sandbox)
+        .where("phase", "in", STOPPABLE)
+        .where(({ not, exists, selectFrom }) =>
+          not(exists(selectFrom("leases").select("id").where("leases.sandbox", "=", sandbox))),
+        )
+        .executeTakeFirst()
+      return numUpdatedRows === 1n
+    },
+    beginStopRegardless: (sandbox, stop) =>
+      db.transaction().execute(async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("sandboxes")
+          .set(stopping(stop))
+          .where("id", "=", sandbox)
+          .where("phase", "in", STOPPABLE)
+          .executeTakeFirst()
+        if (numUpdatedRows !== 1n) return false
+        await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
+        return true
+      }),
+    forgetGone: async (olderThanMs) => {
+      const before = clock.now() - olderThanMs
+      await db.transaction().execute(async (trx) => {
+        const gone = trx
+          .selectFrom("sandboxes")
+          .select("id")
+          .where("phase", "=", "gone")
+          .where("phase_at_ms", "<", before)
+        await trx.deleteFrom("decisions").where("sandbox", "in", gone).execute()
+        await trx.deleteFrom("sandboxes").where("id", "in", gone).execute()
+      })
+    },
+  }
+}
+
+const rowOf = (row: Selectable<SandboxesTable>): SandboxRow => ({
+  ...{ id: row.id, workspace: row.workspace, configHash: row.config_hash, mode: row.mode },
+  ...{ phase: row.phase, phaseAtMs: row.phase_at_ms, createdAtMs: row.created_at_ms },
+  stop:
+    row.stop_cause === null
+      ? undefined
+      : { cause: row.stop_cause, reason: row.stop_reason ?? "not said" },
+})

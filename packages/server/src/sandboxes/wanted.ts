@@ -1,0 +1,74 @@
+import type { Slug } from "@berth/protocol/ids"
+import { type ConfigHash, SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { Backend } from "../backends/backend.ts"
+import type { Toolbox } from "../toolbox/store.ts"
+import { sandboxConfig } from "./config.ts"
+import { configHash } from "./config-hash.ts"
+import { FILE_MOUNTS } from "./files.ts"
+import { plannedRepos, workspaceRepos } from "./repos.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+/** What a workspace's sandbox is to be. */
+export interface Wanted {
+  readonly config: SandboxConfig
+  readonly hash: ConfigHash
+}
+
+/** What a workspace wants of a system and a toolbox. */
+export const wantedOf = (
+  spec: WorkspaceSpec,
+  system: SystemIdentity,
+  toolbox: Pick<Toolbox, "id" | "directory">,
+): Wanted => {
+  const repos = plannedRepos(workspaceRepos(spec.repos))
+  const own = sandboxConfig(spec, system, repos, toolbox)
+  const config = SandboxConfig.parse({ ...own, mounts: [...own.mounts, ...FILE_MOUNTS] })
+  return { config, hash: configHash(config) }
+}
+
+export interface WantedParts {
+  readonly backend: Pick<Backend, "resolveSystem">
+  readonly workspaces: Workspaces
+  /** Built if it is not there. */
+  readonly toolbox: () => Promise<Pick<Toolbox, "id" | "directory">>
+}
+
+/** What the workspaces want now. */
+export interface Wants {
+  /** Waits for what is missing: a toolbox to be built, an image to be fetched. */
+  of(spec: WorkspaceSpec, signal: AbortSignal): Promise<Wanted>
+  /** At once; undefined: not known yet, or not any more. */
+  known(slug: Slug): Promise<ConfigHash | undefined>
+  /** Images may have changed, or a workspace has. */
+  refresh(): void
+}
+
+export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants => {
+  const hashes = new Map<Slug, ConfigHash>()
+  let found: Pick<Toolbox, "id" | "directory"> | undefined
+
+  const of = async (spec: WorkspaceSpec, signal: AbortSignal): Promise<Wanted> => {
+    found = await toolbox()
+    signal.throwIfAborted()
+    const wanted = wantedOf(spec, await backend.resolveSystem(spec.system, { signal }), found)
+    hashes.set(spec.slug, wanted.hash)
+    return wanted
+  }
+
+  return {
+    of,
+    known: async (slug) => {
+      const hash = hashes.get(slug)
+      if (hash !== undefined || found === undefined) return hash
+      const spec = (await workspaces.get(slug))?.spec
+      // A workspace that nobody wants any more has sandboxes that nobody replaces.
+      if (spec === undefined) return undefined
+      return (await of(spec, AbortSignal.timeout(KNOWN_MS)).catch(() => undefined))?.hash
+    },
+    refresh: () => hashes.clear(),
+  }
+}
+
+/** An image that is there is named at once; one that is not must not hold up a decision. */
+const KNOWN_MS = 5_000

@@ -1,0 +1,79 @@
+import type { Slug } from "@berth/protocol/ids"
+import type { ConfigHash } from "@berth/protocol/sandbox"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { Kysely } from "kysely"
+import type { Database } from "../store/database.ts"
+import type { Clock } from "./clock.ts"
+
+export interface Workspace {
+  readonly spec: WorkspaceSpec
+  /** Its files have been through a whole boot: the next one leaves them as they are. */
+  readonly isBooted: boolean
+  /** Boots of one config that failed in a row. */
+  readonly failed:
+    | { readonly boots: number; readonly hash: ConfigHash; readonly why: string }
+    | undefined
+}
+
+/** What sandboxes are made for. */
+export interface Workspaces {
+  put(spec: WorkspaceSpec): Promise<void>
+  get(slug: Slug): Promise<Workspace | undefined>
+  remove(slug: Slug): Promise<void>
+  booted(slug: Slug): Promise<void>
+  bootFailed(slug: Slug, hash: ConfigHash, why: string): Promise<void>
+}
+
+export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces => ({
+  put: async (spec) => {
+    const now = clock.now()
+    const text = JSON.stringify(spec)
+    await db
+      .insertInto("workspaces")
+      .values({
+        ...{ slug: spec.slug, spec: text, created_at_ms: now, updated_at_ms: now },
+        ...{ failed_hash: null, failed_why: null },
+      })
+      .onConflict((conflict) =>
+        conflict.column("slug").doUpdateSet({ spec: text, updated_at_ms: now }),
+      )
+      .execute()
+  },
+  get: async (slug) => {
+    const row = await db
+      .selectFrom("workspaces")
+      .selectAll()
+      .where("slug", "=", slug)
+      .executeTakeFirst()
+    if (row === undefined) return undefined
+    const { spec, booted, failed_boots: boots, failed_hash: hash, failed_why: why } = row
+    return {
+      ...{ spec: WorkspaceSpec.parse(JSON.parse(spec)), isBooted: booted === 1 },
+      failed: hash === null || boots === 0 ? undefined : { boots, hash, why: why ?? "not said" },
+    }
+  },
+  remove: async (slug) => {
+    await db.deleteFrom("workspaces").where("slug", "=", slug).execute()
+  },
+  booted: async (slug) => {
+    await db
+      .updateTable("workspaces")
+      .set({ booted: 1, failed_boots: 0, failed_hash: null, failed_why: null })
+      .where("slug", "=", slug)
+      .execute()
+  },
+  bootFailed: async (slug, hash, why) => {
+    await db
+      .updateTable("workspaces")
+      .set(({ fn, eb, case: when }) => ({
+        failed_boots: when()
+          .when("failed_hash", "=", hash)
+          .then(eb(fn.coalesce("failed_boots", eb.lit(0)), "+", 1))
+          .else(1)
+          .end(),
+        ...{ failed_hash: hash, failed_why: why },
+      }))
+      .where("slug", "=", slug)
+      .execute()
+  },
+})
