@@ -1,11 +1,10 @@
-import { AGENT_ID } from "../id-range.ts"
+import { AGENT_USER } from "@berth/protocol/inside"
 
 const NOBODY_ID = 65_534
 /** The group that terminals belong to; /dev/pts is mounted with it. */
 export const TTY_GROUP_ID = 5
 
-const AGENT_NAME = "agent"
-export const AGENT_HOME = `/home/${AGENT_NAME}`
+const { name: AGENT, uid, gid, home } = AGENT_USER
 
 /** passwd and group of a system that brings none of its own. */
 const OWN_GROUPS = [`root:x:0:`, `tty:x:${TTY_GROUP_ID}:`, `nogroup:x:${NOBODY_ID}:`]
@@ -20,14 +19,14 @@ const ownUsers = (shell: string) => [
  */
 export const passwd = (own: string | undefined, shell: string): string =>
   lines([
-    `${AGENT_NAME}:x:${AGENT_ID}:${AGENT_ID}:agent:${AGENT_HOME}:${shell}`,
+    `${AGENT}:x:${uid}:${gid}:agent:${home}:${shell}`,
     ...(own === undefined ? ownUsers(shell) : withoutAgent(own)),
   ])
 
 export const group = (own: string | undefined): string =>
-  lines([`${AGENT_NAME}:x:${AGENT_ID}:`, ...(own === undefined ? OWN_GROUPS : withoutAgent(own))])
+  lines([`${AGENT}:x:${gid}:`, ...(own === undefined ? OWN_GROUPS : withoutAgent(own))])
 
 const withoutAgent = (text: string) =>
-  text.split("\n").filter((line) => line !== "" && !line.startsWith(`${AGENT_NAME}:`))
+  text.split("\n").filter((line) => line !== "" && !line.startsWith(`${AGENT}:`))
 
 const lines = (all: readonly string[]) => `${all.join("\n")}\n`

@@ -1,7 +1,7 @@
 import { lstatSync, readdirSync, readlinkSync, realpathSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
+import { group, passwd } from "../../accounts.ts"
 import { isWithin } from "../../within.ts"
-import { group, passwd } from "./accounts.ts"
 import { ETC_ENTRIES } from "./etc-entries.ts"
 import { withSubmounts } from "./mount-table.ts"
 import type { Bind } from "./prepared.ts"

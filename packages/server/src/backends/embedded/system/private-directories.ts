@@ -1,10 +1,10 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
+import { AGENT_USER } from "@berth/protocol/inside"
 import { isWithin } from "../../within.ts"
 import { asBackendError } from "../files-error.ts"
 import { AGENT_ID } from "../id-range.ts"
-import { AGENT_HOME } from "./accounts.ts"
 import { descend } from "./descend.ts"
 
 export interface PrivateDirectories {
@@ -27,7 +27,7 @@ export const makePrivateDirectories = (
   try {
     makeOwned(workspace, agent, 0o755)
     makeOwned(home, idBase, 0o755)
-    makeOwned(join(home, AGENT_HOME.slice("/home".length)), agent, 0o700)
+    makeOwned(join(home, AGENT_USER.home.slice("/home".length)), agent, 0o700)
     for (const target of mountTargets) {
       if (isWithin(target, "/workspace")) makeMountPoint(workspace, "/workspace", target)
       if (isWithin(target, "/home")) makeMountPoint(home, "/home", target)
