@@ -1,5 +1,7 @@
 import { spawnSync } from "node:child_process"
+import { once } from "node:events"
 import { readFileSync, writeFileSync } from "node:fs"
+import { request } from "node:http"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { BootTrace } from "@berth/protocol/boot"
@@ -8,6 +10,8 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { BackendEvent } from "@berth/server/backends/backend"
+import { readActivity } from "@berth/server/bridge/read-activity"
+import { findLinks, type SandboxLink } from "@berth/server/sandboxes/links"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
 import { makeRepo, processesOf, setStage } from "./stage.ts"
@@ -16,6 +20,16 @@ const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta
 /** A toolbox is read and written, and several sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 const { signal } = new AbortController()
+
+/** The status of the supervisor's answer. */
+const post = async ({ socket, token }: SandboxLink, path: string, body: object) => {
+  const headers = { authorization: `Bearer ${token}` }
+  const sent = request({ socketPath: socket, path, headers, method: "POST", agent: false })
+  sent.end(JSON.stringify(body))
+  const [response] = await once(sent, "response")
+  response.resume()
+  return response.statusCode
+}
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "a sandbox with its supervisor",
@@ -143,6 +157,31 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         reason: "the sandbox was stopped",
       })
       expect(processesOf(sandbox.id)).toEqual([])
+    })
+
+    it("[R1.7] [R1.10] tells what lives in it: what prompts left running, and nothing that the boot did", async () => {
+      const leave = "setsid -f sleep 1000\nsetsid -f env -i sleep 1000\n"
+      const busy = makeRepo(join(stage.base, "busy"), { ".berth/start.sh": `#!/bin/sh\n${leave}` })
+      const sandbox = await boot({ repos: [{ url: busy }] })
+      const link = await findLinks(join(stage.dataDir, "links")).find(sandbox.id)
+      if (link === undefined) throw new Error("there is no link")
+      expect(await readActivity(link, {}, signal)).toMatchObject({
+        ...{ prompts: [], commands: [], terminals: [], leftProcesses: 0 },
+      })
+      await sandbox.prompt(leave)
+      const left = async () => (await readActivity(link, {}, signal)).leftProcesses
+      await expect.poll(left).toBe(2)
+      // Without a mark, too, but not of the sandbox's user.
+      const command = ["sh", "-c", "setsid -f env -i sleep 1000; sleep 2000"]
+      expect(await post(link, "/commands", { command, user: "root" })).toBe(201)
+      const isSleep = ({ command }: { command: string }) => command === "sleep 1000"
+      await expect.poll(() => processesOf(sandbox.id).filter(isSleep).length).toBe(5)
+      let activity = await readActivity(link, {}, signal)
+      expect(activity).toMatchObject({ commands: [expect.any(String)], leftProcesses: 2 })
+      void sandbox.prompt("pkill sleep")
+      while (activity.leftProcesses > 0)
+        activity = await readActivity(link, { after: activity.version, waitMs: 20_000 }, signal)
+      expect(processesOf(sandbox.id).filter(isSleep)).toHaveLength(1)
     })
 
     it("[R2.9] shows a boot that failed after the sandbox is gone", async () => {
