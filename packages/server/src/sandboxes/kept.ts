@@ -83,7 +83,8 @@ export class Kept {
   }
 
   /** Resolves when it is ready or will never be. */
-  async booted(): Promise<void> {
+  async booted(signal: AbortSignal): Promise<void> {
+    if (this.#boot === undefined) await this.readBoot(signal).catch(() => {})
     if (this.#boot && isBootOver(this.#boot)) return
     await this.heard.until(() => this.#boot !== undefined && isBootOver(this.#boot))
   }

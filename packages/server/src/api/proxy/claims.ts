@@ -1,4 +1,4 @@
-import type { Claim } from "../../sandboxes/sandboxes.ts"
+import type { Claim } from "../../sandboxes/use.ts"
 import type { Feature } from "./target.ts"
 
 /** A preview that nobody looks at is not in use, though its connection stands. */

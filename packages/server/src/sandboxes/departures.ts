@@ -1,0 +1,36 @@
+import type { SandboxId } from "@berth/protocol/ids"
+import type { Rows } from "./rows.ts"
+
+/** Those who wait for a sandbox to be gone. */
+export class Departures {
+  readonly #rows: Rows
+  readonly #waiting = new Map<SandboxId, Set<() => void>>()
+
+  constructor(rows: Rows) {
+    this.#rows = rows
+  }
+
+  /** Of one that the store has as gone. */
+  tell(sandbox: SandboxId): void {
+    for (const resolve of this.#waiting.get(sandbox) ?? []) resolve()
+    this.#waiting.delete(sandbox)
+  }
+
+  /** Resolves when the store has it as gone. Rejects when the signal fires before. */
+  async of(sandbox: SandboxId, signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const waiters = this.#waiting.get(sandbox) ?? new Set()
+    this.#waiting.set(sandbox, waiters.add(resolve))
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener("abort", onAbort)
+    if (signal.aborted) onAbort()
+    try {
+      const row = await this.#rows.get(sandbox)
+      if (row !== undefined && row.phase !== "gone") await promise
+    } finally {
+      promise.catch(() => {})
+      signal.removeEventListener("abort", onAbort)
+      waiters.delete(resolve)
+    }
+  }
+}

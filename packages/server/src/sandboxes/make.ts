@@ -1,0 +1,73 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { Logger } from "../logging/logger.ts"
+import { operation } from "../logging/operation.ts"
+import { begunBoot } from "./boot-summary.ts"
+import type { NewRow } from "./ensure.ts"
+import type { WorkspaceFiles } from "./files.ts"
+import type { Keepers } from "./keepers.ts"
+import { type LaunchParts, launch } from "./launch.ts"
+import type { Lives } from "./lives.ts"
+import type { Records } from "./records.ts"
+import type { Rows } from "./rows.ts"
+import type { Workers } from "./workers.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+export interface MakeParts extends LaunchParts {
+  readonly rows: Rows
+  readonly workspaces: Workspaces
+  readonly records: Records
+  readonly files: WorkspaceFiles
+  readonly keepers: Keepers
+  readonly lives: Lives
+  readonly workers: Workers
+  readonly log: Logger
+  /** Those that are being made right now. */
+  readonly making: Set<SandboxId>
+}
+
+/** Makes a sandbox, with its row first: what a crash or a failure leaves of it is found by that, and removed. */
+export const openMake = (parts: MakeParts) => {
+  const { rows, workspaces, records, files, keepers, lives, workers, log, making, at } = parts
+
+  const makeIt = async ({ sandbox, spec, wanted, mode }: NewRow, signal: AbortSignal) => {
+    const { slug: workspace } = spec
+    const row = { id: sandbox, workspace, configHash: wanted.hash, mode }
+    if (!(await rows.insert({ ...row, phase: "creating" }))) throw notAlone(workspace)
+    await at("create.inserted")
+    const record = { workspace: spec, mode }
+    await records.write(sandbox, record)
+    await at("create.recorded")
+    const overlays = await files.claim(workspace, sandbox)
+    await at("create.claimed")
+    const link = await launch(parts, { sandbox, workspace, wanted, mode, overlays }, signal)
+    await rows.move(sandbox, ["creating"], "booting")
+    await at("create.booting")
+    keepers.add(link, record, begunBoot(mode))
+  }
+
+  return (made: NewRow, signal: AbortSignal): Promise<void> => {
+    const { sandbox, spec, wanted, mode } = made
+    const ids = { sandbox, workspace: spec.slug, mode }
+    return operation(log, "sandbox.create", ids, async () => {
+      making.add(sandbox)
+      lives.born(sandbox)
+      try {
+        await makeIt(made, signal)
+      } catch (thrown) {
+        const why = thrown instanceof Error ? thrown.message : String(thrown)
+        if (!signal.aborted) await workspaces.bootFailed(spec.slug, wanted.hash, why)
+        await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why })
+        throw thrown
+      } finally {
+        making.delete(sandbox)
+        workers.wake(sandbox)
+      }
+    })
+  }
+}
+
+const notAlone = (workspace: Slug): BerthError =>
+  new BerthError("backend.conflict", `${workspace} has a sandbox already`, {
+    details: { workspace },
+  })

@@ -1,0 +1,98 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { LeaseId, SandboxId } from "@berth/protocol/ids"
+import type { Lease } from "@berth/protocol/lease"
+import type { WorkspaceFiles } from "./files.ts"
+import type { Leases } from "./leases.ts"
+import type { Links } from "./links.ts"
+import type { Rows, SandboxRow } from "./rows.ts"
+import { unknownSandbox } from "./unknown.ts"
+import type { Workers } from "./workers.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+export interface RequestsParts {
+  readonly rows: Rows
+  readonly workspaces: Workspaces
+  readonly leases: Leases
+  readonly workers: Workers
+  readonly files: WorkspaceFiles
+  readonly links: Links
+}
+
+/** What people ask for. */
+export interface Requests {
+  /** Keeps a sandbox until it is released, or the time is over. */
+  hold(sandbox: SandboxId, holder: string, forMs?: number): Promise<Lease>
+  release(sandbox: SandboxId, lease: LeaseId): Promise<void>
+  /** Its files are kept, and the next use starts it again. Refused while somebody uses it, unless forced. */
+  stop(sandbox: SandboxId, options: { force: boolean }): Promise<void>
+  /** Resolves when nothing is left of it, and of its workspace. Refused while somebody uses it, unless forced. */
+  remove(sandbox: SandboxId, options: { force: boolean }): Promise<void>
+}
+
+export const openRequests = (parts: RequestsParts): Requests => {
+  const { rows, workspaces, leases, workers, files, links } = parts
+
+  const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
+    const begin = force ? rows.beginStopRegardless : rows.beginStop
+    if (await begin(sandbox, { cause: "person", reason })) return
+    const phase = (await rows.get(sandbox))?.phase
+    if (phase === "stopping" || phase === "gone") return
+    throw inUse(sandbox, await leases.of(sandbox))
+  }
+
+  /** One that the store does not know is looked at first. */
+  const find = async (sandbox: SandboxId): Promise<SandboxRow> => {
+    const row = await rows.get(sandbox)
+    if (row !== undefined) return row
+    await workers.settle(sandbox)
+    const now = await rows.get(sandbox)
+    if (now !== undefined) return now
+    throw unknownSandbox(sandbox)
+  }
+
+  const end = async (sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> => {
+    const row = await find(sandbox)
+    await beginStop(sandbox, reason, force)
+    const { failure } = await workers.settle(sandbox)
+    if (failure !== undefined) throw failure
+    return row
+  }
+
+  return {
+    hold: async (sandbox, holder, forMs) => {
+      const request = { sandbox, kind: "hold" as const, holder }
+      const id = await leases.acquire({ ...request, ...(forMs !== undefined && { ttlMs: forMs }) })
+      const lease = (await leases.of(sandbox)).find((each) => each.id === id)
+      if (lease === undefined) throw unknownSandbox(sandbox)
+      return lease
+    },
+
+    release: async (sandbox, lease) => {
+      const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
+      if (held?.kind !== "hold")
+        throw new BerthError("not_found", `nobody holds ${sandbox} by ${lease}`, {
+          details: { sandbox, lease },
+        })
+      await leases.release(lease)
+    },
+
+    stop: async (sandbox, { force }) => {
+      await end(sandbox, "a person stopped it", force)
+    },
+
+    remove: async (sandbox, { force }) => {
+      const { workspace } = await end(sandbox, "a person removed it", force)
+      if ((await rows.ofWorkspace(workspace)).length > 0) return
+      await workspaces.remove(workspace)
+      await files.remove(workspace)
+      for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
+    },
+  }
+}
+
+const inUse = (sandbox: SandboxId, held: readonly Lease[]): BerthError => {
+  const users = held.map(({ kind, holder }) => `${kind} of ${holder}`)
+  return new BerthError("sandbox.in_use", `${sandbox} is used by ${users.join(", ")}`, {
+    details: { sandbox, users },
+  })
+}

@@ -1,0 +1,141 @@
+import type { Socket } from "node:net"
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { LeaseId, SandboxId } from "@berth/protocol/ids"
+import type { Backend } from "../backends/backend.ts"
+import type { Bridges } from "./bridges.ts"
+import type { openEnsure } from "./ensure.ts"
+import type { LeaseRequest, Leases } from "./leases.ts"
+import type { SandboxLink } from "./links.ts"
+import type { Lives } from "./lives.ts"
+import type { Rows } from "./rows.ts"
+import { unknownSandbox } from "./unknown.ts"
+import type { Workers } from "./workers.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+/** Somebody's use of a sandbox, from which it is not taken away until the use ends. */
+export interface Use {
+  /** The one that is used: what took the place of one that is gone. */
+  readonly sandbox: SandboxId
+  /** A connection to what it serves, and the token that it asks for. Whoever gets it ends it. */
+  dial(signal: AbortSignal): Promise<{ socket: Socket; token: string }>
+  /** Of a use that lasts only while it is used. */
+  renew(): void
+  /** Something may live on that this use began: it gets a lease of its own. */
+  leave(): Promise<void>
+  /** Twice is as good as once. */
+  end(): Promise<void>
+}
+
+export type Claim = Pick<LeaseRequest, "kind" | "holder" | "ttlMs">
+
+export interface UseParts {
+  readonly backend: Pick<Backend, "inspect">
+  readonly bridges: Pick<Bridges, "dial">
+  readonly rows: Rows
+  readonly workspaces: Workspaces
+  readonly leases: Leases
+  readonly lives: Lives
+  readonly workers: Workers
+  readonly ensure: ReturnType<typeof openEnsure>
+  /** Those whose processes are frozen, or are about to be. */
+  readonly frozen: ReadonlySet<SandboxId>
+  readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
+  readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
+}
+
+/** One that has just been started listens in a moment; on a host that is busy, in a few. */
+const DIAL_MS = 5_000
+const DIAL_PAUSE_MS = 20
+
+/** Takes a sandbox from whoever would stop it; wakes it if it sleeps, and makes another where it is gone. */
+export const openUse = (parts: UseParts) => {
+  const { leases, lives, workers, frozen } = parts
+  return async (sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use> => {
+    const taken = await acquire(parts, sandbox, claim, signal)
+    const { sandbox: used } = taken
+    let { lease } = taken
+    const end = () => leases.release(lease)
+    try {
+      if (frozen.has(used)) await thaw(workers, used)
+    } catch (thrown) {
+      await end()
+      throw thrown
+    }
+    const again = async () => {
+      lease = await leases.acquire({ ...claim, sandbox: used, isConnection: true })
+    }
+    return {
+      sandbox: used,
+      dial: (until) => dial(parts, used, until),
+      renew: () => {
+        // Refused where the sandbox has been given up meanwhile: the connection ends with it.
+        if (claim.ttlMs !== undefined && !leases.renew(lease)) void again().catch(() => {})
+      },
+      leave: () => lives.look(used),
+      end,
+    }
+  }
+}
+
+const acquire = async (
+  parts: UseParts,
+  sandbox: SandboxId,
+  claim: Claim,
+  signal: AbortSignal,
+): Promise<{ readonly sandbox: SandboxId; readonly lease: LeaseId }> => {
+  for (let id = sandbox; ; ) {
+    try {
+      const lease = await parts.leases.acquire({ ...claim, sandbox: id, isConnection: true })
+      return { sandbox: id, lease }
+    } catch (thrown) {
+      if (!(thrown instanceof BerthError && thrown.code === "sandbox.ended")) throw thrown
+      id = await successor(parts, id, thrown, signal)
+    }
+  }
+}
+
+/** What takes the place of one that is not there to be used. */
+const successor = async (
+  { rows, workspaces, ensure, booted }: UseParts,
+  sandbox: SandboxId,
+  refusal: BerthError,
+  signal: AbortSignal,
+): Promise<SandboxId> => {
+  const row = await rows.get(sandbox)
+  if (row === undefined) throw unknownSandbox(sandbox)
+  if (row.phase === "quarantined" || (await workspaces.get(row.workspace)) === undefined)
+    throw refusal
+  const options = { mode: "fresh", isRequested: false } as const
+  const { sandbox: next, made } = await ensure(row.workspace, options, signal)
+  if (made) await booted(next, signal)
+  return next
+}
+
+/** One that is frozen in use is not any more when this resolves. */
+const thaw = async (workers: Workers, sandbox: SandboxId): Promise<void> => {
+  const { failure } = await workers.settle(sandbox)
+  if (failure !== undefined) throw failure
+}
+
+const dial = async (
+  { backend, bridges, linkOf }: UseParts,
+  sandbox: SandboxId,
+  signal: AbortSignal,
+) => {
+  const link = await linkOf(sandbox)
+  for (let waitedMs = 0; ; waitedMs += DIAL_PAUSE_MS) {
+    try {
+      return { socket: await bridges.dial(link, signal), token: link.token }
+    } catch (thrown) {
+      const isEarly = thrown instanceof BerthError && thrown.code === "bridge.unreachable"
+      if (!isEarly || waitedMs >= DIAL_MS) throw thrown
+      const state = (await backend.inspect(sandbox, { signal }))?.state
+      if (state === undefined || state === "exited") throw ended(sandbox, thrown)
+      await pause(DIAL_PAUSE_MS, undefined, { signal })
+    }
+  }
+}
+
+const ended = (sandbox: SandboxId, cause: unknown): BerthError =>
+  new BerthError("backend.unknown_sandbox", `${sandbox} has ended`, { details: { sandbox }, cause })

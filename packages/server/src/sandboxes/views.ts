@@ -1,0 +1,124 @@
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { Lease } from "@berth/protocol/lease"
+import type { SandboxPhase } from "@berth/protocol/sandbox"
+import type { BootSummary, SandboxView, SandboxWhy } from "@berth/protocol/sandboxes"
+import type { Backend, ObservedSandbox } from "../backends/backend.ts"
+import { summaryOf } from "./boot-summary.ts"
+import type { Bridges } from "./bridges.ts"
+import type { Decisions } from "./decisions.ts"
+import type { Keepers } from "./keepers.ts"
+import type { Leases } from "./leases.ts"
+import type { FoundLinks } from "./links.ts"
+import type { Rows, SandboxRow } from "./rows.ts"
+import { unknownSandbox } from "./unknown.ts"
+
+export interface ViewsParts {
+  readonly installation: InstallationId
+  readonly backend: Pick<Backend, "list" | "inspect">
+  readonly rows: Rows
+  readonly leases: Leases
+  readonly decisions: Decisions
+  readonly keepers: Keepers
+  readonly links: FoundLinks
+  readonly bridges: Pick<Bridges, "trace">
+}
+
+/** Sandboxes as they are shown. */
+export interface Views {
+  /** Those that are not gone, and the last one of each workspace that has none; oldest first. */
+  list(signal: AbortSignal): Promise<SandboxView[]>
+  get(sandbox: SandboxId, signal: AbortSignal): Promise<SandboxView>
+  why(sandbox: SandboxId): Promise<SandboxWhy>
+}
+
+export const openViews = (parts: ViewsParts): Views => {
+  const { backend, rows, leases, decisions, keepers, links, bridges } = parts
+
+  const identityOf = ({ row, observed }: Found) => {
+    if (observed !== undefined) return observed.identity
+    const { id: sandbox, workspace, configHash } = row as SandboxRow
+    return { installation: parts.installation, workspace, sandbox, configHash }
+  }
+
+  const view = (found: Found, held: readonly Lease[], boot: BootSummary | undefined) => {
+    const { row, observed } = found
+    return {
+      ...{ identity: identityOf(found), phase: phaseOf(found) },
+      createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
+      ...{ unheldLimits: [...(observed?.unheldLimits ?? [])], warnings: [] },
+      ...(observed?.exit && { exit: observed.exit }),
+      ...{ boot: boot ?? null, leases: [...held] },
+    }
+  }
+
+  /** One that does not answer is shown without its boot; of one that is gone, what it left is read. */
+  const readBoot = async (
+    sandbox: SandboxId,
+    signal: AbortSignal,
+  ): Promise<BootSummary | undefined> => {
+    const kept = keepers.get(sandbox)
+    if (kept !== undefined) {
+      if (kept.boot === undefined) await kept.readBoot(signal).catch(() => {})
+      return kept.boot
+    }
+    const link = await links.find(sandbox)
+    return link && (await bridges.trace(link, signal).then(summaryOf, () => undefined))
+  }
+
+  return {
+    list: async (signal) => {
+      const [known, found, held] = await Promise.all([
+        rows.listShown(),
+        backend.list({ signal }),
+        leases.all(),
+      ])
+      const observed = new Map(found.map((each) => [each.identity.sandbox, each]))
+      const isKnown = new Set(known.map(({ id }) => id))
+      const strangers = found.filter(({ identity }) => !isKnown.has(identity.sandbox))
+      return [
+        ...known.map((row) =>
+          view(
+            { row, observed: observed.get(row.id) },
+            held.get(row.id) ?? [],
+            keepers.get(row.id)?.boot,
+          ),
+        ),
+        ...strangers.map((each) => view({ row: undefined, observed: each }, [], undefined)),
+      ].sort((one, other) => (one.createdAt < other.createdAt ? -1 : 1))
+    },
+
+    get: async (sandbox, signal) => {
+      const boot = await readBoot(sandbox, signal)
+      const [row, observed, held] = await Promise.all([
+        rows.get(sandbox),
+        backend.inspect(sandbox, { signal }),
+        leases.of(sandbox),
+      ])
+      if (row === undefined && observed === undefined) throw unknownSandbox(sandbox)
+      return view({ row, observed }, held, boot)
+    },
+
+    why: async (sandbox) => {
+      const [row, observed] = await Promise.all([rows.get(sandbox), backend.inspect(sandbox)])
+      const said = await decisions.of(sandbox)
+      if (row === undefined && observed === undefined && said.length === 0)
+        throw unknownSandbox(sandbox)
+      return {
+        ...{ sandbox, workspace: row?.workspace ?? observed?.identity.workspace ?? null },
+        phase: phaseOf({ row, observed }),
+        ...{ leases: await leases.of(sandbox), decisions: said },
+      }
+    },
+  }
+}
+
+interface Found {
+  readonly row: SandboxRow | undefined
+  readonly observed: ObservedSandbox | undefined
+}
+
+/** What the store does not know is about to be asked, or quarantined. */
+const phaseOf = ({ row, observed }: Found): SandboxPhase => {
+  if (row === undefined) return observed === undefined ? "gone" : "quarantined"
+  return observed?.state === "paused" && row.phase === "ready" ? "paused" : row.phase
+}
