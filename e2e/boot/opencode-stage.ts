@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url"
 import { WorkspaceSpec as WorkspaceSchema, type WorkspaceSpec } from "@berth/protocol/workspace"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
+import { type FoundLinks, findLinks } from "@berth/server/sandboxes/links"
 import { openStandalone, type Standalone } from "@berth/server/standalone"
 import { currentInputs } from "@berth/server/toolbox/inputs/current"
 import { openToolboxes, type Toolbox } from "@berth/server/toolbox/store"
@@ -35,7 +36,9 @@ export interface Scene {
   /** The same one, in which each system call of OpenCode that names a file is written to /tmp/calls. */
   readonly tracing: Pick<Toolbox, "id" | "directory">
   readonly repo: string
-  open(toolbox: Pick<Toolbox, "id" | "directory">): Promise<Standalone>
+  open(
+    toolbox: Pick<Toolbox, "id" | "directory">,
+  ): Promise<Standalone & { readonly links: FoundLinks }>
   close(): void
 }
 
@@ -59,10 +62,11 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
       const log = await createLogger({ level: "info", pretty: false, secrets, destination })
       const dataDir = mkdtempSync(join(base, "data-"))
       chmodSync(dataDir, 0o711)
-      return openStandalone(
+      const links = join(dataDir, "links")
+      const standalone = await openStandalone(
         {
           dataDir,
-          links: join(dataDir, "links"),
+          links,
           toolbox,
           log,
           secrets,
@@ -70,6 +74,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
         },
         signal,
       )
+      return { ...standalone, links: findLinks(links) }
     },
     close: () => rmSync(base, { recursive: true, force: true }),
   }

@@ -1,4 +1,5 @@
 import { type BootStep, type BootTrace, overlapMs } from "@berth/protocol/boot"
+import { readActivity } from "@berth/server/bridge/read-activity"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { type Scene, setScene, workspaceOf } from "./opencode-stage.ts"
@@ -7,6 +8,8 @@ import { type Scene, setScene, workspaceOf } from "./opencode-stage.ts"
 const SCENE_LIMIT_MS = 240_000
 /** Under strace everything is several times slower. */
 const BOOT_LIMIT_MS = 180_000
+
+const never = new AbortController().signal
 
 const stepOf = ({ steps }: BootTrace, name: string): BootStep => {
   const step = steps.find((step) => step.name === name)
@@ -24,7 +27,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").des
     afterAll(() => scene?.close())
 
     it(
-      "[R2.4] starts it beside git sync and the hooks, and takes a prompt",
+      "[R2.4] [R1.7] starts it beside git sync and the hooks, takes a prompt, and tells what prompts left running",
       async () => {
         const standalone = await scene.open(scene.toolbox)
         try {
@@ -41,6 +44,17 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").des
           const start = stepOf(trace, "agent-start")
           expect(overlapMs(start, stepOf(trace, "git-sync"))).toBeGreaterThan(0)
           expect(overlapMs(start, stepOf(trace, "start-hook"))).toBeGreaterThan(0)
+
+          const link = await standalone.links.find(sandbox.id)
+          if (link === undefined) throw new Error("there is no link")
+          const left = async () => (await readActivity(link, {}, never)).leftProcesses
+          expect(await left()).toBe(0)
+          await sandbox.prompt("run: nohup sleep 1000 > nohup.out 2>&1 & echo left")
+          await expect.poll(left).toBe(1)
+          await sandbox.prompt(
+            "run: setsid -f sh -c 'sleep 1000 & exit' > nohup.out 2>&1; echo left",
+          )
+          await expect.poll(left).toBe(2)
         } finally {
           await standalone.close()
         }
