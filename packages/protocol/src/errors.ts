@@ -243,6 +243,11 @@ export const ERRORS = {
     retry: "later",
     hint: "Check the image's name, load or pull it into the engine by hand, or name another one: in the workspace's `system`, or for all with `berth serve --image`.",
   },
+  "backend.image_unsuitable": {
+    status: 400,
+    retry: "never",
+    hint: "Agents run on a Node that needs glibc and libstdc++, which Alpine and images without a distribution lack: use an image of Debian, Ubuntu, Fedora or the like.",
+  },
   "backend.mount_invalid": {
     status: 400,
     retry: "never",

@@ -19,6 +19,7 @@ import { openDirectories } from "./directories.ts"
 import { type Engine, openEngine } from "./engine.ts"
 import { type EngineEvent, openEvents } from "./events.ts"
 import { asBackendError } from "./failures.ts"
+import { openImageSystems } from "./image-systems.ts"
 import { type OnPull, openImages } from "./images.ts"
 import { type EngineInfo, readInfo, unheldLimits } from "./info.ts"
 import { listSandboxes } from "./list.ts"
@@ -59,6 +60,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       directories: await openDirectories(directory),
       network: createNetwork(engine, installation),
       caches: openCaches(engine, () => info, installation),
+      systems: openImageSystems(engine, installation, directory),
       keepOut: [directory],
       leaving: new Set(),
     }

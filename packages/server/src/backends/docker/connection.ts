@@ -4,7 +4,7 @@ import type { EngineAddress } from "./address.ts"
 
 /** One request as the engine's API names it. */
 export interface Request {
-  readonly method: "GET" | "POST" | "DELETE"
+  readonly method: "GET" | "HEAD" | "POST" | "DELETE"
   readonly path: string
   readonly query?: Readonly<Record<string, string | number | boolean | object>>
   readonly body?: object

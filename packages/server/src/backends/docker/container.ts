@@ -85,7 +85,7 @@ const tmpfs = (tmpBytes: number): Record<string, string> =>
     }),
   )
 
-const imageOf = ({ config }: SandboxSpec): string => {
+export const imageOf = ({ config }: SandboxSpec): string => {
   if (config.system.kind === "image") return config.system.digest
   throw new BerthError("backend.unsupported", "this backend makes sandboxes from images alone", {
     details: { path: "system.kind", given: config.system.kind, supported: ["image"] },

@@ -1,13 +1,14 @@
 import { BerthError } from "@berth/protocol/errors"
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
-import { type ContainerInput, containerOf } from "./container.ts"
+import { type ContainerInput, containerOf, imageOf } from "./container.ts"
 import { inspectSandbox, removeContainer } from "./containers.ts"
 import { type Answer, parseAnswer } from "./engine.ts"
-import { invalid, refused } from "./failures.ts"
+import { imageMissing, invalid, refused } from "./failures.ts"
 import { unheldLimits } from "./info.ts"
-import { checkMounts, engineMounts } from "./mounts.ts"
+import { bind, checkMounts, type EngineMount, engineMounts } from "./mounts.ts"
 import { containerName } from "./names.ts"
 import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
@@ -34,6 +35,7 @@ export const createSandbox = async (
   const mounting = mountsInput(parts, spec)
   await checkMounts(mounting)
   await requireCaches(parts, spec, signal)
+  const accounts = await accountsOf(parts, spec, signal)
   const network = await networkOf(parts, spec, signal)
   const isNew = await parts.directories.make(sandbox, parts.info().idBase)
   const existing = isNew ? undefined : await findExisting(parts, spec, signal)
@@ -41,7 +43,7 @@ export const createSandbox = async (
   const createdAt = new Date().toISOString()
   try {
     await ensureStacks(parts, spec, signal)
-    return await createContainer(parts, { spec, createdAt, network }, signal)
+    return await createContainer(parts, { spec, createdAt, network }, accounts, signal)
   } catch (failure) {
     await undo(parts, spec, createdAt)
     throw failure
@@ -51,10 +53,12 @@ export const createSandbox = async (
 const createContainer = async (
   parts: Parts,
   { spec, createdAt, network }: Pick<ContainerInput, "spec" | "createdAt" | "network">,
+  accounts: readonly EngineMount[],
   signal: AbortSignal,
 ): Promise<ObservedSandbox> => {
   const { identity } = spec
-  const mounts = engineMounts(mountsInput(parts, spec))
+  const files = engineMounts(mountsInput(parts, spec))
+  const mounts = [...files, ...accounts]
   const body = containerOf({ spec, createdAt, mounts, network, filters: parts.info().seccomp })
   const query = { name: containerName(identity.sandbox) }
   const request = { method: "POST", path: "/containers/create", query, body } as const
@@ -144,9 +148,7 @@ const requireImage = async (
   const request = { method: "GET", path: `/images/${digest}/json` } as const
   const { status, said } = await engine.ask(request, [200, 404], signal)
   if (status === 200) return
-  throw new BerthError("backend.image_unavailable", `the engine has no image ${digest}`, {
-    details: { path: "system.digest", image: digest, engineSaid: said },
-  })
+  throw imageMissing(digest, said)
 }
 
 /** The name of the network in the engine; no sandbox is made for one that does not stand. */
@@ -159,6 +161,24 @@ const networkOf = async (
   const bridge = network.join(identity.sandbox, config.network.allow)
   await bridge.ensure(signal)
   return bridge.name
+}
+
+/** The user that agents run as is in the image's own list of users, which itself stays as it is. */
+const accountsOf = async (
+  { systems, info }: Parts,
+  spec: SandboxSpec,
+  signal: AbortSignal,
+): Promise<EngineMount[]> => {
+  const digest = imageOf(spec)
+  const { passwd, group, lacks } = await systems.of(digest, signal)
+  const runsToolbox = spec.config.mounts.some(({ target }) => target === TOOLBOX_TARGET)
+  if (runsToolbox && lacks !== undefined) {
+    throw new BerthError("backend.image_unsuitable", `the image has no ${lacks}`, {
+      details: { path: "system.digest", image: digest, lacks },
+    })
+  }
+  if (!info().local) return []
+  return [bind(passwd, "/etc/passwd", true), bind(group, "/etc/group", true)]
 }
 
 const requireCaches = async (

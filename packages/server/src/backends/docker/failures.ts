@@ -29,6 +29,12 @@ export const unanswered = (thrown: unknown, address: EngineAddress, request: Req
   })
 }
 
+/** The typed error of an image that the engine does not have. */
+export const imageMissing = (digest: string, engineSaid: string): BerthError =>
+  new BerthError("backend.image_unavailable", `the engine has no image ${digest}`, {
+    details: { path: "system.digest", image: digest, engineSaid },
+  })
+
 /** The typed error of a configuration that the engine calls invalid. */
 export const invalid = (request: Request, engineSaid: string): BerthError =>
   new BerthError("input.invalid", `the engine does not take this: ${engineSaid}`, {

@@ -47,6 +47,10 @@ requires("docker").describe("docker behind a faulty connection", () => {
     harness = await openHarness({ liveRestore: true })
     faulty = await startFaultyEngine(harness.engine.socket)
     backend = await harness.openThrough(faulty.address)
+    // An image is looked into once: the faults are for what comes after.
+    const spec = specFor(harness)
+    await harness.backend.create(spec)
+    await harness.backend.remove(spec.identity.sandbox)
     empty = await harness.census()
   }, 120_000)
   afterEach(async () => {
@@ -108,6 +112,21 @@ requires("docker").describe("docker behind a faulty connection", () => {
     await failureOf(backend.create(spec))
     faulty.fail(/./, undefined)
     expect(await backend.create(spec)).toMatchObject({ state: "running" })
+  })
+
+  it("[R1.14] leaves nothing of a look into an image that fails, and looks again", async () => {
+    const images = join(harness.directory, "images")
+    await rm(images, { recursive: true })
+    const forgetful = await harness.openThrough(faulty.address)
+    faulty.fail(/-look-/, "lost")
+    await failureOf(forgetful.create(specFor(harness)))
+    expect(await harness.census()).toEqual(empty)
+    faulty.fail(/./, undefined)
+    const specs = Array.from({ length: 3 }, () => specFor(harness))
+    const before = faulty.asked.length
+    await Promise.all(specs.map((spec) => forgetful.create(spec)))
+    const looks = faulty.asked.slice(before).filter((line) => /POST .*-look-/.test(line))
+    expect(looks).toHaveLength(1)
   })
 
   it("is the same over TCP", async () => {

@@ -1,5 +1,7 @@
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
+import { HOST_IMAGE, importHostImage } from "@berth/testing/docker/image"
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import {
   CONDITIONAL,
   GETPID,
@@ -10,10 +12,13 @@ import {
   X32_BIT,
 } from "../testing/probes.ts"
 import { type Sandboxes, sandboxesOf } from "../testing/sandboxes.ts"
-import { type DockerHarness, openHarness } from "./testing/harness.ts"
+import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
+import { specFor } from "./testing/spec.ts"
 
 /** CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID and SETUID, by the kernel's numbers. */
 const CAPABILITIES = [0, 1, 3, 4, 5, 6, 7].reduce((mask, bit) => mask | (1 << bit), 0)
+
+const TOOLBOX = { kind: "directory" as const, target: TOOLBOX_TARGET, readOnly: true }
 
 requires("docker").describe("the fences around a docker sandbox", () => {
   let harness: DockerHarness
@@ -55,7 +60,10 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     "end a process that calls as another architecture does",
     async () => {
       const script = `perl -e 'syscall(${X32_BIT + GETPID}); print "went on\\n"'; echo $?`
-      expect(await run(script)).toMatch(/159\n$/)
+      const said = await run(script)
+      // 128 + SIGSYS.
+      expect(said).toContain("159\n")
+      expect(said).not.toContain("went on")
     },
   )
 
@@ -78,6 +86,47 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     const script = "for d in / /usr /etc /usr/bin /home/.. ; do touch $d/new 2>&1 || true; done"
     const output = await run(script)
     expect(output.match(/Read-only file system/g)).toHaveLength(5)
+  })
+
+  describe("and the users of the image", () => {
+    it("have the one that agents run as among them", async () => {
+      const ask =
+        "for (0, 1000) { print join(q(:), (getpwuid $_)[0, 3, 7, 8], scalar getgrgid $_), qq(\\n) }"
+      expect(await run(`perl -e '${ask}'`)).toBe(
+        "root:0:/root:/bin/sh:root\nagent:1000:/home/agent:/bin/bash:agent\n",
+      )
+    })
+
+    it("cannot be changed from inside", async () => {
+      expect(await run("echo x >> /etc/passwd; echo x >> /etc/group; true")).toMatch(
+        /(Read-only file system.*){2}/s,
+      )
+    })
+  })
+
+  describe("and an image that agents cannot run in", () => {
+    const create = (digest: string) => {
+      const mounts = [{ ...TOOLBOX, source: import.meta.dirname }]
+      const system = { kind: "image" as const, digest }
+      return harness.backend.create(specFor(harness, { system, mounts }))
+    }
+
+    it("is refused for want of glibc", async () => {
+      await importHostImage(harness.engine)
+      const { body } = await askEngine(harness.engine, "GET", `/images/${HOST_IMAGE}/json`)
+      await expect(create((body as { Id: string }).Id)).rejects.toMatchObject({
+        code: "backend.image_unsuitable",
+        details: { lacks: expect.stringContaining("glibc") },
+      })
+    })
+
+    it("is refused for want of a library, and leaves nothing", async () => {
+      await expect(create(harness.image)).rejects.toMatchObject({
+        code: "backend.image_unsuitable",
+        details: { lacks: "libstdc++.so.6" },
+      })
+      expect(await harness.census()).toMatchObject({ containers: 0, sandboxes: 0 })
+    })
   })
 
   it("begin with an init that reaps what nobody waits for", async () => {

@@ -70,7 +70,7 @@ const engineMount = (
 }
 
 /** Engines before 25 make only the outermost mount read-only: those below it stay out of the sandbox. */
-const bind = (source: string, target: string, readOnly: boolean): EngineMount => ({
+export const bind = (source: string, target: string, readOnly: boolean): EngineMount => ({
   Type: "bind",
   Source: source,
   Target: target,

@@ -2,6 +2,7 @@ import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Caches } from "./caches.ts"
 import type { Directories } from "./directories.ts"
 import type { Engine } from "./engine.ts"
+import type { ImageSystems } from "./image-systems.ts"
 import type { EngineInfo } from "./info.ts"
 import type { SandboxNetwork } from "./network/network.ts"
 
@@ -13,6 +14,7 @@ export interface Parts {
   readonly info: () => EngineInfo
   readonly directories: Directories
   readonly caches: Caches
+  readonly systems: ImageSystems
   readonly network: SandboxNetwork
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]

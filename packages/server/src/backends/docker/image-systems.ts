@@ -1,0 +1,91 @@
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import type { InstallationId } from "@berth/protocol/ids"
+import { z } from "zod"
+import { serialByKey } from "../../host/serial.ts"
+import { group, passwd } from "../accounts.ts"
+import type { Engine } from "./engine.ts"
+import { lookInto } from "./look-into.ts"
+import { whatNodeLacks } from "./node-needs.ts"
+
+/** What a sandbox must know of the system in its image. */
+export interface ImageSystem {
+  /** Files on the host with the image's own users and groups, and the one that agents run as. */
+  readonly passwd: string
+  readonly group: string
+  /** What the image lacks for the programs of the toolbox; undefined if nothing. */
+  readonly lacks: string | undefined
+}
+
+export interface ImageSystems {
+  /** Looks into the image once: what a digest stands for never changes. */
+  of(digest: string, signal: AbortSignal): Promise<ImageSystem>
+}
+
+const Facts = z.strictObject({ lacks: z.string().nullable() })
+
+export const openImageSystems = (
+  engine: Engine,
+  installation: InstallationId,
+  directory: string,
+): ImageSystems => {
+  const root = join(directory, "images")
+  const known = new Map<string, ImageSystem>()
+  const inTurn = serialByKey()
+
+  const learn = async (digest: string, signal: AbortSignal): Promise<ImageSystem> => {
+    const place = join(root, digest.replace("sha256:", ""))
+    const noted = await readNoted(place)
+    if (noted !== undefined) return noted
+    signal.throwIfAborted()
+    const { lacks, ...files } = await examine(engine, installation, digest, signal)
+    await mkdir(root, { recursive: true, mode: 0o711 })
+    const aside = await mkdtemp(join(root, ".new-"))
+    await writeFile(join(aside, "passwd"), files.passwd)
+    await writeFile(join(aside, "group"), files.group)
+    await writeFile(join(aside, "facts"), JSON.stringify({ lacks: lacks ?? null }))
+    await rm(place, { recursive: true, force: true })
+    await rename(aside, place)
+    return at(place, lacks)
+  }
+
+  return {
+    of: (digest, signal) =>
+      inTurn(digest, async () => {
+        const system = known.get(digest) ?? (await learn(digest, signal))
+        known.set(digest, system)
+        return system
+      }),
+  }
+}
+
+const at = (place: string, lacks: string | undefined): ImageSystem => ({
+  passwd: join(place, "passwd"),
+  group: join(place, "group"),
+  lacks,
+})
+
+/** What an earlier look has found; undefined when it is not whole. */
+const readNoted = async (place: string): Promise<ImageSystem | undefined> => {
+  try {
+    const { lacks } = Facts.parse(JSON.parse(await readFile(join(place, "facts"), "utf8")))
+    return at(place, lacks ?? undefined)
+  } catch {
+    return undefined
+  }
+}
+
+const examine = (
+  engine: Engine,
+  installation: InstallationId,
+  digest: string,
+  signal: AbortSignal,
+) =>
+  lookInto(engine, { installation, digest }, signal, async ({ has, read }) => {
+    const shell = (await has("/bin/bash")) ? "/bin/bash" : "/bin/sh"
+    return {
+      passwd: passwd(await read("/etc/passwd"), shell),
+      group: group(await read("/etc/group")),
+      lacks: await whatNodeLacks(has),
+    }
+  })
