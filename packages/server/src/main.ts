@@ -18,7 +18,7 @@ import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
-import { DEFAULT_POLICY } from "./sandboxes/policy.ts"
+import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
 import type { BuildCall } from "./toolbox/build.ts"
@@ -86,7 +86,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const sandboxes = startSandboxes({
       ...{ log, secrets, dataDir, backend, environment: process.env },
       installation: store.installationId,
-      ...{ store, policy: DEFAULT_POLICY },
+      ...{ store, policy: policyOf(config) },
       toolbox: (signal) => currentToolbox(options, log, signal),
     })
 

@@ -31,6 +31,8 @@ describe("berth config", () => {
         backend: { value: "embedded", origin: "default" },
         engine: { value: null, origin: "default" },
         image: { value: "buildpack-deps:bookworm", origin: "default" },
+        idlePause: { value: "10m", origin: "default" },
+        idleStop: { value: "24h", origin: "default" },
         token: { value: "(hidden)", origin: file },
       },
     })

@@ -46,6 +46,8 @@ describe("where values come from", () => {
       logLevel: "info",
       backend: "embedded",
       image: "buildpack-deps:bookworm",
+      idlePause: "10m",
+      idleStop: "24h",
     })
     expect(new Set(Object.values(origins))).toEqual(new Set(["default"]))
     expect(file).toEqual({ path: join(dir, ".config/berth/config.yaml"), present: false })
@@ -135,6 +137,18 @@ describe("what is refused", () => {
 
   it.each(["0", "65535", 0, 7766])("takes the port %j", (port) => {
     expect(load({ flags: { port } }).config.port).toBe(Number(port))
+  })
+
+  it.each([
+    ["90s", "90s"],
+    ["0", "0"],
+    [0, "0"],
+  ])("takes %j for a time", (idlePause, taken) => {
+    expect(load({ flags: { idlePause } }).config.idlePause).toBe(taken)
+  })
+
+  it.each(["", "10", 10, "1.5h", "-1s", "never"])("refuses %j for a time", (idlePause) => {
+    expect(problemsOf({ flags: { idlePause } })[0]?.message).toContain("such as 90s or 2h")
   })
 
   it.each(["0.0.0.0", "::", "192.168.0.1", "example.com", "127.0.0.1.example.com", ""])(

@@ -1,3 +1,4 @@
+import { Duration } from "@berth/protocol/duration"
 import { ImageReference } from "@berth/protocol/workspace"
 import { z } from "zod"
 import type { Directories } from "./directories.ts"
@@ -24,6 +25,9 @@ const BACKENDS = ["embedded", "docker"] as const
 /** Has git, certificates and what builds most programs; it is pulled when it is first needed. */
 const DEFAULT_IMAGE = "buildpack-deps:bookworm"
 
+/** Pausing costs nobody anything that is noticed, so it comes soon; a stop ends processes, so it comes late. */
+export const DEFAULT_IDLE = { idlePause: Duration.parse("10m"), idleStop: Duration.parse("24h") }
+
 const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
 
 /** Letters that need no quoting in a header, a shell or a URL. */
@@ -32,6 +36,11 @@ export const ApiToken = z.string().regex(/^[A-Za-z0-9_-]{16,256}$/)
 /** Flags and environment variables are text; the file has numbers. */
 const wholeNumber = (value: unknown) =>
   typeof value === "string" && /^\d{1,9}$/.test(value) ? Number(value) : value
+
+/** YAML reads 0 as a number. */
+const zero = (value: unknown) => (value === 0 ? "0" : value)
+
+const IDLE_ALLOWED = "a whole number with s, m, h or d, such as 90s or 2h; 0 for never"
 
 /** Every key of Berth's configuration: the only place that names them. */
 export const Config = z.strictObject({
@@ -77,6 +86,16 @@ export const Config = z.strictObject({
     description: "Image of sandboxes whose workspace names none, where the backend needs one",
     allowed: "an image's name, with its tag or digest",
     defaultValue: () => DEFAULT_IMAGE,
+  }),
+  idlePause: z.preprocess(zero, Duration).register(facts, {
+    description: "Time without a use after which a sandbox is paused; the next use wakes it",
+    allowed: IDLE_ALLOWED,
+    defaultValue: () => DEFAULT_IDLE.idlePause,
+  }),
+  idleStop: z.preprocess(zero, Duration).register(facts, {
+    description: "Time without a use after which a sandbox is stopped; its files are kept",
+    allowed: IDLE_ALLOWED,
+    defaultValue: () => DEFAULT_IDLE.idleStop,
   }),
   token: ApiToken.optional().register(facts, {
     description: "API token to use instead of the one that is kept in the data directory",

@@ -1,12 +1,20 @@
+import { type Duration, durationMs } from "@berth/protocol/duration"
+import { type Config, DEFAULT_IDLE } from "../config/schema.ts"
 import type { Policy } from "./decide.ts"
 
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
-/** Pausing costs nobody anything that is noticed, so it comes soon; a stop ends processes, so it comes late. */
-export const DEFAULT_POLICY: Policy = {
-  pauseAfterMs: 10 * MINUTE_MS,
-  stopAfterMs: DAY_MS,
+export const policyOf = ({
+  idlePause,
+  idleStop,
+}: Pick<Config, "idlePause" | "idleStop">): Policy => ({
+  pauseAfterMs: afterMs(idlePause),
+  stopAfterMs: afterMs(idleStop),
   quarantineMs: 7 * DAY_MS,
   silentMs: 10 * MINUTE_MS,
-}
+})
+
+const afterMs = (idle: Duration): number | null => durationMs(idle) || null
+
+export const DEFAULT_POLICY = policyOf(DEFAULT_IDLE)
