@@ -61,6 +61,11 @@ export const ERRORS = {
     retry: "later",
     hint: "The workspace has changed while its sandbox is in use, by those in the details: the new one comes when they are done. To work beside them, fork the workspace: `berth fork`.",
   },
+  "workspace.exists": {
+    status: 409,
+    retry: "never",
+    hint: "Choose another name: `berth ps` lists the workspaces that there are.",
+  },
   "workspace.failing": {
     status: 409,
     retry: "never",

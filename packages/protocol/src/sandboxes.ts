@@ -81,6 +81,10 @@ export const StopSandbox = z.strictObject({
 })
 export type StopSandbox = z.infer<typeof StopSandbox>
 
+/** What `POST /v1/sandboxes/{id}/fork` takes; it answers with the new workspace's sandbox. */
+export const ForkSandbox = z.strictObject({ to: Slug })
+export type ForkSandbox = z.infer<typeof ForkSandbox>
+
 /** What `POST /v1/reconcile` takes. */
 export const Reconcile = z.strictObject({
   /** Says what would be done, and does nothing. */

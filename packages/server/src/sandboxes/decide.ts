@@ -22,7 +22,7 @@ export interface Known {
   readonly configHash: ConfigHash
   /** What its workspace wants now; undefined: that is not known yet. */
   readonly wantedHash: ConfigHash | undefined
-  /** This server is at it right now. */
+  /** This server makes or copies it right now. */
   readonly isBeingMade: boolean
 }
 
@@ -134,7 +134,7 @@ const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decisi
 
 const decideLive = (world: World, known: Known): Decision => {
   const { state, leases } = world
-  if (known.isBeingMade) return keep("it is being made")
+  if (known.isBeingMade) return keep("it is being made or copied")
   if (state === undefined) return { action: { kind: "bury" }, reason: "its engine has lost it" }
   if (state === "created")
     return { action: { kind: "bury" }, reason: "whoever made it did not finish" }
@@ -162,10 +162,11 @@ const decideUsed = ({ state, leases }: World, known: Known): Decision => {
 
 const decideUnused = (world: World, known: Known): Decision => {
   const { state, idleMs, pressure, canPause, policy } = world
-  if (isStale(known))
-    return {
-      ...{ action: { kind: "stop", cause: "stale" }, reason: "its workspace has changed" },
-    }
+  if (isStale(known)) {
+    // Who has used it until now will want the next one; of one that nobody used, nobody may.
+    const cause = known.phase === "draining" ? "drained" : "stale"
+    return { action: { kind: "stop", cause }, reason: "its workspace has changed" }
+  }
   if (known.phase === "draining" && known.wantedHash !== undefined)
     return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
   if (known.phase === "ready" && pressure !== undefined)

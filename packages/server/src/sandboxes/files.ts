@@ -6,6 +6,7 @@ import type { Mount, Overlay } from "@berth/protocol/sandbox"
 import type { Layers } from "../layers/layers.ts"
 import type { IsAlive } from "../layers/tops/claim.ts"
 import type { TreeRoot } from "../layers/tops/ensure.ts"
+import type { Freezer } from "../layers/while-frozen.ts"
 
 const { uid, gid } = AGENT_USER
 
@@ -27,8 +28,15 @@ export interface WorkspaceFiles {
   /** When the sandbox is gone. Twice is as good as once. */
   release(workspace: Slug, sandbox: SandboxId): Promise<void>
   remove(workspace: Slug): Promise<void>
+  /** Puts another workspace on a copy of them, which costs what was written since the last one. */
+  fork(from: Slug, to: Slug, sandbox: FrozenWhile | undefined, signal: AbortSignal): Promise<void>
   /** Removes what no workspace stands on. */
   collect(signal?: AbortSignal): Promise<void>
+}
+
+/** The sandbox that has the files, which stands still while they are copied. */
+export interface FrozenWhile extends Freezer {
+  readonly sandbox: SandboxId
 }
 
 export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
@@ -61,6 +69,20 @@ export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
     remove: async (workspace) => {
       for (const { name } of STACKS) await layers.remove({ workspace, name })
       await layers.collect()
+    },
+    fork: async (from, to, sandbox, signal) => {
+      const reason = `${from} is forked to ${to}`
+      for (const { name } of STACKS) {
+        const key: StackKey = { workspace: from, name }
+        if (sandbox === undefined) {
+          const { layer } = await layers.freeze(key, { signal })
+          await layers.put({ workspace: to, name }, layer)
+        } else {
+          const { layer, pin } = await layers.snapshot(key, { ...sandbox, reason, signal })
+          await layers.put({ workspace: to, name }, layer)
+          await layers.unpin(pin)
+        }
+      }
     },
     collect: async (signal) => {
       await layers.collect(signal && { signal })

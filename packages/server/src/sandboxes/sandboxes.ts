@@ -1,6 +1,6 @@
 import type { BootMode, BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxId } from "@berth/protocol/ids"
+import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { EngineState } from "../backends/backend.ts"
@@ -17,6 +17,7 @@ import { Departures } from "./departures.ts"
 import { openEffects } from "./effects.ts"
 import { type Ensured, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
+import { openFork } from "./fork.ts"
 import { Idle } from "./idle.ts"
 import { openKeepers } from "./keepers.ts"
 import type { KeepParts, Kept } from "./kept.ts"
@@ -54,6 +55,8 @@ export interface Sandboxes extends Views, Requests {
   adopt(signal: AbortSignal): Promise<void>
   /** The current sandbox of a workspace, as it is described here. Resolves when it has started; it boots on. */
   up(workspace: WorkspaceSpec, mode: BootMode, signal: AbortSignal): Promise<Ensured>
+  /** Another workspace like this sandbox's, on a copy of its files, with a sandbox of its own. */
+  fork(sandbox: SandboxId, to: Slug, signal: AbortSignal): Promise<Ensured>
   /** Resolves when it is ready, will never be, or the signal fires. */
   booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** Takes it from whoever would stop it; wakes it if it sleeps, and makes another where it is gone. */
@@ -125,10 +128,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
-    onGone: ({ id }) => {
+    onGone: ({ id, workspace, stop }) => {
       idle.forget(id)
       makingRoom.delete(id)
       departures.tell(id)
+      if (stop?.cause === "drained") void replace(workspace)
     },
   })
   const { pause: canPause } = await backend.describe()
@@ -162,6 +166,18 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       return boot !== undefined && isBootOver(boot) && boot.readyAtMs === null
     },
   })
+
+  /** Whoever has just used a workspace finds its new sandbox there. */
+  const replace = async (workspace: Slug): Promise<void> => {
+    try {
+      await ensure(workspace, { mode: "fresh", isRequested: false }, over.signal)
+    } catch (err) {
+      if (!over.signal.aborted)
+        log.warn({ op: "sandbox.replace", workspace, err }, "is made when it is used")
+    }
+  }
+
+  const fork = openFork({ backend, rows, workspaces, leases, files, log, making })
 
   const kept = (sandbox: SandboxId): Kept => {
     const found = keepers.get(sandbox)
@@ -260,6 +276,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await workspaces.put(workspace)
       wants.refresh()
       return await ensure(workspace.slug, { mode, isRequested: true }, signal)
+    },
+
+    fork: async (sandbox, to, signal) => {
+      await fork(sandbox, to, signal)
+      return await ensure(to, { mode: "fresh", isRequested: true }, signal)
     },
 
     booted,

@@ -18,6 +18,8 @@ export interface Workspace {
 /** What sandboxes are made for. */
 export interface Workspaces {
   put(spec: WorkspaceSpec): Promise<void>
+  /** False: there is one of that name. */
+  add(spec: WorkspaceSpec, state: Pick<Workspace, "isBooted">): Promise<boolean>
   get(slug: Slug): Promise<Workspace | undefined>
   remove(slug: Slug): Promise<void>
   booted(slug: Slug): Promise<void>
@@ -38,6 +40,18 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
         conflict.column("slug").doUpdateSet({ spec: text, updated_at_ms: now }),
       )
       .execute()
+  },
+  add: async (spec, { isBooted }) => {
+    const now = clock.now()
+    const { numInsertedOrUpdatedRows } = await db
+      .insertInto("workspaces")
+      .values({
+        ...{ slug: spec.slug, spec: JSON.stringify(spec), created_at_ms: now, updated_at_ms: now },
+        ...{ booted: isBooted ? 1 : 0, failed_hash: null, failed_why: null },
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst()
+    return numInsertedOrUpdatedRows === 1n
   },
   get: async (slug) => {
     const row = await db

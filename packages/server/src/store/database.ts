@@ -20,6 +20,8 @@ export interface Database {
 export interface InstallationTable {
   id: InstallationId
   created_at_ms: number
+  /** See epoch.ts. */
+  epoch: Generated<number>
 }
 
 export interface WorkspacesTable {
@@ -59,8 +61,12 @@ export interface SandboxesTable {
   stop_reason: string | null
 }
 
-/** After all but `person`, whoever uses it goes on with what takes its place. */
-export type StopCause = "stale" | "idle" | "pressure" | "ended" | "person"
+/**
+ * stale      its workspace has changed, and nobody used it
+ * drained    its workspace has changed, and its last use has ended: it is replaced at once
+ * ended      its processes did, or its engine lost it
+ */
+export type StopCause = "stale" | "drained" | "idle" | "pressure" | "ended" | "person"
 
 /** A row is a claim that is alive: what ends one deletes it, so that no query looks at a clock. */
 export interface LeasesTable {
