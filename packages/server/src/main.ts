@@ -61,6 +61,11 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   const { log, secrets } = await startLogging(config)
 
   const store = await openStore({ dataDir })
+  if (store.isRestored) {
+    const said =
+      "the database was put back from a backup: what it says of running things is not believed"
+    log.warn({ op: "store.open", dataDir }, said)
+  }
   try {
     const token = config.token ?? (await ensureToken(dataDir))
     secrets.add(token)

@@ -22,6 +22,7 @@ describe("the store", () => {
       "berth.db": 0o600,
       "berth.db-shm": 0o600,
       "berth.db-wal": 0o600,
+      epoch: 0o600,
       "server.json": 0o600,
       "server.lock": 0o600,
     })
@@ -86,7 +87,7 @@ describe("closing the store", () => {
     await addWorkspace(store.db, "shop")
     await Promise.all([store.close(), store.close()])
     await store.close()
-    expect(readdirSync(dataDir).sort()).toEqual(["berth.db", "server.lock"])
+    expect(readdirSync(dataDir).sort()).toEqual(["berth.db", "epoch", "server.lock"])
   })
 
   it("lets the running transaction end", async () => {

@@ -7,6 +7,7 @@ import { ensureDataDirectory } from "./data-directory.ts"
 import type { Database } from "./database.ts"
 import { storeDialect } from "./dialect.ts"
 import { durably } from "./durably.ts"
+import { EPOCH_EVERY_MS, type EpochStep, openEpoch } from "./epoch.ts"
 import { damaged, databaseExists, inspectDatabase } from "./inspect.ts"
 import { lockDataDirectory } from "./lock.ts"
 import { migrate } from "./migrate.ts"
@@ -20,6 +21,8 @@ import { typedError } from "./typed-error.ts"
  */
 export interface Store {
   readonly installationId: InstallationId
+  /** It was put back from a backup. What it said of things that run is not in it any more. */
+  readonly isRestored: boolean
   /** A commit survives the death of any process, and a power loss once a later commit is durable. */
   readonly db: Kysely<Database>
   /** Runs a transaction that is on disk when the promise resolves. */
@@ -31,18 +34,17 @@ export interface Store {
 export interface StoreOptions {
   readonly dataDir: string
   readonly migrations?: readonly Migration[]
+  readonly at?: (step: EpochStep) => void
 }
 
 /** Opens the store of a data directory, for this process alone; makes what is missing. */
-export const openStore = async ({
-  dataDir,
-  migrations = MIGRATIONS,
-}: StoreOptions): Promise<Store> => {
+export const openStore = async (options: StoreOptions): Promise<Store> => {
+  const { dataDir } = options
   ensureDataDirectory(dataDir)
   const lock = await lockDataDirectory(dataDir)
   const path = join(dataDir, "berth.db")
   try {
-    return await openDatabase(path, migrations, lock.release)
+    return await openDatabase(path, options, lock.release)
   } catch (thrown) {
     lock.release()
     throw typedError(thrown, path)
@@ -51,27 +53,30 @@ export const openStore = async ({
 
 const openDatabase = async (
   path: string,
-  migrations: readonly Migration[],
+  { dataDir, migrations = MIGRATIONS, at = () => {} }: StoreOptions,
   release: () => void,
 ): Promise<Store> => {
   if (databaseExists(path)) inspectDatabase(path, migrations.length)
   else await createDatabase(path, migrations)
   const database = connect(path)
   const db = new Kysely<Database>({ dialect: storeDialect(database) })
-  let closing: Promise<void> | undefined
-  const close = () => {
-    closing ??= db
-      .connection()
-      .execute(async () => {
-        database.close()
-      })
-      .finally(release)
-    return closing
-  }
   try {
     await migrate(db, migrations)
+    const installationId = await readInstallationId(db, path)
+    const epoch = await openEpoch({ db, dataDir, at })
+    // What cannot be written now is told by whoever writes next.
+    const advance = () => epoch.advance().catch(() => {})
+    const advancing = setInterval(advance, EPOCH_EVERY_MS).unref()
+    let closing: Promise<void> | undefined
+    const close = () => {
+      clearInterval(advancing)
+      closing ??= advance()
+        .then(() => db.connection().execute(async () => void database.close()))
+        .finally(release)
+      return closing
+    }
     return {
-      installationId: await readInstallationId(db, path),
+      ...{ installationId, isRestored: epoch.isRestored },
       db,
       durably: (work) => durably(db, work),
       close,

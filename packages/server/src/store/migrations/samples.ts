@@ -45,4 +45,5 @@ export const SAMPLES: readonly Sample[] = [
       ],
     },
   },
+  { rows: {} },
 ]

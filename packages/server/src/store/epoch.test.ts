@@ -1,0 +1,151 @@
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { newId, Slug } from "@berth/protocol/ids"
+import { ConfigHash } from "@berth/protocol/sandbox"
+import { describe, expect, it } from "vitest"
+import type { EpochStep } from "./epoch.ts"
+import { openStore, type Store } from "./open.ts"
+import { makeDataDir } from "./testing/data-dir.ts"
+import { openForTest } from "./testing/open-for-test.ts"
+import { addWorkspace, workspaceSlugs } from "./testing/workspaces.ts"
+
+const FILES = ["berth.db", "berth.db-wal", "berth.db-shm"]
+
+/** As a person does who copies the files of a server that runs. */
+const copyDatabase = (from: string, to: string): void => {
+  for (const name of FILES) {
+    rmSync(join(to, name), { force: true })
+    if (existsSync(join(from, name))) cpSync(join(from, name), join(to, name))
+  }
+}
+
+const addLeases = async ({ db }: Store): Promise<void> => {
+  const sandbox = newId.sandbox()
+  await db
+    .insertInto("sandboxes")
+    .values({
+      ...{ id: sandbox, workspace: Slug.parse("shop"), mode: "fresh", phase: "ready" },
+      ...{ config_hash: ConfigHash.parse("0".repeat(64)), created_at_ms: 1, phase_at_ms: 1 },
+      ...{ stop_cause: null, stop_reason: null },
+    })
+    .execute()
+  for (const kind of ["prompt", "exec", "session", "hold"] as const)
+    await db
+      .insertInto("leases")
+      .values({
+        ...{ id: newId.lease(), sandbox, kind, holder: kind, acquired_at_ms: 1 },
+        ...{ ttl_ms: null, connection: null },
+      })
+      .execute()
+}
+
+const leaseKinds = async ({ db }: Store): Promise<string[]> =>
+  (await db.selectFrom("leases").select("kind").orderBy("kind").execute()).map(({ kind }) => kind)
+
+describe("a database that was put back from a backup", () => {
+  it("[R1.9] is told, and not believed in what it says of prompts and commands that run", async () => {
+    const [dataDir, backup] = [makeDataDir(), makeDataDir()]
+    const first = await openForTest({ dataDir })
+    await addLeases(first)
+    copyDatabase(dataDir, backup)
+    await addWorkspace(first.db, "later")
+    await first.close()
+    const whole = await openForTest({ dataDir })
+    expect([whole.isRestored, await leaseKinds(whole)]).toEqual([
+      false,
+      ["exec", "hold", "prompt", "session"],
+    ])
+    await whole.close()
+
+    copyDatabase(backup, dataDir)
+    const restored = await openForTest({ dataDir })
+    expect(restored.isRestored).toBe(true)
+    expect(await leaseKinds(restored)).toEqual(["hold", "session"])
+    expect(await workspaceSlugs(restored.db)).toEqual([])
+    await restored.close()
+
+    const after = await openForTest({ dataDir })
+    expect(after.isRestored).toBe(false)
+    await after.close()
+    copyDatabase(backup, dataDir)
+    expect((await openForTest({ dataDir })).isRestored).toBe(true)
+  })
+
+  it("is told also if another one was put back in between that is older", async () => {
+    const [dataDir, older, newer] = [makeDataDir(), makeDataDir(), makeDataDir()]
+    await (await openForTest({ dataDir })).close()
+    copyDatabase(dataDir, older)
+    for (let start = 0; start < 3; start += 1) await (await openForTest({ dataDir })).close()
+    copyDatabase(dataDir, newer)
+    for (const backup of [older, newer]) {
+      copyDatabase(backup, dataDir)
+      const store = await openForTest({ dataDir })
+      expect(store.isRestored).toBe(true)
+      await store.close()
+    }
+  })
+
+  it("is told also if the server had stopped in order before it started again", async () => {
+    const [dataDir, backup] = [makeDataDir(), makeDataDir()]
+    await (await openForTest({ dataDir })).close()
+    copyDatabase(dataDir, backup)
+    await (await openForTest({ dataDir })).close()
+    copyDatabase(backup, dataDir)
+    expect((await openForTest({ dataDir })).isRestored).toBe(true)
+  })
+
+  it("says of running things what it did, when it is put back where nothing came after it", async () => {
+    const [dataDir, backup] = [makeDataDir(), makeDataDir()]
+    const store = await openForTest({ dataDir })
+    await addLeases(store)
+    await store.close()
+    copyDatabase(dataDir, backup)
+    copyDatabase(backup, dataDir)
+    const again = await openForTest({ dataDir })
+    expect([again.isRestored, (await leaseKinds(again)).length]).toEqual([false, 4])
+  })
+})
+
+const crash = (at: EpochStep) => (step: EpochStep) => {
+  if (step === at) throw new Error(`crashed at ${step}`)
+}
+
+describe.each<EpochStep>(["epoch.stored", "epoch.written"])("a crash at %s", (step) => {
+  it("is not taken for a restore, however often", async () => {
+    const dataDir = makeDataDir()
+    await (await openForTest({ dataDir })).close()
+    for (let round = 0; round < 3; round += 1)
+      await expect(openStore({ dataDir, at: crash(step) })).rejects.toThrow("crashed at")
+    expect((await openForTest({ dataDir })).isRestored).toBe(false)
+  })
+
+  it("does not bring back what a restored database said of running things", async () => {
+    const [dataDir, backup] = [makeDataDir(), makeDataDir()]
+    const first = await openForTest({ dataDir })
+    await addLeases(first)
+    copyDatabase(dataDir, backup)
+    await addWorkspace(first.db, "later")
+    await first.close()
+    copyDatabase(backup, dataDir)
+    await expect(openStore({ dataDir, at: crash(step) })).rejects.toThrow("crashed at")
+    expect(await leaseKinds(await openForTest({ dataDir }))).toEqual(["hold", "session"])
+  })
+})
+
+describe("the file of the epoch", () => {
+  it("is not written again while nothing is written", async () => {
+    const dataDir = makeDataDir()
+    await (await openForTest({ dataDir })).close()
+    expect(readFileSync(join(dataDir, "epoch"), "utf8")).toBe("1\n")
+  })
+
+  it.each([undefined, "", "garbage", "-4"])("says nothing if it is %j", async (text) => {
+    const dataDir = makeDataDir()
+    await (await openForTest({ dataDir })).close()
+    if (text === undefined) rmSync(join(dataDir, "epoch"))
+    else writeFileSync(join(dataDir, "epoch"), text)
+    const store = await openForTest({ dataDir })
+    expect(store.isRestored).toBe(false)
+    expect(readFileSync(join(dataDir, "epoch"), "utf8")).toBe("2\n")
+  })
+})
