@@ -56,6 +56,11 @@ export const ERRORS = {
     retry: "later",
     hint: "The details say who uses it. Wait until they are done, or use --force, which cuts them off.",
   },
+  "sandbox.not_quarantined": {
+    status: 409,
+    retry: "never",
+    hint: "Only what is quarantined is adopted: `berth ps` shows which are, and `berth why` what became of the others.",
+  },
   "workspace.draining": {
     status: 409,
     retry: "later",

@@ -7,7 +7,7 @@ import { WorkspaceSpec } from "./workspace.ts"
 
 /**
  * What `POST /v1/sandboxes` takes: it answers with the workspace's current sandbox, made if there is none (201),
- * after so long at most. One that is in use while the workspace has changed is waited for.
+ * One that is in use while the workspace has changed is waited for, as long as `?wait=MS` says.
  */
 export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSpec,

@@ -1,5 +1,6 @@
 import { Health, ServerStatus } from "@berth/protocol/health"
-import { type CallOptions, type Connection, get } from "./call.ts"
+import { ReconcileReport } from "@berth/protocol/sandboxes"
+import { call as ask, type CallOptions, type Connection, get } from "./call.ts"
 import { type Sandboxes, sandboxesOf } from "./sandboxes.ts"
 
 export interface ClientOptions {
@@ -19,10 +20,20 @@ export interface Client {
   health(options?: CallOptions): Promise<Health>
   status(options?: CallOptions): Promise<ServerStatus>
   readonly sandboxes: Sandboxes
+  /** Compares what is wanted with what runs, and does what there is to do; or says what that is. */
+  reconcile(options?: ReconcileOptions): Promise<ReconcileReport>
+}
+
+export interface ReconcileOptions extends CallOptions {
+  /** Says what would be done, and does nothing. */
+  readonly dryRun?: boolean
 }
 
 /** A server on this machine answers in milliseconds; one that takes this long is stuck. */
 const DEFAULT_DEADLINE_MS = 10_000
+
+/** Sandboxes that are stopped have their time to end in order, and there may be many of them. */
+const RECONCILE_DEADLINE_MS = 300_000
 
 export const createClient = (options: ClientOptions): Client => {
   const connection: Connection = {
@@ -37,5 +48,10 @@ export const createClient = (options: ClientOptions): Client => {
     health: (call) => get(connection, "/v1/health", Health, call),
     status: (call) => get(connection, "/v1/status", ServerStatus, call),
     sandboxes: sandboxesOf(connection),
+    reconcile: ({ dryRun = false, ...call } = {}) => {
+      const wanted = { method: "POST", path: "/v1/reconcile", json: { dryRun } } as const
+      const deadline = { deadlineMs: RECONCILE_DEADLINE_MS, ...call }
+      return ask(connection, wanted, ReconcileReport, deadline)
+    },
   }
 }

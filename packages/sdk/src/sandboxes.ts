@@ -1,14 +1,18 @@
 import { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
+import { Lease } from "@berth/protocol/lease"
 import {
   type CreateSandboxInput,
+  type HoldSandbox,
   MAX_WAIT_MS,
   SandboxList,
   SandboxView,
+  SandboxWhy,
 } from "@berth/protocol/sandboxes"
 import { type CallOptions, type Connection, call, command } from "./call.ts"
 import { type Commands, commandsOf } from "./commands.ts"
+import { CREATE_DEADLINE_MS, type CreateOptions, create } from "./create.ts"
 import { type Files, filesOf } from "./files.ts"
 import { type Git, gitOf } from "./git.ts"
 import { placeOf } from "./place.ts"
@@ -28,31 +32,43 @@ export interface Sandbox {
   ready(options?: CallOptions): Promise<SandboxView>
   /** How it booted, step by step. */
   boot(options?: CallOptions): Promise<BootTrace>
+  /** Another workspace like its own, on a copy of the files as they are now, with a sandbox that boots on. */
+  fork(to: string, options?: CallOptions): Promise<Sandbox>
+  /** What was decided about it and why, latest first; also of one that is gone. */
+  why(options?: CallOptions): Promise<SandboxWhy>
+  /** Keeps it until it is released, or the time is over. */
+  hold(hold: HoldSandbox, options?: CallOptions): Promise<Lease>
+  /** Ends a hold. */
+  release(lease: string, options?: CallOptions): Promise<void>
+  /** Its files are kept, and the next use starts it again. Refused while somebody uses it, unless forced. */
+  stop(options?: EndOptions): Promise<void>
+  /** Gives the files of a quarantined one back to its workspace: the next use starts it again. */
+  adopt(options?: CallOptions): Promise<SandboxView>
   /** With its workspace's files. Refused while somebody uses it, unless forced. */
-  remove(options?: RemoveOptions): Promise<void>
+  remove(options?: EndOptions): Promise<void>
 }
 
-export interface RemoveOptions extends CallOptions {
+export interface EndOptions extends CallOptions {
   readonly force?: boolean
 }
 
 export interface Sandboxes {
-  /** The current sandbox of the workspace, made if there is none. Resolves when it has started; it boots on. */
-  create(spec: CreateSandboxInput, options?: CallOptions): Promise<Sandbox>
+  /**
+   * The current sandbox of the workspace, made if there is none. Resolves when it has started; it boots on. Waits
+   * for one that somebody uses while its workspace has changed.
+   */
+  create(spec: CreateSandboxInput, options?: CreateOptions): Promise<Sandbox>
   /** Oldest first. */
   list(options?: CallOptions): Promise<SandboxView[]>
   /** Of one that exists. */
   get(id: string, options?: CallOptions): Promise<SandboxView>
   /** One that is known by its id. */
   at(id: string): Sandbox
-  remove(id: string, options?: RemoveOptions): Promise<void>
+  remove(id: string, options?: EndOptions): Promise<void>
 }
 
-/** The server's first one waits for the toolbox to be built. */
-const CREATE_DEADLINE_MS = 300_000
-
 /** A sandbox has its time to end in order. */
-const REMOVE_DEADLINE_MS = 60_000
+const END_DEADLINE_MS = 60_000
 
 /** Setup hooks alone may take half an hour. */
 const READY_DEADLINE_MS = 60 * 60_000
@@ -61,12 +77,7 @@ export const sandboxesOf = (connection: Connection): Sandboxes => {
   const at = (id: string): Sandbox => sandboxAt(connection, idOf(id))
   return {
     at,
-    create: async (spec, options) => {
-      const ask = { method: "POST", path: "/v1/sandboxes", json: spec } as const
-      const deadline = { deadlineMs: CREATE_DEADLINE_MS, ...options }
-      const { identity } = await call(connection, ask, SandboxView, deadline)
-      return at(identity.sandbox)
-    },
+    create: async (spec, options) => at((await create(connection, spec, options)).identity.sandbox),
     list: async (options) =>
       (await call(connection, { path: "/v1/sandboxes" }, SandboxList, options)).sandboxes,
     get: async (id, options) => await at(id).get(options),
@@ -103,9 +114,32 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
       }
     },
     boot: (options) => call(connection, { path: place.at("/boot") }, BootTrace, options),
+    fork: async (to, options) => {
+      const ask = { method: "POST", path: place.at("/fork"), json: { to } } as const
+      const deadline = { deadlineMs: CREATE_DEADLINE_MS, ...options }
+      const { identity } = await call(connection, ask, SandboxView, deadline)
+      return sandboxAt(connection, identity.sandbox)
+    },
+    why: (options) => call(connection, { path: place.at("/why") }, SandboxWhy, options),
+    hold: (hold, options) => {
+      const ask = { method: "POST", path: place.at("/holds"), json: hold } as const
+      return call(connection, ask, Lease, options)
+    },
+    release: (lease, options) => {
+      const path = place.at(`/holds/${encodeURIComponent(lease)}`)
+      return command(connection, { method: "DELETE", path }, options)
+    },
+    stop: ({ force = false, ...options } = {}) => {
+      const ask = { method: "POST", path: place.at("/stop"), json: { force } } as const
+      return command(connection, ask, { deadlineMs: END_DEADLINE_MS, ...options })
+    },
+    adopt: (options) => {
+      const ask = { method: "POST", path: place.at("/adopt") } as const
+      return call(connection, ask, SandboxView, { deadlineMs: END_DEADLINE_MS, ...options })
+    },
     remove: ({ force = false, ...options } = {}) => {
       const ask = { method: "DELETE", path: force ? `${path}?force=true` : path } as const
-      return command(connection, ask, { deadlineMs: REMOVE_DEADLINE_MS, ...options })
+      return command(connection, ask, { deadlineMs: END_DEADLINE_MS, ...options })
     },
   }
 }
@@ -113,6 +147,8 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
 /** Throws when it will never be. */
 const isReady = ({ phase, boot, identity: { sandbox }, exit }: SandboxView): boolean => {
   if (phase === "ready" || phase === "paused") return true
+  // Its workspace has changed while somebody uses it: it goes on, and so may those who wait for it.
+  if (phase === "draining" && boot !== null && boot.readyAtMs !== null) return true
   const isHopeless = boot?.ending || phase === "gone" || phase === "stopping"
   if (!isHopeless) return false
   const why = boot?.ending?.reason ?? `it has ended (${exit?.reason ?? phase})`

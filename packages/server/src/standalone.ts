@@ -93,7 +93,7 @@ export const openStandalone = async (
 
   const start = async (workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox> => {
     const own = alone(workspace)
-    const { sandbox: id } = await sandboxes.up(own, mode, signal)
+    const { sandbox: id } = await sandboxes.up(own, { mode }, signal)
     const kept = sandboxes.kept(id)
     const { heard } = kept
     const session = newId.session()

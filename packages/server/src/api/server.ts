@@ -12,6 +12,8 @@ import { proxyRoutes } from "./proxy/routes.ts"
 import { passUpgrades } from "./proxy/upgrades.ts"
 import { limitReceiving } from "./receive.ts"
 import { type Facts, healthRoute } from "./routes/health.ts"
+import { holdRoutes } from "./routes/holds.ts"
+import { reconcileRoute } from "./routes/reconcile.ts"
 import { sandboxRoutes } from "./routes/sandboxes.ts"
 import { statusRoute } from "./routes/status.ts"
 
@@ -55,6 +57,8 @@ export const createApi = (options: ApiOptions) => {
   healthRoute(api, facts)
   statusRoute(api, facts)
   sandboxRoutes(api, sandboxes)
+  holdRoutes(api, sandboxes)
+  reconcileRoute(api, sandboxes)
   proxyRoutes(api, sandboxes)
   passUpgrades(api, { log, token, provide: sandboxes })
   return api

@@ -11,6 +11,9 @@ import type { Workspaces } from "./workspaces.ts"
 /** So many boots of one config that failed in a row are enough, until somebody asks for another. */
 export const MAX_FAILED_BOOTS = 3
 
+/** So long the use of a stale sandbox is waited for: whoever asked is then told whose it is, and may ask again. */
+export const MAX_DRAIN_WAIT_MS = 20_000
+
 export interface EnsureParts {
   readonly rows: Rows
   readonly leases: Leases
@@ -39,6 +42,8 @@ export interface EnsureOptions {
   readonly mode: BootMode
   /** By a person: it is tried though the last boots failed. */
   readonly isRequested: boolean
+  /** How long others are waited for who use a stale one. */
+  readonly waitMs?: number
 }
 
 export interface Ensured {
@@ -48,7 +53,7 @@ export interface Ensured {
 
 /**
  * The current sandbox of a workspace, made if there is none. One that is stale is replaced, as soon as nobody
- * uses it: until then whoever wants the new one waits, as long as the signal does not fire.
+ * uses it: until then whoever wants the new one waits, for so long.
  */
 export const openEnsure = (parts: EnsureParts) => {
   const { rows, leases, workspaces, wants } = parts
@@ -84,14 +89,17 @@ export const openEnsure = (parts: EnsureParts) => {
   }
 
   return async (slug: Slug, options: EnsureOptions, signal: AbortSignal): Promise<Ensured> => {
+    const { waitMs = MAX_DRAIN_WAIT_MS } = options
+    let patience: AbortSignal | undefined
     for (;;) {
       const found = await serially(slug, () => step(slug, options, signal))
       if (!("waitFor" in found)) return found
       const { id } = found.waitFor
+      patience ??= AbortSignal.any([signal, AbortSignal.timeout(waitMs)])
       try {
-        await parts.gone(id, signal)
+        await parts.gone(id, patience)
       } catch (thrown) {
-        if (!signal.aborted) throw thrown
+        if (!patience.aborted) throw thrown
         throw draining(slug, found.waitFor, await leases.of(id))
       }
     }

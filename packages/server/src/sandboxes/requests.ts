@@ -1,9 +1,11 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId } from "@berth/protocol/ids"
 import type { Lease } from "@berth/protocol/lease"
+import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Leases } from "./leases.ts"
 import type { Links } from "./links.ts"
+import type { Records } from "./records.ts"
 import type { Rows, SandboxRow } from "./rows.ts"
 import { unknownSandbox } from "./unknown.ts"
 import type { Workers } from "./workers.ts"
@@ -12,10 +14,13 @@ import type { Workspaces } from "./workspaces.ts"
 export interface RequestsParts {
   readonly rows: Rows
   readonly workspaces: Workspaces
+  readonly records: Records
   readonly leases: Leases
   readonly workers: Workers
   readonly files: WorkspaceFiles
   readonly links: Links
+  /** Also of one that has ended; null: not known. */
+  readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
 }
 
 /** What people ask for. */
@@ -23,6 +28,8 @@ export interface Requests {
   /** Keeps a sandbox until it is released, or the time is over. */
   hold(sandbox: SandboxId, holder: string, forMs?: number): Promise<Lease>
   release(sandbox: SandboxId, lease: LeaseId): Promise<void>
+  /** Gives the files of a quarantined one back to its workspace: the next use starts it again. */
+  adoptQuarantined(sandbox: SandboxId): Promise<void>
   /** Its files are kept, and the next use starts it again. Refused while somebody uses it, unless forced. */
   stop(sandbox: SandboxId, options: { force: boolean }): Promise<void>
   /** Resolves when nothing is left of it, and of its workspace. Refused while somebody uses it, unless forced. */
@@ -30,7 +37,7 @@ export interface Requests {
 }
 
 export const openRequests = (parts: RequestsParts): Requests => {
-  const { rows, workspaces, leases, workers, files, links } = parts
+  const { rows, workspaces, records, leases, workers, files, links } = parts
 
   const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
     const begin = force ? rows.beginStopRegardless : rows.beginStop
@@ -50,12 +57,26 @@ export const openRequests = (parts: RequestsParts): Requests => {
     throw unknownSandbox(sandbox)
   }
 
+  const settle = async (sandbox: SandboxId): Promise<void> => {
+    const { failure } = await workers.settle(sandbox)
+    if (failure !== undefined) throw failure
+  }
+
   const end = async (sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> => {
     const row = await find(sandbox)
     await beginStop(sandbox, reason, force)
-    const { failure } = await workers.settle(sandbox)
-    if (failure !== undefined) throw failure
+    await settle(sandbox)
     return row
+  }
+
+  /** A store that lost the sandbox may have lost its workspace, too. */
+  const restoreWorkspace = async ({ id: sandbox, workspace }: SandboxRow): Promise<void> => {
+    if ((await workspaces.get(workspace)) !== undefined) return
+    const record = await records.read(sandbox)
+    if (record === undefined) throw nothingKnown(sandbox)
+    const boot = await parts.bootOf(sandbox)
+    await workspaces.put(record.workspace)
+    if (typeof boot?.readyAtMs === "number") await workspaces.booted(workspace)
   }
 
   return {
@@ -64,6 +85,8 @@ export const openRequests = (parts: RequestsParts): Requests => {
       const id = await leases.acquire({ ...request, ...(forMs !== undefined && { ttlMs: forMs }) })
       const lease = (await leases.of(sandbox)).find((each) => each.id === id)
       if (lease === undefined) throw unknownSandbox(sandbox)
+      // One that is paused is in use now, too.
+      workers.wake(sandbox)
       return lease
     },
 
@@ -74,6 +97,15 @@ export const openRequests = (parts: RequestsParts): Requests => {
           details: { sandbox, lease },
         })
       await leases.release(lease)
+    },
+
+    adoptQuarantined: async (sandbox) => {
+      const row = await find(sandbox)
+      if (row.phase !== "quarantined") throw notQuarantined(row)
+      await restoreWorkspace(row)
+      const reason = "a person gave its files back to its workspace"
+      await rows.beginStop(sandbox, { cause: "ended", reason })
+      await settle(sandbox)
     },
 
     stop: async (sandbox, { force }) => {
@@ -89,6 +121,16 @@ export const openRequests = (parts: RequestsParts): Requests => {
     },
   }
 }
+
+const notQuarantined = ({ id: sandbox, phase }: SandboxRow): BerthError =>
+  new BerthError("sandbox.not_quarantined", `${sandbox} is ${phase}, not quarantined`, {
+    details: { sandbox, phase },
+  })
+
+const nothingKnown = (sandbox: SandboxId): BerthError =>
+  new BerthError("backend.state_damaged", `it is not known which workspace ${sandbox} was for`, {
+    details: { sandbox },
+  })
 
 const inUse = (sandbox: SandboxId, held: readonly Lease[]): BerthError => {
   const users = held.map(({ kind, holder }) => `${kind} of ${holder}`)

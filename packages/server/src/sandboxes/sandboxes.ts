@@ -1,4 +1,4 @@
-import type { BootMode, BootTrace } from "@berth/protocol/boot"
+import type { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
@@ -15,7 +15,7 @@ import type { Policy } from "./decide.ts"
 import { openDecisions } from "./decisions.ts"
 import { Departures } from "./departures.ts"
 import { openEffects } from "./effects.ts"
-import { type Ensured, openEnsure } from "./ensure.ts"
+import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
 import { openFork } from "./fork.ts"
 import { Idle } from "./idle.ts"
@@ -49,12 +49,14 @@ export interface SandboxesParts extends Omit<KeepParts, "onBootOver">, LaunchPar
   readonly shortage: () => Promise<string | undefined>
 }
 
+export type UpOptions = Omit<EnsureOptions, "isRequested">
+
 /** The sandboxes of an installation. They outlive whoever made them, and nobody who uses one is cut off. */
 export interface Sandboxes extends Views, Requests {
   /** Takes up what runs already, and from then on does what there is to do. Once, before anything else. */
   adopt(signal: AbortSignal): Promise<void>
   /** The current sandbox of a workspace, as it is described here. Resolves when it has started; it boots on. */
-  up(workspace: WorkspaceSpec, mode: BootMode, signal: AbortSignal): Promise<Ensured>
+  up(workspace: WorkspaceSpec, options: UpOptions, signal: AbortSignal): Promise<Ensured>
   /** Another workspace like this sandbox's, on a copy of its files, with a sandbox of its own. */
   fork(sandbox: SandboxId, to: Slug, signal: AbortSignal): Promise<Ensured>
   /** Resolves when it is ready, will never be, or the signal fires. */
@@ -137,7 +139,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   })
   const { pause: canPause } = await backend.describe()
   const looking: LookParts = {
-    ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause },
+    ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause, at },
     isBeingMade: (sandbox) => making.has(sandbox),
     idleMs: (sandbox) => idle.ms(sandbox),
     pressure: (sandbox) => makingRoom.get(sandbox),
@@ -257,9 +259,16 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     return old.length
   }
 
+  const views = openViews({
+    ...{ installation, backend, rows, leases, decisions, keepers, links, bridges },
+  })
+
   return {
-    ...openViews({ installation, backend, rows, leases, decisions, keepers, links, bridges }),
-    ...openRequests({ rows, workspaces, leases, workers, files, links }),
+    ...views,
+    ...openRequests({
+      ...{ rows, workspaces, records, leases, workers, files, links },
+      bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
+    }),
 
     adopt: (signal) =>
       operation(log, "sandboxes.adopt", {}, async (note) => {
@@ -272,10 +281,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         passing = setInterval(() => void pass().catch(notPassed), RECONCILE_EVERY_MS).unref()
       }),
 
-    up: async (workspace, mode, signal) => {
+    up: async (workspace, options, signal) => {
       await workspaces.put(workspace)
       wants.refresh()
-      return await ensure(workspace.slug, { mode, isRequested: true }, signal)
+      return await ensure(workspace.slug, { ...options, isRequested: true }, signal)
     },
 
     fork: async (sandbox, to, signal) => {

@@ -1,5 +1,11 @@
-import { CreateSandbox, MAX_WAIT_MS, type SandboxView } from "@berth/protocol/sandboxes"
-import type { FastifyInstance } from "fastify"
+import {
+  CreateSandbox,
+  ForkSandbox,
+  MAX_WAIT_MS,
+  type SandboxView,
+  StopSandbox,
+} from "@berth/protocol/sandboxes"
+import type { FastifyInstance, FastifyReply } from "fastify"
 import { z } from "zod"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { parseInput, sandboxIdOf } from "../parse.ts"
@@ -9,13 +15,13 @@ import { untilGone } from "../until-gone.ts"
 const CREATE_DEADLINE_MS = 300_000
 
 /** The grace that a sandbox has to end in order, and what its backend may take on top. */
-const REMOVE_DEADLINE_MS = 60_000
+const END_DEADLINE_MS = 60_000
 
-interface OfSandbox {
+export interface OfSandbox {
   Params: { id: string }
 }
 
-const GetQuery = z.object({ wait: z.coerce.number().int().min(0).max(MAX_WAIT_MS).default(0) })
+const WaitQuery = z.object({ wait: z.coerce.number().int().min(0).max(MAX_WAIT_MS).optional() })
 
 const RemoveQuery = z.object({ force: z.stringbool().default(false) })
 
@@ -23,12 +29,26 @@ const RemoveQuery = z.object({ force: z.stringbool().default(false) })
 export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const { workspace, mode } = parseInput(request.body, CreateSandbox)
+    const { wait } = parseInput(request.query, WaitQuery)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
-    const { sandbox, made } = await sandboxes.up(workspace, mode, signal)
-    reply.code(made ? 201 : 200).header("location", `/v1/sandboxes/${sandbox}`)
-    return await sandboxes.get(sandbox, signal)
+    const options = { mode, ...(wait !== undefined && { waitMs: wait }) }
+    const ensured = await sandboxes.up(workspace, options, signal)
+    return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
   })
+
+  api.post<OfSandbox>(
+    "/v1/sandboxes/:id/fork",
+    { handlerTimeout: CREATE_DEADLINE_MS },
+    async (request, reply) => {
+      const id = sandboxIdOf(request.params.id)
+      const { to } = parseInput(request.body, ForkSandbox)
+      const signal = untilGone(reply.raw)
+      const sandboxes = await provide()
+      const ensured = await sandboxes.fork(id, to, signal)
+      return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
+    },
+  )
 
   api.get("/v1/sandboxes", async (_request, reply) => {
     const sandboxes = await provide()
@@ -37,7 +57,7 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
 
   api.get<OfSandbox>("/v1/sandboxes/:id", async (request, reply): Promise<SandboxView> => {
     const id = sandboxIdOf(request.params.id)
-    const { wait } = parseInput(request.query, GetQuery)
+    const { wait = 0 } = parseInput(request.query, WaitQuery)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
     if (wait > 0) await sandboxes.booted(id, AbortSignal.any([signal, AbortSignal.timeout(wait)]))
@@ -49,14 +69,50 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     return await (await provide()).trace(id, untilGone(reply.raw))
   })
 
-  api.delete<OfSandbox>(
-    "/v1/sandboxes/:id",
-    { handlerTimeout: REMOVE_DEADLINE_MS },
+  api.get<OfSandbox>("/v1/sandboxes/:id/why", async (request) => {
+    const id = sandboxIdOf(request.params.id)
+    return await (await provide()).why(id)
+  })
+
+  api.post<OfSandbox>(
+    "/v1/sandboxes/:id/adopt",
+    { handlerTimeout: END_DEADLINE_MS },
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
-      const { force } = parseInput(request.query, RemoveQuery)
-      await (await provide()).remove(id, { force })
+      const sandboxes = await provide()
+      await sandboxes.adoptQuarantined(id)
+      return await sandboxes.get(id, untilGone(reply.raw))
+    },
+  )
+
+  api.post<OfSandbox>(
+    "/v1/sandboxes/:id/stop",
+    { handlerTimeout: END_DEADLINE_MS },
+    async (request, reply) => {
+      const id = sandboxIdOf(request.params.id)
+      const options = parseInput(request.body ?? {}, StopSandbox)
+      await (await provide()).stop(id, options)
       return await reply.code(204).send()
     },
   )
+
+  api.delete<OfSandbox>(
+    "/v1/sandboxes/:id",
+    { handlerTimeout: END_DEADLINE_MS },
+    async (request, reply) => {
+      const id = sandboxIdOf(request.params.id)
+      const options = parseInput(request.query, RemoveQuery)
+      await (await provide()).remove(id, options)
+      return await reply.code(204).send()
+    },
+  )
+}
+
+const created = async (
+  reply: FastifyReply,
+  { made }: { readonly made: boolean },
+  view: SandboxView,
+): Promise<FastifyReply> => {
+  reply.code(made ? 201 : 200).header("location", `/v1/sandboxes/${view.identity.sandbox}`)
+  return await reply.send(view)
 }

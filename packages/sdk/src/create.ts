@@ -1,0 +1,40 @@
+import { BerthError } from "@berth/protocol/errors"
+import { type CreateSandboxInput, MAX_WAIT_MS, SandboxView } from "@berth/protocol/sandboxes"
+import { type CallOptions, type Connection, call } from "./call.ts"
+
+export interface CreateOptions extends CallOptions {
+  /** Told whom the workspace waits for, in words, each time that the server says so. */
+  readonly onWait?: (reason: string) => void
+}
+
+/** The server's first one waits for the toolbox to be built. */
+export const CREATE_DEADLINE_MS = 300_000
+
+/** Then whoever asks is told what it waits for. */
+const FIRST_WAIT_MS = 1_000
+
+/** Asks again while the workspace's sandbox is in use and another is wanted, until the deadline. */
+export const create = async (
+  connection: Connection,
+  spec: CreateSandboxInput,
+  { onWait, signal, deadlineMs = CREATE_DEADLINE_MS }: CreateOptions = {},
+): Promise<SandboxView> => {
+  const endMs = performance.now() + deadlineMs
+  let draining: BerthError | undefined
+  for (;;) {
+    const leftMs = Math.max(1, Math.floor(endMs - performance.now()))
+    const waitMs = Math.min(draining === undefined ? FIRST_WAIT_MS : MAX_WAIT_MS, leftMs)
+    const ask = { method: "POST", path: `/v1/sandboxes?wait=${waitMs}`, json: spec } as const
+    try {
+      return await call(connection, ask, SandboxView, { signal, deadlineMs: leftMs })
+    } catch (thrown) {
+      if (!(thrown instanceof BerthError)) throw thrown
+      // Whom it waited for says more than that it took too long.
+      if (thrown.code === "deadline.exceeded") throw draining ?? thrown
+      if (thrown.code !== "workspace.draining") throw thrown
+      draining = thrown
+      onWait?.(thrown.message)
+      if (performance.now() >= endMs) throw thrown
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import { BerthError } from "@berth/protocol/errors"
+import { LeaseId } from "@berth/protocol/ids"
+import { HoldSandbox } from "@berth/protocol/sandboxes"
+import type { FastifyInstance } from "fastify"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { parseInput, sandboxIdOf } from "../parse.ts"
+import type { OfSandbox } from "./sandboxes.ts"
+
+interface OfHold {
+  Params: OfSandbox["Params"] & { lease: string }
+}
+
+/** What keeps a sandbox because a person says so. */
+export const holdRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+  api.post<OfSandbox>("/v1/sandboxes/:id/holds", async (request, reply) => {
+    const id = sandboxIdOf(request.params.id)
+    const { holder, forMs } = parseInput(request.body, HoldSandbox)
+    const lease = await (await provide()).hold(id, holder, forMs)
+    return await reply.code(201).send(lease)
+  })
+
+  api.delete<OfHold>("/v1/sandboxes/:id/holds/:lease", async (request, reply) => {
+    const id = sandboxIdOf(request.params.id)
+    await (await provide()).release(id, leaseIdOf(request.params.lease))
+    return await reply.code(204).send()
+  })
+}
+
+/** What cannot be an id names nothing. */
+const leaseIdOf = (text: string): LeaseId => {
+  const parsed = LeaseId.safeParse(text)
+  if (parsed.success) return parsed.data
+  throw new BerthError("not_found", "there is no such hold", {
+    details: { lease: text.slice(0, 100) },
+  })
+}

@@ -1,0 +1,19 @@
+import { Reconcile, type ReconcileReport } from "@berth/protocol/sandboxes"
+import type { FastifyInstance } from "fastify"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { parseInput } from "../parse.ts"
+
+/** Those that are stopped have their grace, some at a time. */
+const RECONCILE_DEADLINE_MS = 300_000
+
+/** Has all sandboxes looked at now. */
+export const reconcileRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+  api.post(
+    "/v1/reconcile",
+    { handlerTimeout: RECONCILE_DEADLINE_MS },
+    async (request): Promise<ReconcileReport> => {
+      const options = parseInput(request.body ?? {}, Reconcile)
+      return await (await provide()).reconcile(options)
+    },
+  )
+}
