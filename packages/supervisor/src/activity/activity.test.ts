@@ -73,24 +73,30 @@ const stop = async ({ child, ended, family }: Started) => {
 const BARE = `env -i BERTH_TEST_FAMILY="$BERTH_TEST_FAMILY"`
 
 describe("the activity of a sandbox", () => {
-  it("[R1.9] [R1.10] tells of prompts from their acceptance on, also while it boots", async () => {
+  it("[R1.9] [R1.10] tells of prompts from their acceptance on, also while it boots and after a crash", async () => {
     const made = makePlaces()
     const gate = join(made.root, "gate")
     execFileSync("mkfifo", [gate])
     const sidecar = { name: "slow", command: ["sh", "-c", `read x < ${gate}; echo up; sleep 1000`] }
-    const started = start(
-      { sidecars: [{ ...sidecar, ready: { line: "up" }, required: true }] },
-      made,
-    )
-    await started.answers()
+    const plan = {
+      sandbox: newId.sandbox(),
+      sidecars: [{ ...sidecar, ready: { line: "up" }, required: true }],
+    }
+    const killed = start(plan, made)
+    await killed.answers()
     const none = { prompts: [], commands: [], terminals: [], leftProcesses: 0 }
-    const first = await activityOf(started)
+    const first = await activityOf(killed)
     expect(first).toMatchObject(none)
+    const waiting = after(killed, first)
+    const prompt = say(await killed.bridge(), `read x < ${gate}`)
+    expect(await waiting).toMatchObject({ ...none, prompts: [prompt] })
+    made.family.killAll()
+    await killed.ended
+
+    const started = start(plan, made)
+    await started.answers()
+    expect(await activityOf(started)).toMatchObject({ ...none, prompts: [prompt] })
     const client = await started.bridge()
-    const waiting = after(started, first)
-    const prompt = say(client, `read x < ${gate}`)
-    const accepted = await waiting
-    expect(accepted).toMatchObject({ ...none, prompts: [prompt] })
     writeFileSync(gate, "go\n")
     await client.until(() => events(client).some(({ type }) => type === "prompt.state"))
     expect(await activityOf(started)).toMatchObject({ prompts: [prompt] })
