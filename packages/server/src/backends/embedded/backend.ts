@@ -28,6 +28,7 @@ import { createNetwork } from "./network/network.ts"
 import { describeExit, findExit, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { signalProcess } from "./process.ts"
+import { openReclaims } from "./reclaims.ts"
 import { recoverSandboxes, systemsInUse } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { openRuntime } from "./runtime.ts"
@@ -94,6 +95,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
   const { states, cgroups, runtime, network, caches } = parts
   const exits = openExits(states.exits)
   const inTurn = serialByKey()
+  const reclaims = openReclaims((sandbox, signal) => cgroups.open(sandbox).reclaim(signal))
 
   const watchers = openWatchers((emit) =>
     exits.subscribe(
@@ -196,6 +198,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
             const already = await findExit(state, cgroup, exits, signal)
             if (already !== undefined) return already
             if (state.init) signalProcess(state.init, "SIGTERM")
+            reclaims.end(sandbox)
             if (await cgroup.isFrozen()) await cgroup.thaw(signal)
             const grace = AbortSignal.any([signal, AbortSignal.timeout(graceMs)])
             const inTime = await exits.wait(sandbox, grace).catch(() => undefined)
@@ -222,6 +225,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
             )
           }
           await cgroups.open(sandbox).freeze(signal)
+          reclaims.begin(sandbox)
         }),
       ),
 
@@ -239,6 +243,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
               },
             )
           }
+          reclaims.end(sandbox)
           await cgroups.open(sandbox).thaw(signal)
         }),
       ),
@@ -248,6 +253,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
         inTurn(sandbox, async () => {
           const state = await states.read(sandbox)
           if (state === undefined) return
+          reclaims.end(sandbox)
           await removeSandbox(parts, state, signal)
           watchers.emit({ kind: "removed", sandbox })
         }),
@@ -283,6 +289,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     ensureNetwork: (call) => operation("ensureNetwork", call, (signal) => network.ensure(signal)),
 
     async close() {
+      reclaims.close()
       parts.userNamespaces.close()
       parts.launchers.close()
     },
@@ -343,6 +350,9 @@ const describeHost = ({ cgroups, runtime }: Parts): BackendDescription => ({
       : [
           "What the kernel counts per user (inotify, message queues, signals) sandboxes share with root: install crun.",
         ]),
+    ...(cgroups.canReclaim
+      ? []
+      : ["A paused sandbox keeps its memory: cgroup v2 with the memory controller takes it back."]),
     "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
   ],
 })

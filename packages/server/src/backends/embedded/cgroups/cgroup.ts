@@ -9,6 +9,7 @@ import type { Place } from "./hierarchy.ts"
 import { killAll } from "./kill.ts"
 import { setLimits } from "./limits.ts"
 import { processesIn } from "./processes.ts"
+import { reclaim } from "./reclaim.ts"
 import { removeCgroup } from "./remove.ts"
 import { readOomKills, readStats } from "./stats.ts"
 
@@ -43,6 +44,7 @@ export const cgroupOf = (
     freeze: (signal) => withFreezer((it) => freeze(it, signal)),
     thaw: (signal) => withFreezer((it) => thaw(it, signal)),
     isFrozen: async () => freezer !== undefined && isFrozen(freezer),
+    reclaim: (signal) => reclaim(places, signal),
     pids: () => tracked(() => processesIn(directories)),
     kill: (signal) => tracked(() => killAll(places, freezer, signal)),
     stats: () => readStats(places),

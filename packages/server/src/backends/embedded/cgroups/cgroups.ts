@@ -18,6 +18,8 @@ export type CgroupAbility = keyof CgroupLimits | "pause" | "kill"
 export interface Cgroups {
   readonly mode: CgroupMode
   readonly held: Readonly<Record<CgroupAbility, Held>>
+  /** Whether memory can be taken back from a sandbox that is paused. */
+  readonly canReclaim: boolean
   /**
    * Makes the cgroup of a sandbox with its limits set, or sets them on one that is there already.
    * A limit that is not held is left out. What a failed call had made is gone when it rejects.
@@ -39,6 +41,8 @@ export interface Cgroup {
   freeze(signal: AbortSignal): Promise<void>
   thaw(signal: AbortSignal): Promise<void>
   isFrozen(): Promise<boolean>
+  /** Takes memory back from a frozen one, as far as this host can. */
+  reclaim(signal: AbortSignal): Promise<void>
   /** The processes inside, those in nested cgroups too. */
   pids(): Promise<number[]>
   /** Kills every process inside, frozen or not, until none is left. */

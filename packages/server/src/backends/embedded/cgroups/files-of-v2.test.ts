@@ -1,8 +1,11 @@
+import { execFileSync } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it } from "vitest"
 import { openCgroups } from "./open.ts"
+import { KEPT_BYTES } from "./reclaim.ts"
 import { onlyV2, SMALL, soon, temporaryDirectory } from "./testing/host.ts"
 
 /** A sandbox's cgroup with the files that a v2 kernel with all controllers gives it. */
@@ -31,7 +34,13 @@ const playV2 = async (files: Readonly<Record<string, string>>, { handsOn = true 
   for (const [file, text] of Object.entries(files)) await writeFile(join(directory, file), text)
   const cgroups = await openCgroups({ group, procMounts: await onlyV2(mount) }, soon())
   const read = (file: string) => readFile(join(directory, file), "utf8")
-  return { cgroups, sandbox, read, subtreeControl: join(mount, group, "cgroup.subtree_control") }
+  return {
+    cgroups,
+    sandbox,
+    directory,
+    read,
+    subtreeControl: join(mount, group, "cgroup.subtree_control"),
+  }
 }
 
 describe("the files of a v2 cgroup", () => {
@@ -82,4 +91,54 @@ describe("the files of a v2 cgroup", () => {
     const { cgroups, sandbox } = await playV2(FILES)
     expect(await cgroups.open(sandbox).oomKills()).toBe(2)
   })
+
+  it("take memory back from processes that stand still, but for what was used last", async () => {
+    const { cgroups, sandbox, read } = await playV2({
+      ...FILES,
+      "memory.current": `${KEPT_BYTES + 12_345}\n`,
+      "memory.reclaim": "",
+    })
+    expect(cgroups.canReclaim).toBe(true)
+    await cgroups.open(sandbox).reclaim(soon())
+    expect(await read("memory.reclaim")).toBe("12345")
+  })
+
+  it("are left alone where there is little to take back", async () => {
+    const { cgroups, sandbox, read } = await playV2({ ...FILES, "memory.reclaim": "" })
+    await cgroups.open(sandbox).reclaim(soon())
+    expect(await read("memory.reclaim")).toBe("")
+  })
+
+  it("may lack the one that takes memory back, where the kernel is older", async () => {
+    const large = { ...FILES, "memory.current": `${2 * KEPT_BYTES}\n` }
+    const { cgroups, sandbox, read } = await playV2(large)
+    await cgroups.open(sandbox).reclaim(soon())
+    await expect(read("memory.reclaim")).rejects.toMatchObject({ code: "ENOENT" })
+  })
+
+  it("stop being taken from when it is called off", async () => {
+    const { cgroups, sandbox, directory } = await playV2({
+      ...FILES,
+      "memory.current": `${2 * KEPT_BYTES}\n`,
+    })
+    // Whoever writes to a pipe that nobody reads waits, as for a kernel that is at work.
+    execFileSync("mkfifo", [join(directory, "memory.reclaim")])
+    const stop = new AbortController()
+    const reclaimed = cgroups.open(sandbox).reclaim(stop.signal)
+    const writers = () => processesWith(join(directory, "memory.reclaim"))
+    await expect.poll(writers).not.toEqual([])
+    stop.abort(new Error("called off"))
+    await expect(reclaimed).rejects.toThrow("called off")
+    expect(writers()).toEqual([])
+  })
 })
+
+/** Those that have it among their arguments. */
+const processesWith = (argument: string): string[] =>
+  readdirSync("/proc").filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(argument)
+    } catch {
+      return false
+    }
+  })

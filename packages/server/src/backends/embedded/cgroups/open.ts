@@ -11,6 +11,7 @@ import { readIfThere } from "./files.ts"
 import { type Base, findBase } from "./find-base.ts"
 import { judgeAbilities } from "./held.ts"
 import { chooseHierarchies, type Hierarchy } from "./hierarchy.ts"
+import { canReclaim } from "./reclaim.ts"
 
 export interface CgroupsOptions {
   /** The installation's group, the parent of its sandboxes' cgroups; it exists while one of them does. */
@@ -43,6 +44,9 @@ export const openCgroups = async (
   return {
     mode: mounts.mode,
     held: judgeAbilities(mounts, bases, refused),
+    canReclaim: bases.some(({ hierarchy: { version }, controllers }) =>
+      canReclaim({ version, controllers }),
+    ),
     open,
     create: async (sandbox, limits) => {
       const cgroup = open(sandbox)
