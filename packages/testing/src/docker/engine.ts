@@ -20,6 +20,10 @@ export interface DockerEngineOptions {
   readonly networks: boolean
   /** Whether containers run on while the engine is down. */
   readonly liveRestore?: boolean
+  /** Shell commands that run before it, in a mount namespace of its own; `$0` is the engine's directory. */
+  readonly prepare?: string
+  /** More flags of its own. */
+  readonly flags?: readonly string[]
 }
 
 /** It is up in about 3 s; a busy machine takes longer. */
@@ -64,18 +68,21 @@ export const startDockerEngine = async (options: DockerEngineOptions): Promise<D
 const spawnEngine = (
   directory: string,
   socket: string,
-  { networks, liveRestore = false }: DockerEngineOptions,
+  { networks, liveRestore = false, prepare, flags = [] }: DockerEngineOptions,
 ): ChildProcess => {
   const at = (name: string) => join(directory, name)
+  const script = `${prepare} && exec dockerd "$@"`
   return spawn(
-    "dockerd",
+    prepare === undefined ? "dockerd" : "unshare",
     [
+      prepare === undefined ? [] : ["--mount", "sh", "-c", script, directory],
       ["--data-root", at("data"), "--exec-root", at("exec"), "--pidfile", at("pid")],
       ["--host", `unix://${socket}`, "--log-level", "error"],
       liveRestore ? ["--live-restore"] : [],
       networks
         ? ["--bridge", "none", "--default-address-pool", ADDRESS_POOL]
         : ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
+      flags,
     ].flat(),
     { stdio: ["ignore", "pipe", "pipe"], detached: true },
   )

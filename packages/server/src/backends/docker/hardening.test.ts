@@ -20,6 +20,8 @@ const CAPABILITIES = [0, 1, 3, 4, 5, 6, 7].reduce((mask, bit) => mask | (1 << bi
 
 const TOOLBOX = { kind: "directory" as const, target: TOOLBOX_TARGET, readOnly: true }
 
+const MIB = 1024 * 1024
+
 requires("docker").describe("the fences around a docker sandbox", () => {
   let harness: DockerHarness
   let sandboxes: Sandboxes
@@ -127,6 +129,25 @@ requires("docker").describe("the fences around a docker sandbox", () => {
       })
       expect(await harness.census()).toMatchObject({ containers: 0, sandboxes: 0 })
     })
+  })
+
+  it("are as wide as the limits of the configuration", async () => {
+    const limits = { memoryBytes: 64 * MIB, cpus: 0.5, pids: 77, openFiles: 333, tmpBytes: 3 * MIB }
+    const script = `
+      cd /sys/fs/cgroup
+      cat memory/memory.limit_in_bytes memory.max 2>/dev/null
+      cat memory/memory.memsw.limit_in_bytes 2>/dev/null
+      cat cpu/cpu.cfs_quota_us cpu.max 2>/dev/null
+      cat pids/pids.max pids.max 2>/dev/null
+      ulimit -n; ulimit -Hn; ulimit -c
+      for d in /tmp /run /dev/shm; do echo $(stat -f -c '%T %b %S' $d); done`
+    const [memory, ...rest] = (await run(script, { limits })).trim().split("\n")
+    expect(memory).toBe(String(limits.memoryBytes))
+    expect(rest.filter((line) => line !== memory && line !== "0")).toEqual([
+      expect.stringMatching(/^50000( 100000)?$/),
+      ...["77", "333", "333"],
+      ...Array.from({ length: 3 }, () => "tmpfs 768 4096"),
+    ])
   })
 
   it("begin with an init that reaps what nobody waits for", async () => {

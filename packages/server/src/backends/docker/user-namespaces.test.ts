@@ -1,0 +1,120 @@
+import { chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Slug } from "@berth/protocol/ids"
+import { requires } from "@berth/testing/requires"
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest"
+import { CLOSED_ATTEMPTS } from "../testing/attempts.ts"
+import { prelude } from "../testing/inside.ts"
+import { POLL } from "../testing/sandboxes.ts"
+import { cacheVolume } from "./names.ts"
+import { DIFFERENCES } from "./testing/differences.ts"
+import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
+import { specFor } from "./testing/spec.ts"
+
+/** Above the ids that other programs hand out. */
+const ROOT_ID = 1_700_000_000
+const AGENT_ID = ROOT_ID + 1_000
+
+/** Only the engine sees that these ids are someone's: the host's own /etc stays as it is. */
+const GIVE_IDS = [
+  'chmod 711 "$0" && mkdir -p "$0/etc" "$0/etc-work"',
+  'mount -t overlay -o "lowerdir=/etc,upperdir=$0/etc,workdir=$0/etc-work" overlay /etc',
+  `echo nobody:${ROOT_ID}:65536 | tee /etc/subuid > /etc/subgid`,
+].join(" && ")
+
+requires("root", "docker", "userNamespaces").describe("an engine with user namespaces", () => {
+  let harness: DockerHarness
+  let directory: string
+  let empty: Record<string, number>
+  beforeAll(async () => {
+    harness = await openHarness({ prepare: GIVE_IDS, flags: ["--userns-remap=nobody:nogroup"] })
+    empty = await harness.census()
+  }, 120_000)
+  afterAll(() => harness?.close(), 60_000)
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), "berth-ids-"))
+  })
+  afterEach(async () => {
+    const { backend } = harness
+    for (const { identity } of await backend.list()) await backend.remove(identity.sandbox)
+    await rm(directory, { recursive: true })
+    expect(await harness.census()).toEqual(empty)
+  })
+
+  const boot = async (command: readonly string[], config = {}, more = {}) => {
+    const spec = { ...specFor(harness, { ...config, command: [...command] }), ...more }
+    await harness.backend.create(spec)
+    await harness.backend.start(spec.identity.sandbox)
+    return spec.identity.sandbox
+  }
+  const run = async (script: string, config = {}, more = {}) => {
+    const sandbox = await boot(["/bin/sh", "-ec", script], config, more)
+    const state = async () => (await harness.backend.inspect(sandbox))?.state
+    await expect.poll(state, POLL).toBe("exited")
+    return harness.backend.logs(sandbox)
+  }
+  const owned = async (path: string, owner: number) => {
+    await mkdir(path)
+    await chown(path, owner, owner)
+    return path
+  }
+
+  it("has no root of the host's inside, and its description does not say so", async () => {
+    const { notes } = await harness.backend.describe()
+    expect(notes.join("\n")).not.toContain("host's root")
+    const sandbox = await boot(["/bin/sh", "-c", "echo up; exec sleep 1000"])
+    const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
+    const { Pid } = (body as { State: { Pid: number } }).State
+    expect((await stat(`/proc/${Pid}`)).uid).toBe(ROOT_ID)
+    expect(await harness.backend.stop(sandbox, { graceMs: 5_000 })).toMatchObject({ code: 143 })
+  })
+
+  it("ends the attempts as listed that differ without them", async () => {
+    const names = Object.keys(DIFFERENCES)
+    const attempts = CLOSED_ATTEMPTS.filter(({ name }) => names.includes(name))
+    expect(attempts).toHaveLength(2)
+    for (const { script, sees } of attempts) {
+      const output = await run(`exec perl -e "$SCRIPT"`, {
+        environment: { SCRIPT: `${prelude(process.arch)}${script}` },
+      })
+      const ends = [...output.matchAll(/^try .+: (.+)$/gm)].map(([, end]) => end)
+      expect(new Set(ends)).toEqual(new Set(sees))
+    }
+  })
+
+  it("gives the sandbox's files to those inside: its own, the link, layers, and caches", async () => {
+    const link = await owned(join(directory, "link"), ROOT_ID)
+    for (const name of ["low", "top", "work"]) await owned(join(directory, name), AGENT_ID)
+    await writeFile(join(directory, "low/file"), "of a layer\n")
+    const stack = Slug.parse("files")
+    const paths = { base: directory, lower: ["low"], upper: "top", work: "work" }
+    const overlays = [{ stack, ...paths, options: ["index=off"] }]
+    const workspace = Slug.parse("test")
+    const [cache] = await harness.backend.ensureCaches(workspace, ["npm"])
+    expect(cache).toMatchObject({ ready: true })
+    const mounts = [
+      { kind: "link", target: "/run/berth" },
+      { kind: "stack", stack, target: "/workspace" },
+      { kind: "cache", cache: "npm", target: "/cache" },
+    ]
+    const asAgent = "echo mine | tee /workspace/new /home/agent/new > /cache/new"
+    const script = `
+      cat /workspace/file
+      echo root > /run/berth/said
+      perl -MPOSIX -e 'setgid(1000); setuid(1000); exec "sh", "-ec", shift' '${asAgent}'
+      stat -c '%n %u' /run/berth/said /workspace/new /home/agent/new /cache/new`
+    expect((await run(script, { mounts }, { link, overlays })).split("\n")).toEqual([
+      "of a layer",
+      "/run/berth/said 0",
+      ...["/workspace/new 1000", "/home/agent/new 1000", "/cache/new 1000", ""],
+    ])
+    expect(await readFile(join(directory, "top/new"), "utf8")).toBe("mine\n")
+    expect((await stat(join(directory, "top/new"))).uid).toBe(AGENT_ID)
+    for (const { identity } of await harness.backend.list()) {
+      await harness.backend.remove(identity.sandbox)
+    }
+    const volume = cacheVolume(harness.installation, workspace, "npm")
+    await askEngine(harness.engine, "DELETE", `/volumes/${volume}`)
+  })
+})
