@@ -1,3 +1,4 @@
+import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Decision } from "./decide.ts"
 
@@ -20,7 +21,7 @@ export interface WorkersParts {
  */
 export interface Workers {
   wake(sandbox: SandboxId): void
-  /** Looks after so long, unless it is woken before. */
+  /** Looks after so long, unless it does before. */
   wakeIn(sandbox: SandboxId, ms: number): void
   /** Looks now, and resolves when there is nothing more to do for the moment, or that failed. */
   settle(sandbox: SandboxId): Promise<Looked>
@@ -28,53 +29,61 @@ export interface Workers {
   close(): Promise<void>
 }
 
-const FIRST_BACKOFF_MS = 1_000
-const MAX_BACKOFF_MS = 60_000
+export const FIRST_BACKOFF_MS = 1_000
+export const MAX_BACKOFF_MS = 60_000
+
+/** A timer that is to run for longer fires at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 interface Worker {
   running: Promise<Looked> | undefined
   /** Somebody came while it looked: what it saw may be over. */
   isStale: boolean
   failures: number
-  timer: NodeJS.Timeout | undefined
+  next: { readonly timer: NodeJS.Timeout; readonly atMs: number } | undefined
 }
 
 export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
   const workers = new Map<SandboxId, Worker>()
   let isClosed = false
 
-  const lookUntilDone = async (sandbox: SandboxId, worker: Worker): Promise<Looked> => {
+  const run = async (sandbox: SandboxId, worker: Worker): Promise<Looked> => {
     for (;;) {
       worker.isStale = false
-      const looked = await look(sandbox)
-      if ("failure" in looked || isClosed) return looked
-      worker.failures = 0
-      if (looked.decision.action.kind === "keep" && !worker.isStale) return looked
+      const looked = await look(sandbox).catch(notRead)
+      // Nothing is awaited from here to the end, so that nobody comes unheard.
+      const isDone = "failure" in looked || looked.decision.action.kind === "keep"
+      if (!isClosed && (worker.isStale || !isDone)) continue
+      worker.running = undefined
+      plan(sandbox, worker, looked)
+      return looked
     }
   }
 
-  const run = async (sandbox: SandboxId, worker: Worker): Promise<Looked> => {
-    const looked = await lookUntilDone(sandbox, worker).catch(notRead)
-    if ("failure" in looked) {
-      const againInMs = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** worker.failures)
-      worker.failures += 1
-      onFailure(sandbox, looked.failure, againInMs)
-      lookAgain(sandbox, worker, againInMs)
-    } else lookAgain(sandbox, worker, looked.decision.againInMs)
-    worker.running = undefined
-    return looked
+  const plan = (sandbox: SandboxId, worker: Worker, looked: Looked): void => {
+    if (!("failure" in looked)) {
+      worker.failures = 0
+      const { againInMs } = looked.decision
+      if (againInMs === undefined) workers.delete(sandbox)
+      else lookIn(sandbox, worker, againInMs)
+      return
+    }
+    const againInMs = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** worker.failures)
+    worker.failures += 1
+    onFailure(sandbox, looked.failure, againInMs)
+    lookIn(sandbox, worker, againInMs)
   }
 
-  const lookAgain = (sandbox: SandboxId, worker: Worker, inMs: number | undefined) => {
-    clearTimeout(worker.timer)
+  const lookIn = (sandbox: SandboxId, worker: Worker, inMs: number): void => {
     if (isClosed) return
-    if (inMs === undefined) workers.delete(sandbox)
-    else worker.timer = setTimeout(() => start(sandbox), inMs).unref()
+    clearTimeout(worker.next?.timer)
+    const timer = setTimeout(() => void start(sandbox), Math.min(inMs, LONGEST_TIMER_MS)).unref()
+    worker.next = { timer, atMs: performance.now() + inMs }
   }
 
   const workerOf = (sandbox: SandboxId): Worker => {
     const worker = workers.get(sandbox) ?? {
-      ...{ running: undefined, isStale: false, failures: 0, timer: undefined },
+      ...{ running: undefined, isStale: false, failures: 0, next: undefined },
     }
     workers.set(sandbox, worker)
     return worker
@@ -86,7 +95,8 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
       worker.isStale = true
       return worker.running
     }
-    clearTimeout(worker.timer)
+    clearTimeout(worker.next?.timer)
+    worker.next = undefined
     worker.running = run(sandbox, worker)
     return worker.running
   }
@@ -97,17 +107,22 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
     },
     wakeIn: (sandbox, ms) => {
       const worker = workerOf(sandbox)
-      // A look that runs says itself when the next one is.
-      if (worker.running === undefined) lookAgain(sandbox, worker, ms)
+      // What it sees may be from before this call, and with it when it wants to look again.
+      if (worker.running !== undefined) worker.isStale = true
+      else if (worker.next === undefined || worker.next.atMs > performance.now() + ms)
+        lookIn(sandbox, worker, ms)
     },
-    settle: start,
+    settle: (sandbox) => (isClosed ? Promise.resolve(closed()) : start(sandbox)),
     close: async () => {
       isClosed = true
-      for (const { timer } of workers.values()) clearTimeout(timer)
+      for (const { next } of workers.values()) clearTimeout(next?.timer)
       await Promise.all([...workers.values()].map(({ running }) => running))
     },
   }
 }
+
+const closed = (): Looked =>
+  notRead(new BerthError("server.stopping", "the server is stopping: nothing is begun any more"))
 
 const notRead = (failure: unknown): Looked => ({
   decision: { action: { kind: "keep" }, reason: "what there is to know of it cannot be read" },
