@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto"
 import { BerthError } from "@berth/protocol/errors"
 import { type LeaseId, newId, type SandboxId } from "@berth/protocol/ids"
-import type { Lease, LeaseKind } from "@berth/protocol/lease"
+import { expires, type Lease, type LeaseKind } from "@berth/protocol/lease"
 import { type Kysely, type Selectable, sql } from "kysely"
 import type { Database, LeasesTable } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
@@ -12,7 +12,7 @@ export interface LeaseRequest {
   readonly kind: LeaseKind
   /** In words that a person understands. */
   readonly holder: string
-  /** Without it, until it is released. */
+  /** Without it, and of the kinds that end with their result, until it is released. */
   readonly ttlMs?: number
   /** Of a connection through this server, with which it ends. */
   readonly isConnection?: boolean
@@ -49,7 +49,7 @@ export interface LeasesParts {
 
 export const LEASE_TICK_MS = 1_000
 /** Ticks that come later than this were held up, and so was whoever would have renewed. */
-const LATE_TICK_MS = 5 * LEASE_TICK_MS
+export const LATE_TICK_MS = 5 * LEASE_TICK_MS
 
 /** Takes up the leases that the store has. Those of connections ended with the server that had them. */
 export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Leases> => {
@@ -72,7 +72,18 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
   }
 
   const release = async (lease: LeaseId): Promise<void> => {
+    const deadline = deadlines.get(lease)
+    // First, so that nobody renews what is about to end.
     deadlines.delete(lease)
+    try {
+      await end(lease)
+    } catch (thrown) {
+      if (deadline !== undefined) deadlines.set(lease, deadline)
+      throw thrown
+    }
+  }
+
+  const end = async (lease: LeaseId): Promise<void> => {
     const { rows } = await sql<{ sandbox: SandboxId; others: number }>`
       DELETE FROM leases WHERE id = ${lease}
       RETURNING sandbox,
@@ -86,19 +97,21 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
     const now = clock.monotonicMs()
     const lateMs = now - tickedMs
     tickedMs = now
-    if (lateMs > LATE_TICK_MS) for (const deadline of deadlines.values()) deadline.atMs += lateMs
+    if (lateMs > LATE_TICK_MS)
+      for (const deadline of deadlines.values()) deadline.atMs = now + deadline.ttlMs
     for (const [lease, { atMs }] of deadlines) if (atMs <= now) await release(lease)
   }
 
   await db.deleteFrom("leases").where("connection", "is not", null).execute()
   for (const { id, ttl_ms } of await db.selectFrom("leases").selectAll().execute())
     if (ttl_ms !== null) expectRenewal(id, ttl_ms)
-  const ticking = setInterval(() => void expire(), LEASE_TICK_MS)
-  ticking.unref()
+  // A store that cannot be written at one tick is tried at the next.
+  const ticking = setInterval(() => void expire().catch(() => {}), LEASE_TICK_MS).unref()
 
   return {
-    acquire: async ({ sandbox, kind, holder, ttlMs, isConnection = false }) => {
+    acquire: async ({ sandbox, kind, holder, isConnection = false, ...request }) => {
       const id = newId.lease()
+      const ttlMs = expires(kind) ? request.ttlMs : undefined
       const { numInsertedOrUpdatedRows } = await db
         .insertInto("leases")
         .columns(["id", "sandbox", "kind", "holder", "acquired_at_ms", "ttl_ms", "connection"])
