@@ -1,6 +1,9 @@
+import { setTimeout as pause } from "node:timers/promises"
 import type { Activity } from "@berth/protocol/activity"
+import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { LeaseKind } from "@berth/protocol/lease"
+import type { Lease, LeaseKind } from "@berth/protocol/lease"
+import { serialByKey } from "../host/serial.ts"
 import type { Clock } from "./clock.ts"
 import type { Life } from "./decide.ts"
 import type { Leases } from "./leases.ts"
@@ -12,6 +15,8 @@ export const UNWATCHED_TERMINAL_MS = 30 * 60_000
 const ANSWER_MS = 3_000
 /** How long one question waits for a change. */
 const CHANGE_MS = 20_000
+/** From one answer to the next question: a sandbox that answers at once, always, does not keep the server busy. */
+const BETWEEN_MS = 200
 
 export interface LivesParts {
   readonly clock: Clock
@@ -24,8 +29,8 @@ export interface LivesParts {
 }
 
 /**
- * What lives in sandboxes, by their own word, as leases: commands in the background and terminals outlive the
- * request that began them, and the server.
+ * What lives in sandboxes, by their own word, as leases: prompts, commands in the background, terminals and what
+ * they left running outlive the request that began them, and the server.
  */
 export interface Lives {
   of(sandbox: SandboxId): Life
@@ -44,43 +49,76 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
   const lives = new Map<SandboxId, Life>()
   const silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
   const followed = new Map<SandboxId, AbortController>()
+  /** What each sandbox said last, and who of it has had a lease. */
+  const told = new Map<SandboxId, { readonly version: number; readonly had: Set<string> }>()
+  const serially = serialByKey()
 
-  const sync = async (sandbox: SandboxId, activity: Activity): Promise<void> => {
+  const take = async (sandbox: SandboxId, activity: Activity): Promise<void> => {
+    const { version, had: before } = told.get(sandbox) ?? { version: 0, had: new Set<string>() }
+    // Answers may overtake each other.
+    if (activity.version < version) return
     const living = claimsOf(activity)
-    const held = (await leases.of(sandbox)).filter(({ holder }) => isOwn(holder))
-    for (const { id, holder } of held) {
+    const own = (await leases.of(sandbox)).filter(isOwn)
+    const had = new Set<string>()
+    for (const { id, holder } of own) {
       const claim = living.get(holder)
-      if (claim === undefined) await leases.release(id)
-      else if (claim.isWatched) leases.renew(id)
+      if (claim !== undefined && (!claim.isWatched || leases.renew(id))) had.add(holder)
     }
-    const known = new Set(held.map(({ holder }) => holder))
-    for (const [holder, { kind, ttlMs }] of living)
-      if (!known.has(holder))
-        await leases.acquire({ sandbox, holder, kind, ...(ttlMs !== undefined && { ttlMs }) })
+    for (const [holder, claim] of living) {
+      if (had.has(holder)) continue
+      // A terminal whose lease has run out gets another when somebody looks at it again.
+      const isLapsed = claim.isWatched === false && before.has(holder)
+      if (isLapsed || (await acquire(sandbox, holder, claim))) had.add(holder)
+    }
+    // Last, so that there is no moment without any while one thing follows another.
+    for (const { id, holder } of own) if (!living.has(holder)) await leases.release(id)
+    told.set(sandbox, { version: activity.version, had })
     lives.set(sandbox, lifeOf(activity))
     silences.delete(sandbox)
     if (living.size > 0) follow(sandbox, activity.version)
+    else unfollow(sandbox)
   }
+
+  /** False: the store does not know the sandbox, or it is stopping. What lives in it is true all the same. */
+  const acquire = async (sandbox: SandboxId, holder: string, { kind, ttlMs }: Claim) => {
+    try {
+      await leases.acquire({ sandbox, holder, kind, ...(ttlMs !== undefined && { ttlMs }) })
+      return true
+    } catch (thrown) {
+      if (thrown instanceof BerthError && thrown.code === "sandbox.ended") return false
+      throw thrown
+    }
+  }
+
+  const sync = (sandbox: SandboxId, activity: Activity): Promise<void> =>
+    serially(sandbox, () => take(sandbox, activity))
 
   const follow = (sandbox: SandboxId, version: number): void => {
     if (followed.has(sandbox) || over.signal.aborted) return
     const stop = new AbortController()
     followed.set(sandbox, stop)
-    const signal = AbortSignal.any([over.signal, stop.signal])
-    void followOn(sandbox, version, signal).finally(() => followed.delete(sandbox))
+    void followOn(sandbox, version, stop)
+  }
+
+  const unfollow = (sandbox: SandboxId): void => {
+    followed.get(sandbox)?.abort()
+    followed.delete(sandbox)
   }
 
   /** Until nothing lives in it, or it does not answer: then it is asked again when that matters. */
-  const followOn = async (sandbox: SandboxId, version: number, signal: AbortSignal) => {
+  const followOn = async (sandbox: SandboxId, version: number, stop: AbortController) => {
+    const signal = AbortSignal.any([over.signal, stop.signal])
     try {
-      for (let after = version; ; ) {
+      for (let after = version; !signal.aborted; ) {
         const activity = await ask(sandbox, { after, waitMs: CHANGE_MS }, signal)
         after = activity.version
         await sync(sandbox, activity)
-        if (claimsOf(activity).size === 0) return
+        await pause(BETWEEN_MS, undefined, { signal, ref: false })
       }
     } catch {
       if (!signal.aborted) lives.delete(sandbox)
+    } finally {
+      if (followed.get(sandbox) === stop) followed.delete(sandbox)
     }
   }
 
@@ -118,7 +156,8 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
       }
     },
     forget: (sandbox) => {
-      followed.get(sandbox)?.abort()
+      unfollow(sandbox)
+      told.delete(sandbox)
       lives.delete(sandbox)
       silences.delete(sandbox)
     },
@@ -126,25 +165,40 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
   }
 }
 
-const COMMAND = "command "
-const TERMINAL = "terminal "
+/** Words that nobody else uses who holds a lease of that kind: by them its own are known after a restart. */
+const OWN = {
+  prompt: "running prompt ",
+  exec: "command ",
+  terminal: "terminal ",
+  session: "processes left running",
+} as const satisfies Partial<Record<LeaseKind, string>>
 
-const isOwn = (holder: string): boolean => holder.startsWith(COMMAND) || holder.startsWith(TERMINAL)
+const isOwn = ({ kind, holder }: Pick<Lease, "kind" | "holder">): boolean =>
+  kind in OWN && holder.startsWith(OWN[kind as keyof typeof OWN])
 
 interface Claim {
   readonly kind: LeaseKind
   readonly ttlMs?: number
+  /** Of what is kept for those who look at it. */
   readonly isWatched?: boolean
 }
 
-const claimsOf = ({ commands, terminals }: Activity): Map<string, Claim> =>
-  new Map([
-    ...commands.map((id): [string, Claim] => [`${COMMAND}${id}`, { kind: "exec" }]),
-    ...terminals.map(({ id, viewers }): [string, Claim] => [
-      `${TERMINAL}${id}`,
-      { kind: "terminal", ttlMs: UNWATCHED_TERMINAL_MS, isWatched: viewers > 0 },
-    ]),
-  ])
+const claimsOf = ({
+  prompts,
+  commands,
+  terminals,
+  leftProcesses,
+}: Activity): Map<string, Claim> => {
+  const claims = new Map<string, Claim>()
+  for (const id of prompts) claims.set(`${OWN.prompt}${id}`, { kind: "prompt" })
+  for (const id of commands) claims.set(`${OWN.exec}${id}`, { kind: "exec" })
+  for (const { id, viewers } of terminals)
+    claims.set(`${OWN.terminal}${id}`, {
+      ...{ kind: "terminal", ttlMs: UNWATCHED_TERMINAL_MS, isWatched: viewers > 0 },
+    })
+  if (leftProcesses > 0) claims.set(OWN.session, { kind: "session" })
+  return claims
+}
 
 const lifeOf = ({ prompts, commands, terminals, leftProcesses }: Activity): Life => {
   const what = [
