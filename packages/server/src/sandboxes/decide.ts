@@ -22,6 +22,8 @@ export interface Known {
   readonly configHash: ConfigHash
   /** What its workspace wants now; undefined: that is not known yet. */
   readonly wantedHash: ConfigHash | undefined
+  /** Another one is its workspace's current one. */
+  readonly isReplaced: boolean
   /** This server makes or copies it right now. */
   readonly isBeingMade: boolean
 }
@@ -81,6 +83,8 @@ export interface Decision {
 
 /** Between two questions to a sandbox that does not answer. */
 const ASK_AGAIN_MS = 5_000
+/** The same when it has been silent for so long that nobody waits for it any more: it may come back. */
+const ASK_SELDOM_MS = 60_000
 
 /** What is the one next thing to do about a sandbox. Never takes away one that is in use. */
 export const decide = (world: World): Decision => {
@@ -105,6 +109,8 @@ const decideUnknown = (world: World): Decision => {
   if (state === undefined) return keep("it is gone")
   if (state === "created" || state === "exited")
     return { action: { kind: "quarantine" }, reason: "it is not known, and nothing runs in it" }
+  if (state === "paused")
+    return { action: { kind: "resume" }, reason: "it is not known, and cannot answer while frozen" }
   const question = ask(world)
   if (question !== undefined) return question
   if (life.kind === "alive")
@@ -117,9 +123,11 @@ const decideUnknown = (world: World): Decision => {
 const ask = ({ life, policy }: World): Decision | undefined => {
   if (life.kind === "not asked")
     return { action: { kind: "ask" }, reason: "what lives in it is not known" }
-  if (life.kind !== "silent" || life.forMs >= policy.silentMs) return undefined
-  if (life.askedMs < ASK_AGAIN_MS) return keep("it does not answer", ASK_AGAIN_MS - life.askedMs)
-  return { action: { kind: "ask" }, reason: "it has not answered" }
+  if (life.kind !== "silent") return undefined
+  const isGivenUp = life.forMs >= policy.silentMs
+  if (life.askedMs >= (isGivenUp ? ASK_SELDOM_MS : ASK_AGAIN_MS))
+    return { action: { kind: "ask" }, reason: "it has not answered" }
+  return isGivenUp ? undefined : keep("it does not answer", ASK_AGAIN_MS - life.askedMs)
 }
 
 const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decision => {
@@ -145,27 +153,33 @@ const decideLive = (world: World, known: Known): Decision => {
   return leases.length > 0 ? decideUsed(world, known) : decideUnused(world, known)
 }
 
-const isStale = ({ wantedHash, configHash }: Known): boolean =>
-  wantedHash !== undefined && wantedHash !== configHash
+/** Why it is not the one that its workspace wants. */
+const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | undefined => {
+  if (isReplaced) return "its workspace has another one"
+  if (wantedHash !== undefined && wantedHash !== configHash) return "its workspace has changed"
+  return undefined
+}
 
 const decideUsed = ({ state, leases }: World, known: Known): Decision => {
   const users = listed(leases)
-  if (isStale(known) && known.phase !== "draining")
-    return { action: { kind: "drain" }, reason: `its workspace has changed; used by ${users}` }
-  if (!isStale(known) && known.phase === "draining" && known.wantedHash !== undefined)
+  const stale = staleness(known)
+  if (stale !== undefined && known.phase !== "draining")
+    return { action: { kind: "drain" }, reason: `${stale}; used by ${users}` }
+  if (stale === undefined && known.phase === "draining" && known.wantedHash !== undefined)
     return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
   if (state === "paused") return { action: { kind: "resume" }, reason: `used by ${users}` }
-  if (known.phase === "draining")
-    return keep(`its workspace has changed; it is replaced when it is used no more by ${users}`)
+  if (stale !== undefined)
+    return keep(`${stale}; it is replaced when it is used no more by ${users}`)
   return keep(`used by ${users}`)
 }
 
 const decideUnused = (world: World, known: Known): Decision => {
   const { state, idleMs, pressure, canPause, policy } = world
-  if (isStale(known)) {
+  const stale = staleness(known)
+  if (stale !== undefined) {
     // Who has used it until now will want the next one; of one that nobody used, nobody may.
     const cause = known.phase === "draining" ? "drained" : "stale"
-    return { action: { kind: "stop", cause }, reason: "its workspace has changed" }
+    return { action: { kind: "stop", cause }, reason: stale }
   }
   if (known.phase === "draining" && known.wantedHash !== undefined)
     return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }

@@ -7,37 +7,55 @@ import type { Clock } from "./clock.ts"
 /** Of one sandbox; what is older is forgotten. */
 const MAX_DECISIONS = 50
 
-/** Why each sandbox was kept or stopped. One that says again what the last one said is not written again. */
+/** Why each sandbox was kept or stopped. What is said again, as at each attempt, is not written again. */
 export interface Decisions {
   add(sandbox: SandboxId, action: string, reason: string): Promise<void>
+  /** Doing what was decided last failed. */
+  addFailure(sandbox: SandboxId, action: string, why: string): Promise<void>
+  /** Of one that is gone nothing more is said. */
+  end(sandbox: SandboxId): void
   /** Latest first. */
   of(sandbox: SandboxId): Promise<DecisionView[]>
 }
 
 export const openDecisions = (db: Kysely<Database>, clock: Clock): Decisions => {
-  const last = new Map<SandboxId, string>()
+  const last = new Map<SandboxId, { readonly decided: string; readonly failed?: string }>()
+
+  const write = async (sandbox: SandboxId, action: string, reason: string): Promise<void> => {
+    await db
+      .insertInto("decisions")
+      .values({ sandbox, at_ms: clock.now(), action, reason })
+      .execute()
+    await db
+      .deleteFrom("decisions")
+      .where("sandbox", "=", sandbox)
+      .where("number", "<=", ({ selectFrom }) =>
+        selectFrom("decisions as kept")
+          .select("kept.number")
+          .where("kept.sandbox", "=", sandbox)
+          .orderBy("kept.number", "desc")
+          .limit(1)
+          .offset(MAX_DECISIONS),
+      )
+      .execute()
+  }
+
   return {
     add: async (sandbox, action, reason) => {
-      const said = `${action}: ${reason}`
-      if (last.get(sandbox) === said) return
-      if (action === "forget") last.delete(sandbox)
-      else last.set(sandbox, said)
-      await db
-        .insertInto("decisions")
-        .values({ sandbox, at_ms: clock.now(), action, reason })
-        .execute()
-      await db
-        .deleteFrom("decisions")
-        .where("sandbox", "=", sandbox)
-        .where("number", "<=", ({ selectFrom }) =>
-          selectFrom("decisions as kept")
-            .select("kept.number")
-            .where("kept.sandbox", "=", sandbox)
-            .orderBy("kept.number", "desc")
-            .limit(1)
-            .offset(MAX_DECISIONS),
-        )
-        .execute()
+      const decided = `${action}: ${reason}`
+      if (last.get(sandbox)?.decided === decided) return
+      last.set(sandbox, { decided })
+      await write(sandbox, action, reason)
+    },
+    addFailure: async (sandbox, action, why) => {
+      const failed = `${action}: ${why}`
+      const before = last.get(sandbox)
+      if (before?.failed === failed) return
+      if (before !== undefined) last.set(sandbox, { decided: before.decided, failed })
+      await write(sandbox, `${action} failed`, why)
+    },
+    end: (sandbox) => {
+      last.delete(sandbox)
     },
     of: async (sandbox) => {
       const rows = await db

@@ -6,6 +6,7 @@ import type { Logger } from "../logging/logger.ts"
 import type { Clock } from "./clock.ts"
 import { type Action, type Decision, decide, type Policy, type World } from "./decide.ts"
 import type { Decisions } from "./decisions.ts"
+import type { FailPoint } from "./launch.ts"
 import type { Leases } from "./leases.ts"
 import type { Lives } from "./lives.ts"
 import type { Rows, SandboxRow, Stop } from "./rows.ts"
@@ -35,6 +36,7 @@ export interface LookParts {
   readonly log: Logger
   readonly policy: Policy
   readonly canPause: boolean
+  readonly at: FailPoint
   readonly isBeingMade: (sandbox: SandboxId) => boolean
   readonly idleMs: (sandbox: SandboxId) => number
   /** Why it is to make room, if it is. */
@@ -62,6 +64,7 @@ export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> =
       // A wall that was set back makes nothing older.
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
       wantedHash: await parts.wantedHash(row),
+      isReplaced: row.phase === "draining" && (await hasOther(rows, row)),
       isBeingMade: parts.isBeingMade(sandbox),
     },
     state: observed?.state,
@@ -73,6 +76,11 @@ export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> =
   return { row, observed, decision: decide(world) }
 }
 
+const hasOther = async (rows: Rows, { id, workspace }: SandboxRow): Promise<boolean> =>
+  (await rows.ofWorkspace(workspace)).some(
+    (other) => other.id !== id && CURRENT_PHASES.some((phase) => phase === other.phase),
+  )
+
 /** Looks at a sandbox and does the one next thing about it. */
 export const look = async (parts: LookParts, sandbox: SandboxId): Promise<Looked> => {
   const seen = await see(parts, sandbox)
@@ -82,7 +90,7 @@ export const look = async (parts: LookParts, sandbox: SandboxId): Promise<Looked
     return { decision }
   } catch (failure) {
     const said = failure instanceof BerthError ? failure.message : String(failure)
-    await parts.decisions.add(sandbox, `${decision.action.kind} failed`, said)
+    await parts.decisions.addFailure(sandbox, decision.action.kind, said)
     return { decision, failure }
   }
 }
@@ -90,8 +98,9 @@ export const look = async (parts: LookParts, sandbox: SandboxId): Promise<Looked
 const act = async (parts: LookParts, sandbox: SandboxId, seen: Seen): Promise<void> => {
   const { row, observed, decision } = seen
   const { action, reason } = decision
-  if (row !== undefined || action.kind !== "keep")
-    await parts.decisions.add(sandbox, action.kind, reason)
+  const isThere = row !== undefined && row.phase !== "gone"
+  if (isThere || action.kind !== "keep") await parts.decisions.add(sandbox, action.kind, reason)
+  else parts.decisions.end(sandbox)
   if (row === undefined) return await actOnUnknown(parts, sandbox, action, observed)
   await actOnKnown(parts, row, { action, reason }, observed)
 }
@@ -104,20 +113,22 @@ const actOnUnknown = async (
 ): Promise<void> => {
   if (observed === undefined) return
   if (kind === "ask") await lives.ask(sandbox)
+  if (kind === "resume") await effects.resume(sandbox)
   if (kind === "adopt") await effects.adopt(observed)
   if (kind === "quarantine") await effects.quarantine(observed)
 }
 
 const actOnKnown = async (
-  { rows, lives, effects, log }: LookParts,
+  { rows, lives, effects, log, at }: LookParts,
   row: SandboxRow,
   { action, reason }: Pick<Decision, "action" | "reason">,
   observed: ObservedSandbox | undefined,
 ): Promise<void> => {
   const { id: sandbox, workspace } = row
   const stop = async (begin: Rows["beginStop"], cause: Stop["cause"]) => {
-    const isBegun = await begin(sandbox, { cause, reason })
-    if (isBegun) log.info({ op: "sandbox.stop", sandbox, workspace, cause, reason }, "stopping")
+    if (!(await begin(sandbox, { cause, reason }))) return
+    log.info({ op: "sandbox.stop", sandbox, workspace, cause, reason }, "stopping")
+    await at("stop.begun")
   }
   switch (action.kind) {
     case "keep":
@@ -129,9 +140,9 @@ const actOnKnown = async (
       if (observed !== undefined) await effects.quarantine(observed)
       return
     case "drain":
-      if (await rows.move(sandbox, CURRENT_PHASES, "draining"))
-        log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "draining")
-      return
+      if (!(await rows.move(sandbox, CURRENT_PHASES, "draining"))) return
+      log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "draining")
+      return await at("drain.moved")
     case "undrain":
       // Its boot may have ended meanwhile, or may not: what it says next moves it on.
       await rows.move(sandbox, ["draining"], "ready")
