@@ -14,6 +14,9 @@ export const MAX_FAILED_BOOTS = 3
 /** So long the use of a stale sandbox is waited for: whoever asked is then told whose it is, and may ask again. */
 export const MAX_DRAIN_WAIT_MS = 20_000
 
+/** Then it is looked again whether there is still anything to wait for: what is stale may become right again. */
+const LOOK_AGAIN_MS = 5_000
+
 export interface EnsureParts {
   readonly rows: Rows
   readonly leases: Leases
@@ -26,6 +29,8 @@ export interface EnsureParts {
   readonly make: (row: NewRow, signal: AbortSignal) => Promise<void>
   /** Has the sandbox looked at. */
   readonly wake: (sandbox: SandboxId) => void
+  /** The same, and resolves when that is done: one that is dead is not current any more. */
+  readonly settle: (sandbox: SandboxId) => Promise<unknown>
   /** Resolves when the store has it as gone. */
   readonly gone: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
 }
@@ -69,12 +74,15 @@ export const openEnsure = (parts: EnsureParts) => {
     if (workspace === undefined) throw unknownWorkspace(slug)
     const { spec, isBooted, failed } = workspace
     const wanted = await wants.of(spec, signal)
-    const [there] = await rows.ofWorkspace(slug)
+    const all = await rows.ofWorkspace(slug)
+    const there = all.find(isCurrent) ?? all[0]
     if (there !== undefined) {
-      const isCurrent = CURRENT_PHASES.some((phase) => phase === there.phase)
-      const isRight = there.configHash === wanted.hash && !parts.hasFailed(there.id)
-      if (isCurrent && isRight) return { sandbox: there.id, made: false }
-      if (isCurrent && there.configHash === wanted.hash)
+      const isSame = there.configHash === wanted.hash
+      const isRight = isSame && !parts.hasFailed(there.id)
+      // One that was to be replaced is wanted again.
+      if (isRight && (isCurrent(there) || (await rows.move(there.id, ["draining"], "ready"))))
+        return { sandbox: there.id, made: false }
+      if (isSame && isCurrent(there))
         await rows.beginStop(there.id, { cause: "stale", reason: "its boot had failed" })
       parts.wake(there.id)
       return { waitFor: there }
@@ -92,19 +100,25 @@ export const openEnsure = (parts: EnsureParts) => {
     const { waitMs = MAX_DRAIN_WAIT_MS } = options
     let patience: AbortSignal | undefined
     for (;;) {
+      const current = (await rows.ofWorkspace(slug)).find(isCurrent)
+      if (current !== undefined) await parts.settle(current.id)
       const found = await serially(slug, () => step(slug, options, signal))
       if (!("waitFor" in found)) return found
       const { id } = found.waitFor
       patience ??= AbortSignal.any([signal, AbortSignal.timeout(waitMs)])
+      const aWhile = AbortSignal.any([patience, AbortSignal.timeout(LOOK_AGAIN_MS)])
       try {
-        await parts.gone(id, patience)
+        await parts.gone(id, aWhile)
       } catch (thrown) {
-        if (!patience.aborted) throw thrown
-        throw draining(slug, found.waitFor, await leases.of(id))
+        if (patience.aborted) throw draining(slug, found.waitFor, await leases.of(id))
+        if (!aWhile.aborted) throw thrown
       }
     }
   }
 }
+
+const isCurrent = ({ phase }: SandboxRow): boolean =>
+  CURRENT_PHASES.some((current) => current === phase)
 
 const unknownWorkspace = (slug: Slug): BerthError =>
   new BerthError("not_found", `there is no workspace ${slug}`, { details: { workspace: slug } })

@@ -35,33 +35,53 @@ export const everySandbox = async ({
 }
 
 const planOne = async (parts: ReconcileParts, sandbox: SandboxId): Promise<ReconciledSandbox> => {
-  const seen = await see(parts.looking, sandbox)
-  const { kind } = seen.decision.action
-  return { ...shown(sandbox, seen), outcome: kind === "keep" ? "kept" : "planned" }
+  try {
+    const seen = await see(parts.looking, sandbox)
+    const { kind } = seen.decision.action
+    return { ...shown(sandbox, seen), outcome: kind === "keep" ? "kept" : "planned" }
+  } catch (thrown) {
+    return { ...unseen(sandbox), ...failed(thrown) }
+  }
 }
 
 const settleOne = async (
-  { workers, looking, rows }: ReconcileParts,
+  { workers, looking }: ReconcileParts,
   sandbox: SandboxId,
 ): Promise<ReconciledSandbox> => {
-  const before = shown(sandbox, await see(looking, sandbox))
-  const { decision, failure } = await workers.settle(sandbox)
-  if (failure !== undefined) {
-    const { code, message, details = {} } = toWireError(failure)
+  let before = unseen(sandbox)
+  try {
+    before = shown(sandbox, await see(looking, sandbox))
+    const { decision, failure } = await workers.settle(sandbox)
     const { action, reason } = decision
-    const error = { code, message, details }
-    return { ...before, outcome: "failed", action: action.kind, reason, error }
+    if (failure !== undefined) return { ...before, action: action.kind, reason, ...failed(failure) }
+    const after = await see(looking, sandbox)
+    // What was decided at first says why; at the end there is nothing more to do.
+    if (after.row === undefined || after.row.phase === "gone")
+      return { ...before, outcome: "removed" }
+    const { phase, state } = shown(sandbox, after)
+    if (phase === before.phase && state === before.state)
+      return { ...before, outcome: "kept", action: action.kind, reason }
+    return { ...before, outcome: "changed" }
+  } catch (thrown) {
+    return { ...before, ...failed(thrown) }
   }
-  const after = await rows.get(sandbox)
-  const isRemoved = after === undefined || after.phase === "gone"
-  // What was decided at first says why; at the end there is nothing more to do.
-  if (isRemoved) return { ...before, outcome: "removed" }
-  if (before.action === "keep" && after.phase === before.phase)
-    return { ...before, outcome: "kept", reason: decision.reason }
-  return { ...before, outcome: "changed" }
 }
 
-const shown = (sandbox: SandboxId, { row, observed, decision }: Seen) => ({
+/** One that fails stands alone. */
+const failed = (thrown: unknown): Pick<ReconciledSandbox, "outcome" | "error"> => {
+  const { code, message, details = {} } = toWireError(thrown)
+  return { outcome: "failed", error: { code, message, details } }
+}
+
+const unseen = (sandbox: SandboxId): Omit<ReconciledSandbox, "outcome"> => ({
+  ...{ sandbox, workspace: null, phase: null, state: null },
+  ...{ action: "keep", reason: "what there is to know of it cannot be read" },
+})
+
+const shown = (
+  sandbox: SandboxId,
+  { row, observed, decision }: Seen,
+): Omit<ReconciledSandbox, "outcome"> => ({
   sandbox,
   workspace: row?.workspace ?? observed?.identity.workspace ?? null,
   phase: row?.phase ?? null,
