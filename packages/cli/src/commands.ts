@@ -40,9 +40,39 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/cp.ts"),
   },
   {
+    name: "why",
+    summary: "show why a sandbox is there, or is not any more",
+    load: () => import("./commands/why.ts"),
+  },
+  {
+    name: "hold",
+    summary: "keep a sandbox until it is released",
+    load: () => import("./commands/hold.ts"),
+  },
+  {
+    name: "fork",
+    summary: "make another workspace on a copy of a sandbox's files",
+    load: () => import("./commands/fork.ts"),
+  },
+  {
+    name: "stop",
+    summary: "stop sandboxes, and keep their files",
+    load: () => import("./commands/stop.ts"),
+  },
+  {
     name: "rm",
-    summary: "remove sandboxes",
+    summary: "remove sandboxes, with their files",
     load: () => import("./commands/rm.ts"),
+  },
+  {
+    name: "adopt",
+    summary: "give a quarantined sandbox back to its workspace",
+    load: () => import("./commands/adopt.ts"),
+  },
+  {
+    name: "reconcile",
+    summary: "compare what is wanted with what runs, and do what there is to do",
+    load: () => import("./commands/reconcile.ts"),
   },
   {
     name: "status",

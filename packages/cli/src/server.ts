@@ -19,13 +19,21 @@ export const connect = async (options: Readonly<Record<string, unknown>>): Promi
   })
 }
 
-/** The one sandbox that is called so: by its id, the beginning of it, or its workspace. */
-export const findSandbox = async (client: Client, name: string): Promise<Sandbox> => {
+/**
+ * The one sandbox that is called so: by its id, the beginning of it, or its workspace. Where several are, those
+ * that are meant: without a word on that, those that are not quarantined.
+ */
+export const findSandbox = async (
+  client: Client,
+  name: string,
+  isMeant: (view: SandboxView) => boolean = ({ phase }) => phase !== "quarantined",
+): Promise<Sandbox> => {
   if (/^sb-[0-9a-z]{20}$/.test(name)) return client.sandboxes.at(name)
-  const all = await client.sandboxes.list()
-  const called = all.filter(({ identity: { sandbox, workspace } }) => {
+  const all = (await client.sandboxes.list()).filter(({ identity: { sandbox, workspace } }) => {
     return workspace === name || (name.startsWith("sb-") && sandbox.startsWith(name))
   })
+  const meant = all.filter(isMeant)
+  const called = meant.length > 0 ? meant : all
   const [only] = called
   if (only === undefined) throw new BerthError("not_found", `there is no sandbox ${name}`)
   if (called.length === 1) return client.sandboxes.at(only.identity.sandbox)

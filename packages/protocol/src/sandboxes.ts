@@ -6,7 +6,7 @@ import { SandboxPhase, SandboxStatus } from "./sandbox.ts"
 import { WorkspaceSpec } from "./workspace.ts"
 
 /**
- * What `POST /v1/sandboxes` takes: it answers with the workspace's current sandbox, made if there is none (201),
+ * What `POST /v1/sandboxes` takes: it answers with the workspace's current sandbox, made if there is none (201).
  * One that is in use while the workspace has changed is waited for, as long as `?wait=MS` says.
  */
 export const CreateSandbox = z.strictObject({

@@ -1,13 +1,16 @@
 import type { SandboxView } from "@berth/protocol/sandboxes"
+import { inColumns } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { connect } from "../server.ts"
 import { printable } from "../terminal.ts"
+import { usersOf } from "../users.ts"
 import { duration } from "./status.ts"
 
 const HELP = `
-Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and why its boot or the
-sandbox itself ended, if it did.
+Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and who uses it or why its boot
+or the sandbox itself ended. One that is stopped or paused is there again with its next use: berth exec, for
+instance. One that is draining is replaced when nobody uses it any more. With --json a stopped one is "gone".
 
 Examples:
   berth ps
@@ -25,20 +28,16 @@ export const define: DefineCommand = async (command, { out }) => {
   })
 }
 
-const render = (sandboxes: readonly SandboxView[]): string => {
-  if (sandboxes.length === 0) return "There is no sandbox: berth up makes one.\n"
-  const width = Math.max(...sandboxes.map(({ identity }) => identity.workspace.length))
-  return sandboxes.map((view) => `${renderOne(view, width)}\n`).join("")
-}
+const render = (sandboxes: readonly SandboxView[]): string =>
+  sandboxes.length === 0
+    ? "There is no sandbox: berth up makes one.\n"
+    : inColumns(sandboxes.map(cellsOf))
 
-const renderOne = (
-  { identity, phase, createdAt, exit, boot }: SandboxView,
-  width: number,
-): string => {
+const cellsOf = ({ identity, phase, createdAt, exit, boot, leases }: SandboxView): string[] => {
   const age = duration(Math.max(0, Date.now() - Date.parse(createdAt)))
+  const users = leases.length > 0 && `used by ${usersOf(leases)}`
   const ended = exit && `${exit.reason}${exit.code === null ? "" : ` with ${exit.code}`}`
-  const why = boot?.ending?.reason ?? ended ?? ""
-  return [identity.sandbox, identity.workspace.padEnd(width), phase.padEnd(8), age, why]
-    .join("  ")
-    .trimEnd()
+  const note = users || boot?.ending?.reason || ended || ""
+  // Its workspace is there, with its files: otherwise it were not listed.
+  return [identity.sandbox, identity.workspace, phase === "gone" ? "stopped" : phase, age, note]
 }

@@ -1,17 +1,19 @@
 import type { DefineCommand } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
-import { connect, findSandbox } from "../server.ts"
+import { type Ending, endEach } from "../end-each.ts"
+import { connect } from "../server.ts"
 
 const HELP = `
 A sandbox is named by its id, by the beginning of it, or by its workspace where that has only one. What runs
 in it is asked to end, and has ten seconds for it. The files of its workspace go with it: berth stop keeps them.
-One that somebody uses is left alone, unless forced.
+One that somebody uses is left alone, with status 1, unless forced: berth why says who does.
 
 Examples:
   berth rm app
-  berth rm sb-0123456789abcdefghjk sb-3`
+  berth rm sb-0123456789abcdefghjk sb-3
+  berth rm app --force`
 
-export const define: DefineCommand = async (command, { out }) => {
+export const define: DefineCommand = async (command, context) => {
   command
     .description("Removes sandboxes, with what runs in them and what it wrote.")
     .argument("<sandbox...>", "which")
@@ -19,14 +21,8 @@ export const define: DefineCommand = async (command, { out }) => {
     .option("--json", "write the ids of those that are removed as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
-  command.action(async (names: string[], options) => {
-    const client = await connect(options)
-    // All are found before one is removed: a wrong name removes nothing.
-    const sandboxes = await Promise.all(names.map((name) => findSandbox(client, name)))
-    const removed = [...new Set(sandboxes.map(({ id }) => id))]
-    await Promise.all(
-      removed.map((id) => client.sandboxes.remove(id, { force: options.force === true })),
-    )
-    out(options.json ? `${JSON.stringify({ removed })}\n` : `${removed.join("\n")}\n`)
+  command.action(async (names: string[], { force = false, json = false, ...host }) => {
+    const end: Ending["end"] = (sandbox) => sandbox.remove({ force })
+    await endEach(await connect(host), names, { word: "removed", json, end }, context)
   })
 }

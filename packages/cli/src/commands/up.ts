@@ -7,11 +7,14 @@ import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
+import { printable } from "../terminal.ts"
 import { collect, variablesOf } from "../variables.ts"
 
 const HELP = `
 The repo is a git repo of this machine, by its path, or one elsewhere, by its URL. Without one, the sandbox
-begins empty. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
+begins empty. A workspace that has a sandbox already keeps it, unless what is asked for here differs: then it gets
+another, with the same files, as soon as nobody uses the old one; until then this waits, for five minutes at most,
+and says for whom. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
 pass. The exit status is 1 when its boot failed; the sandbox is left as it is, and berth boot shows why.
 
 Examples:
@@ -39,7 +42,12 @@ export const define: DefineCommand = async (command, { out, err }) => {
     const client = await connect(host)
     await cancelledBySignal(async (signal) => {
       const startedMs = performance.now()
-      const sandbox = await client.sandboxes.create({ workspace }, { signal })
+      const said = new Set<string>()
+      const onWait = (reason: string) => {
+        if (!said.has(reason)) err(printable(`waiting: ${reason}\n`))
+        said.add(reason)
+      }
+      const sandbox = await client.sandboxes.create({ workspace }, { signal, onWait })
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
       const tookMs = Math.round(performance.now() - startedMs)
       if (options.json) out(toJson(view))

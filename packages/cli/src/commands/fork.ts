@@ -1,0 +1,40 @@
+import { BerthError } from "@berth/protocol/errors"
+import { Slug } from "@berth/protocol/ids"
+import { type DefineCommand, toJson } from "../command.ts"
+import { addConfigFlags } from "../config-flags.ts"
+import { connect, findSandbox } from "../server.ts"
+import { cancelledBySignal } from "../signals.ts"
+import { printable } from "../terminal.ts"
+
+const HELP = `
+The new workspace is like the other one as it is described now, and has a copy of its files as they are at this
+moment; from then on each has its own. Nobody who uses the other one is disturbed. The id of the new sandbox is
+written to standard output when it is ready.
+
+Examples:
+  berth fork app app-try
+  box=$(berth fork app app-try) && berth exec "$box" -- npm test; berth rm "$box"`
+
+export const define: DefineCommand = async (command, { out, err }) => {
+  command
+    .description("Makes another workspace on a copy of a sandbox's files.")
+    .argument("<sandbox>", "its id, the beginning of it, or its workspace")
+    .argument("<name>", "what the new workspace is called")
+    .option("--no-wait", "do not wait until it is ready")
+    .option("--json", "write what the server says of it")
+    .addHelpText("after", HELP)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (name: string, to: string, { wait, ...options }) => {
+    const slug = Slug.safeParse(to)
+    if (!slug.success)
+      throw new BerthError("input.usage", `the new name ${slug.error.issues[0]?.message}`)
+    const client = await connect(options)
+    await cancelledBySignal(async (signal) => {
+      const fork = await (await findSandbox(client, name)).fork(slug.data, { signal })
+      const view = wait ? await fork.ready({ signal }) : await fork.get({ signal })
+      if (options.json) return out(toJson(view))
+      out(`${fork.id}\n`)
+      err(printable(`${to} is ${view.phase}\n`))
+    })
+  })
+}

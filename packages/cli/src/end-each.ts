@@ -1,0 +1,37 @@
+import type { Client } from "@berth/sdk/client"
+import type { Sandbox } from "@berth/sdk/sandboxes"
+import type { CommandContext } from "./command.ts"
+import { renderError } from "./render-error.ts"
+import { findSandbox } from "./server.ts"
+
+export interface Ending {
+  /** What those are called that have ended, in JSON. */
+  readonly word: "removed" | "stopped"
+  readonly json: boolean
+  readonly end: (sandbox: Sandbox) => Promise<void>
+}
+
+/** Ends all that are named, each whatever becomes of the others. All are found before one is ended. */
+export const endEach = async (
+  client: Client,
+  names: readonly string[],
+  { word, json, end }: Ending,
+  { out, err, fail }: CommandContext,
+): Promise<void> => {
+  const found = await Promise.all(names.map((name) => findSandbox(client, name)))
+  const sandboxes = [...new Map(found.map((sandbox) => [sandbox.id, sandbox])).values()]
+  const ended: string[] = []
+  await Promise.all(
+    sandboxes.map(async (sandbox) => {
+      try {
+        await end(sandbox)
+        ended.push(sandbox.id)
+        if (!json) out(`${sandbox.id}\n`)
+      } catch (thrown) {
+        fail()
+        err(renderError(thrown, { json }))
+      }
+    }),
+  )
+  if (json) out(`${JSON.stringify({ [word]: ended })}\n`)
+}
