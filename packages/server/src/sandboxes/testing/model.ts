@@ -1,0 +1,69 @@
+import type { Action, Life, World } from "../decide.ts"
+import { NEW_CONFIG, type Truth } from "./world.ts"
+
+/** Does to a world what an action does to a real one, if nothing comes from outside. */
+export const apply = (world: World, { kind }: Action, truth: Truth): World => {
+  const { known, state, life } = world
+  switch (kind) {
+    case "keep":
+      return world
+    case "ask":
+      return { ...world, life: answer(life, truth) }
+    case "adopt": {
+      const leases = life.kind === "alive" ? ["exec of command 1"] : []
+      return { ...world, known: newRow("ready"), leases }
+    }
+    case "quarantine": {
+      const isEnded = state === "running" || state === "paused"
+      const row = known ?? newRow("quarantined")
+      return { ...world, known: row, state: isEnded ? "exited" : state }
+    }
+    case "pause":
+      return { ...world, state: "paused" }
+    case "resume":
+      return { ...world, state: "running" }
+    case "remove":
+      return { ...world, state: undefined }
+    case "bury":
+      return { ...inPhase(world, "stopping"), leases: [] }
+    case "stop":
+      // As the store does: refused where somebody uses it.
+      return world.leases.length > 0 ? world : inPhase(world, "stopping")
+    case "drain":
+      return inPhase(world, "draining")
+    case "undrain":
+      return inPhase(world, "ready")
+    case "forget":
+      return inPhase(world, "gone")
+  }
+}
+
+/** The same world later, in which nobody has done anything. */
+export const later = (world: World, ms: number): World => {
+  const { known, life } = world
+  return {
+    ...world,
+    idleMs: world.idleMs + ms,
+    known: known && { ...known, phaseMs: known.phaseMs + ms },
+    life:
+      life.kind === "silent"
+        ? { ...life, forMs: life.forMs + ms, askedMs: life.askedMs + ms }
+        : life,
+  }
+}
+
+const answer = (before: Life, truth: Truth): Life => {
+  if (truth === "alive") return { kind: "alive", what: "1 command" }
+  if (truth === "none") return { kind: "none" }
+  return { kind: "silent", forMs: before.kind === "silent" ? before.forMs : 0, askedMs: 0 }
+}
+
+const newRow = (phase: "ready" | "quarantined"): World["known"] => ({
+  ...{ phase, phaseMs: 0, configHash: NEW_CONFIG, wantedHash: NEW_CONFIG },
+  ...{ isReplaced: false, isBeingMade: false },
+})
+
+const inPhase = (world: World, phase: NonNullable<World["known"]>["phase"]): World => ({
+  ...world,
+  known: world.known && { ...world.known, phase, phaseMs: 0 },
+})

@@ -1,0 +1,33 @@
+import { ConfigHash } from "@berth/protocol/sandbox"
+import type { Known, Life, World } from "../decide.ts"
+
+export const [OLD_CONFIG, NEW_CONFIG] = ["a", "b"].map((letter) =>
+  ConfigHash.parse(letter.repeat(64)),
+) as [ConfigHash, ConfigHash]
+
+export const SECOND_MS = 1_000
+export const MINUTE_MS = 60 * SECOND_MS
+
+/** Short times, so that few steps lead through them. */
+export const POLICY = {
+  ...{ pauseAfterMs: 10 * MINUTE_MS, stopAfterMs: 60 * MINUTE_MS },
+  ...{ quarantineMs: 120 * MINUTE_MS, silentMs: MINUTE_MS },
+}
+
+/** Wanted as it is, running, and nobody uses it; but for what is given. */
+export const worldOf = ({
+  known,
+  ...given
+}: Partial<Omit<World, "known">> & { known?: Partial<Known> | undefined }): World => ({
+  known: known && {
+    ...{ phase: "ready", phaseMs: 0, configHash: OLD_CONFIG, wantedHash: OLD_CONFIG },
+    ...{ isReplaced: false, isBeingMade: false },
+    ...known,
+  },
+  ...{ state: "running", life: { kind: "none" }, leases: [], idleMs: 0, pressure: undefined },
+  ...{ canPause: true, policy: POLICY },
+  ...given,
+})
+
+/** What a sandbox would say if it were asked; it may also say nothing. */
+export type Truth = Exclude<Life["kind"], "not asked">
