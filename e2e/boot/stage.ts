@@ -24,18 +24,22 @@ import { openToolboxes } from "@berth/server/toolbox/store"
 
 const FROM = fileURLToPath(new URL("../..", import.meta.url))
 
-/** Real sandboxes with the supervisor as it is built, and a toolbox without agents, which is made quickly. */
+/** Without agents, so that it is made quickly. */
+export const buildSmallToolbox = async (root: string, signal: AbortSignal) => {
+  const arch = process.arch as "x64" | "arm64"
+  const source = { arch, from: FROM, path: process.env.PATH ?? "", signal }
+  const inputs = await Promise.all([node, tini, pty, supervisor].map((find) => find(source)))
+  return await openToolboxes({ root, arch }).build(inputs, { signal })
+}
+
+/** Real sandboxes with the supervisor as it is built. */
 export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => {
   const base = mkdtempSync(join(tmpdir(), "berth-boot-e2e-"))
   // Sandboxes have their toolbox from here, and are nobody outside.
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
-  const arch = process.arch as "x64" | "arm64"
-  const source = { arch, from: FROM, path: process.env.PATH ?? "", signal }
-  const inputs = await Promise.all([node, tini, pty, supervisor].map((find) => find(source)))
-  const root = join(dataDir, "toolbox")
-  const toolbox = await openToolboxes({ root, arch }).build(inputs, { signal })
+  const toolbox = await buildSmallToolbox(join(dataDir, "toolbox"), signal)
   const lines: string[] = []
   const secrets = new Secrets()
   const destination = { write: (line: string) => void lines.push(line) }

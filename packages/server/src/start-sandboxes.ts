@@ -9,11 +9,14 @@ import { type BackendStart, openBackend } from "./open-backend.ts"
 import type { Bridges } from "./sandboxes/bridges.ts"
 import { systemClock } from "./sandboxes/clock.ts"
 import type { Policy } from "./sandboxes/decide.ts"
+import type { FailPoint } from "./sandboxes/launch.ts"
 import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
 
 export interface SandboxesStart extends BackendStart {
   readonly store: SandboxesParts["store"]
   readonly policy: Policy
+  /** Tests crash there. */
+  readonly at?: FailPoint
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -47,7 +50,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     const root = join(dataDir, "links")
     const sandboxes = await openSandboxes({
       ...{ backend, layers, store: start.store, installation, log, secrets, environment },
-      ...{ policy: start.policy, clock: systemClock, at: () => {} },
+      ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
       shortage: async () => undefined,
       links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),

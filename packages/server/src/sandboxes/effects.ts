@@ -35,6 +35,9 @@ export interface EffectsParts {
 /** How long a sandbox has to end in order. */
 export const STOP_GRACE_MS = 10_000
 
+/** A stack trace of a supervisor fits. */
+const MAX_LAST_WORDS = 2_000
+
 /** Engines do many at once, but not any number. */
 const REMOVALS_AT_ONCE = 16
 
@@ -46,6 +49,12 @@ export const openEffects = (parts: EffectsParts): Effects => {
   const stopInOrder = async (sandbox: SandboxId): Promise<void> => {
     if ((await backend.inspect(sandbox)) === undefined) return
     await backend.stop(sandbox, { graceMs: STOP_GRACE_MS })
+  }
+
+  /** What its first process said last, which is why it ended, if it said why. */
+  const lastWords = async (sandbox: SandboxId): Promise<string> => {
+    const text = await backend.logs(sandbox).catch(() => "")
+    return text.trim().slice(-MAX_LAST_WORDS)
   }
 
   return {
@@ -75,6 +84,13 @@ export const openEffects = (parts: EffectsParts): Effects => {
       if (state === "paused") await backend.resume(sandbox)
       if (state !== "created" && state !== "exited") await inTurn(() => stopInOrder(sandbox))
       log.warn({ op: "sandbox.quarantine", sandbox, workspace }, "a sandbox that was not known")
+    },
+
+    bury: async ({ id: sandbox, workspace, configHash, phase }, reason) => {
+      const why = [reason, await lastWords(sandbox)].filter((said) => said !== "").join(": ")
+      if (!(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why }))) return
+      log.warn({ op: "sandbox.bury", sandbox, workspace, reason: why }, "a sandbox has ended")
+      if (phase === "booting") await parts.workspaces.bootFailed(workspace, configHash, why)
     },
 
     pause: async (sandbox) => {

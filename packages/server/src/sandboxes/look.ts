@@ -17,6 +17,8 @@ import type { Looked } from "./workers.ts"
 export interface Effects {
   adopt(observed: ObservedSandbox): Promise<void>
   quarantine(observed: ObservedSandbox): Promise<void>
+  /** Of one that is dead: whatever was claimed of it ends with it. */
+  bury(row: SandboxRow, reason: string): Promise<void>
   pause(sandbox: SandboxId): Promise<void>
   resume(sandbox: SandboxId): Promise<void>
   /** Takes it from its engine. */
@@ -154,7 +156,8 @@ const actOnKnown = async (
     case "stop":
       return await stop(rows.beginStop, action.cause)
     case "bury":
-      return await stop(rows.beginStopRegardless, "ended")
+      await effects.bury(row, reason)
+      return await at("stop.begun")
     case "remove":
       return await effects.remove(sandbox)
     case "forget":

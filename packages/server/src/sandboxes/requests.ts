@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId } from "@berth/protocol/ids"
 import type { Lease } from "@berth/protocol/lease"
@@ -23,6 +24,10 @@ export interface RequestsParts {
   readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
 }
 
+/** Who has just seen a command end may be faster than the end of its connection. */
+const ENDING_MS = 1_000
+const ENDING_PAUSE_MS = 50
+
 /** What people ask for. */
 export interface Requests {
   /** Keeps a sandbox until it is released, or the time is over. */
@@ -41,10 +46,13 @@ export const openRequests = (parts: RequestsParts): Requests => {
 
   const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
     const begin = force ? rows.beginStopRegardless : rows.beginStop
-    if (await begin(sandbox, { cause: "person", reason })) return
-    const phase = (await rows.get(sandbox))?.phase
-    if (phase === "stopping" || phase === "gone") return
-    throw inUse(sandbox, await leases.of(sandbox))
+    for (let waitedMs = 0; ; waitedMs += ENDING_PAUSE_MS) {
+      if (await begin(sandbox, { cause: "person", reason })) return
+      const phase = (await rows.get(sandbox))?.phase
+      if (phase === "stopping" || phase === "gone") return
+      if (waitedMs >= ENDING_MS) throw inUse(sandbox, await leases.of(sandbox))
+      await pause(ENDING_PAUSE_MS)
+    }
   }
 
   /** One that the store does not know is looked at first. */

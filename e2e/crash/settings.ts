@@ -1,0 +1,10 @@
+import type { BackendChoice } from "@berth/server/open-backend"
+import type { Toolbox } from "@berth/server/toolbox/store"
+
+export interface ChildSettings {
+  readonly dataDir: string
+  readonly toolbox: Pick<Toolbox, "id" | "directory">
+  readonly backend: BackendChoice
+}
+
+export const TOKEN = "0123456789abcdef-crash"
