@@ -157,7 +157,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     throw new BerthError("host.exhausted", `there is no room for another sandbox: ${shortage}`)
   }
   const ensure = openEnsure({
-    ...{ rows, leases, workspaces, wants, admit, wake: workers.wake },
+    ...{ rows, leases, workspaces, wants, admit, wake: workers.wake, settle: workers.settle },
     make: openMake({
       ...{ backend, links, installation, at, rows, workspaces, records, files, keepers },
       ...{ lives, workers, log, making },
