@@ -241,7 +241,7 @@ export const ERRORS = {
   "backend.disk_full": {
     status: 507,
     retry: "later",
-    hint: "Free space on the disk that holds the data directory.",
+    hint: "Free space on the disk that holds the data directory or, where the details name another path, that one.",
   },
   "backend.rootfs_invalid": {
     status: 400,

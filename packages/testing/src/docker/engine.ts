@@ -8,6 +8,8 @@ import { join } from "node:path"
 /** A Docker engine of our own: private directories and socket, so that nobody's is touched. */
 export interface DockerEngine {
   readonly socket: string
+  /** Where its data lies. */
+  readonly data: string
   /** The value of DOCKER_HOST that leads to it. */
   readonly host: string
   /** Kills the engine as a crash would, and starts it again on the same data. */
@@ -22,6 +24,8 @@ export interface DockerEngineOptions {
   readonly liveRestore?: boolean
   /** Shell commands that run before it, in a mount namespace of its own; `$0` is the engine's directory. */
   readonly prepare?: string
+  /** The size of the disk that all of its data lies on. Default: the machine's own. */
+  readonly diskBytes?: number
   /** More flags of its own. */
   readonly flags?: readonly string[]
 }
@@ -32,11 +36,14 @@ const STOP_DEADLINE_MS = 30_000
 const PING_INTERVAL_MS = 50
 
 /** The default pools hold about 30 networks and may belong to another engine. */
-const ADDRESS_POOL = "base=10.214.0.0/16,size=24"
+export const DOCKER_ADDRESS_POOL = "10.214.0.0/16"
+const ADDRESS_POOL = `base=${DOCKER_ADDRESS_POOL},size=24`
 
 export const startDockerEngine = async (options: DockerEngineOptions): Promise<DockerEngine> => {
   const directory = await mkdtemp(join(tmpdir(), "berth-docker-"))
-  await mkdir(join(directory, "data"))
+  const data = join(directory, "data")
+  await mkdir(data)
+  if (options.diskBytes !== undefined) await mountDisk(data, options.diskBytes)
   const socket = join(directory, "docker.sock")
   let engine: ChildProcess
   const start = async () => {
@@ -52,6 +59,7 @@ export const startDockerEngine = async (options: DockerEngineOptions): Promise<D
   await start()
   return {
     socket,
+    data,
     host: `unix://${socket}`,
     async restart() {
       const ended = once(engine, "exit")
@@ -118,6 +126,13 @@ const stop = async (engine: ChildProcess, directory: string) => {
   }
   await unmountBelow(directory)
   await rm(directory, { recursive: true, force: true })
+}
+
+/** Unmounted with all others below the engine's directory. */
+const mountDisk = async (path: string, bytes: number) => {
+  const mount = ["-t", "tmpfs", "-o", `size=${bytes},mode=0711`, "disk", path]
+  const [status] = await once(spawn("mount", mount, { stdio: "inherit" }), "exit")
+  if (status !== 0) throw new Error(`mount ${mount.join(" ")} failed: ${status}`)
 }
 
 /** An engine that was killed leaves its mounts. */

@@ -5,6 +5,7 @@ import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
 import { type ContainerInput, containerOf, imageOf } from "./container.ts"
 import { inspectSandbox, removeContainer } from "./containers.ts"
+import { orDiskFull } from "./disk-full.ts"
 import { type Answer, parseAnswer } from "./engine.ts"
 import { imageMissing, invalid, refused } from "./failures.ts"
 import { unheldLimits } from "./info.ts"
@@ -44,7 +45,8 @@ export const createSandbox = async (
   try {
     await ensureStacks(parts, spec, signal)
     return await createContainer(parts, { spec, createdAt, network }, accounts, signal)
-  } catch (failure) {
+  } catch (thrown) {
+    const failure = await orDiskFull(thrown, parts.info())
     await undo(parts, spec, createdAt)
     throw failure
   }

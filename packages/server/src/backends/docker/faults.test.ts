@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { pipeline } from "node:stream"
 import { BerthError, ERRORS } from "@berth/protocol/errors"
 import { newId, Slug } from "@berth/protocol/ids"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
 import { run } from "../../host/run.ts"
@@ -26,7 +27,12 @@ const DEADLINE_MS = 1_500
 /** A caller that gave up waits for a creation that is under way. */
 const SETTLED_MS = DEADLINE_MS + 2_000 + 1_500
 
+/** Holds the image and a little more, and is soon full. */
+const ENGINE_DISK_BYTES = 192 * 1024 * 1024
+
 const AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] as const
+
+const asFailure = (thrown: unknown) => thrown
 
 const failureOf = async (work: Promise<unknown>): Promise<BerthError> => {
   const failure = await work.then(
@@ -44,7 +50,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
   let empty: Record<string, number>
 
   beforeAll(async () => {
-    harness = await openHarness({ liveRestore: true })
+    harness = await openHarness({ liveRestore: true, diskBytes: ENGINE_DISK_BYTES })
     faulty = await startFaultyEngine(harness.engine.socket)
     backend = await harness.openThrough(faulty.address)
     // An image is looked into once: the faults are for what comes after.
@@ -273,6 +279,62 @@ requires("docker").describe("docker behind a faulty connection", () => {
       })
     })
   })
+
+  it("[R1.14] tells that the engine's disk is full, leaves nothing, and goes on when it is not", async () => {
+    const full = join(harness.engine.data, "full")
+    const spec = specFor(harness)
+    await run(["dd", "if=/dev/zero", `of=${full}`, "bs=64k"], {
+      signal: AbortSignal.timeout(20_000),
+    })
+    try {
+      const failure = await failureOf(
+        backend.create(spec).then(() => backend.start(spec.identity.sandbox)),
+      )
+      expect(failure).toMatchObject({
+        code: "backend.disk_full",
+        details: {
+          engineSaid: expect.stringContaining("no space left"),
+          path: harness.engine.data,
+        },
+      })
+      await backend.remove(spec.identity.sandbox)
+      expect(await harness.census()).toEqual(empty)
+    } finally {
+      await rm(full)
+    }
+    await backend.create(spec)
+    await backend.start(spec.identity.sandbox)
+  })
+
+  it("[R3.4] makes nothing twice and leaves nothing when the engine is killed amid creations and removals", async () => {
+    const specs = Array.from({ length: 8 }, () => specFor(harness))
+    const settled = (work: (of: SandboxSpec) => Promise<unknown>) =>
+      Promise.all(specs.map((spec) => work(spec).then(() => undefined, asFailure)))
+    /** Kills the engine once it has begun with some of these. */
+    const killAmid = async (asked: RegExp, work: (of: SandboxSpec) => Promise<unknown>) => {
+      const from = faulty.asked.length
+      const working = settled(work)
+      const begun = () => faulty.asked.slice(from).filter((line) => asked.test(line)).length
+      await expect.poll(begun, { interval: 1, timeout: 10_000 }).toBeGreaterThan(3)
+      await harness.engine.restart()
+      const failures = (await working).filter((each) => each !== undefined)
+      expect(failures.length).toBeGreaterThan(0)
+      for (const failure of failures) expect(failure).toBeInstanceOf(BerthError)
+    }
+
+    await killAmid(/POST \S*\/containers\/create/, (spec) => backend.create(spec))
+    await backend.recover()
+    expect(await settled((spec) => backend.create(spec))).toEqual(specs.map(() => undefined))
+    const ids = (await backend.list()).map(({ identity }) => identity.sandbox)
+    expect(ids.toSorted()).toEqual(specs.map(({ identity }) => identity.sandbox).toSorted())
+    expect(await harness.census()).toMatchObject({ containers: specs.length })
+
+    await killAmid(/DELETE \S*\/containers/, ({ identity }) => backend.remove(identity.sandbox))
+    expect(await settled(({ identity }) => backend.remove(identity.sandbox))).toEqual(
+      specs.map(() => undefined),
+    )
+    expect(await harness.census()).toEqual(empty)
+  }, 60_000)
 
   it("[R1.9] removes a container that an engine made after its creation was given up", async () => {
     const spec = specFor(harness)

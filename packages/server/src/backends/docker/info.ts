@@ -20,6 +20,8 @@ export interface EngineInfo {
   readonly limits: BackendDescription["limits"]
   /** Whether it works on this very kernel and sees this host's files. */
   readonly local: boolean
+  /** Where it keeps its own data. */
+  readonly dataRoot: string
   readonly seccomp: boolean
   /** What root inside is outside: another id where the engine has user namespaces. */
   readonly idBase: number
@@ -39,6 +41,7 @@ export const readInfo = async (engine: Engine, signal: AbortSignal): Promise<Eng
       tmpBytes: { held: true },
     },
     local: info.KernelVersion === release() && existsSync(info.DockerRootDir),
+    dataRoot: info.DockerRootDir,
     seccomp: security.some((option) => option.startsWith("name=seccomp")),
     userNamespaces,
     idBase: userNamespaces ? remappedRoot(info.DockerRootDir) : 0,

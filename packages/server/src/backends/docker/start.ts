@@ -1,4 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
+import { orDiskFull } from "./disk-full.ts"
 import type { Observed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
@@ -7,6 +8,18 @@ import type { Parts } from "./parts.ts"
  * is made again, and the start is tried once more.
  */
 export const startContainer = async (
+  parts: Parts,
+  seen: Observed,
+  signal: AbortSignal,
+): Promise<void> => {
+  try {
+    await start(parts, seen, signal)
+  } catch (failure) {
+    throw await orDiskFull(failure, parts.info())
+  }
+}
+
+const start = async (
   { engine, network }: Parts,
   { identity, engineId, network: joins, allow }: Observed,
   signal: AbortSignal,

@@ -2,6 +2,7 @@ import { once } from "node:events"
 import { type AddressInfo, createServer, type Server } from "node:net"
 import { networkInterfaces } from "node:os"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { DOCKER_ADDRESS_POOL } from "@berth/testing/docker/engine"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
 import { run } from "../../../host/run.ts"
@@ -152,12 +153,18 @@ requires("docker").describe("the network of docker sandboxes", () => {
     })
   })
 
-  it("[R1.12] tells an engine without free addresses", async () => {
+  it("[R1.12] tells an engine without free addresses, and is made when there are some", async () => {
+    const hog = { Name: "berth-hog", IPAM: { Config: [{ Subnet: DOCKER_ADDRESS_POOL }] } }
+    expect(await make(hog)).toMatchObject({ status: 201 })
     await open()
-    between.fail(/networks\/create/, "404")
-    await expect(backend.ensureNetwork()).rejects.toMatchObject({
+    const spec = specFor(harness, { network: NETWORK })
+    await expect(backend.create(spec)).rejects.toMatchObject({
       code: "backend.network_exhausted",
+      details: { engineSaid: expect.stringContaining("address pool") },
     })
+    expect(await harness.census()).toMatchObject({ containers: 0, sandboxes: 0 })
+    await removeNetworks()
+    await backend.create(spec)
   })
 
   describe("the fence", () => {

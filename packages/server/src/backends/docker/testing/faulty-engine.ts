@@ -99,7 +99,10 @@ const pass = (
   })
   onward.on("error", () => asked.socket.destroy())
   answer.on("close", () => onward.destroy())
-  asked.pipe(onward)
+  // In one piece: an engine that refuses early closes while the rest is still on its way.
+  const body: Buffer[] = []
+  asked.on("data", (chunk: Buffer) => body.push(chunk))
+  asked.on("end", () => onward.end(Buffer.concat(body)))
 }
 
 const spoilWith = (
