@@ -52,6 +52,7 @@ const TABLE: Record<string, Case[]> = {
     [undefined, "running", silent(30 * SECOND_MS, 4 * SECOND_MS), "keep", SECOND_MS],
     [undefined, "running", silent(30 * SECOND_MS, 5 * SECOND_MS), "ask"],
     [undefined, "running", silent(POLICY.silentMs, 0), "quarantine"],
+    [undefined, "running", silent(POLICY.silentMs, 59 * SECOND_MS), "quarantine"],
     [undefined, "running", silent(POLICY.silentMs, MINUTE_MS), "ask"],
     [undefined, "paused", asked("not asked"), "resume"],
     [undefined, "paused", silent(POLICY.silentMs, 0), "resume"],
@@ -190,25 +191,23 @@ const TABLE: Record<string, Case[]> = {
 const spoken = (action: Action): string =>
   action.kind === "stop" ? `stop ${action.cause}` : action.kind
 
+const titleOf = (known: Case[0], state: Case[1], others: Case[2]): string => {
+  const { phase = "unknown", wantedHash, ...rest } = known ?? {}
+  const words = Object.entries({ ...rest, ...others }).map(
+    ([key, value]) => `${key} ${JSON.stringify(value)}`,
+  )
+  const isStale = wantedHash === NEW_CONFIG
+  return [phase, state ?? "not there", ...(isStale ? ["stale"] : []), ...words].join(", ")
+}
+
 describe("decide", () => {
   for (const [group, cases] of Object.entries(TABLE))
     describe(group, () => {
-      it.each(
-        cases.map(([known, state, others, action, again]) => ({
-          ...{ known, state, others, action, again },
-          title: [
-            known?.phase ?? "unknown",
-            state ?? "not there",
-            ...(known !== undefined && known.wantedHash === NEW_CONFIG ? ["stale"] : []),
-            ...Object.entries({ ...known, ...others })
-              .filter(([key]) => key !== "phase" && key !== "wantedHash")
-              .map(([key, value]) => `${key} ${JSON.stringify(value)}`),
-          ].join(", "),
-        })),
-      )("$title → $action", ({ known, state, others, action, again }) => {
-        const decision = decide(worldOf({ known, state, ...others }))
-        expect([spoken(decision.action), decision.againInMs]).toEqual([action, again])
-      })
+      for (const [known, state, others, action, again] of cases)
+        it(`${titleOf(known, state, others)} → ${action}`, () => {
+          const decision = decide(worldOf({ known, state, ...others }))
+          expect([spoken(decision.action), decision.againInMs]).toEqual([action, again])
+        })
     })
 
   it("says who uses it, the first few", () => {
