@@ -36,6 +36,8 @@ export type WorkspaceBoot = z.infer<typeof WorkspaceBoot>
 export const BootPlan = z.strictObject({
   sandbox: SandboxId,
   mode: BootMode,
+  /** What this sandbox was made without, for whoever watches its boot. */
+  warnings: z.array(z.string()).optional(),
   ...WorkspaceBoot.shape,
 })
 export type BootPlan = z.infer<typeof BootPlan>

@@ -57,15 +57,18 @@ const isSidecar = object(
   },
 )
 
-const isPlan = object({
-  sandbox: textLike(/^sb-[0-9a-z]{20}$/),
-  mode: oneOf("fresh", "prebuilt", "restore", "build"),
-  repos: listOf(isRepo),
-  hooks: object({ setup: text, start: text }),
-  environment: mapOf(text),
-  agent: isAgent,
-  sidecars: listOf(isSidecar),
-})
+const isPlan = object(
+  {
+    sandbox: textLike(/^sb-[0-9a-z]{20}$/),
+    mode: oneOf("fresh", "prebuilt", "restore", "build"),
+    repos: listOf(isRepo),
+    hooks: object({ setup: text, start: text }),
+    environment: mapOf(text),
+    agent: isAgent,
+    sidecars: listOf(isSidecar),
+  },
+  { warnings: listOf(text) },
+)
 
 const unusable = (path: string, reason: string, cause?: unknown): BerthError =>
   new BerthError("boot.plan_unusable", `the plan ${path} cannot be used: ${reason}`, {

@@ -126,6 +126,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   await bridge.catch(() => {})
   await pause(clock, FIRST_ANSWER_MS, stop)
   begun.resolve()
+  for (const message of plan.warnings ?? []) tell({ type: "warning", message })
 
   const helper = serveCredentials({ path: credentials, user, asks })
   const bridgeIsUp = Promise.all([bridge, helper, prompts])

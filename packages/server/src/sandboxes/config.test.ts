@@ -28,9 +28,14 @@ describe("a workspace's config", () => {
     ["repos", { repos: [{ url: "https://example.com/a" }] }],
     ["sidecars", { sidecars: [{ name: "web", command: ["serve"] }] }],
     ["limits", { limits: { pids: 77 } }],
+    ["caches", { caches: ["npm"] }],
     ["network", { network: { kind: "none" } }],
   ])("[R1.2] is another one when its %s is another", (_, spec) => {
     expect(hash(spec)).not.toBe(hash())
+  })
+
+  it("[R1.2] is the same in whatever order its caches are named, and however often", () => {
+    expect(hash({ caches: ["npm", "go", "npm"] })).toBe(hash({ caches: ["go", "npm"] }))
   })
 
   it("[R1.2] is another one with another toolbox, which brings supervisor and agents", () => {

@@ -5,6 +5,7 @@ import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { COMPILED_SUPERVISOR } from "../toolbox/inputs/supervisor.ts"
 import type { Toolbox } from "../toolbox/store.ts"
+import { cacheEnvironment, cacheMounts } from "./caches/places.ts"
 
 /** What a workspace's sandbox is, with this system and toolbox. Equal ones give equal configs. */
 export const sandboxConfig = (
@@ -13,7 +14,7 @@ export const sandboxConfig = (
   repos: readonly PlannedRepo[],
   toolbox: Pick<Toolbox, "id" | "directory">,
 ): SandboxConfig => {
-  const { hooks, environment, agent, sidecars, limits, network } = workspace
+  const { hooks, environment, agent, sidecars, limits, network, caches } = workspace
   return SandboxConfig.parse({
     system,
     command: [
@@ -29,9 +30,13 @@ export const sandboxConfig = (
     mounts: [
       { kind: "directory", source: toolbox.directory, target: TOOLBOX_TARGET, readOnly: true },
       { kind: "link", target: LINK_TARGET },
+      ...cacheMounts(caches),
     ],
     ...{ limits, network },
-    boot: { repos: [...repos], hooks, environment, agent, sidecars },
+    boot: {
+      ...{ repos: [...repos], hooks, agent, sidecars },
+      environment: { ...cacheEnvironment(caches), ...environment },
+    },
     agentGeneration: toolbox.id,
     supervisorGeneration: toolbox.id,
   })

@@ -3,6 +3,7 @@ import { BootPlan } from "@berth/protocol/boot-plan"
 import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { Overlay } from "@berth/protocol/sandbox"
 import type { Backend } from "../backends/backend.ts"
+import { withReadyCaches } from "./caches/ready.ts"
 import type { Links, SandboxLink } from "./links.ts"
 import type { Wanted } from "./wanted.ts"
 
@@ -23,16 +24,27 @@ export interface Launch {
   readonly mode: BootMode
   /** The workspace's files, for the mounts of kind `stack`. */
   readonly overlays: readonly Overlay[]
+  /** What it is made without, before it is. */
+  readonly onWarnings: (warnings: readonly string[]) => Promise<void>
 }
 
-/** Makes and starts a sandbox for a workspace. It boots from here on: its link says how far it is. */
+/**
+ * Makes and starts a sandbox for a workspace. It boots from here on: its link says how far it is. A cache that
+ * cannot be had is left out; the sandbox is current all the same.
+ */
 export const launch = async (
   { backend, links, installation, at }: LaunchParts,
-  { sandbox, workspace, wanted: { config, hash }, mode, overlays }: Launch,
+  { sandbox, workspace, wanted, mode, overlays, onWarnings }: Launch,
   signal: AbortSignal,
 ): Promise<SandboxLink> => {
-  const identity = { ...{ installation, workspace, sandbox }, configHash: hash }
-  const link = await links.make(BootPlan.parse({ sandbox, mode, ...config.boot }))
+  const identity = { ...{ installation, workspace, sandbox }, configHash: wanted.hash }
+  const { config, warnings } = await withReadyCaches(
+    backend,
+    { workspace, config: wanted.config, overlays },
+    signal,
+  )
+  if (warnings.length > 0) await onWarnings(warnings)
+  const link = await links.make(BootPlan.parse({ sandbox, mode, warnings, ...config.boot }))
   const spec = { identity, config, overlays: [...overlays], link: link.directory }
   await at("create.linked")
   await backend.create(spec, { signal })

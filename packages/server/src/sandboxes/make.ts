@@ -30,6 +30,11 @@ export interface MakeParts extends LaunchParts {
 export const openMake = (parts: MakeParts) => {
   const { rows, workspaces, records, files, keepers, lives, workers, log, making, at } = parts
 
+  const warn = async (sandbox: SandboxId, warnings: readonly string[]): Promise<void> => {
+    await rows.warn(sandbox, warnings)
+    for (const warning of warnings) log.warn({ op: "sandbox.create", sandbox }, warning)
+  }
+
   const makeIt = async ({ sandbox, spec, wanted, mode }: NewRow, signal: AbortSignal) => {
     const { slug: workspace } = spec
     const row = { id: sandbox, workspace, configHash: wanted.hash, mode }
@@ -40,7 +45,9 @@ export const openMake = (parts: MakeParts) => {
     await at("create.recorded")
     const overlays = await files.claim(workspace, sandbox)
     await at("create.claimed")
-    const link = await launch(parts, { sandbox, workspace, wanted, mode, overlays }, signal)
+    const onWarnings = (warnings: readonly string[]) => warn(sandbox, warnings)
+    const launched = { sandbox, workspace, wanted, mode, overlays, onWarnings }
+    const link = await launch(parts, launched, signal)
     await rows.move(sandbox, ["creating"], "booting")
     await at("create.booting")
     keepers.add(link, record, begunBoot(mode))

@@ -2,6 +2,7 @@ import type { BootMode } from "@berth/protocol/boot"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import { type Kysely, type Selectable, sql } from "kysely"
+import { z } from "zod"
 import type { Database, SandboxesTable, StopCause, StoredPhase } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
 
@@ -15,6 +16,8 @@ export interface SandboxRow {
   readonly createdAtMs: number
   /** Since it is stopping. */
   readonly stop: Stop | undefined
+  /** What it was made without, in words. */
+  readonly warnings: readonly string[]
 }
 
 export interface Stop {
@@ -46,6 +49,7 @@ export interface Rows {
   goneOf(workspace: Slug): Promise<SandboxId[]>
   /** False: it is in none of the phases from which it may go there. Never backwards from stopping. */
   move(sandbox: SandboxId, from: readonly StoredPhase[], to: StoredPhase): Promise<boolean>
+  warn(sandbox: SandboxId, warnings: readonly string[]): Promise<void>
   /** False: somebody uses it, or it is stopping already. */
   beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
@@ -133,6 +137,13 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         .executeTakeFirst()
       return numUpdatedRows === 1n
     },
+    warn: async (sandbox, warnings) => {
+      await db
+        .updateTable("sandboxes")
+        .set({ warnings: JSON.stringify(warnings) })
+        .where("id", "=", sandbox)
+        .execute()
+    },
     beginStop: async (sandbox, stop) => {
       const { numUpdatedRows } = await db
         .updateTable("sandboxes")
@@ -172,6 +183,8 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
   }
 }
 
+const Warnings = z.array(z.string())
+
 const rowOf = (row: Selectable<SandboxesTable>): SandboxRow => ({
   ...{ id: row.id, workspace: row.workspace, configHash: row.config_hash, mode: row.mode },
   ...{ phase: row.phase, phaseAtMs: row.phase_at_ms, createdAtMs: row.created_at_ms },
@@ -179,4 +192,5 @@ const rowOf = (row: Selectable<SandboxesTable>): SandboxRow => ({
     row.stop_cause === null
       ? undefined
       : { cause: row.stop_cause, reason: row.stop_reason ?? "not said" },
+  warnings: Warnings.parse(JSON.parse(row.warnings)),
 })

@@ -45,7 +45,10 @@ export const openViews = (parts: ViewsParts): Views => {
     return {
       ...{ identity: identityOf(found), phase: phaseOf(found) },
       createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
-      ...{ unheldLimits: [...(observed?.unheldLimits ?? [])], warnings: [] },
+      ...{
+        unheldLimits: [...(observed?.unheldLimits ?? [])],
+        warnings: [...(row?.warnings ?? [])],
+      },
       ...(observed?.exit && { exit: observed.exit }),
       ...{ boot: boot ?? null, leases: [...held] },
     }

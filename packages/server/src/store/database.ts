@@ -59,6 +59,8 @@ export interface SandboxesTable {
   /** Since it is stopping: what made it so, and in words. */
   stop_cause: StopCause | null
   stop_reason: string | null
+  /** What it was made without: a list of text, as JSON. */
+  warnings: Generated<string>
 }
 
 /**

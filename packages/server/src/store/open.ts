@@ -66,7 +66,7 @@ const openDatabase = async (
     const epoch = await openEpoch({ db, dataDir, at })
     // What cannot be written now is told by whoever writes next.
     const advance = () => epoch.advance().catch(() => {})
-    const advancing = setInterval(advance, EPOCH_EVERY_MS).unref()
+    const advancing = setInterval(() => void advance(), EPOCH_EVERY_MS).unref()
     let closing: Promise<void> | undefined
     const close = () => {
       clearInterval(advancing)

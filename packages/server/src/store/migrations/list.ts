@@ -2,6 +2,7 @@ import { installation } from "./0001-installation.ts"
 import { workspaces } from "./0002-workspaces.ts"
 import { sandboxes } from "./0003-sandboxes.ts"
 import { epoch } from "./0004-epoch.ts"
+import { warnings } from "./0005-warnings.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -9,4 +10,10 @@ import type { Migration } from "./migration.ts"
  * To add one: write `000N-what.ts` beside this file, append it here, describe its table in
  * ../database.ts, and give the upgrade test rows for it in samples.ts.
  */
-export const MIGRATIONS: readonly Migration[] = [installation, workspaces, sandboxes, epoch]
+export const MIGRATIONS: readonly Migration[] = [
+  installation,
+  workspaces,
+  sandboxes,
+  epoch,
+  warnings,
+]

@@ -46,4 +46,15 @@ export const SAMPLES: readonly Sample[] = [
     },
   },
   { rows: {} },
+  {
+    rows: {
+      sandboxes: [
+        {
+          ...{ id: "sb-1123456789abcdefghjk", workspace: "blog", config_hash: "cd", mode: "fresh" },
+          ...{ phase: "booting", phase_at_ms: 2, created_at_ms: 1 },
+          ...{ stop_cause: null, stop_reason: null, warnings: '["no cache"]' },
+        },
+      ],
+    },
+  },
 ]

@@ -1,0 +1,100 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { EventBody } from "@berth/protocol/event"
+import { newId, type SandboxId } from "@berth/protocol/ids"
+import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
+import { connectTo } from "@berth/server/bridge/address"
+import { openBridge } from "@berth/server/bridge/bridge"
+import { readActivity } from "@berth/server/bridge/read-activity"
+import { readTrace } from "@berth/server/bridge/read-trace"
+import { openLayers } from "@berth/server/layers/open"
+import { createLogger } from "@berth/server/logging/logger"
+import { Secrets } from "@berth/server/logging/secrets"
+import { type BackendChoice, openBackend } from "@berth/server/open-backend"
+import { systemClock } from "@berth/server/sandboxes/clock"
+import { openLinks } from "@berth/server/sandboxes/links"
+import { DEFAULT_POLICY } from "@berth/server/sandboxes/policy"
+import { openRecords } from "@berth/server/sandboxes/records"
+import { openSandboxes, type SandboxesParts } from "@berth/server/sandboxes/sandboxes"
+import { openStore } from "@berth/server/store/open"
+import { buildSmallToolbox } from "../boot/stage.ts"
+
+export interface StageOptions {
+  readonly backend?: BackendChoice
+  /** What of the host runs low. */
+  readonly shortage?: SandboxesParts["shortage"]
+}
+
+/** Real sandboxes on a host of which a test says what runs low. */
+export const setStage = async (signal: AbortSignal, options: StageOptions = {}) => {
+  const { backend: choice = { name: "embedded" }, shortage = async () => undefined } = options
+  const base = mkdtempSync(join(tmpdir(), "berth-resources-e2e-"))
+  // Sandboxes have their toolbox from here, and are nobody outside.
+  chmodSync(base, 0o711)
+  const dataDir = join(base, "data")
+  mkdirSync(dataDir, { mode: 0o711 })
+  const toolbox = await buildSmallToolbox(join(dataDir, "toolbox"), signal)
+  const lines: string[] = []
+  const secrets = new Secrets()
+  const destination = { write: (line: string) => void lines.push(line) }
+  const log = await createLogger({ level: "debug", pretty: false, secrets, destination })
+  const store = await openStore({ dataDir })
+  const installation = store.installationId
+  const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
+  await backend.recover({ signal })
+  const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
+  const links = join(dataDir, "links")
+  const sandboxes = await openSandboxes({
+    ...{ backend, layers, store, installation, log, secrets, shortage },
+    ...{ policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
+    environment: { PATH: process.env.PATH, HOME: base },
+    links: openLinks({ root: links, owner: backend.idBase }),
+    records: openRecords(links),
+    bridges: {
+      open: openBridge,
+      dial: ({ socket: path }, until) => connectTo({ path }, until),
+      trace: readTrace,
+      activity: (link, change, until) => readActivity(link, change ?? {}, until),
+    },
+    toolbox: async () => toolbox,
+  })
+  await sandboxes.adopt(signal)
+
+  const up = async (spec: WorkspaceSpecInput): Promise<SandboxId> => {
+    const network = { kind: "none" as const }
+    const workspace = WorkspaceSpec.parse({ network, ...spec })
+    const { sandbox } = await sandboxes.up(workspace, { mode: "fresh" }, signal)
+    await sandboxes.booted(sandbox, signal)
+    return sandbox
+  }
+
+  /** What a command of the agent's user says, which must succeed. */
+  const run = async (sandbox: SandboxId, text: string): Promise<string> => {
+    const kept = sandboxes.kept(sandbox)
+    const prompt = newId.prompt()
+    await kept.startPrompt({ prompt, session: newId.session(), text })
+    const end = await kept.heard.until((body) => isEndOf(body, prompt))
+    const said = kept.heard.events
+      .map(({ body }) => (body.type === "message.delta" && body.prompt === prompt ? body.text : ""))
+      .join("")
+    if (end.type === "prompt.state" && end.state === "succeeded") return said
+    throw new Error(`${JSON.stringify(end)}\n${said}`)
+  }
+
+  const close = async () => {
+    for (const { identity } of await sandboxes.list(signal))
+      await sandboxes.remove(identity.sandbox, { force: true })
+    await sandboxes.close()
+    await backend.close()
+    await store.close()
+    rmSync(base, { recursive: true, force: true })
+  }
+  return { dataDir, backend, sandboxes, lines, up, run, close }
+}
+
+const isEndOf = (body: EventBody, prompt: string): boolean =>
+  body.type === "prompt.state" &&
+  body.prompt === prompt &&
+  body.state !== "queued" &&
+  body.state !== "running"
