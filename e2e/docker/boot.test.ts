@@ -16,10 +16,11 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
   let engine: Awaited<ReturnType<typeof startEngine>>
   let server: Awaited<ReturnType<typeof openServer>>
   let box: ReturnType<typeof server.sandbox>
+  let repo: string
   beforeAll(async () => {
     engine = await startEngine()
     server = await openServer(engine.flags)
-    const repo = makeRepo(join(server.base, "app"), {
+    repo = makeRepo(join(server.base, "app"), {
       README: "hello\n",
       ".berth/setup.sh": "#!/bin/sh\necho set up > made-by-setup\n",
       ".berth/start.sh": "#!/bin/sh\ncp made-by-setup made-by-start; id -u >> made-by-start\n",
@@ -161,7 +162,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
         expect(await server.berth(["rm", "short"])).toMatchObject({ status: 0 })
         expect(processesOf(mine)).toEqual([])
         expect(await engine.containers()).toHaveLength(1)
-        expect(await engine.volumes()).toEqual([])
+        expect((await engine.volumes()).filter(({ Name }) => Name.includes(id))).toEqual([])
         for (const place of ["links", "docker/sandboxes"])
           expect(readdirSync(join(server.dataDir, place))).not.toContain(id)
       },
@@ -169,15 +170,19 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     it(
-      "[R3.4] is known after an engine was killed whose sandboxes die with it",
+      "[R3.5] leaves its files to the next one after an engine was killed and took it along",
       async () => {
+        await box.files.write("kept", "kept\n")
         await engine.restart()
         await expect
           .poll(async () => await box.get().catch(({ code }) => code), { timeout: DEADLINE_MS })
-          .toMatchObject({ phase: "gone", exit: { at: expect.any(String) } })
-        const made = await server.berth(["up", "--name", "next", "--network", "none"])
-        expect(made.stderr).toMatch(/^next is ready after \d+ ms\n$/)
-        expect(await server.berth(["rm", "app"])).toMatchObject({ status: 0 })
+          .toMatchObject({ phase: "gone" })
+        const made = await server.berth(["up", repo, "--network", "none"])
+        expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+        const next = server.sandbox(made.stdout.toString().trim())
+        expect(next.id).not.toBe(box.id)
+        expect(await next.files.readText("kept")).toBe("kept\n")
+        expect(await next.files.readText("app/new")).toBe("new\n")
       },
       2 * DEADLINE_MS,
     )

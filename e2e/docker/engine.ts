@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { promisify } from "node:util"
-import { startDockerEngine } from "@berth/testing/docker/engine"
+import { type DockerEngineOptions, startDockerEngine } from "@berth/testing/docker/engine"
 import { importSystemImage } from "@berth/testing/docker/image"
 
 const exec = promisify(execFile)
@@ -15,11 +15,17 @@ export interface Container {
   readonly Id: string
   readonly ImageID: string
   readonly Labels: Readonly<Record<string, string>>
+  readonly Mounts: readonly { readonly Type: string }[]
+  readonly Ports: readonly { readonly IP?: string; readonly PublicPort?: number }[]
+}
+
+interface VolumeList {
+  readonly Volumes: readonly { readonly Name: string }[] | null
 }
 
 /** A private engine with an image of a small system: nothing of Berth's is in it. */
-export const startEngine = async () => {
-  const engine = await startDockerEngine({ networks: false })
+export const startEngine = async (options: Partial<DockerEngineOptions> = {}) => {
+  const engine = await startDockerEngine({ networks: false, ...options })
   const ask = async (path: string): Promise<unknown> => {
     const url = `http://engine${path}`
     return JSON.parse((await exec("curl", ["-s", "--unix-socket", engine.socket, url])).stdout)
@@ -30,9 +36,9 @@ export const startEngine = async () => {
       ...engine,
       image,
       /** What makes a server use it. */
-      flags: ["--backend", "docker", "--engine", engine.host, "--image", image],
+      flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
       containers: async () => (await ask("/containers/json?all=1")) as Container[],
-      volumes: async () => ((await ask("/volumes")) as { Volumes: unknown[] | null }).Volumes ?? [],
+      volumes: async () => ((await ask("/volumes")) as VolumeList).Volumes ?? [],
     }
   } catch (failure) {
     await engine.stop()

@@ -20,8 +20,8 @@ export interface Told {
 }
 
 /** A real server on a data directory of its own, which can be killed and started again. */
-export const openServer = async (flags: readonly string[] = []) => {
-  const base = mkdtempSync(join(tmpdir(), "berth-sandboxes-e2e-"))
+export const openServer = async (flags: readonly string[] = [], directory = tmpdir()) => {
+  const base = mkdtempSync(join(directory, "berth-sandboxes-e2e-"))
   // Sandboxes have their toolbox from here, and are nobody outside.
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")

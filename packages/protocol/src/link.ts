@@ -6,6 +6,9 @@
 /** Where a sandbox has it. */
 export const LINK_TARGET = "/run/berth"
 
+/** Tells the supervisor to serve on this port as well, where the server cannot reach its socket. */
+export const LINK_PORT_VARIABLE = "BERTH_LINK_PORT"
+
 /** What lies in it, by name. */
 export const LINK = {
   /** Written by the server before the start. */

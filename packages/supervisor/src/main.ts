@@ -1,5 +1,5 @@
 import { AGENT_USER, TOOLBOX_TARGET, WORKSPACE_TARGET } from "@berth/protocol/inside"
-import { LINK_TARGET } from "@berth/protocol/link"
+import { LINK_PORT_VARIABLE, LINK_TARGET } from "@berth/protocol/link"
 import { CREDENTIALS_SOCKET } from "./bridge/git-environment.ts"
 import { run } from "./run.ts"
 
@@ -9,6 +9,7 @@ const LOGS = "/run/berth-logs"
 const { home } = AGENT_USER
 run({
   link: LINK_TARGET,
+  port: Number(process.env[LINK_PORT_VARIABLE] ?? 0),
   places: { workspace: WORKSPACE_TARGET, home, toolbox: TOOLBOX_TARGET, logs: LOGS },
   credentials: CREDENTIALS_SOCKET,
   user: AGENT_USER,

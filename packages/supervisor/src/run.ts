@@ -4,7 +4,7 @@ import { type SuperviseOptions, supervise } from "./supervise.ts"
 
 /** The whole life of this process: signals in, the exit status out. */
 export const run = (
-  options: Pick<SuperviseOptions, "link" | "places" | "credentials" | "user">,
+  options: Pick<SuperviseOptions, "link" | "port" | "places" | "credentials" | "user">,
 ): void => {
   const stop = new AbortController()
   const hurry = new AbortController()

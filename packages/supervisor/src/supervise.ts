@@ -11,6 +11,7 @@ import { Asks } from "./bridge/asks.ts"
 import { serveCredentials } from "./bridge/credentials.ts"
 import { gitEnvironment } from "./bridge/git-environment.ts"
 import { hostRepos } from "./bridge/host-repos.ts"
+import type { ListenAddress } from "./bridge/listen.ts"
 import { openPrompts, type Prompts } from "./bridge/prompts.ts"
 import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
@@ -34,6 +35,8 @@ import { userEnvironment } from "./user-environment.ts"
 export interface SuperviseOptions {
   /** The directory that is shared with the server. */
   readonly link: string
+  /** Where it serves beside its socket, for a server that does not see that; 0: nowhere. */
+  readonly port: number
   readonly places: Places
   /** The socket on which git asks for credentials, in a directory that the user may enter. */
   readonly credentials: string
@@ -66,7 +69,7 @@ export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
  * with the exit status, when nothing runs any more.
  */
 export const supervise = async (options: SuperviseOptions): Promise<number> => {
-  const { link, places, credentials, user, stop, hurry, onFault } = options
+  const { link, port, places, credentials, user, stop, hurry, onFault } = options
   const startedAt = new Date()
   const clock = systemClock
   const plan = readPlan(join(link, LINK.plan))
@@ -116,7 +119,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   let traceNow = () => notBegun(plan.mode, startedAt)
   let promptCount = () => 0
   const bridge = serveBridge({
-    ...{ listen: [{ path: join(link, LINK.socket) }], token, sandbox: plan.sandbox },
+    ...{ listen: listenOn(link, port), token, sandbox: plan.sandbox },
     ...{ journal, prompts, asks, features, onFault },
     health: () => ({ ready: isReady, prompts: promptCount() }),
     boot: () => traceNow(),
@@ -176,6 +179,11 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   pipes.close()
   return statusOf(trace)
 }
+
+const listenOn = (link: string, port: number): ListenAddress[] => [
+  { path: join(link, LINK.socket) },
+  ...(port === 0 ? [] : [{ host: "0.0.0.0", port }]),
+]
 
 const notBegun = (mode: BootMode, startedAt: Date): BootTrace => ({
   ...{ mode, startedAt: startedAt.toISOString(), outcome: "running", readyAtMs: null },

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises"
 import { request } from "node:http"
+import { type AddressInfo, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
@@ -12,6 +13,8 @@ export interface DockerEngine {
   readonly data: string
   /** The value of DOCKER_HOST that leads to it. */
   readonly host: string
+  /** Where it listens beside its socket, if it is one elsewhere: `tcp://127.0.0.1:PORT`. */
+  readonly tcp: string
   /** Kills the engine as a crash would, and starts it again on the same data. */
   restart(): Promise<void>
   stop(): Promise<void>
@@ -22,6 +25,8 @@ export interface DockerEngineOptions {
   readonly networks: boolean
   /** Whether containers run on while the engine is down. */
   readonly liveRestore?: boolean
+  /** A directory that the engine does not see, as if it were on another machine; it listens on a port then, too. */
+  readonly hidden?: string
   /** Shell commands that run before it, in a mount namespace of its own; `$0` is the engine's directory. */
   readonly prepare?: string
   /** The size of the disk that all of its data lies on. Default: the machine's own. */
@@ -38,6 +43,7 @@ const PING_INTERVAL_MS = 50
 /** The default pools hold about 30 networks and may belong to another engine. */
 export const DOCKER_ADDRESS_POOL = "10.214.0.0/16"
 const ADDRESS_POOL = `base=${DOCKER_ADDRESS_POOL},size=24`
+const FAR_ADDRESS_POOL = "base=10.215.0.0/16,size=24"
 
 export const startDockerEngine = async (options: DockerEngineOptions): Promise<DockerEngine> => {
   const directory = await mkdtemp(join(tmpdir(), "berth-docker-"))
@@ -45,9 +51,10 @@ export const startDockerEngine = async (options: DockerEngineOptions): Promise<D
   await mkdir(data)
   if (options.diskBytes !== undefined) await mountDisk(data, options.diskBytes)
   const socket = join(directory, "docker.sock")
+  const tcp = options.hidden === undefined ? "" : `tcp://127.0.0.1:${await freePort()}`
   let engine: ChildProcess
   const start = async () => {
-    engine = spawnEngine(directory, socket, options)
+    engine = spawnEngine(directory, [`unix://${socket}`, tcp], options)
     const log = collect(engine)
     try {
       await answers(engine, socket, log)
@@ -61,6 +68,7 @@ export const startDockerEngine = async (options: DockerEngineOptions): Promise<D
     socket,
     data,
     host: `unix://${socket}`,
+    tcp,
     async restart() {
       const ended = once(engine, "exit")
       engine.kill("SIGKILL")
@@ -75,25 +83,47 @@ export const startDockerEngine = async (options: DockerEngineOptions): Promise<D
 
 const spawnEngine = (
   directory: string,
-  socket: string,
-  { networks, liveRestore = false, prepare, flags = [] }: DockerEngineOptions,
+  hosts: readonly string[],
+  { networks, liveRestore = false, hidden, prepare, flags = [] }: DockerEngineOptions,
 ): ChildProcess => {
   const at = (name: string) => join(directory, name)
-  const script = `${prepare} && exec dockerd "$@"`
+  const [command = "", ...before] =
+    hidden !== undefined
+      ? after('mount -t tmpfs none "$0"', hidden)
+      : prepare !== undefined
+        ? after(prepare, directory)
+        : ["dockerd"]
+  const pool = hidden === undefined ? ADDRESS_POOL : FAR_ADDRESS_POOL
   return spawn(
-    prepare === undefined ? "dockerd" : "unshare",
+    command,
     [
-      prepare === undefined ? [] : ["--mount", "sh", "-c", script, directory],
+      before,
       ["--data-root", at("data"), "--exec-root", at("exec"), "--pidfile", at("pid")],
-      ["--host", `unix://${socket}`, "--log-level", "error"],
+      ["--log-level", "error", ...hosts.flatMap((host) => (host === "" ? [] : ["--host", host]))],
+      // Without it, an engine warns of a port without certificates, and waits.
+      hidden === undefined ? [] : ["--tls=false"],
       liveRestore ? ["--live-restore"] : [],
       networks
-        ? ["--bridge", "none", "--default-address-pool", ADDRESS_POOL]
+        ? ["--bridge", "none", "--default-address-pool", pool]
         : ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"],
       flags,
     ].flat(),
     { stdio: ["ignore", "pipe", "pipe"], detached: true },
   )
+}
+
+/** The engine in a mount namespace of its own, in which these commands ran before it. */
+const after = (commands: string, directory: string): string[] => [
+  ...["unshare", "--mount", "sh", "-c", `${commands} && exec dockerd "$@"`, directory],
+]
+
+const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, "close")
+  return port
 }
 
 const answers = async (engine: ChildProcess, socket: string, log: () => string) => {

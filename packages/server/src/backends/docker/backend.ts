@@ -2,26 +2,22 @@ import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { SandboxExit, SandboxSpec } from "@berth/protocol/sandbox"
 import { serialByKey } from "../../host/serial.ts"
-import {
-  type Backend,
-  type BackendDescription,
-  type Call,
-  DEADLINES_MS,
-  type ObservedSandbox,
-} from "../backend.ts"
+import { type Backend, type Call, DEADLINES_MS, type ObservedSandbox } from "../backend.ts"
 import { operations, withinDeadline } from "../call.ts"
 import { openWatchers, type Watchers } from "../watchers.ts"
 import type { EngineAddress } from "./address.ts"
 import { openCaches } from "./caches.ts"
 import { inspectContainer, inspectSandbox } from "./containers.ts"
 import { createSandbox } from "./create.ts"
+import { describeEngine } from "./describe.ts"
 import { openDirectories } from "./directories.ts"
-import { type Engine, openEngine } from "./engine.ts"
+import { openEngine } from "./engine.ts"
 import { type EngineEvent, openEvents } from "./events.ts"
 import { asBackendError } from "./failures.ts"
+import { openFar } from "./far/far.ts"
 import { openImageSystems } from "./image-systems.ts"
 import { type OnPull, openImages } from "./images.ts"
-import { type EngineInfo, readInfo, unheldLimits } from "./info.ts"
+import { readInfo, unheldLimits } from "./info.ts"
 import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
 import { whyUnfenced } from "./network/fence.ts"
@@ -51,18 +47,30 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
   withinDeadline("backend.open", DEADLINES_MS.describe, call, async (signal) => {
     const { installation, directory } = options
     const engine = await openEngine(options.engine, signal)
-    const info = await readInfo(engine, signal)
-    requireLocal(engine, info)
+    const directories = await openDirectories(directory)
+    let info = await readInfo(engine, directory, signal)
+    const far = info.local ? undefined : await openFar(engine, installation)
     const parts: Parts = {
       installation,
       engine,
       info: () => info,
-      directories: await openDirectories(directory),
-      network: createNetwork(engine, installation),
+      directories,
+      far,
+      network: createNetwork(engine, installation, { fenced: far === undefined }),
       caches: openCaches(engine, () => info, installation),
       systems: openImageSystems(engine, installation, directory),
       keepOut: [directory],
       leaving: new Set(),
+    }
+    /** Another version may run after a restart. Where it runs does not change. */
+    const renewInfo = () => {
+      const asked = readInfo(engine, directory, AbortSignal.timeout(DEADLINES_MS.describe))
+      asked.then(
+        (now) => {
+          info = { ...now, local: info.local }
+        },
+        () => {},
+      )
     }
     const watchers = openWatchers()
     const announce = announcer(parts, watchers)
@@ -74,13 +82,17 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
         onGap: () => {
           parts.network.forget()
           watchers.emit({ kind: "resync" })
+          renewInfo()
         },
       },
       signal,
     )
     const images = openImages(engine, options.onPull ?? (() => {}))
     const systemOf = systemsFrom(images, options.image)
-    return compose(parts, watchers, systemOf, () => events.close())
+    return compose(parts, watchers, systemOf, async () => {
+      far?.closeAll()
+      await events.close()
+    })
   })
 
 /** Tells each end once, with what the engine knows of it, and in the order in which things happened. */
@@ -100,6 +112,12 @@ const announcer = ({ engine, installation, leaving }: Parts, watchers: Watchers)
   return (event: EngineEvent): void => {
     inTurn(event.sandbox, () => tell(event)).catch(() => watchers.emit({ kind: "resync" }))
   }
+}
+
+/** Makes the ways to sandboxes that run elsewhere; each opens when its sandbox answers. */
+const openWay = async ({ far, directories }: Parts, sandbox: SandboxId): Promise<void> => {
+  const note = far && (await directories.read(sandbox))
+  if (note?.link !== undefined) far?.open(sandbox, note.engineId, note.link)
 }
 
 const compose = (
@@ -156,11 +174,20 @@ const compose = (
 
     describe: (call) =>
       operation("describe", call, async (signal) => {
-        const [now, unfenced] = await Promise.all([readInfo(engine, signal), whyUnfenced(signal)])
+        const [now, unfenced] = await Promise.all([
+          readInfo(engine, parts.directories.root, signal),
+          whyUnfenced(signal),
+        ])
         return describeEngine(engine, now, unfenced)
       }),
 
-    recover: (call) => operation("remove", call, (signal) => recoverSandboxes(parts, signal)),
+    recover: (call) =>
+      operation("remove", call, async (signal) => {
+        await recoverSandboxes(parts, signal)
+        const all = parts.far === undefined ? [] : await listSandboxes(parts, signal)
+        const running = all.filter(({ state }) => state === "running")
+        await Promise.all(running.map(({ identity }) => openWay(parts, identity.sandbox)))
+      }),
 
     create: (spec, call) =>
       operation("create", call, (signal) =>
@@ -176,7 +203,10 @@ const compose = (
         { from: "created", to: "running", done: "started" },
         sandbox,
         call,
-        (seen, signal) => startContainer(parts, seen, signal),
+        async (seen, signal) => {
+          await startContainer(parts, seen, signal)
+          await openWay(parts, sandbox)
+        },
       ),
 
     stop: (sandbox, { graceMs }, call) =>
@@ -215,6 +245,7 @@ const compose = (
       operation("remove", call, (signal) =>
         inTurn(sandbox, async () => {
           leaving.add(sandbox)
+          parts.far?.close(sandbox)
           await removeSandbox(parts, sandbox, signal).finally(() => leaving.delete(sandbox))
         }),
       ),
@@ -273,36 +304,3 @@ const refuseForeign = ({ identity }: SandboxSpec, installation: InstallationId) 
     details: { path: "identity.installation", given: identity.installation, allowed: installation },
   })
 }
-
-const requireLocal = ({ version }: Engine, { local }: EngineInfo) => {
-  if (local) return
-  throw new BerthError("backend.unsupported", "the engine does not run on this host's kernel", {
-    details: { engine: version.engine, supported: "an engine that sees this host's files" },
-  })
-}
-
-const describeEngine = (
-  { version }: Engine,
-  info: EngineInfo,
-  unfenced: string | undefined,
-): BackendDescription => ({
-  backend: "docker",
-  engine: `docker ${version.engine} (API ${version.api.slice(1)})`,
-  pause: true,
-  limits: info.limits,
-  networks: unfenced === undefined ? ["none", "open"] : ["none"],
-  layers: true,
-  notes: [
-    ...(info.userNamespaces
-      ? []
-      : [
-          "Root inside is the host's root without most of its rights: the engine has no user namespaces (userns-remap).",
-        ]),
-    ...(info.seccomp ? [] : ["The engine filters no system calls: its host has no seccomp."]),
-    ...(unfenced === undefined
-      ? []
-      : [`There is no network \`open\` without a fence: ${unfenced}`]),
-    "Of a read-only directory, what is mounted below it on the host does not appear inside.",
-    "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
-  ],
-})

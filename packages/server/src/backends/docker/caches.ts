@@ -43,7 +43,8 @@ export const openCaches = (
     try {
       const { Mountpoint } = await ensureVolume(engine, volumeOf(workspace, cache), signal)
       const owner = info().idBase + AGENT_USER.uid
-      await chown(Mountpoint, owner, owner)
+      // One that lies elsewhere is given to its user when a sandbox is made with it.
+      if (info().local) await chown(Mountpoint, owner, owner)
       return { cache, ready: true }
     } catch (thrown) {
       return { cache, ready: false, engineSaid: wordsOf(thrown) }

@@ -1,13 +1,16 @@
 import { Agent, type IncomingMessage } from "node:http"
+import type { Readable } from "node:stream"
 import type Docker from "dockerode"
 import type { EngineAddress } from "./address.ts"
 
 /** One request as the engine's API names it. */
 export interface Request {
-  readonly method: "GET" | "HEAD" | "POST" | "DELETE"
+  readonly method: "GET" | "HEAD" | "POST" | "PUT" | "DELETE"
   readonly path: string
   readonly query?: Readonly<Record<string, string | number | boolean | object>>
   readonly body?: object
+  /** An archive, in place of a body. */
+  readonly file?: Buffer | Readable
 }
 
 /** Gives the answer's head with its body still to be read, whatever its status. */
@@ -35,6 +38,7 @@ export const connectTo = async (address: EngineAddress, version?: string): Promi
           method: request.method,
           path: `${request.path}?`,
           options: { _query: request.query ?? {}, _body: request.body ?? {} },
+          ...(request.file && { file: request.file }),
           abortSignal: signal,
           // The body is read here, under limits, and a half one is noticed.
           isStream: true,

@@ -14,7 +14,7 @@ import { containerName } from "./names.ts"
 import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { removeTraces } from "./remove.ts"
-import { ensureStacks, stackVolumes } from "./stacks.ts"
+import { ensureFiles, notedFiles } from "./stacks.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
 const UNDO_DEADLINE_MS = 10_000
@@ -34,7 +34,8 @@ export const createSandbox = async (
 ): Promise<ObservedSandbox> => {
   const { sandbox } = spec.identity
   const mounting = mountsInput(parts, spec)
-  await checkMounts(mounting)
+  if (parts.far === undefined) await checkMounts(mounting)
+  else parts.far.check(spec)
   await requireCaches(parts, spec, signal)
   const accounts = await accountsOf(parts, spec, signal)
   const network = await networkOf(parts, spec, signal)
@@ -43,7 +44,7 @@ export const createSandbox = async (
   if (existing !== undefined) return existing
   const createdAt = new Date().toISOString()
   try {
-    await ensureStacks(parts, spec, signal)
+    await ensureFiles(parts, spec, signal)
     return await createContainer(parts, { spec, createdAt, network }, accounts, signal)
   } catch (thrown) {
     const failure = await orDiskFull(thrown, parts.info())
@@ -59,11 +60,12 @@ const createContainer = async (
   signal: AbortSignal,
 ): Promise<ObservedSandbox> => {
   const { identity } = spec
-  const files = engineMounts(mountsInput(parts, spec))
+  const files = parts.far?.mounts(spec) ?? engineMounts(mountsInput(parts, spec))
   const mounts = [...files, ...accounts]
   const body = containerOf({ spec, createdAt, mounts, network, filters: parts.info().seccomp })
   const query = { name: containerName(identity.sandbox) }
-  const request = { method: "POST", path: "/containers/create", query, body } as const
+  const path = "/containers/create"
+  const request = { method: "POST", path, query, body: parts.far?.publish(body) ?? body } as const
   signal.throwIfAborted()
   // An engine goes on with what it has begun, whoever hangs up: so the answer is waited for.
   const asked = parts.engine.ask(
@@ -80,7 +82,7 @@ const createContainer = async (
     throw refused(request, answer.status, answer.said)
   }
   const { Id: engineId } = parseAnswer(request, answer, CreateAnswer)
-  await parts.directories.write(identity.sandbox, { engineId, volumes: stackVolumes(spec) })
+  await parts.directories.write(identity.sandbox, { engineId, ...notedFiles(parts, spec) })
   return { identity, state: "created", createdAt, unheldLimits: unheldLimits(parts.info()) }
 }
 

@@ -8,6 +8,8 @@ import { z } from "zod"
 const Note = z.strictObject({
   engineId: z.string().regex(/^[0-9a-f]{64}$/),
   volumes: z.array(z.string()),
+  /** The directory of its link, where the engine does not see it. */
+  link: z.string().optional(),
 })
 export type Note = z.infer<typeof Note>
 
@@ -22,6 +24,8 @@ export interface SandboxDirectories {
  * whatever a crash leaves is found by it.
  */
 export interface Directories {
+  /** What holds them all. */
+  readonly root: string
   paths(sandbox: SandboxId): SandboxDirectories
   /** Says whether it is new. What exists keeps its owner. */
   make(sandbox: SandboxId, idBase: number): Promise<boolean>
@@ -40,6 +44,7 @@ export const openDirectories = async (directory: string): Promise<Directories> =
     workspace: join(root, sandbox, "workspace"),
   })
   return {
+    root,
     paths,
     async make(sandbox, idBase) {
       const { home, workspace } = paths(sandbox)

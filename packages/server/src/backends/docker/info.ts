@@ -1,10 +1,10 @@
-import { existsSync } from "node:fs"
 import { release } from "node:os"
 import type { LimitName } from "@berth/protocol/limits"
 import type { UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { BackendDescription } from "../backend.ts"
 import type { Engine } from "./engine.ts"
+import { seesHere } from "./far/sees-here.ts"
 
 /** What an engine says of itself and of its host, as far as it matters here. */
 const InfoAnswer = z.object({
@@ -28,7 +28,12 @@ export interface EngineInfo {
   readonly userNamespaces: boolean
 }
 
-export const readInfo = async (engine: Engine, signal: AbortSignal): Promise<EngineInfo> => {
+/** The directory is one of this host's that the engine is asked about. */
+export const readInfo = async (
+  engine: Engine,
+  directory: string,
+  signal: AbortSignal,
+): Promise<EngineInfo> => {
   const info = await engine.read({ method: "GET", path: "/info" }, InfoAnswer, signal)
   const security = info.SecurityOptions ?? []
   const userNamespaces = security.some((option) => /^name=(userns|rootless)\b/.test(option))
@@ -40,7 +45,7 @@ export const readInfo = async (engine: Engine, signal: AbortSignal): Promise<Eng
       openFiles: { held: true },
       tmpBytes: { held: true },
     },
-    local: info.KernelVersion === release() && existsSync(info.DockerRootDir),
+    local: info.KernelVersion === release() && (await seesHere(engine, directory, signal)),
     dataRoot: info.DockerRootDir,
     seccomp: security.some((option) => option.startsWith("name=seccomp")),
     userNamespaces,

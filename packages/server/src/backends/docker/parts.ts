@@ -2,6 +2,7 @@ import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Caches } from "./caches.ts"
 import type { Directories } from "./directories.ts"
 import type { Engine } from "./engine.ts"
+import type { Far } from "./far/far.ts"
 import type { ImageSystems } from "./image-systems.ts"
 import type { EngineInfo } from "./info.ts"
 import type { SandboxNetwork } from "./network/network.ts"
@@ -16,6 +17,8 @@ export interface Parts {
   readonly caches: Caches
   readonly systems: ImageSystems
   readonly network: SandboxNetwork
+  /** Of an engine elsewhere: what is different there. */
+  readonly far: Far | undefined
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
   /** The sandboxes that are being removed. */

@@ -1,16 +1,27 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { settleAll } from "../../host/settle-all.ts"
+import type { Note } from "./directories.ts"
 import { stackOptions } from "./mounts.ts"
 import { INSTALLATION_LABEL, SANDBOX_LABEL, stackVolume } from "./names.ts"
 import type { Parts } from "./parts.ts"
 import { ensureVolume, removeVolume, type Volume } from "./volumes.ts"
 
+/** Makes what of a sandbox's files lies in the engine. */
+export const ensureFiles = (parts: Parts, spec: SandboxSpec, signal: AbortSignal): Promise<void> =>
+  parts.far?.prepare(spec, signal) ?? ensureStacks(parts, spec, signal)
+
+/** What is to be found again of it. */
+export const notedFiles = ({ far }: Parts, spec: SandboxSpec): Omit<Note, "engineId"> => ({
+  volumes: far?.volumes(spec) ?? stackVolumes(spec),
+  ...(far !== undefined && spec.link !== undefined && { link: spec.link }),
+})
+
 /**
  * Makes the volumes through which the engine mounts a sandbox's stacks. They hold nothing themselves: the layers
  * lie in the data directory.
  */
-export const ensureStacks = async (
+const ensureStacks = async (
   parts: Parts,
   spec: SandboxSpec,
   signal: AbortSignal,
@@ -25,7 +36,7 @@ export const ensureStacks = async (
   await settleAll(volumes.map((volume) => ensureExactly(parts, volume, signal)))
 }
 
-export const stackVolumes = ({ identity, config }: SandboxSpec): string[] =>
+const stackVolumes = ({ identity, config }: SandboxSpec): string[] =>
   config.mounts
     .filter((mount) => mount.kind === "stack")
     .map(({ stack }) => stackVolume(identity.sandbox, stack))

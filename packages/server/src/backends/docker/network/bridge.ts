@@ -25,6 +25,7 @@ export const createBridge = (
   engine: Engine,
   installation: InstallationId,
   allow: readonly Ipv4Range[],
+  fenced: boolean,
 ): Bridge => {
   const names = networkNames(installation, allow)
   const inTurn = serialByKey()
@@ -34,10 +35,10 @@ export const createBridge = (
   const make = async () => {
     const signal = AbortSignal.timeout(DEADLINES_MS.ensureNetwork)
     // Before the network, so that nothing is ever on it without a fence; and each time, since rules are flushed by people.
-    await ensureFence({ names, allow: normalised(allow) }, signal)
+    if (fenced) await ensureFence({ names, allow: normalised(allow) }, signal)
     if (isMade) return
     await ensureNetwork(engine, names, installation, signal)
-    await requireReach(names)
+    if (fenced) await requireReach(names)
     isMade = true
   }
 

@@ -25,15 +25,20 @@ export interface SandboxNetwork {
   sweep(signal: AbortSignal): Promise<void>
 }
 
-export const createNetwork = (engine: Engine, installation: InstallationId): SandboxNetwork => {
-  const plain = createBridge(engine, installation, [])
+/** Where rules cannot be set, there is one bridge, from which everything can be reached. */
+export const createNetwork = (
+  engine: Engine,
+  installation: InstallationId,
+  { fenced = true }: { readonly fenced?: boolean } = {},
+): SandboxNetwork => {
+  const plain = createBridge(engine, installation, [], fenced)
   const listed = new Map<string, Bridge>()
   const members = new Map<SandboxId, Bridge>()
 
   const bridgeFor = (allow: readonly Ipv4Range[]): Bridge => {
-    if (allow.length === 0) return plain
+    if (allow.length === 0 || !fenced) return plain
     const key = normalised(allow).join(" ")
-    const bridge = listed.get(key) ?? createBridge(engine, installation, allow)
+    const bridge = listed.get(key) ?? createBridge(engine, installation, allow, fenced)
     listed.set(key, bridge)
     return bridge
   }

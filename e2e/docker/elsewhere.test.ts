@@ -1,0 +1,139 @@
+import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtemp } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { newId, Slug } from "@berth/protocol/ids"
+import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
+import { openDocker } from "@berth/server/backends/docker/backend"
+import { parseEngineAddress } from "@berth/server/config/engine-address"
+import { configHash } from "@berth/server/sandboxes/config-hash"
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { makeRepo } from "../boot/stage.ts"
+import { openServer } from "../sandboxes/server.ts"
+import { startEngine } from "./engine.ts"
+
+/** An engine starts, a toolbox is built and sent there, and sandboxes boot beside other tests. */
+const STAGE_DEADLINE_MS = 180_000
+const DEADLINE_MS = 60_000
+
+requires("root", "docker", "tini", "networkNamespaces").describe("an engine elsewhere", () => {
+  let hidden: string
+  let engine: Awaited<ReturnType<typeof startEngine>>
+  beforeAll(async () => {
+    hidden = mkdtempSync(join(tmpdir(), "berth-unseen-"))
+    engine = await startEngine({ networks: true, hidden })
+  }, STAGE_DEADLINE_MS)
+  afterAll(async () => {
+    await engine?.stop()
+    rmSync(hidden, { recursive: true, force: true })
+  }, STAGE_DEADLINE_MS)
+
+  describe("through a server", () => {
+    let server: Awaited<ReturnType<typeof openServer>>
+    let box: ReturnType<typeof server.sandbox>
+    let repo: string
+    beforeAll(async () => {
+      server = await openServer(engine.flags, hidden)
+      repo = makeRepo(join(server.base, "app"), {
+        README: "hello\n",
+        ".berth/start.sh": "#!/bin/sh\nid -u > made-by-start; touch ~/of-home\n",
+      })
+      const made = await server.berth(["up", repo])
+      expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+      box = server.sandbox(made.stdout.toString().trim())
+    }, STAGE_DEADLINE_MS)
+    afterAll(() => server?.close(), STAGE_DEADLINE_MS)
+
+    const mine = async () => {
+      const all = await engine.containers()
+      return all.find(({ Labels }) => Labels["berth.sandbox"] === box.id)
+    }
+
+    it("boots a sandbox with its files in volumes, and a port of the loopback as its link", async () => {
+      expect(await box.files.readText("app/README")).toBe("hello\n")
+      expect(await box.files.readText("app/made-by-start")).toBe("1000\n")
+      const { Mounts = [], Ports = [] } = (await mine()) ?? {}
+      expect(new Set(Mounts.map(({ Type }) => Type))).toEqual(new Set(["volume"]))
+      const [port] = Ports
+      expect(Ports).toEqual([expect.objectContaining({ IP: "127.0.0.1", Type: "tcp" })])
+      const refused = await fetch(`http://127.0.0.1:${port?.PublicPort}/health`)
+      expect(refused.status).toBe(401)
+    })
+
+    it(
+      "runs commands and passes files through it, of any size",
+      async () => {
+        const command = await box.commands.run("cat; exit 3", { stdin: "in\n" })
+        expect(command).toMatchObject({ stdout: "in\n", status: 3 })
+        const large = new Uint8Array(20_000_000).map((_, place) => place % 251)
+        await box.files.write("large", large)
+        expect(Buffer.from(await box.files.read("large")).equals(Buffer.from(large))).toBe(true)
+        await box.files.remove("large")
+      },
+      DEADLINE_MS,
+    )
+
+    it(
+      "[R1.9] is taken up by the next server when one is killed",
+      async () => {
+        const { id } = await box.commands.start("exec sleep 1000")
+        await server.kill()
+        await server.restart()
+        box = server.sandbox(box.id)
+        expect(await box.get()).toMatchObject({ phase: "ready" })
+        expect(await box.commands.kill(id)).toMatchObject({ exit: { signal: "SIGTERM" } })
+      },
+      DEADLINE_MS,
+    )
+
+    it(
+      "[R3.5] leaves nothing of a sandbox but the workspace's files, for the next one",
+      async () => {
+        await box.files.write("kept", "kept\n")
+        expect(await server.berth(["rm", box.id])).toMatchObject({ status: 0 })
+        expect(await mine()).toBeUndefined()
+        const left = (await engine.volumes()).filter(({ Name }) => Name.includes(box.id))
+        expect(left).toEqual([])
+        const made = await server.berth(["up", repo])
+        expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+        box = server.sandbox(made.stdout.toString().trim())
+        expect(await box.files.readText("kept")).toBe("kept\n")
+        const home = await box.commands.run("ls -A ~; stat -c '%u %a' ~")
+        expect(home.stdout).toMatch(/of-home\n1000 700\n$/)
+      },
+      DEADLINE_MS,
+    )
+  })
+
+  it("is told in its description, and refuses what only this host's files and rules would give", async () => {
+    const installation = newId.installation()
+    const address = parseEngineAddress(engine.tcp)
+    if (address === undefined) throw new Error("no address")
+    const directory = await mkdtemp(join(hidden, "data-"))
+    const { image } = engine
+    const backend = await openDocker({ installation, directory, image, engine: address })
+    const specOf = (overrides: object): SandboxSpec => {
+      const system = { kind: "image", digest: image }
+      const network = { kind: "open" }
+      const config = SandboxConfig.parse({ system, command: ["/bin/sh"], network, ...overrides })
+      const workspace = Slug.parse("test")
+      const hash = configHash(config)
+      const identity = { installation, workspace, sandbox: newId.sandbox(), configHash: hash }
+      return { identity, config }
+    }
+    try {
+      const told = await backend.describe()
+      expect(told).toMatchObject({ layers: false, networks: ["open"] })
+      const notes = told.notes.join("\n")
+      for (const word of [/elsewhere/, /plain volumes/, /port/, /No rules/])
+        expect(notes).toMatch(word)
+      const unsupported = { code: "backend.unsupported" }
+      const mounts = [{ kind: "directory", source: hidden, target: "/data" }]
+      for (const overrides of [{ network: { kind: "none" } }, { mounts }])
+        await expect(backend.create(specOf(overrides))).rejects.toMatchObject(unsupported)
+    } finally {
+      await backend.close()
+    }
+  })
+})

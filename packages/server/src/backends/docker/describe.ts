@@ -1,0 +1,56 @@
+import type { BackendDescription } from "../backend.ts"
+import type { Engine } from "./engine.ts"
+import type { EngineInfo } from "./info.ts"
+
+/** What can be had of an engine, and what a reader should know of it. */
+export const describeEngine = (
+  { version }: Engine,
+  info: EngineInfo,
+  /** Why no fence can be made on this host. */
+  unfenced: string | undefined,
+): BackendDescription => {
+  const here = info.local ? onThisHost(unfenced) : ELSEWHERE
+  const { notes, ...capabilities } = here
+  return {
+    backend: "docker",
+    engine: `docker ${version.engine} (API ${version.api.slice(1)})`,
+    pause: true,
+    limits: info.limits,
+    ...capabilities,
+    notes: [...generalNotes(info), ...notes],
+  }
+}
+
+type Place = Pick<BackendDescription, "networks" | "layers" | "notes">
+
+const onThisHost = (unfenced: string | undefined): Place => ({
+  networks: unfenced === undefined ? ["none", "open"] : ["none"],
+  layers: true,
+  notes: [
+    ...(unfenced === undefined
+      ? []
+      : [`There is no network \`open\` without a fence: ${unfenced}`]),
+    "Of a read-only directory, what is mounted below it on the host does not appear inside.",
+    "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
+  ],
+})
+
+const ELSEWHERE: Place = {
+  networks: ["open"],
+  layers: false,
+  notes: [
+    "The engine is elsewhere: it does not work on this host's kernel, or does not see its files.",
+    "Files are plain volumes of the engine, one for each tree of a workspace: there are no layers, snapshots or forks.",
+    "The link to a sandbox is a port that its token guards: on the loopback, or on the address by which the engine is reached if that is another machine's; what goes over it is not encrypted.",
+    "No rules can be set there. Neighbours are kept apart by the engine, but the network `open` reaches private ranges and the engine's own host; there is no `none`, as the link needs a network.",
+  ],
+}
+
+const generalNotes = ({ userNamespaces, seccomp }: EngineInfo): string[] => [
+  ...(userNamespaces
+    ? []
+    : [
+        "Root inside is the host's root without most of its rights: the engine has no user namespaces (userns-remap).",
+      ]),
+  ...(seccomp ? [] : ["The engine filters no system calls: its host has no seccomp."]),
+]

@@ -1,0 +1,146 @@
+import { once } from "node:events"
+import { closeSync, constants, openSync, rmSync } from "node:fs"
+import { connect, createServer, type Socket } from "node:net"
+import { join } from "node:path"
+import { pipeline } from "node:stream"
+import { setTimeout as pause } from "node:timers/promises"
+import type { SandboxId } from "@berth/protocol/ids"
+import { LINK } from "@berth/protocol/link"
+
+/**
+ * The sockets of sandboxes whose engine is elsewhere. Each lies where a sandbox on this host would have made its own,
+ * and leads to the port that the sandbox serves on: whoever connects notices no difference.
+ */
+export interface Doors {
+  /** Opens when the sandbox answers, and not if it never does. Twice is as good as once. */
+  open(sandbox: SandboxId, door: Door): void
+  close(sandbox: SandboxId): void
+  closeAll(): void
+}
+
+export interface Door {
+  /** The directory of the sandbox's link on this host. */
+  readonly link: string
+  /** Where it serves now; undefined when it does not run. */
+  readonly address: () => Promise<PortAddress | undefined>
+}
+
+export interface PortAddress {
+  readonly host: string
+  readonly port: number
+}
+
+/** Between two attempts to reach a sandbox that has just started. */
+const RETRY_MS = 50
+const CONNECT_DEADLINE_MS = 5_000
+
+export const openDoors = (): Doors => {
+  const open = new Map<SandboxId, AbortController>()
+  const close = (sandbox: SandboxId) => {
+    open.get(sandbox)?.abort()
+    open.delete(sandbox)
+  }
+  return {
+    open(sandbox, door) {
+      if (open.has(sandbox)) return
+      const closing = new AbortController()
+      open.set(sandbox, closing)
+      openOne(door, closing.signal).catch(() => close(sandbox))
+    },
+    close,
+    closeAll: () => {
+      for (const sandbox of [...open.keys()]) close(sandbox)
+    },
+  }
+}
+
+const openOne = async ({ link, address }: Door, signal: AbortSignal): Promise<void> => {
+  let target = await answering(address, signal)
+  const dial = async (): Promise<Socket> => {
+    try {
+      return await reach(target, signal)
+    } catch {
+      // After the engine was away, the port may be another one.
+      target = await needed(address)
+      return await reach(target, signal)
+    }
+  }
+  // What an earlier server left. The directory is this host's own: nothing inside can reach it.
+  rmSync(join(link, LINK.socket), { force: true })
+  // By its descriptor, since the kernel takes no long paths for sockets.
+  const directory = openSync(link, constants.O_RDONLY | constants.O_DIRECTORY)
+  const inside = new Set<Socket>()
+  const server = createServer({ allowHalfOpen: true }, (inner) => {
+    inside.add(inner.once("close", () => inside.delete(inner)))
+    inner.on("error", () => {})
+    dial().then(
+      (outer) => passBetween(inner, outer),
+      () => inner.destroy(),
+    )
+  })
+  server.once("close", () => closeSync(directory))
+  const shut = () => {
+    server.close()
+    for (const inner of inside) inner.destroy()
+  }
+  server.listen(`/proc/self/fd/${directory}/${LINK.socket}`)
+  await once(server, "listening")
+  signal.addEventListener("abort", shut, { once: true })
+  if (signal.aborted) shut()
+}
+
+/** Either side's end is the other's, after what was said before it. */
+const passBetween = (inner: Socket, outer: Socket): void => {
+  pipeline(inner, outer, () => {})
+  pipeline(outer, inner, () => {})
+}
+
+/** Resolves when the sandbox serves. Its published port accepts before that, and hangs up: so it is asked something. */
+const answering = async (address: Door["address"], signal: AbortSignal): Promise<PortAddress> => {
+  for (;;) {
+    const target = await needed(address)
+    if (await answers(target, signal)) return target
+    await pause(RETRY_MS, undefined, { signal })
+  }
+}
+
+const needed = async (address: Door["address"]): Promise<PortAddress> => {
+  const target = await address()
+  if (target !== undefined) return target
+  throw new Error("the sandbox does not run")
+}
+
+/** Whatever it says: without the token it refuses, and that is enough. */
+const answers = async (target: PortAddress, signal: AbortSignal): Promise<boolean> => {
+  try {
+    const socket = await reach(target, signal)
+    socket.setTimeout(CONNECT_DEADLINE_MS, () => socket.destroy())
+    socket.write("GET /health HTTP/1.1\r\nhost: sandbox\r\nconnection: close\r\n\r\n")
+    return await new Promise<boolean>((resolve) => {
+      socket.once("data", () => resolve(true))
+      for (const end of ["end", "close"]) socket.once(end, () => resolve(false))
+    }).finally(() => socket.destroy())
+  } catch {
+    signal.throwIfAborted()
+    return false
+  }
+}
+
+const reach = ({ host, port }: PortAddress, signal: AbortSignal): Promise<Socket> =>
+  new Promise((resolve, reject) => {
+    signal.throwIfAborted()
+    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true })
+    const onAbort = () => socket.destroy()
+    signal.addEventListener("abort", onAbort, { once: true })
+    const late = setTimeout(() => socket.destroy(new Error("no connection")), CONNECT_DEADLINE_MS)
+    socket.on("error", reject)
+    socket.once("close", () => {
+      clearTimeout(late)
+      signal.removeEventListener("abort", onAbort)
+      reject(new Error("the connection was closed"))
+    })
+    socket.once("connect", () => {
+      clearTimeout(late)
+      resolve(socket)
+    })
+  })

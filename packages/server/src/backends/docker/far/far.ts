@@ -1,0 +1,67 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { DEADLINES_MS } from "../../backend.ts"
+import { checkMountTargets } from "../../mount-targets.ts"
+import type { Engine } from "../engine.ts"
+import type { EngineMount } from "../mounts.ts"
+import { PRIVATE_TMPFS } from "../private-tmpfs.ts"
+import { openDoors } from "./doors.ts"
+import { farMounts, farVolumes, makeFarVolumes } from "./files.ts"
+import { type Published, publishedAt, publishing, reachedAt } from "./port.ts"
+import { openFarToolboxes } from "./toolbox.ts"
+
+/**
+ * What is different about an engine that does not work on this host's kernel, or does not see its files: it is on another
+ * machine, or in a virtual one. Files lie in volumes there, and the link is a port.
+ */
+export interface Far {
+  /** Refuses what cannot be had there. */
+  check(spec: SandboxSpec): void
+  mounts(spec: SandboxSpec): EngineMount[]
+  /** The names of the volumes that a sandbox has for itself. */
+  volumes(spec: SandboxSpec): string[]
+  /** Makes and fills them, and brings the toolbox there. */
+  prepare(spec: SandboxSpec, signal: AbortSignal): Promise<void>
+  publish<Body extends Published>(body: Body): Body
+  /** Makes the way to a sandbox that runs. */
+  open(sandbox: SandboxId, engineId: string, link: string): void
+  close(sandbox: SandboxId): void
+  closeAll(): void
+}
+
+export const openFar = async (engine: Engine, installation: InstallationId): Promise<Far> => {
+  const doors = openDoors()
+  const toolboxes = openFarToolboxes(engine, installation)
+  const host = await reachedAt(engine.address)
+  return {
+    check(spec) {
+      if (spec.config.network.kind === "none") throw noNetwork()
+      checkMountTargets(spec.config.mounts, { inMemory: Object.keys(PRIVATE_TMPFS) })
+      farMounts(spec, toolboxes)
+    },
+    mounts: (spec) => farMounts(spec, toolboxes),
+    volumes: farVolumes,
+    async prepare(spec, signal) {
+      const { system, mounts } = spec.config
+      if (system.kind !== "image") return
+      for (const mount of mounts)
+        if (mount.kind === "directory") await toolboxes.ensure(mount.source, system.digest, signal)
+      await makeFarVolumes(engine, spec, system.digest, signal)
+    },
+    publish: (body) => publishing(body, host),
+    open: (sandbox, engineId, link) =>
+      doors.open(sandbox, {
+        link,
+        address: () =>
+          publishedAt(engine, engineId, host, AbortSignal.timeout(DEADLINES_MS.inspect)),
+      }),
+    close: doors.close,
+    closeAll: doors.closeAll,
+  }
+}
+
+const noNetwork = (): BerthError =>
+  new BerthError("backend.unsupported", "a sandbox elsewhere is reached over its network", {
+    details: { path: "network.kind", given: "none", supported: ["open"] },
+  })

@@ -1,0 +1,55 @@
+import { lookup } from "node:dns/promises"
+import { LINK_PORT_VARIABLE } from "@berth/protocol/link"
+import { z } from "zod"
+import type { EngineAddress } from "../address.ts"
+import { type Engine, parseAnswer } from "../engine.ts"
+import type { PortAddress } from "./doors.ts"
+
+/** What the supervisor serves on inside; outside, the engine chooses. */
+const PORT = 7_767
+const KEY = `${PORT}/tcp`
+const LOOPBACK = "127.0.0.1"
+
+/** What of a container's description the port is added to. */
+export interface Published {
+  readonly Env: readonly string[]
+  readonly HostConfig: object
+}
+
+/** The address at which ports are published: the one by which the engine itself is reached. */
+export const reachedAt = async (address: EngineAddress): Promise<string> => {
+  // A virtual machine's engine has a socket here, and its loopback is this host's, too.
+  if ("socketPath" in address) return LOOPBACK
+  const found = await lookup(address.host, { family: 4 })
+  return found.address.startsWith("127.") ? LOOPBACK : found.address
+}
+
+/** Adds the port, on that address alone. */
+export const publishing = <Body extends Published>(body: Body, host: string): Body => ({
+  ...body,
+  Env: [...body.Env, `${LINK_PORT_VARIABLE}=${PORT}`],
+  ExposedPorts: { [KEY]: {} },
+  HostConfig: { ...body.HostConfig, PortBindings: { [KEY]: [{ HostIp: host, HostPort: "" }] } },
+})
+
+const PortsAnswer = z.object({
+  State: z.object({ Running: z.boolean() }),
+  NetworkSettings: z.object({
+    Ports: z.record(z.string(), z.array(z.object({ HostPort: z.string() })).nullish()).nullish(),
+  }),
+})
+
+/** Where a container's port is now; undefined when it does not run. */
+export const publishedAt = async (
+  engine: Engine,
+  engineId: string,
+  host: string,
+  signal: AbortSignal,
+): Promise<PortAddress | undefined> => {
+  const request = { method: "GET", path: `/containers/${engineId}/json` } as const
+  const answer = await engine.ask(request, [200, 404], signal)
+  if (answer.status === 404) return undefined
+  const { State, NetworkSettings } = parseAnswer(request, answer, PortsAnswer)
+  const port = Number(NetworkSettings.Ports?.[KEY]?.[0]?.HostPort)
+  return State.Running && port > 0 ? { host, port } : undefined
+}
