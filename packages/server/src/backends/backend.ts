@@ -35,6 +35,9 @@ export const DEADLINES_MS = {
   logs: 5_000,
   ensureNetwork: 15_000,
   ensureCache: 15_000,
+  listCaches: 10_000,
+  /** One of many gigabytes in small files. */
+  removeCache: 120_000,
 } as const
 
 /**
@@ -85,6 +88,14 @@ export type CacheResult =
   | { readonly cache: CacheName; readonly ready: true }
   | { readonly cache: CacheName; readonly ready: false; readonly engineSaid: string }
 
+/** A cache that is there. */
+export interface FoundCache {
+  readonly workspace: Slug
+  readonly cache: CacheName
+  /** When a sandbox was last made with it; null: not known. */
+  readonly usedAt: string | null
+}
+
 /**
  * What makes sandboxes. Every call fails with a BerthError that keeps the engine's own words, and leaves
  * nothing half-done: what a failed call had made is gone when it rejects, or is found and removed by the
@@ -127,4 +138,8 @@ export interface Backend {
     caches: readonly CacheName[],
     call?: Call,
   ): Promise<readonly CacheResult[]>
+  /** This installation's caches, no others. */
+  listCaches(call?: Call): Promise<readonly FoundCache[]>
+  /** Of one that is not there: nothing. False: a sandbox has it, and it stays. */
+  removeCache(workspace: Slug, cache: CacheName, call?: Call): Promise<boolean>
 }

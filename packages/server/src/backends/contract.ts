@@ -400,6 +400,42 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
       })
     })
 
+    describe("caches", () => {
+      const workspace = Slug.parse("contract")
+      const names = async () =>
+        (await harness.backend.listCaches()).map(({ cache }) => cache).toSorted()
+
+      it("are listed with the time of their last use, and removed, but not another installation's", async () => {
+        const { backend: theirs } = await harness.other()
+        await theirs.ensureCaches(workspace, ["npm"])
+        const before = Date.now()
+        await harness.backend.ensureCaches(workspace, ["npm", "go"])
+        const found = await harness.backend.listCaches()
+        expect(found.map((each) => each.workspace)).toEqual([workspace, workspace])
+        for (const { usedAt } of found)
+          expect(Date.parse(usedAt ?? "")).toBeGreaterThanOrEqual(before - 1)
+        expect(await names()).toEqual(["go", "npm"])
+
+        expect(await harness.backend.removeCache(workspace, "npm")).toBe(true)
+        expect(await harness.backend.removeCache(workspace, "npm")).toBe(true)
+        expect(await names()).toEqual(["go"])
+        expect(await theirs.listCaches()).toMatchObject([{ workspace, cache: "npm" }])
+        await theirs.removeCache(workspace, "npm")
+        await harness.backend.removeCache(workspace, "go")
+      })
+
+      it("stay while a sandbox has them", async () => {
+        await harness.backend.ensureCaches(workspace, ["pip"])
+        const mounts = [{ kind: "cache" as const, cache: "pip" as const, target: "/cache" }]
+        const sandbox = await boot({ mounts })
+        expect(await harness.backend.removeCache(workspace, "pip")).toBe(false)
+        expect(await names()).toEqual(["pip"])
+        await harness.backend.remove(sandbox)
+        expect(await harness.backend.removeCache(workspace, "pip")).toBe(true)
+        expect(await names()).toEqual([])
+      })
+    })
+
     describe("what cannot be done", () => {
       const unknown = newId.sandbox()
       const calls: Record<string, (backend: Backend) => Promise<unknown>> = {

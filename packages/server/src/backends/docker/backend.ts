@@ -283,6 +283,11 @@ const compose = (
 
     ensureCaches: (workspace, names, call) =>
       operation("ensureCache", call, (signal) => parts.caches.ensure(workspace, names, signal)),
+
+    listCaches: (call) => operation("listCaches", call, (signal) => parts.caches.list(signal)),
+
+    removeCache: (workspace, cache, call) =>
+      operation("removeCache", call, (signal) => parts.caches.remove(workspace, cache, signal)),
   }
 }
 

@@ -1,13 +1,16 @@
-import { chown } from "node:fs/promises"
+import { chown, stat, utimes } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
-import type { InstallationId, Slug } from "@berth/protocol/ids"
+import { type InstallationId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
-import type { CacheName } from "@berth/protocol/workspace"
-import type { CacheResult } from "../backend.ts"
+import { CacheName } from "@berth/protocol/workspace"
+import type { CacheResult, FoundCache } from "../backend.ts"
 import type { Engine } from "./engine.ts"
 import type { EngineInfo } from "./info.ts"
 import { cacheVolume, INSTALLATION_LABEL } from "./names.ts"
-import { ensureVolume, findVolume } from "./volumes.ts"
+import { ensureVolume, findVolume, listVolumes, type VolumeAnswer } from "./volumes.ts"
+
+const WORKSPACE_LABEL = "berth.workspace"
+const CACHE_LABEL = "berth.cache"
 
 /** Volumes that the sandboxes of one workspace share, so that packages are fetched once. */
 export interface Caches {
@@ -16,6 +19,9 @@ export interface Caches {
     caches: readonly CacheName[],
     signal: AbortSignal,
   ): Promise<readonly CacheResult[]>
+  list(signal: AbortSignal): Promise<readonly FoundCache[]>
+  /** False: a sandbox has it. */
+  remove(workspace: Slug, cache: CacheName, signal: AbortSignal): Promise<boolean>
   /** Refuses a cache that is not there: the engine would make up an empty volume without a word. */
   require(workspace: Slug, cache: CacheName, signal: AbortSignal): Promise<void>
 }
@@ -29,8 +35,8 @@ export const openCaches = (
     name: cacheVolume(installation, workspace, cache),
     labels: {
       [INSTALLATION_LABEL]: installation,
-      "berth.workspace": workspace,
-      "berth.cache": cache,
+      [WORKSPACE_LABEL]: workspace,
+      [CACHE_LABEL]: cache,
     },
     options: {},
   })
@@ -44,7 +50,10 @@ export const openCaches = (
       const { Mountpoint } = await ensureVolume(engine, volumeOf(workspace, cache), signal)
       const owner = info().idBase + AGENT_USER.uid
       // One that lies elsewhere is given to its user when a sandbox is made with it.
-      if (info().local) await chown(Mountpoint, owner, owner)
+      if (info().local) {
+        await chown(Mountpoint, owner, owner)
+        await utimes(Mountpoint, new Date(), new Date())
+      }
       return { cache, ready: true }
     } catch (thrown) {
       return { cache, ready: false, engineSaid: wordsOf(thrown) }
@@ -55,16 +64,37 @@ export const openCaches = (
     ensure: (workspace, caches, signal) =>
       Promise.all(caches.map((cache) => ensureOne(workspace, cache, signal))),
 
+    list: async (signal) => {
+      const labels = [`${INSTALLATION_LABEL}=${installation}`, CACHE_LABEL]
+      const volumes = await listVolumes(engine, labels, signal)
+      return (await Promise.all(volumes.map(foundCache))).flat()
+    },
+
+    remove: async (workspace, cache, signal) => {
+      const path = `/volumes/${volumeOf(workspace, cache).name}`
+      const { status } = await engine.ask({ method: "DELETE", path }, [204, 404, 409], signal)
+      return status !== 409
+    },
+
     async require(workspace, cache, signal) {
       const { name, labels } = volumeOf(workspace, cache)
       const found = await findVolume(engine, name, signal)
-      const own = found?.Labels?.["berth.cache"] === labels["berth.cache"]
+      const own = found?.Labels?.[CACHE_LABEL] === labels[CACHE_LABEL]
       if (found !== undefined && own) return
       throw new BerthError("backend.mount_invalid", `the cache ${cache} is not there`, {
         details: { cache, workspace, volume: name, exists: found !== undefined },
       })
     },
   }
+}
+
+/** One that lies elsewhere tells only when it was made. */
+const foundCache = async ({ Labels, Mountpoint }: VolumeAnswer): Promise<FoundCache[]> => {
+  const workspace = Slug.safeParse(Labels?.[WORKSPACE_LABEL]).data
+  const cache = CacheName.safeParse(Labels?.[CACHE_LABEL]).data
+  if (workspace === undefined || cache === undefined) return []
+  const seen = await stat(Mountpoint).catch(() => undefined)
+  return [{ workspace, cache, usedAt: seen?.mtime.toISOString() ?? null }]
 }
 
 const wordsOf = (thrown: unknown): string =>

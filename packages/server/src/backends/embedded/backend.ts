@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { LimitName } from "@berth/protocol/limits"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
+import type { CacheName } from "@berth/protocol/workspace"
 import { serialByKey } from "../../host/serial.ts"
 import type {
   Backend,
@@ -296,8 +297,23 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
 
     ensureCaches: (workspace, names, call) =>
       operation("ensureCache", call, () => caches.ensure(workspace, names)),
+
+    listCaches: (call) => operation("listCaches", call, () => caches.list()),
+
+    removeCache: (workspace, cache, call) =>
+      operation("removeCache", call, async () => {
+        const all = await Promise.all((await states.list()).map((sandbox) => states.read(sandbox)))
+        if (all.some((state) => state !== undefined && hasCache(state, workspace, cache)))
+          return false
+        await caches.remove(workspace, cache)
+        return true
+      }),
   }
 }
+
+const hasCache = ({ spec }: SandboxState, workspace: Slug, cache: CacheName): boolean =>
+  spec.identity.workspace === workspace &&
+  spec.config.mounts.some((mount) => mount.kind === "cache" && mount.cache === cache)
 
 const nativeArchitecture = (): Architecture => {
   const { arch } = process

@@ -1,14 +1,21 @@
-import { chown, mkdir } from "node:fs/promises"
+import { randomUUID } from "node:crypto"
+import { chown, mkdir, readdir, rename, rm, stat, utimes } from "node:fs/promises"
 import { join } from "node:path"
-import type { Slug } from "@berth/protocol/ids"
-import type { CacheName } from "@berth/protocol/workspace"
-import type { CacheResult } from "../backend.ts"
+import { Slug } from "@berth/protocol/ids"
+import { CacheName } from "@berth/protocol/workspace"
+import type { CacheResult, FoundCache } from "../backend.ts"
 
 /** Directories that the sandboxes of one workspace share, so that packages are fetched once. */
 export interface Caches {
   path(workspace: Slug, cache: CacheName): string
   ensure(workspace: Slug, caches: readonly CacheName[]): Promise<readonly CacheResult[]>
+  list(): Promise<readonly FoundCache[]>
+  /** Only of one that no sandbox has. */
+  remove(workspace: Slug, cache: CacheName): Promise<void>
 }
+
+/** No workspace is called like this. */
+const TRASH = ".trash"
 
 export const openCaches = (root: string, owner: number): Caches => {
   const path = (workspace: Slug, cache: CacheName) => join(root, workspace, cache)
@@ -17,14 +24,45 @@ export const openCaches = (root: string, owner: number): Caches => {
     try {
       await mkdir(path(workspace, cache), { recursive: true, mode: 0o755 })
       await chown(path(workspace, cache), owner, owner)
+      const now = new Date()
+      await utimes(path(workspace, cache), now, now)
       return { cache, ready: true }
     } catch (thrown) {
       return { cache, ready: false, engineSaid: (thrown as Error).message }
     }
   }
 
+  const namesIn = async (directory: string): Promise<string[]> =>
+    (await readdir(directory).catch(absent)) ?? []
+
+  const find = async (workspace: Slug, cache: CacheName): Promise<FoundCache[]> => {
+    const seen = await stat(path(workspace, cache)).catch(absent)
+    return seen === undefined ? [] : [{ workspace, cache, usedAt: seen.mtime.toISOString() }]
+  }
+
+  const listOf = async (workspace: Slug): Promise<FoundCache[]> => {
+    const names = await namesIn(join(root, workspace))
+    const caches = names.flatMap((name) => CacheName.safeParse(name).data ?? [])
+    return (await Promise.all(caches.map((cache) => find(workspace, cache)))).flat()
+  }
+
   return {
     path,
     ensure: (workspace, caches) => Promise.all(caches.map((cache) => ensureOne(workspace, cache))),
+    list: async () => {
+      const workspaces = (await namesIn(root)).flatMap((name) => Slug.safeParse(name).data ?? [])
+      return (await Promise.all(workspaces.map(listOf))).flat()
+    },
+    remove: async (workspace, cache) => {
+      const trash = join(root, TRASH)
+      await mkdir(trash, { recursive: true, mode: 0o700 })
+      // Whole or absent, whatever cuts the removal short; what was left of an earlier one goes, too.
+      await rename(path(workspace, cache), join(trash, randomUUID())).catch(absent)
+      await rm(trash, { recursive: true, force: true })
+    },
   }
+}
+
+const absent = (thrown: NodeJS.ErrnoException): undefined => {
+  if (thrown.code !== "ENOENT" && thrown.code !== "ENOTDIR") throw thrown
 }
