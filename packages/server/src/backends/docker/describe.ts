@@ -40,6 +40,7 @@ const ELSEWHERE: Place = {
   layers: false,
   notes: [
     "The engine is elsewhere: it does not work on this host's kernel, or does not see its files.",
+    "The image's own users are all that there are: unless it has one with the id 1000, agents run as a user without a name.",
     "Files are plain volumes of the engine, one for each tree of a workspace: there are no layers, snapshots or forks.",
     "The link to a sandbox is a port that its token guards: on the loopback, or on the address by which the engine is reached if that is another machine's; what goes over it is not encrypted.",
     "No rules can be set there. Neighbours are kept apart by the engine, but the network `open` reaches private ranges and the engine's own host; there is no `none`, as the link needs a network.",
@@ -51,6 +52,7 @@ const generalNotes = ({ userNamespaces, seccomp }: EngineInfo): string[] => [
     ? []
     : [
         "Root inside is the host's root without most of its rights: the engine has no user namespaces (userns-remap).",
+        "What the kernel counts per user (instances of inotify, message queues, queued signals, timers) is counted together with the host's root: one sandbox can use it up.",
       ]),
   ...(seccomp ? [] : ["The engine filters no system calls: its host has no seccomp."]),
 ]
