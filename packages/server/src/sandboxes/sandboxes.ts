@@ -101,6 +101,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const leases = await openLeases({ db, clock, onFree: (sandbox) => void freed(sandbox) })
 
   const onBootOver: KeepParts["onBootOver"] = async (sandbox, { readyAtMs, ending }) => {
+    idle.begin(sandbox)
     const row = await rows.get(sandbox)
     if (row === undefined) return
     if (readyAtMs !== null) {
@@ -113,6 +114,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     workers.wake(sandbox)
   }
   const keepers = openKeepers({ ...parts, onBootOver })
+  const isBooting = (sandbox: SandboxId): boolean => {
+    const boot = keepers.get(sandbox)?.boot
+    return boot !== undefined && !isBootOver(boot)
+  }
   const linkOf = async (sandbox: SandboxId): Promise<SandboxLink> => {
     const link = keepers.get(sandbox)?.link ?? (await links.find(sandbox))
     if (link !== undefined) return link
@@ -141,7 +146,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const looking: LookParts = {
     ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause, at },
     isBeingMade: (sandbox) => making.has(sandbox),
-    idleMs: (sandbox) => idle.ms(sandbox),
+    // A boot takes the time that it takes: nobody can use the sandbox before.
+    idleMs: (sandbox) => (isBooting(sandbox) ? 0 : idle.ms(sandbox)),
     pressure: (sandbox) => makingRoom.get(sandbox),
     wantedHash: (row) => wants.known(row.workspace),
   }
@@ -277,7 +283,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         note({ sandboxes, linksRemoved: await removeOldLinks(signal) })
         void wakeAll().catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
-        if (sandboxes > 0) void parts.toolbox().then(pass).catch(notPassed)
+        if (sandboxes > 0) void wants.prepare().then(pass).catch(notPassed)
         passing = setInterval(() => void pass().catch(notPassed), RECONCILE_EVERY_MS).unref()
       }),
 
@@ -300,6 +306,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }),
 
     reconcile: async ({ dryRun }) => {
+      await wants.prepare()
       wants.refresh()
       return await reconcile({ backend, rows, workers, looking }, { dryRun })
     },

@@ -40,6 +40,8 @@ export interface Wants {
   of(spec: WorkspaceSpec, signal: AbortSignal): Promise<Wanted>
   /** At once; undefined: not known yet, or not any more. */
   known(slug: Slug): Promise<ConfigHash | undefined>
+  /** Finds what all of them need, or waits until it is built: until then nothing is known. */
+  prepare(): Promise<void>
   /** Images may have changed, or a workspace has. */
   refresh(): void
 }
@@ -65,6 +67,9 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
       // A workspace that nobody wants any more has sandboxes that nobody replaces.
       if (spec === undefined) return undefined
       return (await of(spec, AbortSignal.timeout(KNOWN_MS)).catch(() => undefined))?.hash
+    },
+    prepare: async () => {
+      found = await toolbox()
     },
     refresh: () => hashes.clear(),
   }
