@@ -6,6 +6,12 @@
 /** The first byte of each binary frame; what follows are bytes of that stream. */
 export const COMMAND_CHANNEL = { stdin: 0, stdout: 1, stderr: 2 } as const
 
+/** With which a connection ends, beside 1000 after an exit. */
+export const COMMAND_CLOSE = {
+  /** After an `error`, which says why. */
+  failed: 4000,
+} as const
+
 /** Whom a command runs as. */
 export const COMMAND_USERS = ["agent", "root"] as const
 

@@ -3,7 +3,8 @@
  *
  * - WebSocket `/commands/run`: the client says a `CommandStart`, then `CommandClientMessage`s and standard
  *   input. It hears `started`, the output, and `exit`; or `error`, and then nothing was started or what was
- *   is ended. The command ends with the connection, whoever closes it.
+ *   is ended. Either closes the connection, with 1000 or with `COMMAND_CLOSE.failed`. The command ends with the
+ *   connection, whoever closes it.
  * - `POST /commands` with a `CommandStart` starts one in the background: 201 and its `CommandInfo`.
  * - `GET /commands` → `CommandList`, `GET /commands/{id}` → `CommandInfo`: those that run, and those in the
  *   background that have ended, for a while.

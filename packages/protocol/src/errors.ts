@@ -524,6 +524,21 @@ export const ERRORS = {
     retry: "later",
     hint: "Check that the command and its working directory exist in the sandbox and that its user may use them.",
   },
+  "process.not_found": {
+    status: 404,
+    retry: "never",
+    hint: "Check the program's name: the sandbox has its own PATH, and runs no shell unless one is named.",
+  },
+  "process.no_directory": {
+    status: 404,
+    retry: "never",
+    hint: "Check the directory: a relative one is below the workspace.",
+  },
+  "process.denied": {
+    status: 403,
+    retry: "never",
+    hint: "The sandbox's user may not run that there: check that it is a program, and its mode and that of the directory.",
+  },
   "process.given_up": {
     status: 500,
     retry: "never",

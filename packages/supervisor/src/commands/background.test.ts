@@ -104,7 +104,7 @@ describe("a command in the background", () => {
 
   it.each([
     ["POST", "/commands", { command: "true" }, 400],
-    ["POST", "/commands", { command: ["no-such-program"] }, 500],
+    ["POST", "/commands", { command: ["no-such-program"] }, 404],
     ["GET", "/commands/cmd-0", undefined, 404],
     ["DELETE", "/commands/cmd-0", undefined, 404],
     ["POST", "/commands/cmd-0/signal", { signal: "SIGTERM" }, 404],

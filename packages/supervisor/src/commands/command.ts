@@ -14,6 +14,7 @@ import { COMMAND_STOP_GRACE_MS, STRAGGLER_GRACE_MS } from "../processes/run.ts"
 import { endTree } from "../processes/tree/end.ts"
 import type { Lookout } from "../processes/tree/lookout.ts"
 import { prepare } from "./prepare.ts"
+import { refusal } from "./refusal.ts"
 import type { Starts } from "./starts.ts"
 import { Stdin } from "./stdin.ts"
 
@@ -69,15 +70,15 @@ export class Command {
   /** Rejects when it cannot be started. */
   static async start(what: CommandStart, options: CommandOptions): Promise<Command> {
     const release = options.starts.take()
+    const launch = prepare(what, options.parts)
     try {
-      const launch = prepare(what, options.parts)
       const launched = await options.starts.start(launch, what.stdin === true, options.signal)
       const command = new Command(what, launch.cwd, launched, options)
       void command.ended.then(release)
       return command
     } catch (thrown) {
       release()
-      throw thrown
+      throw refusal(thrown, launch)
     }
   }
 

@@ -1,4 +1,4 @@
-import { COMMAND_CHANNEL } from "@berth/protocol/command-limits"
+import { COMMAND_CHANNEL, COMMAND_CLOSE } from "@berth/protocol/command-limits"
 import type { CommandServerMessage, CommandStream } from "@berth/protocol/commands"
 import { toWireError } from "@berth/protocol/errors"
 import type { WebSocket } from "ws"
@@ -45,15 +45,15 @@ export class Frames {
   }
 
   /** Says the last word, and closes when it is sent: a close that waits longer than a while cuts off. */
-  end(message: CommandServerMessage): void {
+  end(message: CommandServerMessage, code: number = NORMAL): void {
     if (!this.isOpen) return
-    this.#websocket.send(JSON.stringify(message), () => this.#websocket.close(NORMAL))
+    this.#websocket.send(JSON.stringify(message), () => this.#websocket.close(code))
     // The client's own close comes behind what nobody reads any more.
     this.#websocket.resume()
   }
 
   fail(thrown: unknown): void {
-    this.end({ type: "error", error: toWireError(thrown) })
+    this.end({ type: "error", error: toWireError(thrown) }, COMMAND_CLOSE.failed)
   }
 
   #take(bytes: number): Buffer {

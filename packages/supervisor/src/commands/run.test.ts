@@ -1,5 +1,6 @@
-import { mkdirSync } from "node:fs"
+import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { COMMAND_CLOSE } from "@berth/protocol/command-limits"
 import { CommandServerMessage } from "@berth/protocol/commands"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it } from "vitest"
@@ -78,20 +79,25 @@ describe("a command that a client runs", () => {
   })
 
   it.each([
-    [{ command: ["no-such-program"] }, "no-such-program could not be started: ENOENT"],
-    [sh("true", { cwd: "gone" }), "there is no directory"],
-    [{ command: ["."] }, "could not be started: EACCES"],
-    [{ command: [] }, "message.command is too short"],
-    [{ command: ["true"], shell: true }, "message.shell is unknown"],
-    ["no json", "not JSON"],
-  ])("that cannot be started is refused: %j", async (start, words) => {
-    const { path } = await stage()
+    [{ command: ["no-such-program"] }, "process.not_found", "there is no program no-such-program"],
+    [{ command: ["./none"] }, "process.not_found", "there is no program ./none"],
+    [{ command: ["./script"] }, "process.not_found", "./script needs a program"],
+    [sh("true", { cwd: "gone" }), "process.no_directory", "there is no directory"],
+    [sh("true", { cwd: "script" }), "process.no_directory", "there is no directory"],
+    [{ command: ["."] }, "process.denied", ". may not be run in"],
+    [{ command: ["true", "x".repeat(200_000)] }, "input.too_large", "longer than is possible"],
+    [{ command: [] }, "input.invalid", "message.command is too short"],
+    [{ command: ["true"], shell: true }, "input.invalid", "message.shell is unknown"],
+    ["no json", "input.invalid", "not JSON"],
+  ])("that cannot be started is refused: %j", async (start, code, words) => {
+    const { path, workspace } = await stage()
+    writeFileSync(join(workspace, "script"), "#!/no/such/interpreter\n", { mode: 0o755 })
     const client = await new Client(path, "/commands/run").opened()
     client.say(start)
     const { error } = await client.message("error")
-    expect(error.message).toContain(words)
+    expect(error).toMatchObject({ code, message: expect.stringContaining(words) })
     expect(error.hint).not.toBe("")
-    await client.closed
+    expect(await client.closed).toBe(COMMAND_CLOSE.failed)
   })
 
   it("is ended when the client says what it may not", async () => {
@@ -100,6 +106,7 @@ describe("a command that a client runs", () => {
     await client.message("started")
     client.stdin("for nobody")
     expect((await client.message("error")).error).toMatchObject({ code: "input.invalid" })
+    expect(await client.closed).toBe(COMMAND_CLOSE.failed)
     expect(family.running()).toEqual([])
   })
 

@@ -129,9 +129,10 @@ const exitOf = (status: number | null, signal: NodeJS.Signals | null): Exit =>
 /** Node says ENOENT of the command also when it is the directory that is missing. */
 const startError = ({ command, cwd, user }: Launch, cause: unknown): BerthError => {
   const code = (cause as NodeJS.ErrnoException).code ?? "unknown"
-  const problem = isDirectory(cwd) ? code : `${code}: there is no directory ${cwd}`
+  const isDirectoryMissing = !isDirectory(cwd)
+  const problem = isDirectoryMissing ? `${code}: there is no directory ${cwd}` : code
   return new BerthError("process.start_failed", `${command[0]} could not be started: ${problem}`, {
-    details: { command: command[0], cwd, uid: user?.uid, code },
+    details: { command: command[0], cwd, uid: user?.uid, code, isDirectoryMissing },
     cause,
   })
 }

@@ -98,7 +98,7 @@ export const terminalsFeature = (parts: FeatureParts, uses: Uses): Feature => {
 const specOf = (wanted: TerminalStart, { environment, places }: FeatureParts) => {
   const cwd = resolve(places.workspace, wanted.cwd ?? ".")
   if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory())
-    throw new BerthError("process.start_failed", `there is no directory ${cwd}`, {
+    throw new BerthError("process.no_directory", `there is no directory ${cwd}`, {
       details: { cwd },
     })
   const look = { TERM: "xterm-256color", COLORTERM: "truecolor" }
