@@ -7,6 +7,7 @@ import { makeRepo, processesOf } from "../boot/stage.ts"
 import { describeCuts } from "./cuts.ts"
 import { describeLoad } from "./load.ts"
 import { openServer } from "./server.ts"
+import { describeShell, openShell } from "./shell.ts"
 
 /** A toolbox is built, and sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
@@ -38,9 +39,11 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const slow = await box.commands.run(["sleep", "100"], { timeoutMs: 50 })
         expect(slow.timedOut).toBe(true)
         await expect(box.commands.run(["no-such-program"])).rejects.toMatchObject({
-          code: "process.start_failed",
+          code: "process.not_found",
         })
-        await expect(box.commands.run("true", { cwd: "/nowhere" })).rejects.toThrow()
+        await expect(box.commands.run("true", { cwd: "/nowhere" })).rejects.toMatchObject({
+          code: "process.no_directory",
+        })
       })
 
       it("ends a command when its caller goes away", async () => {
@@ -142,6 +145,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(told).toEqual({ stdout: bytes, stderr: "wrong\n", status: 7 })
         expect(await exec(["sh", "-c", "kill -TERM $$"])).toMatchObject({ status: 143 })
         expect(await exec(["no-such-program"])).toMatchObject({ status: 127 })
+        const asRoot = await server.berth(["exec", "app", "--user", "root", "--", "id", "-u"])
+        expect(asRoot.stdout.toString()).toBe("0\n")
         expect(await server.berth(["exec", "nobody", "--", "true"])).toMatchObject({
           ...{ status: 125, stderr: expect.stringContaining("there is no sandbox nobody") },
         })
@@ -178,6 +183,9 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await copy("app:app/run.sh", "back")).toMatchObject(fine)
         expect(statSync(join(back, "run.sh")).mode & 0o777).toBe(0o755)
         expect(await copy("a", "b")).toMatchObject({ status: 2 })
+        expect(await copy("app:app/run.sh", "nowhere/x")).toMatchObject({
+          ...{ status: 2, stderr: expect.stringContaining("nowhere/x of this machine") },
+        })
       })
 
       it("lists sandboxes, and removes them", async () => {
@@ -194,13 +202,18 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       })
     })
 
+    describeShell(() => ({ server, box }))
     describeCuts(() => ({ server, box }))
     describeLoad(() => ({ server, box }))
 
     it("goes on when the server is killed, and can be used again", async () => {
       const { id } = await box.commands.start("echo before; exec sleep 1000")
       await box.files.write("kept", "still here\n")
+      const person = openShell({ server, box }, ["app", "sh"])
+      await person.see(/[$#] $/)
       await server.kill()
+      const [, terminal = ""] = await person.see(/berth shell SANDBOX --attach (term-\w+)/)
+      expect([await person.ended, person.isByLines()]).toEqual([125, true])
       expect(processesOf(box.id).some(({ command }) => command === "sleep 1000")).toBe(true)
       await server.restart()
       box = server.sandbox(box.id)
@@ -213,6 +226,9 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       }
       attached.close()
       expect(await box.commands.kill(id)).toMatchObject({ exit: { signal: "SIGTERM" } })
+      const back = openShell({ server, box }, ["app", "--attach", terminal])
+      back.type("exit 6\n")
+      expect(await back.ended).toBe(6)
     }, 60_000)
   },
 )

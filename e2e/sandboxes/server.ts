@@ -51,6 +51,8 @@ export const openServer = async (flags: readonly string[] = [], directory = tmpd
     server.kill(signal)
     await ended
   }
+  const commandOf = ([name = "", ...args]: readonly string[]) =>
+    [...BERTH, name, "--data-dir", dataDir, ...args] as const
   const berth = async (args: readonly string[], input: string | Buffer = ""): Promise<Told> => {
     const child = startBerth(args)
     child.stdin.end(input)
@@ -62,8 +64,8 @@ export const openServer = async (flags: readonly string[] = [], directory = tmpd
     return { stdout: Buffer.concat(chunks), stderr, status: status ?? signal }
   }
   const startBerth = ([name = "", ...args]: readonly string[]) => {
-    const [node, ...own] = BERTH
-    return spawn(node, [...own, name, "--data-dir", dataDir, ...args], { env, cwd: base })
+    const [node, ...own] = commandOf([name, ...args])
+    return spawn(node, own, { env, cwd: base })
   }
   let access = await start()
   return {
@@ -74,6 +76,8 @@ export const openServer = async (flags: readonly string[] = [], directory = tmpd
     pid: () => server?.pid ?? 0,
     client: () => client as Client,
     sandbox: (id: string): Sandbox => (client as Client).sandboxes.at(id),
+    env,
+    commandOf,
     berth,
     startBerth,
     /** As a power cut would end it, if the host went on. */

@@ -1,10 +1,13 @@
 import { BerthError } from "@berth/protocol/errors"
 
 /** For an option that can be given often. */
-export const collect = (value: string, before: readonly string[]): string[] => [...before, value]
+export const collect = (value: string, before: readonly string[] = []): string[] => [
+  ...before,
+  value,
+]
 
 /** `NAME=VALUE`, each. */
-export const variablesOf = (given: readonly string[]): Record<string, string> =>
+export const variablesOf = (given: readonly string[] = []): Record<string, string> =>
   Object.fromEntries(
     given.map((text) => {
       const end = text.indexOf("=")

@@ -33,7 +33,18 @@ export const define: DefineCommand = async (command) => {
         await copyIn(await findSandbox(client, to.sandbox), source, to.path, signal)
       else if (from !== undefined)
         await copyOut(await findSandbox(client, from.sandbox), from.path, destination, signal)
+    }).catch((thrown) => {
+      throw ofThisMachine(thrown)
     })
+  })
+}
+
+/** What the system says of files of this machine is no defect of ours. */
+const ofThisMachine = (thrown: unknown): unknown => {
+  const { code, path } = thrown as NodeJS.ErrnoException
+  if (thrown instanceof BerthError || code === undefined || path === undefined) return thrown
+  return new BerthError("input.usage", `${path} of this machine cannot be used: ${code}`, {
+    cause: thrown,
   })
 }
 

@@ -3,6 +3,7 @@ import type { CommandExit } from "@berth/protocol/commands"
 import { BerthError } from "@berth/protocol/errors"
 import type { RunningCommand } from "@berth/sdk/commands"
 import type { DefineCommand } from "../command.ts"
+import { commandLineOf } from "../command-line.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { BERTH_FAILED, NOT_STARTED, TIMED_OUT } from "../exit-status.ts"
 import { connect, findSandbox } from "../server.ts"
@@ -29,14 +30,17 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("<command...>", "the program and its arguments; no shell is involved")
     .option("--cwd <directory>", "where it runs; default: the workspace")
-    .option("--env <name=value>", "a variable for it, can be given often", collect, [])
+    .option("--env <name=value>", "a variable for it, can be given often", collect)
     .option("--user <user>", "agent or root; default: agent")
     .option("--timeout <seconds>", "ends it after this time")
     .passThroughOptions()
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
-  command.action(async (name: string, line: string[], options) => {
-    const { cwd, env, user, timeout, ...host } = options
+  command.action(async (name: string, words: string[]) => {
+    const line = commandLineOf(command, words)
+    if (line.length === 0)
+      throw new BerthError("input.usage", "missing required argument 'command'")
+    const { cwd, env, user, timeout, ...host } = command.opts()
     const given = {
       cwd,
       env: variablesOf(env),
@@ -46,19 +50,15 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     exitWith(BERTH_FAILED)
     const sandbox = await findSandbox(await connect(host), name)
     const running = await sandbox.commands
-      .spawn(operands(line), { ...defined(given), stdin: true })
+      .spawn(line, { ...defined(given), stdin: true })
       .catch((thrown) => {
-        if (thrown instanceof BerthError && thrown.code === "process.start_failed")
+        if (thrown instanceof BerthError && thrown.code.startsWith("process."))
           exitWith(NOT_STARTED)
         throw thrown
       })
     exitWith(statusOf(await attend(running)))
   })
 }
-
-/** Without the `--` that sets the command off. */
-export const operands = ([first, ...rest]: readonly string[]): string[] =>
-  first === undefined || first === "--" ? rest : [first, ...rest]
 
 /** Passes everything on until the command has ended. */
 const attend = async (running: RunningCommand): Promise<CommandExit> => {

@@ -1,17 +1,18 @@
+import { spawnSync } from "node:child_process"
 import { constants } from "node:os"
 import { BerthError } from "@berth/protocol/errors"
-import type { Sandbox } from "@berth/sdk/sandboxes"
 import type { TerminalView } from "@berth/sdk/terminals"
 import type { DefineCommand } from "../command.ts"
+import { commandLineOf } from "../command-line.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { BERTH_FAILED } from "../exit-status.ts"
 import { connect, findSandbox } from "../server.ts"
 import { writeTo } from "../streams.ts"
-import { operands } from "./exec.ts"
 
 const HELP = `
 Needs a terminal; berth exec runs commands without one. The exit status is that of the shell or the command.
-What runs in the terminal ends with it; what is to go on needs a session of its own (setsid).
+What runs in the terminal ends with it; what is to go on needs a session of its own (setsid). When the server
+goes away, the terminal stays, and the error tells how to come back to it.
 
 Examples:
   berth shell app
@@ -24,10 +25,18 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("[command...]", "what runs in it; default: the user's shell")
     .option("--cwd <directory>", "where it runs; default: the workspace")
+    .option("--attach <terminal>", "show one that is there, by its id, with what it showed last")
     .passThroughOptions()
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
-  command.action(async (name: string, line: string[], { cwd, ...host }) => {
+  command.action(async (name: string, words: string[]) => {
+    const line = commandLineOf(command, words)
+    const { cwd, attach, ...host } = command.opts()
+    if (attach !== undefined && (line.length > 0 || cwd !== undefined))
+      throw new BerthError(
+        "input.usage",
+        "--attach is to a terminal in which something runs already",
+      )
     if (!process.stdin.isTTY || !process.stdout.isTTY)
       throw new BerthError(
         "input.usage",
@@ -36,35 +45,49 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     exitWith(BERTH_FAILED)
     const sandbox = await findSandbox(await connect(host), name)
     const env = { TERM: process.env.TERM ?? "xterm-256color" }
-    const view = await sandbox.pty.create({
-      ...{ env, ...sizeOf(process.stdout) },
-      ...(operands(line).length > 0 && { command: operands(line) }),
-      ...(cwd !== undefined && { cwd }),
-    })
-    exitWith(await attend(sandbox, view))
+    const size = sizeOf(process.stdout)
+    const view =
+      attach === undefined
+        ? await sandbox.pty.create({
+            ...{ env, ...size },
+            ...(line.length > 0 && { command: line }),
+            ...(cwd !== undefined && { cwd }),
+          })
+        : await sandbox.pty.attach(attach)
+    if (attach !== undefined) await view.resize(size)
+    // What others look at as well goes on without us; what was made here ends with us.
+    const leave = async () => {
+      if (attach === undefined) await sandbox.pty.kill(view.id)
+      else view.close()
+    }
+    exitWith(await attend(view, leave))
   })
 }
 
 /** Passes everything on until the terminal has ended. However this ends, our own terminal is as it was. */
-const attend = async (sandbox: Sandbox, view: TerminalView): Promise<number> => {
+const attend = async (view: TerminalView, leave: () => Promise<void>): Promise<number> => {
   const { stdin, stdout } = process
   const onResize = () => void view.resize(sizeOf(stdout))
   const onInput = (bytes: Buffer) => void view.write(bytes)
-  let isOver = false
-  // Our terminal was closed, or somebody ends us: nothing is left behind.
-  const onEnd = () => {
-    void sandbox.pty.kill(view.id).catch(() => view.close())
-  }
+  // Our terminal was closed, or somebody ends us.
+  const onEnd = () => void leave().catch(() => view.close())
   process.on("SIGHUP", onEnd).on("SIGTERM", onEnd)
   stdout.on("resize", onResize)
   stdin.setRawMode(true)
+  passOutputUnchanged()
   stdin.on("data", onInput)
   stdin.on("end", onEnd)
   try {
     for await (const bytes of view.output) await writeTo(stdout, bytes)
     const { status, signal } = await view.exit
-    isOver = true
     return status ?? 128 + (constants.signals[signal as NodeJS.Signals] ?? 0)
+  } catch (cause) {
+    const isLeft = await leave().then(() => true, isGone)
+    if (isLeft) throw cause
+    throw new BerthError("bridge.dropped", "the server went away, and the terminal goes on", {
+      details: { terminal: view.id, toComeBack: `berth shell SANDBOX --attach ${view.id}` },
+      cause,
+    })
   } finally {
     stdin.setRawMode(false)
     stdin.off("data", onInput).off("end", onEnd)
@@ -72,8 +95,19 @@ const attend = async (sandbox: Sandbox, view: TerminalView): Promise<number> => 
     process.off("SIGHUP", onEnd).off("SIGTERM", onEnd)
     view.close()
     stdin.destroy()
-    if (!isOver) await sandbox.pty.kill(view.id).catch(() => {})
   }
+}
+
+/** There is nothing left to be ended. */
+const isGone = (thrown: unknown): boolean => thrown instanceof BerthError && thrown.status === 404
+
+/**
+ * Node's raw mode still has our terminal make two characters of each newline, which the one inside has done where
+ * it is wanted; programs that draw use newlines to go down. It is undone with the raw mode. A system without `stty`
+ * does without.
+ */
+const passOutputUnchanged = (): void => {
+  spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] })
 }
 
 /** Some terminals say 0 until they are shown. */

@@ -31,7 +31,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
     .option("--agent <kind>", "shell or opencode; default: shell")
     .option("--network <policy>", "open or none; default: open")
-    .option("--env <name=value>", "a variable of what runs inside, can be given often", collect, [])
+    .option("--env <name=value>", "a variable of what runs inside, can be given often", collect)
     .option("--no-wait", "do not wait until it is ready")
     .option("--json", "write what the server says of it")
     .addHelpText("after", HELP)
