@@ -13,6 +13,9 @@ export const CREATE_DEADLINE_MS = 300_000
 /** Then whoever asks is told what it waits for. */
 const FIRST_WAIT_MS = 1_000
 
+/** An answer takes its time, also on a busy machine: without it there is no use in asking again. */
+const ANSWER_MS = 1_000
+
 /** Asks again while the workspace's sandbox is in use and another is wanted, until the deadline. */
 export const create = async (
   connection: Connection,
@@ -23,7 +26,8 @@ export const create = async (
   let draining: BerthError | undefined
   for (;;) {
     const leftMs = Math.max(1, Math.floor(endMs - performance.now()))
-    const waitMs = Math.min(draining === undefined ? FIRST_WAIT_MS : MAX_WAIT_MS, leftMs)
+    const mostMs = draining === undefined ? FIRST_WAIT_MS : MAX_WAIT_MS
+    const waitMs = Math.max(0, Math.min(mostMs, leftMs - ANSWER_MS))
     const ask = { method: "POST", path: `/v1/sandboxes?wait=${waitMs}`, json: spec } as const
     try {
       return await call(connection, ask, SandboxView, { signal, deadlineMs: leftMs })
@@ -34,7 +38,7 @@ export const create = async (
       if (thrown.code !== "workspace.draining") throw thrown
       draining = thrown
       onWait?.(thrown.message)
-      if (performance.now() >= endMs) throw thrown
+      if (performance.now() + ANSWER_MS >= endMs) throw thrown
     }
   }
 }

@@ -72,6 +72,8 @@ export const openRequests = (parts: RequestsParts): Requests => {
 
   const end = async (sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> => {
     const row = await find(sandbox)
+    // After a restart the sandbox may not have been asked yet what lives in it.
+    if (!force) await workers.settle(sandbox)
     await beginStop(sandbox, reason, force)
     await settle(sandbox)
     return row
