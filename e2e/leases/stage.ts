@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { run } from "@berth/cli/run"
+import type { CreateOptions } from "@berth/sdk/create"
+import type { Sandbox } from "@berth/sdk/sandboxes"
+import { openServer } from "../sandboxes/server.ts"
+
+/** A real server that can be started again with other times after which sandboxes rest. */
+export const setStage = async (config: string) => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-leases-"))
+  const file = join(directory, "berth.yaml")
+  writeFileSync(file, config)
+  const server = await openServer(["--config", file])
+
+  const create = (
+    name: string,
+    environment: Readonly<Record<string, string>> = {},
+    options: CreateOptions = {},
+  ): Promise<Sandbox> => {
+    const workspace = { slug: name, environment, network: { kind: "none" as const } }
+    return server.client().sandboxes.create({ workspace }, options)
+  }
+
+  return {
+    ...server,
+    create,
+    make: async (name: string): Promise<Sandbox> => {
+      const sandbox = await create(name)
+      await sandbox.ready()
+      return sandbox
+    },
+    /** Runs a command in this process, which takes a fraction of a process's start. */
+    told: async (name: string, ...args: readonly string[]) => {
+      let stdout = ""
+      let stderr = ""
+      const status = await run([name, "--data-dir", server.dataDir, ...args], {
+        out: (text) => {
+          stdout += text
+        },
+        err: (text) => {
+          stderr += text
+        },
+        hasColors: () => false,
+        isScreen: () => false,
+      })
+      return { stdout, stderr, status }
+    },
+    restartWith: async (changed: string) => {
+      writeFileSync(file, changed)
+      await server.kill()
+      await server.restart()
+    },
+    phaseOf: async ({ id }: Pick<Sandbox, "id">) => (await server.sandbox(id).get()).phase,
+    usersOf: async ({ id }: Pick<Sandbox, "id">): Promise<string[]> => {
+      const { leases } = await server.sandbox(id).get()
+      return leases.map(({ kind, holder }) => `${kind} of ${holder}`)
+    },
+    close: async () => {
+      await server.close()
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
