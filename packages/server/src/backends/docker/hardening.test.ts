@@ -1,3 +1,4 @@
+import { statSync } from "node:fs"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { HOST_IMAGE, importHostImage } from "@berth/testing/docker/image"
 import { requires } from "@berth/testing/requires"
@@ -82,6 +83,16 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     const script = `for f in ${files}; do echo "$f $(head -c 64 $f 2>/dev/null | wc -c)"; done`
     const lines = (await run(script)).trim().split("\n")
     expect(lines.map((line) => line.split(" ")[1])).toEqual(lines.map(() => "0"))
+  })
+
+  it("have devices of their own, whatever is done to them", async () => {
+    const names = ["null", "zero", "full", "random", "urandom", "tty"]
+    const inside = (await run(`cd /dev && stat -c '%d:%i' ${names.join(" ")}`)).trim().split("\n")
+    const outside = names
+      .map((name) => statSync(`/dev/${name}`))
+      .map(({ dev, ino }) => `${dev}:${ino}`)
+    expect(inside.filter((identity) => outside.includes(identity))).toEqual([])
+    expect(inside).toHaveLength(names.length)
   })
 
   it("leave the system as it is: nothing of the image can be changed", async () => {

@@ -22,7 +22,12 @@ export interface ImageSystems {
   of(digest: string, signal: AbortSignal): Promise<ImageSystem>
 }
 
-const Facts = z.strictObject({ lacks: z.string().nullable() })
+/** Raised when something else is to be learned of images: what was noted before is then looked up again. */
+const GENERATION = 1
+const Facts = z.strictObject({
+  generation: z.literal(GENERATION),
+  lacks: z.string().nullable(),
+})
 
 export const openImageSystems = (
   engine: Engine,
@@ -43,7 +48,8 @@ export const openImageSystems = (
     const aside = await mkdtemp(join(root, ".new-"))
     await writeFile(join(aside, "passwd"), files.passwd)
     await writeFile(join(aside, "group"), files.group)
-    await writeFile(join(aside, "facts"), JSON.stringify({ lacks: lacks ?? null }))
+    const facts: z.infer<typeof Facts> = { generation: GENERATION, lacks: lacks ?? null }
+    await writeFile(join(aside, "facts"), JSON.stringify(facts))
     await rm(place, { recursive: true, force: true })
     await rename(aside, place)
     return at(place, lacks)
