@@ -38,12 +38,12 @@ export const createSandbox = async (
   else parts.far.check(spec)
   await requireCaches(parts, spec, signal)
   const accounts = await accountsOf(parts, spec, signal)
-  const network = await networkOf(parts, spec, signal)
   const isNew = await parts.directories.make(sandbox, parts.info().idBase)
   const existing = isNew ? undefined : await findExisting(parts, spec, signal)
   if (existing !== undefined) return existing
   const createdAt = new Date().toISOString()
   try {
+    const network = await networkOf(parts, spec, signal)
     await ensureFiles(parts, spec, signal)
     return await createContainer(parts, { spec, createdAt, network }, accounts, signal)
   } catch (thrown) {

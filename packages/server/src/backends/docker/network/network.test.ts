@@ -241,6 +241,13 @@ requires("docker").describe("the network of docker sandboxes", () => {
       expect(await tables()).toEqual([])
     })
 
+    it("is not left when the sandbox cannot be made", async () => {
+      await open()
+      between.fail(/name=berth-sb-/, "500")
+      await expect(create("10.1.0.0/16")).rejects.toMatchObject({ code: "backend.engine_failed" })
+      expect([...(await ours()), ...(await tables())]).toEqual([])
+    })
+
     it("[R1.9] is kept for sandboxes that outlive the server, and swept up after those that do not", async () => {
       await open()
       const kept = await create("10.1.0.0/16")
