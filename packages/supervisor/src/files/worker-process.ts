@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process"
+import type { ChildProcess } from "node:child_process"
 import { once } from "node:events"
 import { mkdtemp, rename, rm } from "node:fs/promises"
 import { createServer } from "node:net"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
+import { spawn } from "../processes/spawn.ts"
 
 /** SIGKILL works at once, except on a process that waits for a disk or a network file system. */
 const END_DEADLINE_MS = 2_000

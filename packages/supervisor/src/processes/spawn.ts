@@ -1,5 +1,9 @@
-import type { spawn as Spawn } from "node:child_process"
+import type { spawn as Spawn, SpawnOptions } from "node:child_process"
+import { withoutKept } from "./kept-from-children.ts"
 
 /** Node's own. Loaded with the first process: at the supervisor's start it would take a tenth of node's own. */
-export const spawn: typeof Spawn = (...args: unknown[]) =>
-  Reflect.apply(process.getBuiltinModule("node:child_process").spawn, undefined, args)
+export const spawn = ((file: string, args: readonly string[], options: SpawnOptions) =>
+  process.getBuiltinModule("node:child_process").spawn(file, args, {
+    ...options,
+    stdio: withoutKept(options.stdio),
+  })) as typeof Spawn

@@ -10,6 +10,7 @@ import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
 import { Dispatch } from "../features/dispatch.ts"
 import { Uses } from "../features/uses.ts"
 import { type Clock, systemClock } from "../processes/clock.ts"
+import { type Launch, launch } from "../processes/launch.ts"
 import { Pipes } from "../processes/output/pipes.ts"
 import { ProcessSet } from "../processes/set.ts"
 import { Family } from "../processes/testing/family.ts"
@@ -305,6 +306,31 @@ describe("a viewer that does not read", () => {
 })
 
 describe("terminals", () => {
+  it("are not open to what else is started meanwhile, and neither is one to another", async () => {
+    const { start, sh, attach } = await open()
+    await start()
+    const { id } = await sh("readlink /proc/self/fd/*")
+    const second = await attach(id)
+    await second.hear("exit")
+    const pipes = new Pipes(workspace)
+    const what: Launch = {
+      ...{ command: ["sh", "-c", "readlink /proc/self/fd/*"], cwd: "/", env: family.env },
+    }
+    const options = { pipes, conversation: false, signal: new AbortController().signal }
+    const { output, exited } = await launch(what, options)
+    let said = ""
+    output.listen((chunk) => {
+      said += String(chunk)
+    })
+    await exited
+    await output.settled()
+    pipes.close()
+    for (const shown of [said, second.bytes.toString()]) {
+      expect(shown).toContain("/dev/null")
+      expect(shown).not.toContain("ptmx")
+    }
+  })
+
   it("are limited in number", async () => {
     const { call, sh, path } = await open()
     for (let made = 0; made < MAX_TERMINALS; made++) await sh("read go")
