@@ -3,7 +3,8 @@ import { BerthError } from "@berth/protocol/errors"
 import { type InstallationId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import { CacheName } from "@berth/protocol/workspace"
-import type { CacheResult, FoundCache } from "../backend.ts"
+import { abortable } from "../../host/abortable.ts"
+import { type CacheResult, DEADLINES_MS, type FoundCache } from "../backend.ts"
 import type { Engine } from "./engine.ts"
 import type { EngineInfo } from "./info.ts"
 import { cacheVolume, INSTALLATION_LABEL } from "./names.ts"
@@ -11,6 +12,9 @@ import { ensureVolume, findVolume, listVolumes, type VolumeAnswer } from "./volu
 
 const WORKSPACE_LABEL = "berth.workspace"
 const CACHE_LABEL = "berth.cache"
+
+/** A sandbox is made in a moment after its caches were looked at: they are not looked at again for that. */
+const FRESH_MS = 2_000
 
 /** Volumes that the sandboxes of one workspace share, so that packages are fetched once. */
 export interface Caches {
@@ -40,6 +44,21 @@ export const openCaches = (
     },
     options: {},
   })
+  type Wanted = ReturnType<typeof volumeOf>
+
+  const looking = new Map<string, Promise<VolumeAnswer>>()
+  const seenAtMs = new Map<string, number>()
+  /** One question for all who ask at the same time. */
+  const look = async (volume: Wanted, signal: AbortSignal): Promise<VolumeAnswer> => {
+    const { name } = volume
+    const within = AbortSignal.timeout(DEADLINES_MS.ensureCache)
+    const shared =
+      looking.get(name) ?? ensureVolume(engine, volume, within).finally(() => looking.delete(name))
+    looking.set(name, shared)
+    const found = await abortable(shared, signal)
+    seenAtMs.set(name, performance.now())
+    return found
+  }
 
   const ensureOne = async (
     workspace: Slug,
@@ -47,7 +66,7 @@ export const openCaches = (
     signal: AbortSignal,
   ): Promise<CacheResult> => {
     try {
-      const { Mountpoint } = await ensureVolume(engine, volumeOf(workspace, cache), signal)
+      const { Mountpoint } = await look(volumeOf(workspace, cache), signal)
       const owner = info().idBase + AGENT_USER.uid
       // One that lies elsewhere is given to its user when a sandbox is made with it.
       if (info().local) {
@@ -71,13 +90,16 @@ export const openCaches = (
     },
 
     remove: async (workspace, cache, signal) => {
-      const path = `/volumes/${volumeOf(workspace, cache).name}`
+      const { name } = volumeOf(workspace, cache)
+      seenAtMs.delete(name)
+      const path = `/volumes/${name}`
       const { status } = await engine.ask({ method: "DELETE", path }, [204, 404, 409], signal)
       return status !== 409
     },
 
     async require(workspace, cache, signal) {
       const { name, labels } = volumeOf(workspace, cache)
+      if (performance.now() - (seenAtMs.get(name) ?? -FRESH_MS) < FRESH_MS) return
       const found = await findVolume(engine, name, signal)
       const own = found?.Labels?.[CACHE_LABEL] === labels[CACHE_LABEL]
       if (found !== undefined && own) return

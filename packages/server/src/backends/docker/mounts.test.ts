@@ -6,6 +6,7 @@ import type { Overlay, SandboxSpec } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { cacheVolume } from "./names.ts"
+import { startFaultyEngine } from "./testing/faulty-engine.ts"
 import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
 
@@ -146,6 +147,26 @@ requires("docker").describe("mounts of a docker sandbox", () => {
         { cache: "npm", ready: false, engineSaid: expect.stringContaining("labels") },
         { cache: "pip", ready: true },
       ])
+      await removeCaches()
+    })
+
+    it("[R1.13] are asked for once by all who want them at the same time, and by what is made with them", async () => {
+      const counting = await startFaultyEngine(harness.engine.socket)
+      const backend = await harness.openThrough(counting.address)
+      const mounts = [{ kind: "cache" as const, cache: "npm" as const, target: "/cache" }]
+      const from = counting.asked.length
+      const specs = Array.from({ length: 5 }, () => specFor(harness, { mounts }))
+      await Promise.all(
+        specs.map(async (spec) => {
+          await backend.ensureCaches(WORKSPACE, ["npm"])
+          await backend.create(spec)
+        }),
+      )
+      const asked = counting.asked.slice(from).filter((line) => line.includes("/volumes"))
+      expect(asked.filter((line) => line.startsWith("POST"))).toHaveLength(1)
+      expect(asked.length).toBeLessThanOrEqual(specs.length)
+      await Promise.all(specs.map(({ identity }) => backend.remove(identity.sandbox)))
+      await counting.close()
       await removeCaches()
     })
 
