@@ -16,19 +16,19 @@ import { systemClock } from "@berth/server/sandboxes/clock"
 import { openLinks } from "@berth/server/sandboxes/links"
 import { DEFAULT_POLICY } from "@berth/server/sandboxes/policy"
 import { openRecords } from "@berth/server/sandboxes/records"
-import { openSandboxes, type SandboxesParts } from "@berth/server/sandboxes/sandboxes"
+import { openSandboxes } from "@berth/server/sandboxes/sandboxes"
+import type { Shortage } from "@berth/server/sandboxes/shortage"
 import { openStore } from "@berth/server/store/open"
+import { expect } from "vitest"
 import { buildSmallToolbox } from "../boot/stage.ts"
 
-export interface StageOptions {
-  readonly backend?: BackendChoice
-  /** What of the host runs low. */
-  readonly shortage?: SandboxesParts["shortage"]
-}
+export type Stage = Awaited<ReturnType<typeof setStage>>
 
 /** Real sandboxes on a host of which a test says what runs low. */
-export const setStage = async (signal: AbortSignal, options: StageOptions = {}) => {
-  const { backend: choice = { name: "embedded" }, shortage = async () => undefined } = options
+export const setStage = async (
+  signal: AbortSignal,
+  choice: BackendChoice = { name: "embedded" },
+) => {
   const base = mkdtempSync(join(tmpdir(), "berth-resources-e2e-"))
   // Sandboxes have their toolbox from here, and are nobody outside.
   chmodSync(base, 0o711)
@@ -45,8 +45,11 @@ export const setStage = async (signal: AbortSignal, options: StageOptions = {}) 
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
   const links = join(dataDir, "links")
+  const enough: Shortage = async () => undefined
+  let shortage = enough
   const sandboxes = await openSandboxes({
-    ...{ backend, layers, store, installation, log, secrets, shortage },
+    ...{ backend, layers, store, installation, log, secrets },
+    shortage: (level) => shortage(level),
     ...{ policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
     environment: { PATH: process.env.PATH, HOME: base },
     links: openLinks({ root: links, owner: backend.idBase }),
@@ -66,6 +69,7 @@ export const setStage = async (signal: AbortSignal, options: StageOptions = {}) 
     const workspace = WorkspaceSpec.parse({ network, ...spec })
     const { sandbox } = await sandboxes.up(workspace, { mode: "fresh" }, signal)
     await sandboxes.booted(sandbox, signal)
+    await expect.poll(async () => (await sandboxes.get(sandbox, signal)).phase).toBe("ready")
     return sandbox
   }
 
@@ -82,6 +86,19 @@ export const setStage = async (signal: AbortSignal, options: StageOptions = {}) 
     throw new Error(`${JSON.stringify(end)}\n${said}`)
   }
 
+  /** While it works, this is what the host runs short of. */
+  const whileShort = async <Result>(
+    told: Shortage,
+    work: () => Promise<Result>,
+  ): Promise<Result> => {
+    shortage = told
+    try {
+      return await work()
+    } finally {
+      shortage = enough
+    }
+  }
+
   const close = async () => {
     for (const { identity } of await sandboxes.list(signal))
       await sandboxes.remove(identity.sandbox, { force: true })
@@ -90,7 +107,7 @@ export const setStage = async (signal: AbortSignal, options: StageOptions = {}) 
     await store.close()
     rmSync(base, { recursive: true, force: true })
   }
-  return { dataDir, backend, sandboxes, lines, up, run, close }
+  return { dataDir, backend, sandboxes, lines, up, run, whileShort, close }
 }
 
 const isEndOf = (body: EventBody, prompt: string): boolean =>

@@ -11,6 +11,7 @@ import { systemClock } from "./sandboxes/clock.ts"
 import type { Policy } from "./sandboxes/decide.ts"
 import type { FailPoint } from "./sandboxes/launch.ts"
 import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
+import { openShortage } from "./sandboxes/shortage.ts"
 
 export interface SandboxesStart extends BackendStart {
   readonly store: SandboxesParts["store"]
@@ -51,7 +52,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     const sandboxes = await openSandboxes({
       ...{ backend, layers, store: start.store, installation, log, secrets, environment },
       ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
-      shortage: async () => undefined,
+      shortage: openShortage(dataDir),
       links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),
       bridges: await loadBridges(),

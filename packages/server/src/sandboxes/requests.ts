@@ -3,6 +3,8 @@ import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId } from "@berth/protocol/ids"
 import type { Lease } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
+import type { Backend } from "../backends/backend.ts"
+import { removeCaches } from "./caches/remove.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Leases } from "./leases.ts"
 import type { Links } from "./links.ts"
@@ -13,6 +15,7 @@ import type { Workers } from "./workers.ts"
 import type { Workspaces } from "./workspaces.ts"
 
 export interface RequestsParts {
+  readonly backend: Pick<Backend, "listCaches" | "removeCache">
   readonly rows: Rows
   readonly workspaces: Workspaces
   readonly records: Records
@@ -127,6 +130,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
       if ((await rows.ofWorkspace(workspace)).length > 0) return
       await workspaces.remove(workspace)
       await files.remove(workspace)
+      await removeCaches(parts.backend, workspace)
       for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
     },
   }

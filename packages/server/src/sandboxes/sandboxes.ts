@@ -1,5 +1,4 @@
 import type { BootTrace } from "@berth/protocol/boot"
-import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
@@ -27,9 +26,11 @@ import type { SandboxLink } from "./links.ts"
 import { openLives } from "./lives.ts"
 import { type LookParts, look } from "./look.ts"
 import { openMake } from "./make.ts"
+import { openPressure } from "./pressure.ts"
 import { everySandbox, reconcile } from "./reconcile.ts"
 import { openRequests, type Requests } from "./requests.ts"
 import { openRows } from "./rows.ts"
+import type { Shortage } from "./shortage.ts"
 import { unknownSandbox } from "./unknown.ts"
 import { type Claim, openUse, type Use } from "./use.ts"
 import { openViews, type Views } from "./views.ts"
@@ -45,8 +46,8 @@ export interface SandboxesParts extends Omit<KeepParts, "onBootOver">, LaunchPar
   readonly toolbox: () => Promise<Pick<Toolbox, "id" | "directory">>
   readonly policy: Policy
   readonly clock: Clock
-  /** What of the host runs low, in words. */
-  readonly shortage: () => Promise<string | undefined>
+  /** What of the host runs low. */
+  readonly shortage: Shortage
 }
 
 export type UpOptions = Omit<EnsureOptions, "isRequested">
@@ -157,13 +158,13 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       log.warn({ op: "sandbox.look", sandbox, againInMs, err }, "is tried again"),
   })
 
-  const admit = async (): Promise<void> => {
-    const shortage = await parts.shortage()
-    if (shortage === undefined) return
-    throw new BerthError("host.exhausted", `there is no room for another sandbox: ${shortage}`)
-  }
+  const pressure = openPressure({
+    ...{ shortage: parts.shortage, layers: parts.layers, backend, log },
+    ...{ rows, leases, idle, workers, makingRoom },
+  })
   const ensure = openEnsure({
-    ...{ rows, leases, workspaces, wants, admit, wake: workers.wake, settle: workers.settle },
+    ...{ rows, leases, workspaces, wants, admit: pressure.admit },
+    ...{ wake: workers.wake, settle: workers.settle },
     make: openMake({
       ...{ backend, links, installation, at, rows, workspaces, records, files, keepers },
       ...{ lives, workers, log, making },
@@ -272,7 +273,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   return {
     ...views,
     ...openRequests({
-      ...{ rows, workspaces, records, leases, workers, files, links },
+      ...{ backend, rows, workspaces, records, leases, workers, files, links },
       bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
     }),
 
@@ -285,6 +286,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
         if (sandboxes > 0) void wants.prepare().then(pass).catch(notPassed)
         passing = setInterval(() => void pass().catch(notPassed), RECONCILE_EVERY_MS).unref()
+        pressure.watch()
       }),
 
     up: async (workspace, options, signal) => {
@@ -324,6 +326,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     close: async () => {
       over.abort()
       clearInterval(passing)
+      await pressure.close()
       lives.close()
       leases.close()
       await workers.close()

@@ -2,27 +2,21 @@ import { execFileSync } from "node:child_process"
 import { chmodSync, cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import type { SandboxId } from "@berth/protocol/ids"
-import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, expect, it } from "vitest"
-import { setStage } from "./stage.ts"
+import { beforeAll, describe, expect, it } from "vitest"
+import type { Stage } from "./stage.ts"
 
-const STAGE_DEADLINE_MS = 120_000
-
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "pip").describe(
-  "the caches of a workspace",
-  () => {
+export const describeCaches = (staged: () => Stage) =>
+  describe("the caches of a workspace", () => {
+    let stage: Stage
+    beforeAll(() => {
+      stage = staged()
+    })
     const { signal } = new AbortController()
-    let stage: Awaited<ReturnType<typeof setStage>>
-    beforeAll(async () => {
-      stage = await setStage(signal)
-    }, STAGE_DEADLINE_MS)
-    afterAll(() => stage.close(), STAGE_DEADLINE_MS)
-
     const cacheOnHost = (...names: string[]) => join(stage.dataDir, "embedded", "caches", ...names)
     const warningsOf = async (sandbox: SandboxId) =>
       (await stage.sandboxes.get(sandbox, signal)).warnings
 
-    it("[R1.13] are found and filled by npm, pip and cargo, and the next sandbox has them", async () => {
+    it("[R1.13] are found and filled by npm, pip and cargo, the next sandbox has them, and they go with the workspace", async () => {
       const spec = { slug: "app", caches: ["npm", "pip", "cargo", "go", "apt"] as const }
       // The system inside has no pip of its own.
       bringPip(cacheOnHost("app", "pip", "tool"))
@@ -38,6 +32,10 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "pip").descri
       expect(said).toMatch(/tarball.*small-1\.0\.0\.tgz/)
       expect(said).toContain("pk-1.0-py3-none-any.whl")
       expect(said).toContain("a crate\na module\na package\n")
+
+      await stage.sandboxes.remove(second, { force: true })
+      const left = (await stage.backend.listCaches()).map(({ workspace }): string => workspace)
+      expect(left).not.toContain("app")
     }, 60_000)
 
     it("[R1.13] are left out, one by one, with a warning in the system's words", async () => {
@@ -81,8 +79,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "pip").descri
         "/workspace/elsewhere\n",
       )
     })
-  },
-)
+  })
 
 /** A package for each tool, which it puts into its cache; nobody reaches a network. */
 const FILL = `
