@@ -1,0 +1,51 @@
+import { BerthError } from "@berth/protocol/errors"
+import { newId } from "@berth/protocol/ids"
+import type { SandboxView } from "@berth/protocol/sandboxes"
+import { describe, expect, it } from "vitest"
+import { createClient } from "./client.ts"
+
+const ID = newId.sandbox()
+const WORKSPACE = { slug: "app" }
+
+/** A server that says for so many calls that others use the sandbox, each time by another. */
+const serverThatWaits = (times: number) => {
+  const waits: number[] = []
+  const fetch = async (input: string | URL | Request): Promise<Response> => {
+    waits.push(Number(new URL(String(input)).searchParams.get("wait")))
+    if (waits.length <= times) {
+      const error = new BerthError("workspace.draining", `app waits for user ${waits.length}`)
+      return Response.json(error, { status: error.status })
+    }
+    return Response.json(VIEW, { status: 201 })
+  }
+  const { sandboxes } = createClient({ url: "http://127.0.0.1:1", fetch })
+  return { waits, sandboxes }
+}
+
+const VIEW = {
+  ...{ phase: "booting", createdAt: "2030-01-01T00:00:00.000Z", boot: null, leases: [] },
+  identity: {
+    ...{ installation: newId.installation(), workspace: "app", sandbox: ID },
+    configHash: "0".repeat(64),
+  },
+} as unknown as SandboxView
+
+describe("create", () => {
+  it("asks again while others use a stale sandbox, and says for whom it waits", async () => {
+    const { waits, sandboxes } = serverThatWaits(2)
+    const reasons: string[] = []
+    const onWait = (reason: string) => reasons.push(reason)
+    expect((await sandboxes.create({ workspace: WORKSPACE }, { onWait })).id).toBe(ID)
+    expect(reasons).toEqual(["app waits for user 1", "app waits for user 2"])
+    // Soon at first, so that whoever asks knows.
+    expect(waits).toEqual([1_000, 25_000, 25_000])
+  })
+
+  it("gives up in time to say for whom it waited", async () => {
+    const { waits, sandboxes } = serverThatWaits(Number.POSITIVE_INFINITY)
+    await expect(
+      sandboxes.create({ workspace: WORKSPACE }, { deadlineMs: 500 }),
+    ).rejects.toMatchObject({ code: "workspace.draining", message: "app waits for user 1" })
+    expect(waits).toEqual([0])
+  })
+})

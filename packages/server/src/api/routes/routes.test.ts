@@ -1,0 +1,108 @@
+import { BerthError } from "@berth/protocol/errors"
+import { newId } from "@berth/protocol/ids"
+import { MAX_HOLD_MS } from "@berth/protocol/sandboxes"
+import Fastify from "fastify"
+import { describe, expect, it } from "vitest"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { berthErrorOf } from "../errors.ts"
+import { holdRoutes } from "./holds.ts"
+import { reconcileRoute } from "./reconcile.ts"
+import { sandboxRoutes } from "./sandboxes.ts"
+
+const SANDBOX = newId.sandbox()
+const LEASE = newId.lease()
+
+/** The routes before sandboxes that only say what they were asked for. */
+const open = () => {
+  const asked: unknown[] = []
+  const told =
+    (name: string, answer?: unknown) =>
+    async (...given: unknown[]) => {
+      asked.push([name, ...given.filter((each) => !(each instanceof AbortSignal))])
+      if (answer instanceof Error) throw answer
+      return answer
+    }
+  const draining = new BerthError("workspace.draining", "app waits for somebody")
+  const sandboxes = {
+    ...{ up: told("up", draining), stop: told("stop"), remove: told("remove") },
+    ...{ hold: told("hold", { id: LEASE }), release: told("release") },
+    ...{ reconcile: told("reconcile", { sandboxes: [] }), why: told("why", { decisions: [] }) },
+  } as unknown as Sandboxes
+  const api = Fastify({ logger: false })
+  api.setErrorHandler((thrown, _request, reply) => {
+    const error = berthErrorOf(thrown, undefined)
+    return reply.code(error.status).send(error.toJSON())
+  })
+  for (const add of [sandboxRoutes, holdRoutes, reconcileRoute]) add(api, async () => sandboxes)
+  const call = async (method: "GET" | "POST" | "DELETE", url: string, payload?: object) => {
+    const { statusCode, body } = await api.inject({ method, url, ...(payload && { payload }) })
+    return { status: statusCode, body: body === "" ? undefined : JSON.parse(body) }
+  }
+  return { asked, call }
+}
+
+const at = (path: string) => `/v1/sandboxes/${SANDBOX}${path}`
+
+describe("what is asked of sandboxes", () => {
+  it("holds and releases", async () => {
+    const { asked, call } = open()
+    const hold = { holder: "me", forMs: MAX_HOLD_MS }
+    expect(await call("POST", at("/holds"), hold)).toEqual({ status: 201, body: { id: LEASE } })
+    expect(await call("DELETE", at(`/holds/${LEASE}`))).toEqual({ status: 204, body: undefined })
+    expect(asked).toEqual([
+      ["hold", SANDBOX, "me", MAX_HOLD_MS],
+      ["release", SANDBOX, LEASE],
+    ])
+  })
+
+  it.each([
+    {},
+    { holder: "" },
+    { holder: "me", forMs: 999 },
+    { holder: "me", forMs: MAX_HOLD_MS + 1 },
+    { holder: "me", until: "noon" },
+  ])("refuses the hold %j", async (hold) => {
+    const { asked, call } = open()
+    expect(await call("POST", at("/holds"), hold)).toMatchObject({
+      ...{ status: 400, body: { code: "input.invalid" } },
+    })
+    expect(asked).toEqual([])
+  })
+
+  it("finds nothing by what cannot be an id", async () => {
+    const { asked, call } = open()
+    expect(await call("DELETE", at("/holds/x"))).toMatchObject({ status: 404 })
+    expect(await call("GET", "/v1/sandboxes/x/why")).toMatchObject({ status: 404 })
+    expect(await call("POST", "/v1/sandboxes/x/stop")).toMatchObject({ status: 404 })
+    expect(asked).toEqual([])
+  })
+
+  it("forces nothing, and does what there is to do, unless it is said otherwise", async () => {
+    const { asked, call } = open()
+    for (const body of [undefined, {}, { force: true }])
+      expect(await call("POST", at("/stop"), body)).toMatchObject({ status: 204 })
+    for (const query of ["", "?force=true"])
+      expect(await call("DELETE", at(query))).toMatchObject({ status: 204 })
+    for (const body of [undefined, { dryRun: true }])
+      expect(await call("POST", "/v1/reconcile", body)).toMatchObject({ status: 200 })
+    expect(asked).toEqual([
+      ["stop", SANDBOX, { force: false }],
+      ["stop", SANDBOX, { force: false }],
+      ["stop", SANDBOX, { force: true }],
+      ["remove", SANDBOX, { force: false }],
+      ["remove", SANDBOX, { force: true }],
+      ["reconcile", { dryRun: false }],
+      ["reconcile", { dryRun: true }],
+    ])
+  })
+
+  it("waits for others as long as it is said, and then says for whom", async () => {
+    const { asked, call } = open()
+    const body = { workspace: { slug: "app" } }
+    expect(await call("POST", "/v1/sandboxes?wait=500", body)).toMatchObject({
+      ...{ status: 409, body: { code: "workspace.draining", retry: "later" } },
+    })
+    expect(asked).toMatchObject([["up", { slug: "app" }, { mode: "fresh", waitMs: 500 }]])
+    expect(await call("POST", "/v1/sandboxes?wait=25001", body)).toMatchObject({ status: 400 })
+  })
+})
