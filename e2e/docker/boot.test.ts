@@ -138,6 +138,40 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     DEADLINE_MS,
   )
 
+  it(
+    "[R1.13] gives a workspace its caches, and leaves one out that is somebody else's, with a warning",
+    async () => {
+      const { installation } = (await box.get()).identity
+      const foreign = `berth-${installation}-cached-go`
+      await engine.makeVolume(foreign)
+      const workspace = {
+        ...{ slug: "cached", network: { kind: "none" as const } },
+        caches: ["npm" as const, "cargo" as const, "go" as const],
+      }
+      const create = () => server.client().sandboxes.create({ workspace })
+      const first = await create()
+      const { warnings, identity } = await first.ready()
+      expect(warnings).toEqual([expect.stringMatching(/^it has no cache for go: .*labels/)])
+      const fill =
+        'echo a > "$npm_config_cache/x"; echo b > ~/.cargo/registry/x; stat -c %U ~/.cargo; echo "[$GOCACHE]"'
+      expect(await first.commands.run(fill)).toMatchObject({ stdout: "agent\n[]\n", stderr: "" })
+      await first.stop({ force: true })
+
+      const second = await create()
+      const look = await second.commands.run('cat "$npm_config_cache/x" ~/.cargo/registry/x')
+      expect(look.stdout).toBe("a\nb\n")
+      expect((await second.get()).identity.configHash).toBe(identity.configHash)
+      const strange = (await engine.volumes()).filter(({ Name }) => !Name.startsWith("berth-"))
+      expect(strange).toEqual([])
+
+      await second.remove({ force: true })
+      const left = (await engine.volumes()).map(({ Name }) => Name)
+      expect(left.filter((name) => name.includes("-cached-"))).toEqual([foreign])
+      await engine.removeVolume(foreign)
+    },
+    DEADLINE_MS,
+  )
+
   it("says that an image is not there, and whose word that is", async () => {
     const workspace = {
       slug: "none",

@@ -30,6 +30,9 @@ export const startEngine = async (options: Partial<DockerEngineOptions> = {}) =>
     const url = `http://engine${path}`
     return JSON.parse((await exec("curl", ["-s", "--unix-socket", engine.socket, url])).stdout)
   }
+  const change = async (...args: string[]): Promise<void> => {
+    await exec("curl", ["-sf", "--unix-socket", engine.socket, ...args])
+  }
   try {
     const image = await importSystemImage(engine, PACKAGES)
     return {
@@ -39,6 +42,9 @@ export const startEngine = async (options: Partial<DockerEngineOptions> = {}) =>
       flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
       containers: async () => (await ask("/containers/json?all=1")) as Container[],
       volumes: async () => ((await ask("/volumes")) as VolumeList).Volumes ?? [],
+      makeVolume: (Name: string) =>
+        change("--json", JSON.stringify({ Name }), "http://engine/volumes/create"),
+      removeVolume: (name: string) => change("-X", "DELETE", `http://engine/volumes/${name}`),
     }
   } catch (failure) {
     await engine.stop()
