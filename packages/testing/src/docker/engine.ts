@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises"
-import { request } from "node:http"
+import { type IncomingMessage, request } from "node:http"
 import { type AddressInfo, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -77,7 +77,10 @@ export const startDockerEngine = async (options: DockerEngineOptions): Promise<D
       await rm(join(directory, "exec/containerd/containerd.pid"), { force: true })
       await start()
     },
-    stop: () => stop(engine, directory),
+    async stop() {
+      if (options.networks && engine.exitCode === null) await removeNetworks(socket).catch(() => {})
+      await stop(engine, directory)
+    },
   }
 }
 
@@ -133,6 +136,24 @@ const answers = async (engine: ChildProcess, socket: string, log: () => string) 
     if (Date.now() > deadline) throw new Error(`dockerd did not answer in time:\n${log()}`)
     await new Promise((resolve) => setTimeout(resolve, PING_INTERVAL_MS))
   }
+}
+
+/** An engine that ends leaves its bridges, and the rules for them, on the host. */
+const removeNetworks = async (socketPath: string) => {
+  const containers = (await ask(socketPath, "GET", "/containers/json?all=1")) as { Id: string }[]
+  for (const { Id } of containers) await ask(socketPath, "DELETE", `/containers/${Id}?force=1`)
+  const networks = (await ask(socketPath, "GET", "/networks")) as { Id: string; Driver: string }[]
+  for (const { Id } of networks.filter(({ Driver }) => Driver === "bridge")) {
+    await ask(socketPath, "DELETE", `/networks/${Id}`)
+  }
+}
+
+const ask = async (socketPath: string, method: string, path: string): Promise<unknown> => {
+  const asked = request({ socketPath, method, path, timeout: STOP_DEADLINE_MS }).end()
+  asked.on("timeout", () => asked.destroy())
+  const [answer] = (await once(asked, "response")) as [IncomingMessage]
+  const text = (await answer.toArray()).join("")
+  return text === "" ? undefined : JSON.parse(text)
 }
 
 const ping = (socketPath: string): Promise<boolean> =>

@@ -15,6 +15,8 @@ import type { Backend } from "../../backend.ts"
 import type { ContractHarness } from "../../contract.ts"
 import type { EngineAddress } from "../address.ts"
 import { openDocker } from "../backend.ts"
+import { dropFence } from "../network/fence.ts"
+import { networkNames } from "../network/names.ts"
 
 export interface DockerHarness extends ContractHarness {
   readonly engine: DockerEngine
@@ -50,6 +52,7 @@ export const openHarness = async (
       const address = { socketPath: engine.socket }
       const backend = await openDocker({ installation, directory, engine: address, image })
       opened.push(backend)
+      if (options.networks) undo.defer(() => dropFence(networkNames(installation), never))
       return { backend, installation }
     }
     const makeDirectory = async () => {
@@ -81,6 +84,8 @@ export const openHarness = async (
     throw failure
   }
 }
+
+const never = new AbortController().signal
 
 /** A test that failed half-way leaves nothing either. */
 const removeAll = async (backend: Backend) => {
