@@ -11,6 +11,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs"
 import { request } from "node:http"
@@ -136,6 +137,36 @@ it("starts the worker again when it was killed, and ends it with the sandbox", a
   expect(second).not.toBe(first)
   await features.close()
   expect(workerPid(workspace)).toBeUndefined()
+})
+
+it("removes what a worker left that was killed, with the next write beside it", async () => {
+  const { path, url, workspace, call } = await serveFiles()
+  const sent = request({
+    ...{ socketPath: path, method: "PUT", path: url("/files/content", { path: "file" }) },
+    headers: { ...AUTHORIZED, "content-length": String(CHUNK.length * 200) },
+  })
+  sent.on("error", () => {})
+  sent.write(CHUNK)
+  await until(() => readdirSync(workspace).length === 1)
+  process.kill(workerPid(workspace) as number, "SIGKILL")
+  await until(() => workerPid(workspace) === undefined)
+  sent.destroy()
+  expect(readdirSync(workspace)).toEqual([expect.stringMatching(/^\.berth-.*\.part$/)])
+  // Those of others who may be writing there, unless that is long ago.
+  const [fresh, old] = ["1", "2"].map(
+    (digit) => `.berth-${digit.repeat(16)}-00000000-${"0".repeat(16)}.part`,
+  )
+  for (const name of [fresh, old, ".berth-mine.part"]) {
+    writeFileSync(join(workspace, name ?? ""), "")
+    if (SOMEONE) chownSync(join(workspace, name ?? ""), SOMEONE.uid, SOMEONE.gid)
+  }
+  const twoDaysAgo = new Date(Date.now() - 2 * 24 * 60 * 60_000)
+  utimesSync(join(workspace, old ?? ""), twoDaysAgo, twoDaysAgo)
+  await until(async () => {
+    const written = await call("PUT", "/files/content", { path: "file" }, { bytes: CHUNK })
+    return written.status === 200
+  })
+  expect(readdirSync(workspace).toSorted()).toEqual([fresh, ".berth-mine.part", "file"].toSorted())
 })
 
 const fakeWorker = (says: string): WorkerCommand => [

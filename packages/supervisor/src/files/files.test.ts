@@ -1,16 +1,20 @@
 import { execFileSync } from "node:child_process"
 import {
+  chownSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
 import { FileEntry, FileList, WrittenFiles } from "@berth/protocol/files"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { DOWNLOAD, RELAYED } from "./feature.ts"
 import { SOMEONE, serveFiles } from "./testing/files.ts"
 import { fileRoutes } from "./work/routes.ts"
@@ -148,6 +152,58 @@ describe("names", () => {
   })
 })
 
+describe("a move to another file system", () => {
+  const elsewhere = () => {
+    const directory = mkdtempSync("/dev/shm/berth-files-move-")
+    onTestFinished(() => rmSync(directory, { recursive: true }))
+    if (SOMEONE) chownSync(directory, SOMEONE.uid, SOMEONE.gid)
+    return directory
+  }
+
+  it("takes files, folders and links along, as they are, and leaves nothing", async () => {
+    const { call, workspace } = await serveFiles()
+    const there = elsewhere()
+    expect(statSync(there).dev).not.toBe(statSync(workspace).dev)
+    await call("PUT", "/files/content", { path: "f/deep/run", parents: true, mode: 0o750 })
+    writeFileSync(Buffer.from(`${workspace}/f/b\xffd\n`, "latin1"), "odd")
+    symlinkSync("deep/run", join(workspace, "f/link"))
+    utimesSync(join(workspace, "f/deep/run"), 1_000, 2_000)
+    const move = (from: string, to: string, replace?: boolean) =>
+      call("POST", "/files/move", {}, { body: { from, to, ...(replace && { replace }) } })
+    expect(await move("f", `${there}/g`)).toMatchObject({
+      status: 200,
+      body: { kind: "directory" },
+    })
+    expect(readdirSync(workspace)).toEqual([])
+    expect(readdirSync(there)).toEqual(["g"])
+    const moved = statSync(`${there}/g/deep/run`)
+    expect([moved.mode & 0o777, moved.mtimeMs]).toEqual([0o750, 2_000_000])
+    if (SOMEONE) expect(moved).toMatchObject(SOMEONE)
+    expect(readFileSync(Buffer.from(`${there}/g/b\xffd\n`, "latin1"), "utf8")).toBe("odd")
+    expect(lstatSync(`${there}/g/link`).isSymbolicLink()).toBe(true)
+
+    await call("PUT", "/files/content", { path: "one" }, { bytes: Buffer.from("1") })
+    await call("PUT", "/files/content", { path: `${there}/two` }, { bytes: Buffer.from("2") })
+    expect((await move("one", `${there}/two`)).body.code).toBe("files.exists")
+    expect((await move("one", `${there}/g`)).body.code).toBe("files.exists")
+    expect(readFileSync(`${there}/two`, "utf8")).toBe("2")
+    expect((await move("one", `${there}/two`, true)).status).toBe(200)
+    expect(readFileSync(`${there}/two`, "utf8")).toBe("1")
+    expect([readdirSync(workspace), readdirSync(there).toSorted()]).toEqual([[], ["g", "two"]])
+  })
+
+  it("of what cannot be copied leaves all as it was", async () => {
+    const { call, workspace } = await serveFiles()
+    const there = elsewhere()
+    await call("PUT", "/files/content", { path: "f/a", parents: true })
+    execFileSync("mkfifo", [join(workspace, "f/pipe")])
+    const body = { from: "f", to: `${there}/f` }
+    expect((await call("POST", "/files/move", {}, { body })).body.code).toBe("files.wrong_kind")
+    expect(readdirSync(join(workspace, "f")).toSorted()).toEqual(["a", "pipe"])
+    expect(readdirSync(there)).toEqual([])
+  })
+})
+
 describe("folders", () => {
   it("are listed to a depth, with links and their targets, and cut where there is too much", async () => {
     const { call, workspace } = await serveFiles()
@@ -183,7 +239,9 @@ describe("folders", () => {
     expect((await post("move", { from: "one", to: "two", replace: true })).status).toBe(200)
     expect(readFileSync(join(workspace, "two"), "utf8")).toBe("one")
     expect((await post("move", { from: "x", to: "z" })).status).toBe(200)
-    expect((await post("move", { from: "gone", to: "z2" })).body.code).toBe("files.not_found")
+    expect((await post("move", { from: "gone", to: "z2" })).body).toMatchObject({
+      ...{ code: "files.not_found", message: "cannot move gone: no such file or directory" },
+    })
     expect((await call("DELETE", "/files", { path: "z" })).body.code).toBe("files.exists")
     expect((await call("DELETE", "/files", { path: "z", recursive: true })).status).toBe(204)
     expect((await call("DELETE", "/files", { path: workspace, recursive: true })).status).toBe(400)
@@ -192,6 +250,6 @@ describe("folders", () => {
 })
 
 it("passes on all that the worker answers", () => {
-  const routes = fileRoutes({ workspace: "/", search: "rg" })
+  const routes = fileRoutes({ workspace: "/", search: "rg", maker: { sandbox: "", worker: "" } })
   expect([DOWNLOAD, ...RELAYED]).toEqual(routes.map(({ method, path }) => ({ method, path })))
 })

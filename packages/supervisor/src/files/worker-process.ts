@@ -1,4 +1,5 @@
 import type { ChildProcess } from "node:child_process"
+import { randomBytes } from "node:crypto"
 import { once } from "node:events"
 import { mkdtemp, rename, rm } from "node:fs/promises"
 import { createServer } from "node:net"
@@ -6,6 +7,7 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
 import { spawn } from "../processes/spawn.ts"
+import type { Maker } from "./work/parts.ts"
 
 /** SIGKILL works at once, except on a process that waits for a disk or a network file system. */
 const END_DEADLINE_MS = 2_000
@@ -36,6 +38,8 @@ interface Running {
 export class WorkerProcess {
   readonly #parts: FeatureParts
   readonly #command: WorkerCommand
+  /** Tells its workers' files from those of other sandboxes. */
+  readonly #sandbox = randomBytes(8).toString("hex")
   #running: Promise<Running> | undefined
   #isClosed = false
 
@@ -67,7 +71,8 @@ export class WorkerProcess {
   }
 
   #start(): Promise<Running> {
-    const starting = start(this.#parts, this.#command)
+    const maker = { sandbox: this.#sandbox, worker: randomBytes(4).toString("hex") }
+    const starting = start(this.#parts, this.#command, maker)
     const forget = () => {
       if (this.#running === starting) this.#running = undefined
     }
@@ -85,7 +90,11 @@ export class WorkerProcess {
  * The socket is made here, in a directory that is closed to the user, and handed down: nobody but this process
  * can connect to it, and nobody can put another one in its place.
  */
-const start = async (parts: FeatureParts, command: WorkerCommand): Promise<Running> => {
+const start = async (
+  parts: FeatureParts,
+  command: WorkerCommand,
+  maker: Maker,
+): Promise<Running> => {
   const { places, user, environment } = parts
   const directory = await mkdtemp(join(places.logs, "berth-files-"))
   const [made, socketPath] = [join(directory, "made"), join(directory, "socket")]
@@ -94,7 +103,7 @@ const start = async (parts: FeatureParts, command: WorkerCommand): Promise<Runni
     await once(listener.listen(made), "listening")
     // Closing our copy of it removes the name that it was made with.
     await rename(made, socketPath)
-    const child = launch(command, { places, user, environment }, descriptorOf(listener))
+    const child = launch(command, { places, user, environment, maker }, descriptorOf(listener))
     await once(child, "spawn")
     return { child, directory, socketPath }
   } catch (cause) {
@@ -115,10 +124,15 @@ const start = async (parts: FeatureParts, command: WorkerCommand): Promise<Runni
 /** In a group of its own, with what it runs. Its environment has nothing that could change what it does. */
 const launch = (
   [file, ...args]: WorkerCommand,
-  { places, user, environment }: Pick<FeatureParts, "places" | "user" | "environment">,
+  {
+    places,
+    user,
+    environment,
+    maker,
+  }: Pick<FeatureParts, "places" | "user" | "environment"> & { readonly maker: Maker },
   listenFd: number,
 ): ChildProcess => {
-  const told = { workspace: places.workspace, search: join(places.toolbox, "bin/rg") }
+  const told = { workspace: places.workspace, search: join(places.toolbox, "bin/rg"), maker }
   const { PATH = "", HOME = "" } = environment
   return spawn(file, [...args, JSON.stringify(told)], {
     cwd: "/",

@@ -8,19 +8,20 @@ import { attempt, systemCode, wrongKind } from "./failure.ts"
 import { readQuery } from "./query.ts"
 import { Sender } from "./send.ts"
 import { BLOCK_BYTES, paddingOf, TAR, writeHeader } from "./tar/header.ts"
+import type { Places } from "./write.ts"
 
 /** Small pieces are sent together. */
 const BATCH_BYTES = 256 * 1024
 
 /** `PUT /files/archive` */
 export const putArchive =
-  (workspace: string) =>
+  ({ workspace, parts }: Places) =>
   async ({ request, response, query }: HttpCall): Promise<void> => {
     const { path } = readQuery(query, {})
     const folder = locate(path, workspace)
     const chunks = request.iterator({ destroyOnReturn: false })
     sendJson(response, 200, {
-      entries: await attempt("extract", path, () => extract(folder, chunks)),
+      entries: await attempt("extract", path, () => extract(folder, chunks, parts)),
     })
   }
 

@@ -4,11 +4,14 @@ import type { MakeDirectory, MoveFile } from "@berth/protocol/files"
 import { readJson, sendJson } from "../../features/body.ts"
 import type { HttpCall } from "../../features/feature.ts"
 import { type Check, flag as isFlag, object } from "../../shape.ts"
-import { isBytes, locate } from "./bytes.ts"
+import { isBytes, locate, splitPath } from "./bytes.ts"
+import { copyTree } from "./copy-tree.ts"
 import { entryAt } from "./entry.ts"
-import { attempt } from "./failure.ts"
+import { attempt, systemCode } from "./failure.ts"
 import { isMode } from "./mode.ts"
+import type { Parts } from "./parts.ts"
 import { flag, readQuery } from "./query.ts"
+import type { Places } from "./write.ts"
 
 export const isMakeDirectory: Check = object({ path: isBytes }, { mode: isMode, parents: isFlag })
 export const isMoveFile: Check = object({ from: isBytes, to: isBytes }, { replace: isFlag })
@@ -30,13 +33,16 @@ export const makeDirectory =
 
 /** `POST /files/move` */
 export const moveFile =
-  (workspace: string) =>
-  async ({ request, response }: HttpCall): Promise<void> => {
+  ({ workspace, parts }: Places) =>
+  async ({ request, response, signal }: HttpCall): Promise<void> => {
     const { from, to, replace = false } = await readJson<MoveFile>(request, isMoveFile)
     const [source, target] = [locate(from, workspace), locate(to, workspace)]
     await attempt("move", from, () => lstat(source))
     const entry = await attempt("move", to, async () => {
-      await move(source, target, replace)
+      await move(source, target, replace).catch(async (thrown) => {
+        if (systemCode(thrown) !== "EXDEV") throw thrown
+        await moveAcross(source, target, { replace, parts, signal })
+      })
       return await entryAt(target, to)
     })
     sendJson(response, 200, entry)
@@ -58,6 +64,23 @@ const move = async (source: Buffer, target: Buffer, replace: boolean): Promise<v
   }
   await link(source, target)
   await unlink(source)
+}
+
+/** To another file system: what is copied aside there takes its place whole, and then the source goes. */
+const moveAcross = async (
+  source: Buffer,
+  target: Buffer,
+  { replace, parts, signal }: { replace: boolean; parts: Parts; signal: AbortSignal },
+): Promise<void> => {
+  const aside = await parts.nameIn(splitPath(target).directory)
+  try {
+    await copyTree(source, aside, signal)
+    await move(aside, target, replace)
+  } catch (thrown) {
+    await rm(aside, { recursive: true, force: true })
+    throw thrown
+  }
+  await rm(source, { recursive: true })
 }
 
 /** `DELETE /files` */

@@ -2,6 +2,7 @@ import { chmod, link, lstat, mkdir, symlink, unlink } from "node:fs/promises"
 import { MAX_FILE_PATH_BYTES } from "@berth/protocol/files-limits"
 import { joinBytes, toWire } from "./bytes.ts"
 import { failure, systemCode } from "./failure.ts"
+import type { Parts } from "./parts.ts"
 import { placeFile } from "./place.ts"
 import { refused, TAR } from "./tar/header.ts"
 import { readTar, type TarEntry } from "./tar/read.ts"
@@ -14,9 +15,13 @@ const MODE_BITS = 0o777
  * Makes of an archive what is in it, below the folder and nowhere else: no entry's name leads out of it, neither
  * by `..` nor through a link, one of the archive's own included. Returns how many entries it took.
  */
-export const extract = async (folder: Buffer, chunks: AsyncIterable<Buffer>): Promise<number> => {
+export const extract = async (
+  folder: Buffer,
+  chunks: AsyncIterable<Buffer>,
+  parts: Parts,
+): Promise<number> => {
   await mkdir(folder, { recursive: true })
-  const place = new Place(folder)
+  const place = new Place(folder, parts)
   let entries = 0
   for await (const entry of readTar(chunks)) {
     try {
@@ -32,20 +37,22 @@ export const extract = async (folder: Buffer, chunks: AsyncIterable<Buffer>): Pr
 
 class Place {
   readonly #folder: Buffer
+  readonly #parts: Parts
   /** Directories that are known to be no links, by their bytes as text. */
   readonly #known = new Set<string>()
   /** Told last: one that nobody may write to could not be filled. */
   readonly #modes: [Buffer, number][] = []
 
-  constructor(folder: Buffer) {
+  constructor(folder: Buffer, parts: Parts) {
     this.#folder = folder
+    this.#parts = parts
   }
 
   async put(entry: TarEntry): Promise<void> {
     const parts = partsOf(entry.name)
     if (entry.type === TAR.directory) return await this.#putDirectory(parts, entry.mode)
     const path = await this.#within(parts, entry.name)
-    if (entry.type === TAR.file) await putFile(path, entry)
+    if (entry.type === TAR.file) await putFile(path, entry, this.#parts)
     else if (entry.type === TAR.link) {
       await makeRoom(path)
       await symlink(entry.target, path)
@@ -101,11 +108,15 @@ const makeDirectory = async (path: Buffer, parts: readonly Buffer[]): Promise<vo
 
 const SLASH = Buffer.from("/")
 
-const putFile = async (path: Buffer, { name, mode, modifiedAtMs, content }: TarEntry) => {
+const putFile = async (
+  path: Buffer,
+  { name, mode, modifiedAtMs, content }: TarEntry,
+  parts: Parts,
+) => {
   const old = await lstat(path).catch(() => undefined)
   // It would be written to where the link leads.
   if (old?.isSymbolicLink()) await unlink(path)
-  const placing = { name: toWire(name), mode: mode & MODE_BITS }
+  const placing = { name: toWire(name), mode: mode & MODE_BITS, parts }
   await placeFile(path, placing, async (file) => {
     await writeStream(file, content)
     await file.utimes(modifiedAtMs / 1000, modifiedAtMs / 1000)

@@ -1,3 +1,4 @@
+import { getSystemErrorMessage } from "node:util"
 import { BerthError, type ErrorCode } from "@berth/protocol/errors"
 import type { FilePath } from "@berth/protocol/files"
 
@@ -22,7 +23,10 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 export const failure = (thrown: unknown, what: string, path: FilePath): unknown => {
   const code = systemCode(thrown)
   if (thrown instanceof BerthError || code === undefined) return thrown
-  return new BerthError(CODES[code] ?? "files.failed", `${what} failed: ${code}`, {
+  const { errno = 0 } = thrown as NodeJS.ErrnoException
+  const name = typeof path === "string" ? path : "what is named"
+  const message = `cannot ${what} ${name}: ${getSystemErrorMessage(errno)}`
+  return new BerthError(CODES[code] ?? "files.failed", message, {
     details: { path, code },
     cause: thrown,
   })

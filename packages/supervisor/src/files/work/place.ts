@@ -1,10 +1,10 @@
-import { randomBytes } from "node:crypto"
 import { constants } from "node:fs"
 import { type FileHandle, mkdir, open, realpath, rename, stat, unlink } from "node:fs/promises"
 import type { FilePath } from "@berth/protocol/files"
-import { joinBytes, splitPath } from "./bytes.ts"
+import { splitPath } from "./bytes.ts"
 import { kindOf } from "./entry.ts"
 import { systemCode, wrongKind } from "./failure.ts"
+import type { Parts } from "./parts.ts"
 
 const NEW_FILE_MODE = 0o644
 
@@ -13,12 +13,13 @@ export interface Placing {
   readonly name: FilePath
   readonly mode?: number | undefined
   readonly parents?: boolean | undefined
+  readonly parts: Parts
 }
 
 /** Has a file written aside, and puts it in its place when it is whole; one that fails leaves nothing. */
 export const placeFile = async (
   path: Buffer,
-  { name, mode, parents }: Placing,
+  { name, mode, parents, parts }: Placing,
   write: (file: FileHandle) => Promise<void>,
 ): Promise<void> => {
   if (path.at(-1) === 0x2f) throw wrongKind(name, "directory", "file")
@@ -27,10 +28,7 @@ export const placeFile = async (
   const kind = old && kindOf(old)
   if (kind === "directory" || kind === "other") throw wrongKind(name, kind, "file")
   const target = old === undefined ? path : await realpath(path, { encoding: "buffer" })
-  const aside = joinBytes(
-    splitPath(target).directory,
-    Buffer.from(`.berth-${randomBytes(12).toString("hex")}.part`),
-  )
+  const aside = await parts.nameIn(splitPath(target).directory)
   const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY
   const file = await open(aside, flags, 0o600)
   try {

@@ -29,13 +29,15 @@ export type Taken = readonly FileChange[] | undefined
  * character is a byte.
  */
 export class WatchTree {
+  /** They share one queue of the kernel: what falls off it may be any one's. */
+  static readonly #all = new Set<WatchTree>()
+  static #burst = 0
   readonly #root: Buffer
   readonly #options: WatchTreeOptions
   /** Whether it appeared or disappeared, by path. */
   #pending = new Map<string, boolean>()
   #top: Watched | undefined
   #lost = false
-  #burst = 0
   #directories = 0
   #isClosed = false
 
@@ -50,6 +52,7 @@ export class WatchTree {
 
   /** Resolves when every directory is watched. */
   async open(): Promise<void> {
+    WatchTree.#all.add(this)
     this.#top = this.#watch("")
     await this.#look("", this.#top, false)
   }
@@ -77,6 +80,7 @@ export class WatchTree {
 
   close(): void {
     this.#isClosed = true
+    WatchTree.#all.delete(this)
     this.#unwatch(this.#top)
     this.#top = undefined
   }
@@ -143,13 +147,15 @@ export class WatchTree {
    * comes in one turn of the event loop: so many in one turn may be the rest of more.
    */
   #count(): void {
-    if (this.#burst++ === 0)
+    if (WatchTree.#burst++ === 0)
       setImmediate(() => {
-        this.#burst = 0
+        WatchTree.#burst = 0
       })
-    if (this.#burst >= BURST_LIMIT && !this.#lost) {
-      this.#lose()
-      this.#options.onChange()
+    if (WatchTree.#burst < BURST_LIMIT) return
+    for (const tree of WatchTree.#all) {
+      if (tree.#lost) continue
+      tree.#lose()
+      tree.#options.onChange()
     }
   }
 

@@ -9,20 +9,26 @@ import { fromWire, isBytes, locate } from "./bytes.ts"
 import { entryAt } from "./entry.ts"
 import { attempt, failure } from "./failure.ts"
 import { isMode } from "./mode.ts"
+import type { Parts } from "./parts.ts"
 import { placeFile } from "./place.ts"
 import { flag, octalMode, readQuery } from "./query.ts"
 
 /** What arrives while a write is under way is written together: a request comes in pieces of 64 KiB. */
 const BATCH_BYTES = 1024 * 1024
 
+export interface Places {
+  readonly workspace: string
+  readonly parts: Parts
+}
+
 /** `PUT /files/content` */
 export const writeContent =
-  (workspace: string) =>
+  ({ workspace, parts }: Places) =>
   async ({ request, response, query }: HttpCall): Promise<void> => {
     const { path, mode, parents } = readQuery(query, { mode: octalMode, parents: flag })
     const target = locate(path, workspace)
     const entry = await attempt("write", path, async () => {
-      await placeFile(target, { name: path, mode, parents }, (file) =>
+      await placeFile(target, { name: path, mode, parents, parts }, (file) =>
         // Left open when it fails, so that the rest can be taken and the failure be told.
         writeStream(file, request.iterator({ destroyOnReturn: false })),
       )
@@ -33,14 +39,14 @@ export const writeContent =
 
 /** `POST /files/write` */
 export const writeFiles =
-  (workspace: string) =>
+  ({ workspace, parts }: Places) =>
   async ({ request, response }: HttpCall): Promise<void> => {
     const { files, parents } = await readJson<WriteFiles>(request, isWriteFiles)
     const written: WrittenFiles["files"] = []
     for (const { path, content, mode } of files) {
       try {
         const bytes = fromWire(content)
-        await placeFile(locate(path, workspace), { name: path, mode, parents }, (file) =>
+        await placeFile(locate(path, workspace), { name: path, mode, parents, parts }, (file) =>
           writeAll(file, [bytes]),
         )
         written.push({ path })

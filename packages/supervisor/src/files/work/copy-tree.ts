@@ -1,0 +1,33 @@
+import {
+  chmod,
+  copyFile,
+  lstat,
+  lutimes,
+  mkdir,
+  readdir,
+  readlink,
+  symlink,
+} from "node:fs/promises"
+import { joinBytes, toWire } from "./bytes.ts"
+import { kindOf } from "./entry.ts"
+import { wrongKind } from "./failure.ts"
+
+/** Copies what lies at a path, with modes and times, to where nothing is. Stops when the signal fires. */
+export const copyTree = async (
+  source: Buffer,
+  target: Buffer,
+  signal: AbortSignal,
+): Promise<void> => {
+  signal.throwIfAborted()
+  const found = await lstat(source)
+  const kind = kindOf(found)
+  if (kind === "link") await symlink(await readlink(source, { encoding: "buffer" }), target)
+  else if (kind === "file") await copyFile(source, target)
+  else if (kind === "directory") {
+    await mkdir(target, { mode: 0o700 })
+    for (const name of await readdir(source, { encoding: "buffer" }))
+      await copyTree(joinBytes(source, name), joinBytes(target, name), signal)
+  } else throw wrongKind(toWire(source), "pipe, socket or device", "file, directory or link")
+  if (kind !== "link") await chmod(target, found.mode & 0o7777)
+  await lutimes(target, found.atime, found.mtime)
+}
