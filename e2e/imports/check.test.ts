@@ -12,7 +12,8 @@ const RULES: Rules = {
         main: ["api", "engines", "engines/*", "store"],
         api: ["engines", "store"],
         engines: ["store"],
-        "engines/*": ["engines", "store"],
+        "engines/*": ["engines", "engines/filter", "store"],
+        "engines/filter": [],
         store: [],
       },
     },
@@ -45,7 +46,9 @@ const SOUND: Readonly<Record<string, string>> = {
     'import "fastify"\nimport "../store/open.ts"\nimport "../engines/engine.ts"',
   "packages/app/src/engines/engine.ts": 'import type { E } from "@berth/base/errors"',
   "packages/app/src/engines/docker/engine.ts": 'import type { Engine } from "../engine.ts"',
-  "packages/app/src/engines/embedded/engine.ts": 'import type { Engine } from "../engine.ts"',
+  "packages/app/src/engines/embedded/engine.ts":
+    'import type { Engine } from "../engine.ts"\nimport "../filter/rules.ts"',
+  "packages/app/src/engines/filter/rules.ts": "",
   "packages/app/src/store/open.ts": 'import "node:fs"\nimport type { T } from "types-only"',
   "packages/app/src/testing/server.ts": 'import "../main.ts"',
   "packages/tool/package.json": manifest(["@berth/base", "@berth/app"]),
@@ -122,6 +125,17 @@ describe("checkImports", () => {
   })
 
   describe("between the places of a package", () => {
+    it("holds a folder with a row of its own to that row", () => {
+      const problems = check({
+        "packages/app/src/engines/filter/rules.ts": 'import "../engine.ts"',
+        "packages/app/src/api/serve.ts": 'import "../engines/filter/rules.ts"',
+      })
+      expect(problems).toEqual([
+        expect.stringContaining("engines/filter is not for api"),
+        expect.stringContaining("engines is not for engines/filter"),
+      ])
+    })
+
     it.each([
       'import "../api/serve.ts"',
       'import type { A } from "../api/serve.ts"',
@@ -144,7 +158,7 @@ describe("checkImports", () => {
       const file = "packages/app/src/engines/docker/a.ts"
       expect(check({ [file]: 'import "../embedded/engine.ts"' })).toEqual([
         `${file}:1 imports "../embedded/engine.ts": engines/embedded is not for engines/docker, ` +
-          "which may import: engines/docker, engines, store (e2e/imports/rules.ts)",
+          "which may import: engines/docker, engines, engines/filter, store (e2e/imports/rules.ts)",
       ])
     })
 
