@@ -29,6 +29,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     afterAll(() => stage.close(), STAGE_DEADLINE_MS)
 
     describe("in use", () => {
+      beforeAll(() => stage.configure(NEVER_REST), STAGE_DEADLINE_MS)
+
       it("[R1.7] says who uses a sandbox, and neither stops nor removes it until they are done", async () => {
         const box = await stage.make("used")
         await box.files.write("kept", "still here\n")
@@ -39,11 +41,12 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect((await stage.told("why", "used")).stdout).toMatch(
           new RegExp(`^${box.id} of used is ready, and it is used by\\n +ls-\\S+ +exec of `),
         )
-        for (const command of ["stop", "rm"])
-          expect(await stage.told(command, box.id.slice(0, 10))).toMatchObject({
-            ...{ status: 1, stdout: "" },
-            stderr: expect.stringMatching(new RegExp(`^berth: ${box.id} is used by exec of `)),
-          })
+        const refused = {
+          ...{ status: 1, stdout: "" },
+          stderr: expect.stringMatching(new RegExp(`^berth: ${box.id} is used by exec of `)),
+        }
+        const endings = ["stop", "rm"].map((name) => stage.told(name, box.id.slice(0, 10)))
+        expect(await Promise.all(endings)).toMatchObject([refused, refused])
 
         await running.endInput()
         for await (const piece of running.output) expect(piece).toBe("nothing")
@@ -188,7 +191,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       let lost: Sandbox
       let command: string
       beforeAll(async () => {
-        await stage.restartWith(NEVER_REST)
+        await stage.configure(NEVER_REST)
         busy = await stage.make("crashed")
         lost = await stage.make("lost")
         await lost.files.write("kept", "still here\n")
@@ -211,7 +214,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
 
       it("[R1.9] takes a sandbox up with what runs in it, which still keeps it", async () => {
         await expect(busy.stop()).rejects.toMatchObject({ code: "sandbox.in_use" })
-        await expect(busy.remove()).rejects.toMatchObject({ code: "sandbox.in_use" })
         expect(await stage.usersOf(busy)).toEqual([`exec of command ${command}`])
         expect(await busy.commands.kill(command)).toMatchObject({ exit: { signal: "SIGTERM" } })
         await expect.poll(() => stage.usersOf(busy)).toEqual([])
@@ -242,7 +244,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       let held: Sandbox
       let slow: Promise<unknown>
       beforeAll(async () => {
-        await stage.restartWith(REST_SOON)
+        await stage.configure(REST_SOON)
         const script = `#!/bin/sh\nsleep ${LONGER_THAN_IDLE_S}\n`
         const repo = makeRepo(`${stage.base}/slow`, { ".berth/start.sh": script })
         slow = stage.told("up", repo, "--network", "none")

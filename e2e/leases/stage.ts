@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run } from "@berth/cli/run"
@@ -46,8 +46,10 @@ export const setStage = async (config: string) => {
       })
       return { stdout, stderr, status }
     },
-    restartWith: async (changed: string) => {
-      writeFileSync(file, changed)
+    /** Starts the server again, unless it has this configuration. */
+    configure: async (wanted: string) => {
+      if (readFileSync(file, "utf8") === wanted) return
+      writeFileSync(file, wanted)
       await server.kill()
       await server.restart()
     },
@@ -57,6 +59,9 @@ export const setStage = async (config: string) => {
       return leases.map(({ kind, holder }) => `${kind} of ${holder}`)
     },
     close: async () => {
+      const { sandboxes } = server.client()
+      const ids = (await sandboxes.list()).map(({ identity }) => identity.sandbox)
+      await Promise.all(ids.map((id) => sandboxes.remove(id, { force: true })))
       await server.close()
       rmSync(directory, { recursive: true, force: true })
     },
