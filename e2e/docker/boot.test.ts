@@ -1,6 +1,8 @@
 import { once } from "node:events"
 import { readdirSync } from "node:fs"
+import { connect, createServer } from "node:net"
 import { join } from "node:path"
+import { pipeline } from "node:stream"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -182,6 +184,31 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
       details: { engineSaid: expect.stringContaining("127.0.0.1:1") },
     })
   })
+
+  it(
+    "answers before its engine does, and has sandboxes when that is there",
+    async () => {
+      const late = join(server.base, "late.sock")
+      const flags = ["--backend", "docker", "--engine", `unix://${late}`, "--image", engine.image]
+      const other = await openServer(flags)
+      const forward = createServer((socket) => {
+        const onward = connect(engine.socket)
+        pipeline(socket, onward, socket, () => {})
+      })
+      try {
+        const list = () => other.client().sandboxes.list()
+        await expect(list()).rejects.toMatchObject({ code: "backend.unavailable" })
+        forward.listen(late)
+        await expect
+          .poll(() => list().catch(({ code }) => code), { timeout: DEADLINE_MS })
+          .toEqual([])
+      } finally {
+        await other.close()
+        forward.close()
+      }
+    },
+    DEADLINE_MS,
+  )
 
   describe("what ends", () => {
     it(

@@ -1,9 +1,10 @@
 import { join } from "node:path"
+import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
 import type { Layers } from "./layers/layers.ts"
-import { operation } from "./logging/operation.ts"
+import { type OperationFields, operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendStart, openBackend } from "./open-backend.ts"
 import type { Bridges } from "./sandboxes/bridges.ts"
@@ -25,6 +26,10 @@ export interface SandboxesStart extends BackendStart {
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
 
+/** Engines start within seconds of the server, or are started by a person. */
+const FIRST_RETRY_MS = 500
+const LONGEST_RETRY_MS = 30_000
+
 /**
  * Opens the backend, puts right what a crash left and takes up what runs, while the API answers already. A host
  * that cannot run sandboxes has a server all the same: its log, its API and `berth doctor` say what is missing.
@@ -35,7 +40,13 @@ export const startSandboxes = (start: SandboxesStart) => {
   const { signal } = ended
   let closeBackend = async () => {}
   let closeSandboxes = async () => {}
-  const opened = operation(log, "backend.open", {}, async (note) => {
+  const closeAll = async () => {
+    const closing = [closeSandboxes, closeBackend]
+    closeSandboxes = async () => {}
+    closeBackend = async () => {}
+    for (const close of closing) await close()
+  }
+  const openOnce = async (note: (fields: OperationFields) => void) => {
     const [backend, { openSandboxes }, { openLinks }, { openRecords }] = await Promise.all([
       openBackend(start, signal),
       import("./sandboxes/sandboxes.ts"),
@@ -61,17 +72,43 @@ export const startSandboxes = (start: SandboxesStart) => {
     closeSandboxes = sandboxes.close
     await sandboxes.adopt(signal)
     return sandboxes
-  })
-  // Its line in the log has said why; whoever asks for sandboxes is told, too.
-  opened.catch(() => {})
+  }
+  const open = () => {
+    const opening = operation(log, "backend.open", {}, openOnce)
+    // Its line in the log has said why; whoever asks for sandboxes is told, too.
+    opening.catch(() => {})
+    return opening
+  }
+  let opened = open()
+  /** An engine may come up later than the server. Until then, the last failure is what is told. */
+  const reopen = async () => {
+    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+      const failure = await opened.then(() => undefined, errorOf)
+      if (failure?.code !== "backend.unavailable" || start.backend.name === "embedded") return
+      await closeAll()
+      await pause(waitMs, undefined, { signal, ref: false }).catch(() => {})
+      if (signal.aborted) return
+      const next = open()
+      await next.catch(() => {})
+      opened = next
+    }
+  }
+  const reopened = reopen()
   const stop = async () => {
     ended.abort(new BerthError("server.stopping", "the server is stopping"))
-    await opened.catch(() => {})
-    await closeSandboxes()
-    await closeBackend()
+    await reopened
+    await closeAll()
   }
-  return { opened, stop }
+  return {
+    get opened() {
+      return opened
+    },
+    stop,
+  }
 }
+
+const errorOf = (thrown: unknown): BerthError | undefined =>
+  thrown instanceof BerthError ? thrown : undefined
 
 const loadBridges = async () => {
   const [{ openBridge: open }, { connectTo }, { readTrace: trace }, { readActivity }] =
