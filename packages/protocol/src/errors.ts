@@ -572,7 +572,7 @@ export const ERRORS = {
   "ports.refused": {
     status: 502,
     retry: "later",
-    hint: "Nothing in the sandbox takes connections on that port of its loopback: list the ports to see what does.",
+    hint: "Nothing in the sandbox takes connections on that port: list the ports to see what does.",
   },
   "ports.too_many": {
     status: 429,

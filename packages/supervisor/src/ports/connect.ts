@@ -1,27 +1,46 @@
 import { connect, type Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
+import { readListening } from "./listening.ts"
 
 /** On loopback a connection is made or refused at once, unless the program's queue is full. */
 export const CONNECT_DEADLINE_MS = 5_000
 
+/** They reach what listens on all addresses, too. */
 const LOOPBACK = ["127.0.0.1", "::1"]
 
-/** A connection to a port of the loopback. Nothing is read from it until someone listens to its data. */
+/**
+ * A connection to a port of the loopback, or else of another address of the sandbox that something listens on.
+ * Nothing is read from it until someone listens to its data.
+ */
 export const connectToPort = async (port: number, signal: AbortSignal): Promise<Socket> => {
   let cause: unknown
-  for (const host of LOOPBACK)
-    try {
-      return await connectTo(host, port, signal)
-    } catch (thrown) {
-      signal.throwIfAborted()
-      cause ??= thrown
-    }
+  const attempt = async (hosts: readonly string[]): Promise<Socket | undefined> => {
+    for (const host of hosts)
+      try {
+        return await connectTo(host, port, signal)
+      } catch (thrown) {
+        signal.throwIfAborted()
+        cause ??= thrown
+      }
+    return undefined
+  }
+  const socket = (await attempt(LOOPBACK)) ?? (await attempt(await addressesOf(port)))
+  if (socket !== undefined) return socket
   const { code = "unknown" } = cause as NodeJS.ErrnoException
   throw new BerthError("ports.refused", `nothing takes connections on port ${port}: ${code}`, {
     details: { port, code },
     cause,
   })
 }
+
+/** Where else something listens on it: the kernel's table names addresses of this network alone. */
+const addressesOf = async (port: number): Promise<string[]> => {
+  const listening = await readListening()
+  const addresses = listening.filter((each) => each.port === port).map(({ address }) => address)
+  return [...new Set(addresses)].filter((address) => !REACHED.includes(address))
+}
+
+const REACHED = [...LOOPBACK, "0.0.0.0", "::"]
 
 const connectTo = (host: string, port: number, signal: AbortSignal): Promise<Socket> =>
   new Promise((resolve, reject) => {

@@ -1,8 +1,12 @@
+import { execFile } from "node:child_process"
 import { createHash } from "node:crypto"
 import { once } from "node:events"
 import type { Socket } from "node:net"
+import { fileURLToPath } from "node:url"
+import { promisify } from "node:util"
 import { PORT_CLOSE } from "@berth/protocol/port-limits"
 import { PortList, PortMessage } from "@berth/protocol/ports"
+import { requires } from "@berth/testing/requires"
 import { afterEach, describe, expect, it } from "vitest"
 import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
 import { Dispatch } from "../features/dispatch.ts"
@@ -36,16 +40,33 @@ const open = async (clock: Clock = systemClock) => {
 }
 
 describe("a connection to a port", () => {
-  it.each(["127.0.0.1", "::1", "0.0.0.0"])("reaches a program that listens on %s", async (host) => {
-    const { connect } = await open()
-    const { port } = await listenOn(host, (socket) => {
-      socket.write("welcome\n")
-      socket.pipe(socket)
-    })
-    const client = await connect(port)
-    client.socket.send(Buffer.from("hello"))
-    await until(() => client.text() === "welcome\nhello")
-  })
+  it.each(["127.0.0.1", "::1", "0.0.0.0", "::", "127.0.0.2"])(
+    "reaches a program that listens on %s",
+    async (host) => {
+      const { connect } = await open()
+      const { port } = await listenOn(host, (socket) => {
+        socket.write("welcome\n")
+        socket.pipe(socket)
+      })
+      const client = await connect(port)
+      client.socket.send(Buffer.from("hello"))
+      await until(() => client.text() === "welcome\nhello")
+    },
+  )
+
+  requires("root", "networkNamespaces").it(
+    "reaches a program that listens on an address of the sandbox alone",
+    async () => {
+      const program = fileURLToPath(new URL("./testing/own-address.ts", import.meta.url))
+      for (const address of ["10.9.8.7", "fd09::8:7"]) {
+        const script = `ip link set lo up; ip address add ${address} dev lo; exec "$@"`
+        const node = [process.execPath, "--conditions=source", program, address]
+        const args = ["--net", "sh", "-c", script, "sh", ...node]
+        const { stdout } = await promisify(execFile)("unshare", args)
+        expect(stdout).toBe(`${address} reached\n`)
+      }
+    },
+  )
 
   it("is refused where nothing listens, and for what is no port", async () => {
     const { connect } = await open()
