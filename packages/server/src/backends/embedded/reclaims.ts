@@ -1,6 +1,6 @@
 import type { SandboxId } from "@berth/protocol/ids"
 
-/** Memory that is being taken back from paused sandboxes. Nobody waits for it, least of all whoever wakes one. */
+/** Memory that is taken back from paused sandboxes. Nobody waits for it, least of all whoever wakes one. */
 export interface Reclaims {
   begin(sandbox: SandboxId): void
   /** It is about to run again, or to go. Twice is as good as once. */
@@ -8,27 +8,31 @@ export interface Reclaims {
   close(): void
 }
 
+/** One that is halted for a snapshot runs again before this. */
+export const RECLAIM_AFTER_MS = 10_000
+
 export const openReclaims = (
   reclaim: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>,
 ): Reclaims => {
-  const running = new Map<SandboxId, AbortController>()
+  const paused = new Map<SandboxId, AbortController>()
   const end = (sandbox: SandboxId) => {
-    running.get(sandbox)?.abort()
-    running.delete(sandbox)
+    paused.get(sandbox)?.abort()
+    paused.delete(sandbox)
   }
   return {
     begin: (sandbox) => {
       end(sandbox)
       const stop = new AbortController()
-      running.set(sandbox, stop)
-      // What the kernel does not give back stays with the sandbox, as it did before.
-      void reclaim(sandbox, stop.signal)
-        .catch(() => {})
-        .finally(() => running.get(sandbox) === stop && running.delete(sandbox))
+      paused.set(sandbox, stop)
+      const timer = setTimeout(() => {
+        // What the kernel does not give back stays with the sandbox, as it did before.
+        reclaim(sandbox, stop.signal).catch(() => {})
+      }, RECLAIM_AFTER_MS).unref()
+      stop.signal.addEventListener("abort", () => clearTimeout(timer))
     },
     end,
     close: () => {
-      for (const sandbox of running.keys()) end(sandbox)
+      for (const sandbox of paused.keys()) end(sandbox)
     },
   }
 }

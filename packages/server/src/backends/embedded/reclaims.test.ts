@@ -1,0 +1,41 @@
+import { newId, type SandboxId } from "@berth/protocol/ids"
+import { afterEach, beforeEach, expect, it, vi } from "vitest"
+import { openReclaims, RECLAIM_AFTER_MS } from "./reclaims.ts"
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+const [one, other] = [newId.sandbox(), newId.sandbox()]
+
+const open = () => {
+  const begun: SandboxId[] = []
+  const ended: SandboxId[] = []
+  const reclaims = openReclaims((sandbox, signal) => {
+    begun.push(sandbox)
+    signal.addEventListener("abort", () => ended.push(sandbox))
+    return Promise.reject(new Error("the kernel took nothing"))
+  })
+  return { reclaims, begun, ended }
+}
+
+it("takes memory back from what stays paused, not from what is halted for a moment", () => {
+  const { reclaims, begun } = open()
+  reclaims.begin(one)
+  reclaims.begin(other)
+  vi.advanceTimersByTime(RECLAIM_AFTER_MS - 1)
+  reclaims.end(one)
+  vi.advanceTimersByTime(RECLAIM_AFTER_MS)
+  expect(begun).toEqual([other])
+})
+
+it("ends with the pause, and with the backend", () => {
+  const { reclaims, ended } = open()
+  reclaims.begin(one)
+  reclaims.begin(other)
+  vi.advanceTimersByTime(RECLAIM_AFTER_MS)
+  reclaims.end(one)
+  reclaims.end(one)
+  expect(ended).toEqual([one])
+  reclaims.close()
+  expect(ended).toEqual([one, other])
+})
