@@ -36,14 +36,18 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         await box.files.write("kept", "still here\n")
         const running = await box.commands.spawn(["cat"], { stdin: true })
         expect((await stage.told("ps")).stdout).toMatch(
-          new RegExp(`^${box.id} +used +ready .* used by exec of `, "m"),
+          new RegExp(`^${box.id} +used +ready .* used by a running command`, "m"),
         )
         expect((await stage.told("why", "used")).stdout).toMatch(
-          new RegExp(`^${box.id} of used is ready, and it is used by\\n +ls-\\S+ +exec of `),
+          new RegExp(
+            `^${box.id} of used is ready, and it is used by\\n +ls-\\S+ +a running command`,
+          ),
         )
         const refused = {
           ...{ status: 1, stdout: "" },
-          stderr: expect.stringMatching(new RegExp(`^berth: ${box.id} is used by exec of `)),
+          stderr: expect.stringMatching(
+            new RegExp(`^berth: ${box.id} is used by a running command`),
+          ),
         }
         const endings = ["stop", "rm"].map((name) => stage.told(name, box.id.slice(0, 10)))
         expect(await Promise.all(endings)).toMatchObject([refused, refused])
@@ -70,7 +74,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const up = stage.startBerth(["up", "--name", "drained", "--network", "none", "--env=A=2"])
         const said = createInterface({ input: up.stderr })[Symbol.asyncIterator]()
         expect((await said.next()).value).toMatch(
-          new RegExp(`^waiting: drained waits for ${box.id}, which is used by .*terminal of `),
+          new RegExp(`^waiting: drained waits for ${box.id}, which is used by .*terminal`),
         )
         expect(await stage.phaseOf(box)).toBe("draining")
         expect(stage.log.map((line) => JSON.parse(line))).toContainEqual(

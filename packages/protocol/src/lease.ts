@@ -18,3 +18,7 @@ export const Lease = z.strictObject({
   expiresAt: z.iso.datetime().nullable(),
 })
 export type Lease = z.infer<typeof Lease>
+
+/** Who uses a sandbox by this lease, for whoever asks. */
+export const userOf = ({ kind, holder }: Pick<Lease, "kind" | "holder">): string =>
+  kind === "hold" ? `a hold of ${holder}` : holder

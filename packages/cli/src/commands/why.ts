@@ -1,4 +1,4 @@
-import type { Lease } from "@berth/protocol/lease"
+import { type Lease, userOf } from "@berth/protocol/lease"
 import type { DecisionView, SandboxWhy } from "@berth/protocol/sandboxes"
 import { inColumns } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
@@ -39,10 +39,13 @@ const render = ({ sandbox, workspace, phase, leases, decisions }: SandboxWhy, no
   ].join("")
 }
 
-const cellsOfLease = ({ id, kind, holder, acquiredAt, expiresAt }: Lease, now: number) => [
-  ...[id, `${kind} of ${holder}`, `for ${since(acquiredAt, now)}`],
-  expiresAt === null ? "" : `${since(now, expiresAt)} left`,
-]
+const cellsOfLease = (lease: Lease, now: number) => {
+  const { id, acquiredAt, expiresAt } = lease
+  return [
+    ...[id, userOf(lease), `for ${since(acquiredAt, now)}`],
+    expiresAt === null ? "" : `${since(now, expiresAt)} left`,
+  ]
+}
 
 const cellsOfDecision = ({ at, action, reason }: DecisionView, now: number): string[] => [
   ...[`${since(at, now)} ago`, action, reason],

@@ -62,8 +62,8 @@ export const openEffects = (parts: EffectsParts): Effects => {
       const { sandbox, workspace, configHash } = identity
       const record = await records.read(sandbox)
       if (record === undefined) throw nothingKnown(sandbox)
-      if ((await parts.workspaces.get(workspace)) === undefined)
-        await parts.workspaces.put(record.workspace)
+      // Its files are in use: they are not to be made anew.
+      await parts.workspaces.add(record.workspace, { isBooted: true })
       const row = { id: sandbox, workspace, configHash, mode: record.mode }
       const isCurrent = (await parts.wants.known(workspace)) === configHash
       const isInserted = isCurrent && (await rows.insert({ ...row, phase: "ready" }))

@@ -1,6 +1,7 @@
 import type { BootMode } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
+import { type Lease, userOf } from "@berth/protocol/lease"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { serialByKey } from "../host/serial.ts"
 import type { Leases } from "./leases.ts"
@@ -128,12 +129,8 @@ const failing = (slug: Slug, { boots, why }: { boots: number; why: string }): Be
     details: { workspace: slug, boots },
   })
 
-const draining = (
-  slug: Slug,
-  { id: sandbox }: SandboxRow,
-  users: readonly { readonly kind: string; readonly holder: string }[],
-): BerthError => {
-  const names = users.map(({ kind, holder }) => `${kind} of ${holder}`)
+const draining = (slug: Slug, { id: sandbox }: SandboxRow, users: readonly Lease[]): BerthError => {
+  const names = users.map(userOf)
   const message = `${slug} waits for ${sandbox}, which is ${names.length === 0 ? "stopping" : `used by ${names.join(", ")}`}`
   return new BerthError("workspace.draining", message, {
     details: { workspace: slug, sandbox, users: names },

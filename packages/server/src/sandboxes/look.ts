@@ -1,5 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
+import { userOf } from "@berth/protocol/lease"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import type { Backend, ObservedSandbox } from "../backends/backend.ts"
 import type { Logger } from "../logging/logger.ts"
@@ -71,7 +72,7 @@ export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> =
     },
     state: observed?.state,
     life: lives.of(sandbox),
-    leases: held.map(({ kind, holder }) => `${kind} of ${holder}`),
+    leases: held.map(userOf),
     ...{ idleMs: parts.idleMs(sandbox), pressure: parts.pressure(sandbox) },
     ...{ canPause, policy },
   }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId } from "@berth/protocol/ids"
-import type { Lease } from "@berth/protocol/lease"
+import { type Lease, userOf } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
 import { removeCaches } from "./caches/remove.ts"
@@ -147,7 +147,7 @@ const nothingKnown = (sandbox: SandboxId): BerthError =>
   })
 
 const inUse = (sandbox: SandboxId, held: readonly Lease[]): BerthError => {
-  const users = held.map(({ kind, holder }) => `${kind} of ${holder}`)
+  const users = held.map(userOf)
   return new BerthError("sandbox.in_use", `${sandbox} is used by ${users.join(", ")}`, {
     details: { sandbox, users },
   })

@@ -54,9 +54,20 @@ export interface Rows {
   beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
   beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
-  /** Removes what is known of sandboxes that have been gone for so long. */
+  /** Removes what is known of sandboxes that have been gone for so long and are not shown. */
   forgetGone(olderThanMs: number): Promise<void>
 }
+
+/** Of `sandboxes AS shown`: those that are not gone, and the last one of each workspace that has no other. */
+const IS_SHOWN = sql`
+  phase <> 'gone'
+  OR EXISTS (SELECT 1 FROM workspaces WHERE slug = shown.workspace)
+    AND NOT EXISTS (
+      SELECT 1 FROM sandboxes AS other
+      WHERE other.workspace = shown.workspace AND other.id <> shown.id
+        AND (other.phase NOT IN ('gone', 'quarantined')
+          OR other.phase = 'gone' AND (other.phase_at_ms, other.id) > (shown.phase_at_ms, shown.id))
+    )`
 
 const STOPPABLE = [...USABLE_PHASES, "quarantined"] as const
 
@@ -97,16 +108,7 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
     },
     listShown: async () => {
       const { rows } = await sql<Selectable<SandboxesTable>>`
-        SELECT * FROM sandboxes AS shown
-        WHERE phase <> 'gone'
-          OR EXISTS (SELECT 1 FROM workspaces WHERE slug = shown.workspace)
-            AND NOT EXISTS (
-              SELECT 1 FROM sandboxes AS other
-              WHERE other.workspace = shown.workspace AND other.id <> shown.id
-                AND (other.phase NOT IN ('gone', 'quarantined')
-                  OR other.phase = 'gone' AND (other.phase_at_ms, other.id) > (shown.phase_at_ms, shown.id))
-            )
-        ORDER BY created_at_ms`.execute(db)
+        SELECT * FROM sandboxes AS shown WHERE ${IS_SHOWN} ORDER BY created_at_ms`.execute(db)
       return rows.map(rowOf)
     },
     ofWorkspace: async (workspace) => {
@@ -170,14 +172,12 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
       }),
     forgetGone: async (olderThanMs) => {
       const before = clock.now() - olderThanMs
+      const old = sql`
+        SELECT id FROM sandboxes AS shown
+        WHERE phase = 'gone' AND phase_at_ms < ${before} AND NOT (${IS_SHOWN})`
       await db.transaction().execute(async (trx) => {
-        const gone = trx
-          .selectFrom("sandboxes")
-          .select("id")
-          .where("phase", "=", "gone")
-          .where("phase_at_ms", "<", before)
-        await trx.deleteFrom("decisions").where("sandbox", "in", gone).execute()
-        await trx.deleteFrom("sandboxes").where("id", "in", gone).execute()
+        await sql`DELETE FROM decisions WHERE sandbox IN (${old})`.execute(trx)
+        await sql`DELETE FROM sandboxes WHERE id IN (${old})`.execute(trx)
       })
     },
   }

@@ -1,0 +1,114 @@
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { Client } from "@berth/sdk/client"
+import type { Sandbox } from "@berth/sdk/sandboxes"
+
+interface Workspace {
+  readonly name: string
+  /** What was written, in this order. */
+  readonly lines: string[]
+  version: number
+  isBusy: boolean
+}
+
+/** Many workspaces that are used and changed at random. Each remembers what its files must hold. */
+export class Soaked {
+  readonly counts = { commands: 0, background: 0, terminals: 0, changes: 0, stops: 0 }
+  readonly #client: () => Client
+  readonly #random: () => number
+  readonly #workspaces: Workspace[]
+  #up: Promise<void> = Promise.resolve()
+
+  constructor(client: () => Client, count: number, random: () => number) {
+    this.#client = client
+    this.#random = random
+    this.#workspaces = Array.from({ length: count }, (_, index) => ({
+      ...{ name: `soak-${index}`, lines: [], version: 0, isBusy: false },
+    }))
+  }
+
+  /** Nobody begins anything meanwhile; what is under way is cut off, as a crash does. */
+  async whileDown(work: () => Promise<void>): Promise<void> {
+    this.#up = work()
+    await this.#up
+  }
+
+  async actOnce(): Promise<void> {
+    await this.#up
+    const workspace = this.#workspaces[Math.floor(this.#random() * this.#workspaces.length)]
+    if (workspace === undefined || workspace.isBusy) return await pause(10)
+    workspace.isBusy = true
+    try {
+      await this.#act(workspace)
+    } catch (thrown) {
+      if (!isCut(thrown)) throw new Error(`${workspace.name}: ${thrown}`, { cause: thrown })
+    } finally {
+      workspace.isBusy = false
+    }
+  }
+
+  /** What of the files is not as it was left, in words. */
+  async check(): Promise<string[]> {
+    const wrong: string[] = []
+    for (const workspace of this.#workspaces.filter(({ lines }) => lines.length > 0)) {
+      const sandbox = await this.#sandbox(workspace)
+      const { stdout } = await sandbox.commands.run("cat kept")
+      const found = stdout.split("\n").slice(0, -1)
+      // A line whose server was killed before it answered may be there or not.
+      const isKept = workspace.lines.every((line) => found.includes(line))
+      if (!isKept || new Set(found).size !== found.length)
+        wrong.push(`${workspace.name} holds ${found.length} lines of ${workspace.lines.length}`)
+    }
+    return wrong
+  }
+
+  async #act(workspace: Workspace): Promise<void> {
+    const chance = this.#random()
+    if (chance < 0.15) workspace.version += 1
+    if (chance < 0.15) this.counts.changes += 1
+    const sandbox = await this.#sandbox(workspace)
+    if (chance < 0.5) return await this.#write(sandbox, workspace)
+    if (chance < 0.7) return await this.#leave(sandbox)
+    if (chance < 0.9) return await this.#look(sandbox)
+    await sandbox.stop()
+    this.counts.stops += 1
+  }
+
+  async #sandbox({ name, version }: Workspace): Promise<Sandbox> {
+    const workspace = {
+      ...{ slug: name, network: { kind: "none" as const } },
+      environment: { VERSION: String(version) },
+    }
+    const sandbox = await this.#client().sandboxes.create({ workspace })
+    await sandbox.ready()
+    return sandbox
+  }
+
+  async #write(sandbox: Sandbox, { lines }: Workspace): Promise<void> {
+    const line = `${lines.length} ${this.#random()}`
+    const { status } = await sandbox.commands.run(["sh", "-c", 'echo "$1" >> kept', "sh", line])
+    if (status !== 0) throw new Error(`a line could not be written: ${status}`)
+    lines.push(line)
+    this.counts.commands += 1
+  }
+
+  async #leave(sandbox: Sandbox): Promise<void> {
+    const { id } = await sandbox.commands.start(["sleep", "60"])
+    await pause(this.#random() * 500)
+    await sandbox.commands.kill(id)
+    this.counts.background += 1
+  }
+
+  async #look(sandbox: Sandbox): Promise<void> {
+    const view = await sandbox.pty.create({ command: ["sh"], cols: 80, rows: 24 })
+    await view.write("echo do''ne; exit\n")
+    let seen = ""
+    for await (const bytes of view.output) seen += Buffer.from(bytes).toString()
+    if (!seen.includes("done")) throw new Error(`a terminal said ${JSON.stringify(seen)}`)
+    this.counts.terminals += 1
+  }
+}
+
+const CUT = new Set(["server.unreachable", "server.stopping", "cancelled"])
+
+const isCut = (thrown: unknown): boolean => thrown instanceof BerthError && CUT.has(thrown.code)
