@@ -135,7 +135,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         })
         await expect(box.stop()).rejects.toMatchObject({
           code: "sandbox.in_use",
-          details: { users: [expect.stringMatching(/^hold of .*: a demo$/)] },
+          details: { users: [expect.stringMatching(/^a hold of .*: a demo$/)] },
         })
         const hold = held.stdout.trim()
         expect(await stage.told("hold", "--release", hold)).toMatchObject({ status: 0 })

@@ -12,6 +12,7 @@ import { WebSocket, WebSocketServer } from "ws"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import type { Claim } from "../../sandboxes/use.ts"
 import { listen } from "../listen.ts"
 import { createApi } from "../server.ts"
 import { stopApi } from "../stop.ts"
@@ -35,20 +36,35 @@ const start = async (inside: Server, state: "running" | "exited" = "running") =>
   const secrets = new Secrets()
   const destination = { write: () => {} }
   const log = await createLogger({ level: "error", pretty: false, secrets, destination })
-  const sandboxes = {
-    dial: async (sandbox: string) => {
+  const dial = async () => {
+    const socket = connect(path)
+    await once(socket, "connect")
+    return { socket: socket.on("error", () => {}), token: INSIDE }
+  }
+  /** What was claimed, by whom it is not ended yet, and what may have been left. */
+  const uses = { open: new Set<Claim>(), all: [] as Claim[], left: 0 }
+  const sandboxes: Pick<Sandboxes, "use" | "stateOf"> = {
+    use: async (sandbox, claim) => {
       if (sandbox !== SANDBOX) throw new BerthError("not_found", "there is no such sandbox")
-      const socket = connect(path)
-      await once(socket, "connect")
-      return { socket: socket.on("error", () => {}), token: INSIDE }
+      uses.open.add(claim)
+      uses.all.push(claim)
+      return {
+        ...{ sandbox, dial, renew: () => {} },
+        leave: async () => {
+          uses.left += 1
+        },
+        end: async () => {
+          uses.open.delete(claim)
+        },
+      }
     },
     stateOf: async () => state,
-  } as unknown as Sandboxes
+  }
   const facts = {
     ...{ version: "1.2.3", pid: 1, installationId: newId.installation(), dataDir: "/data" },
     ...{ backend: "embedded", startedAt: new Date(), startedAtMs: 0 },
   }
-  const api = createApi({ log, token: TOKEN, facts, sandboxes: async () => sandboxes })
+  const api = createApi({ log, token: TOKEN, facts, sandboxes: async () => sandboxes as Sandboxes })
   const url = await listen(api, { host: "127.0.0.1", port: 0 })
   onTestFinished(async () => {
     await stopApi(api, 0)
@@ -69,7 +85,7 @@ const start = async (inside: Server, state: "running" | "exited" = "running") =>
     new WebSocket(`${url.replace("http", "ws")}/v1/sandboxes/${SANDBOX}${rest}`, protocols, {
       headers: { ...headers },
     })
-  return { api, url, call, failure, socket, open }
+  return { api, url, call, failure, socket, open, uses }
 }
 
 const answering = (listener: RequestListener) => start(createServer(listener))
@@ -293,5 +309,40 @@ describe("WebSockets to a sandbox", () => {
     const closed = once(client, "close")
     expect(await stopApi(api, 10_000)).toBe(true)
     await closed
+  })
+})
+
+describe("a use of a sandbox", () => {
+  it("[R1.7] is claimed as what it is, and ends with its call", async () => {
+    const { call, uses } = await answering((_request, reply) => reply.end("{}"))
+    for (const [method, path] of [
+      ...[
+        ["GET", "/files/x"],
+        ["GET", "/git/status"],
+        ["POST", "/commands"],
+      ],
+      ...[
+        ["POST", "/terminals"],
+        ["GET", "/ports"],
+      ],
+    ] as const)
+      await (await call(path, { method })).text()
+    expect(uses.all.map(({ kind }) => kind)).toEqual([
+      ...["exec", "exec", "exec", "terminal", "preview"],
+    ])
+    await expect.poll(() => uses.open.size).toBe(0)
+    // A command in the background and a terminal go on: they have leases of their own before this one ends.
+    expect(uses.left).toBe(2)
+  })
+
+  it("[R1.7] lasts as long as its WebSocket", async () => {
+    const server = createServer()
+    new WebSocketServer({ server })
+    const { socket, uses } = await start(server)
+    const client = socket("/terminals/x")
+    await once(client, "open")
+    expect([...uses.open]).toMatchObject([{ kind: "terminal" }])
+    client.close()
+    await expect.poll(() => uses.open.size).toBe(0)
   })
 })
