@@ -15,6 +15,7 @@ import { openEngine } from "./engine.ts"
 import { type EngineEvent, openEvents } from "./events.ts"
 import { asBackendError } from "./failures.ts"
 import { openFar } from "./far/far.ts"
+import { openFresh } from "./fresh.ts"
 import { openImageSystems } from "./image-systems.ts"
 import { type OnPull, openImages } from "./images.ts"
 import { readInfo, unheldLimits } from "./info.ts"
@@ -143,6 +144,8 @@ const compose = (
   const post = (path: string, statuses: readonly number[], signal: AbortSignal) =>
     engine.ask({ method: "POST", path }, statuses, signal)
 
+  const fresh = openFresh(parts)
+
   const operation = operations(asBackendError)
 
   /** Brings a sandbox from one state to the next; of one that is there already: nothing. */
@@ -155,7 +158,8 @@ const compose = (
   ) =>
     operation(name, call, (signal) =>
       inTurn(sandbox, async () => {
-        const seen = await need(sandbox, signal)
+        const made = name === "start" ? await fresh.take(sandbox) : undefined
+        const seen = made ?? (await need(sandbox, signal))
         if (seen.state === to) return
         if (seen.state !== from) throw wrongState(seen, done, from)
         await act(seen, signal)
@@ -193,7 +197,9 @@ const compose = (
       operation("create", call, (signal) =>
         inTurn(spec.identity.sandbox, async () => {
           refuseForeign(spec, installation)
-          return told(await createSandbox(parts, spec, signal))
+          const seen = await createSandbox(parts, spec, signal)
+          fresh.add(spec, seen)
+          return told(seen)
         }),
       ),
 
@@ -245,6 +251,7 @@ const compose = (
       operation("remove", call, (signal) =>
         inTurn(sandbox, async () => {
           leaving.add(sandbox)
+          fresh.drop(sandbox)
           parts.far?.close(sandbox)
           await removeSandbox(parts, sandbox, signal).finally(() => leaving.delete(sandbox))
         }),
