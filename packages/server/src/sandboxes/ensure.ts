@@ -16,7 +16,7 @@ export const MAX_FAILED_BOOTS = 3
 export const MAX_DRAIN_WAIT_MS = 20_000
 
 /** Then it is looked again whether there is still anything to wait for: what is stale may become right again. */
-const LOOK_AGAIN_MS = 5_000
+const LOOK_AGAIN_MS = 2_000
 
 export interface EnsureParts {
   readonly rows: Rows
@@ -64,6 +64,12 @@ export interface Ensured {
 export const openEnsure = (parts: EnsureParts) => {
   const { rows, leases, workspaces, wants } = parts
   const serially = serialByKey()
+  /** Those who wait: when anybody finds what they wanted, they may find it as well. */
+  const waiting = new Map<Slug, AbortController>()
+  const found = (slug: Slug): void => {
+    waiting.get(slug)?.abort()
+    waiting.delete(slug)
+  }
 
   /** What there is now, or whom to wait for. */
   const step = async (
@@ -103,15 +109,22 @@ export const openEnsure = (parts: EnsureParts) => {
     for (;;) {
       const current = (await rows.ofWorkspace(slug)).find(isCurrent)
       if (current !== undefined) await parts.settle(current.id)
-      const found = await serially(slug, () => step(slug, options, signal))
-      if (!("waitFor" in found)) return found
-      const { id } = found.waitFor
+      const ensured = await serially(slug, () => step(slug, options, signal))
+      if (!("waitFor" in ensured)) {
+        found(slug)
+        return ensured
+      }
+      const { waitFor } = ensured
       patience ??= AbortSignal.any([signal, AbortSignal.timeout(waitMs)])
-      const aWhile = AbortSignal.any([patience, AbortSignal.timeout(LOOK_AGAIN_MS)])
+      const others = waiting.get(slug) ?? new AbortController()
+      waiting.set(slug, others)
+      const aWhile = AbortSignal.any([
+        ...[patience, others.signal, AbortSignal.timeout(LOOK_AGAIN_MS)],
+      ])
       try {
-        await parts.gone(id, aWhile)
+        await parts.gone(waitFor.id, aWhile)
       } catch (thrown) {
-        if (patience.aborted) throw draining(slug, found.waitFor, await leases.of(id))
+        if (patience.aborted) throw draining(slug, waitFor, await leases.of(waitFor.id))
         if (!aWhile.aborted) throw thrown
       }
     }

@@ -56,6 +56,8 @@ export interface Seen {
 /** Reads everything about a sandbox, and decides. Changes nothing. */
 export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> => {
   const { rows, leases, lives, clock, policy, canPause } = parts
+  // Asked first: what is read while it is made may be from before, and it may be made when all is read.
+  const wasBeingMade = parts.isBeingMade(sandbox)
   const [row, observed, held] = await Promise.all([
     rows.get(sandbox),
     parts.backend.inspect(sandbox),
@@ -68,7 +70,7 @@ export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> =
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
       wantedHash: await parts.wantedHash(row),
       isReplaced: row.phase === "draining" && (await hasOther(rows, row)),
-      isBeingMade: parts.isBeingMade(sandbox),
+      isBeingMade: wasBeingMade || parts.isBeingMade(sandbox),
     },
     state: observed?.state,
     life: lives.of(sandbox),

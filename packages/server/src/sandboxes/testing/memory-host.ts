@@ -1,0 +1,132 @@
+import { newId, type SandboxId } from "@berth/protocol/ids"
+import { ToolboxId } from "@berth/protocol/toolbox"
+import type { Kysely } from "kysely"
+import type { Layers } from "../../layers/layers.ts"
+import { createLogger } from "../../logging/logger.ts"
+import { Secrets } from "../../logging/secrets.ts"
+import type { Database } from "../../store/database.ts"
+import type { BridgeCall, Bridges } from "../bridges.ts"
+import type { Clock } from "../clock.ts"
+import type { Policy } from "../decide.ts"
+import type { Links, SandboxLink } from "../links.ts"
+import type { Records, SandboxRecord } from "../records.ts"
+import { openSandboxes, type Sandboxes } from "../sandboxes.ts"
+import type { Inside } from "./inside.ts"
+import type { MemoryBackend } from "./memory-backend.ts"
+
+export interface MemoryHost {
+  readonly db: Kysely<Database>
+  readonly backend: MemoryBackend
+  readonly clock: Clock
+  readonly policy: Policy
+  /** Of each boot: resolves when it is ready, rejects with why it failed. */
+  readonly boot?: (sandbox: SandboxId) => void | Promise<void>
+  /** What lives in each. */
+  readonly inside?: Inside
+}
+
+const toolbox = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }
+const secrets = new Secrets()
+const log = await createLogger({
+  ...{ level: "fatal", pretty: false, secrets, destination: { write: () => {} } },
+})
+
+/** All of what sandboxes are about, on an engine, files and links in memory. */
+export const openMemoryHost = ({
+  db,
+  backend,
+  clock,
+  policy,
+  boot = () => {},
+  inside,
+}: MemoryHost): Promise<Sandboxes> =>
+  openSandboxes({
+    ...{ store: { db }, backend: backend.asBackend(), clock, policy, log, secrets },
+    ...{ environment: {}, installation: newId.installation(), at: () => {} },
+    ...{ toolbox: async () => toolbox, shortage: async () => undefined },
+    ...{ layers: layers(), links: links(), records: records() },
+    bridges: {
+      open: (call) => open(call, boot),
+      activity: (_, change, signal) =>
+        inside === undefined ? Promise.resolve(NOTHING) : inside.answer(change, signal),
+      dial: refuse,
+      trace: refuse,
+    },
+  })
+
+const NOTHING = {
+  ...{ version: 1, prompts: [], commands: [], terminals: [], leftProcesses: 0 },
+}
+
+const refuse = (): Promise<never> => Promise.reject(new Error("it is in memory"))
+
+const open = (
+  { sandbox, onEvents, onState }: BridgeCall,
+  boot: NonNullable<MemoryHost["boot"]>,
+): ReturnType<Bridges["open"]> => {
+  const tell = (body: Parameters<typeof onEvents>[0][number]["body"]) =>
+    onEvents([{ sequence: 1, at: new Date(0).toISOString(), body }])
+  const run = async () => {
+    onState({ kind: "up" })
+    try {
+      await boot(sandbox)
+    } catch (thrown) {
+      const ending = { step: null, reason: String(thrown), atMs: 1, others: [] }
+      return await tell({ type: "boot.ending", atMs: 1, ending })
+    }
+    await tell({ type: "boot.ready", atMs: 1 })
+  }
+  void run()
+  return { state: { kind: "up" }, closed: Promise.resolve(), startPrompt: refuse }
+}
+
+const links = (): Links => {
+  const all = new Map<SandboxId, SandboxLink>()
+  return {
+    find: async (sandbox) => all.get(sandbox),
+    list: async () => [...all.keys()],
+    latest: async () => [...all.keys()].at(-1),
+    make: async ({ sandbox }) => {
+      const link = { sandbox, directory: `/links/${sandbox}`, socket: "/socket", token: "token" }
+      all.set(sandbox, link)
+      return link
+    },
+    remove: async (sandbox) => {
+      all.delete(sandbox)
+    },
+  }
+}
+
+const records = (): Records => {
+  const all = new Map<SandboxId, SandboxRecord>()
+  return {
+    write: async (sandbox, record) => {
+      all.set(sandbox, record)
+    },
+    read: async (sandbox) => all.get(sandbox),
+    lastSeen: async () => 0,
+    writeLastSeen: async () => {},
+  }
+}
+
+/** A workspace's files are one sandbox's at a time: that much of them is real. */
+const layers = (): Layers => {
+  const claims = new Map<string, SandboxId>()
+  const keyOf = ({ workspace, name }: { workspace: string; name: string }) => `${workspace}/${name}`
+  const mount = { cwd: "/layers", lower: ["l"], upper: "u", work: "w", options: [] }
+  const some: Partial<Record<keyof Layers, unknown>> = {
+    ensureTop: async () => {},
+    claimTop: async (key: Parameters<Layers["claimTop"]>[0], sandbox: SandboxId) => {
+      const holder = claims.get(keyOf(key))
+      if (holder !== undefined && holder !== sandbox) throw new Error(`${holder} has its files`)
+      claims.set(keyOf(key), sandbox)
+      return { mount }
+    },
+    releaseStack: async (key: Parameters<Layers["releaseStack"]>[0], sandbox: SandboxId) => {
+      if (claims.get(keyOf(key)) === sandbox) claims.delete(keyOf(key))
+    },
+    remove: async () => {},
+    collect: async () => ({ layers: [], tops: [] }),
+  }
+  return some as Layers
+}
