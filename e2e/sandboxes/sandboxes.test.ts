@@ -72,6 +72,52 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         await expect(box.files.stat("moved")).rejects.toMatchObject({ code: expect.any(String) })
       })
 
+      it("writes many files of any name, finds them, tells of them, and moves them elsewhere", async () => {
+        await box.files.makeDirectory("many")
+        const gone = new AbortController()
+        const told: string[] = []
+        const watching = (async () => {
+          for await (const message of box.files.watch("many", { signal: gone.signal })) {
+            if (message.type === "ready") told.push("ready")
+            if (message.type === "changes")
+              told.push(...message.changes.map(({ path }) => JSON.stringify(path)))
+          }
+        })().catch(() => {})
+        await expect.poll(() => told).toEqual(["ready"])
+        const names = [
+          "new\nline",
+          "n".repeat(255),
+          { base64: Buffer.of(0xff, 0xfe).toString("base64") },
+        ]
+        const below = (name: (typeof names)[number]) =>
+          typeof name === "string"
+            ? `many/${name}`
+            : {
+                base64: Buffer.concat([Buffer.from("many/"), Buffer.of(0xff, 0xfe)]).toString(
+                  "base64",
+                ),
+              }
+        const files = names.map((name) => ({ path: below(name), content: "needle\n" }))
+        const written = await box.files.writeMany(files)
+        expect(written.map(({ error }) => error)).toEqual([undefined, undefined, undefined])
+        await expect.poll(() => told.length).toBeGreaterThanOrEqual(4)
+        expect(told.slice(1).toSorted()).toEqual(
+          names.map((name) => JSON.stringify(name)).toSorted(),
+        )
+        gone.abort()
+        await watching
+        const found: unknown[] = []
+        for await (const line of box.files.search({ path: "many", content: "need.e" }))
+          if (line.type === "match") found.push(line.path)
+        expect(found).toHaveLength(3)
+        // Another file system.
+        await box.files.move("many", "/tmp/moved")
+        expect((await box.files.list("/tmp/moved")).entries.map(({ path }) => path)).toEqual(
+          expect.arrayContaining(names),
+        )
+        await box.files.remove("/tmp/moved", { recursive: true })
+      })
+
       it("opens a terminal, and looks at it again", async () => {
         const view = await box.pty.create({ command: ["sh"], cols: 91, rows: 33 })
         await view.write("stty size; echo do''ne\n")
@@ -125,6 +171,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const { commits } = await box.git.log("app", { limit: 1 })
         expect(commits).toMatchObject([{ id, message: expect.stringContaining("A file") }])
         expect((await box.git.changes("app")).files).toEqual([])
+        const bundle = await new Response(await box.git.bundle("app")).bytes()
+        expect(Buffer.from(bundle).toString("latin1")).toMatch(/^# v\d git bundle\n/)
       })
 
       it("tells what went wrong, also where a WebSocket could not", async () => {

@@ -9,6 +9,9 @@ const MAX_KNOWN = 10_000
 
 const NAME = /^\.berth-([0-9a-f]{16})-([0-9a-f]{8})-[0-9a-f]{16}\.part$/
 
+/** Whether what has this name is only being written. */
+export const isPart = (name: string): boolean => NAME.test(name)
+
 /** Of whose files a name tells: the supervisor that started the worker, and the worker. */
 export interface Maker {
   readonly sandbox: string

@@ -5,6 +5,7 @@ import type { FileChange } from "@berth/protocol/files"
 import { MAX_PENDING_CHANGES } from "@berth/protocol/files-limits"
 import { joinBytes, toWire } from "./bytes.ts"
 import { systemCode } from "./failure.ts"
+import { isPart } from "./parts.ts"
 
 /** One watch of the kernel each, and a few kilobytes of this process. */
 export const MAX_WATCHED_DIRECTORIES = 20_000
@@ -114,7 +115,7 @@ export class WatchTree {
       for await (const entry of await opendir(at, { encoding: "buffer" as never })) {
         if (this.#isClosed || this.#lost) return
         const name = textOf(entry.name as unknown as Buffer)
-        if (this.#options.ignore.has(name)) continue
+        if (this.#isIgnored(name)) continue
         const child = path === "" ? name : `${path}/${name}`
         // A new directory is looked into when it is settled.
         if (isNew) this.#note(child, true)
@@ -128,6 +129,11 @@ export class WatchTree {
     } catch (thrown) {
       if (path === "" || systemCode(thrown) === undefined) throw thrown
     }
+  }
+
+  /** What is only being written is told of when it has its name. */
+  #isIgnored(name: string): boolean {
+    return this.#options.ignore.has(name) || isPart(name)
   }
 
   #note(path: string, cameOrWent: boolean): void {
@@ -176,7 +182,7 @@ export class WatchTree {
       watcher = watch(this.#at(path), { encoding: "buffer" }, (type, name) => {
         this.#count()
         const text = textOf(name ?? Buffer.alloc(0))
-        if (text === "" || this.#options.ignore.has(text)) return
+        if (text === "" || this.#isIgnored(text)) return
         this.#note(path === "" ? text : `${path}/${text}`, type === "rename")
       })
     } catch (thrown) {
