@@ -4,6 +4,7 @@ import type { Backend } from "../backends/backend.ts"
 import { bounded } from "../host/bounded.ts"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
+import { isBootOver } from "./boot-summary.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Keepers } from "./keepers.ts"
 import type { FailPoint } from "./launch.ts"
@@ -90,7 +91,11 @@ export const openEffects = (parts: EffectsParts): Effects => {
       const why = [reason, await lastWords(sandbox)].filter((said) => said !== "").join(": ")
       if (!(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why }))) return
       log.warn({ op: "sandbox.bury", sandbox, workspace, reason: why }, "a sandbox has ended")
-      if (phase === "booting") await parts.workspaces.bootFailed(workspace, configHash, why)
+      const boot = keepers.get(sandbox)?.boot
+      // One that has told why its boot failed is counted already.
+      const hasTold = boot !== undefined && isBootOver(boot)
+      if (phase === "booting" && !hasTold)
+        await parts.workspaces.bootFailed(workspace, configHash, why)
     },
 
     pause: async (sandbox) => {

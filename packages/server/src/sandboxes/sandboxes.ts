@@ -108,7 +108,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     if (readyAtMs !== null) {
       await workspaces.booted(row.workspace)
       await rows.move(sandbox, ["creating", "booting"], "ready")
-    } else {
+    } else if (row.phase !== "stopping" && row.phase !== "gone") {
       const why = ending === null ? "it ended early" : `${ending.step ?? "boot"}: ${ending.reason}`
       await workspaces.bootFailed(row.workspace, row.configHash, why)
     }
