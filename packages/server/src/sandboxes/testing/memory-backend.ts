@@ -44,6 +44,11 @@ export class MemoryBackend {
     this.#sandboxes.set(identity.sandbox, { identity, state, createdAt, unheldLimits: [] })
   }
 
+  /** Its processes end by themselves. */
+  exit(sandbox: SandboxId): void {
+    this.#to(sandbox, "exited")
+  }
+
   async describe() {
     return { pause: true, layers: true }
   }

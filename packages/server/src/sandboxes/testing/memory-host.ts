@@ -44,7 +44,7 @@ export const openMemoryHost = ({
     ...{ store: { db }, backend: backend.asBackend(), clock, policy, log, secrets },
     ...{ environment: {}, installation: newId.installation(), at: () => {} },
     ...{ toolbox: async () => toolbox, shortage: async () => undefined },
-    ...{ layers: layers(), links: links(), records: records() },
+    ...{ layers: layers(), links, records },
     bridges: {
       open: (call) => open(call, boot),
       activity: (_, change, signal) =>
@@ -80,7 +80,8 @@ const open = (
   return { state: { kind: "up" }, closed: Promise.resolve(), startPrompt: refuse }
 }
 
-const links = (): Links => {
+/** What lies on the disk outlives a server. */
+const links: Links = (() => {
   const all = new Map<SandboxId, SandboxLink>()
   return {
     find: async (sandbox) => all.get(sandbox),
@@ -95,9 +96,9 @@ const links = (): Links => {
       all.delete(sandbox)
     },
   }
-}
+})()
 
-const records = (): Records => {
+const records: Records = (() => {
   const all = new Map<SandboxId, SandboxRecord>()
   return {
     write: async (sandbox, record) => {
@@ -107,7 +108,7 @@ const records = (): Records => {
     lastSeen: async () => 0,
     writeLastSeen: async () => {},
   }
-}
+})()
 
 /** A workspace's files are one sandbox's at a time: that much of them is real. */
 const layers = (): Layers => {

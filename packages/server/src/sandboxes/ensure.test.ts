@@ -1,0 +1,157 @@
+import { BerthError } from "@berth/protocol/errors"
+import { type SandboxId, Slug } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
+import { MAX_FAILED_BOOTS } from "./ensure.ts"
+import type { Sandboxes } from "./sandboxes.ts"
+import { FakeClock } from "./testing/clock.ts"
+import { MemoryBackend } from "./testing/memory-backend.ts"
+import { openMemoryHost } from "./testing/memory-host.ts"
+import { storeOfFile } from "./testing/store.ts"
+import { POLICY } from "./testing/world.ts"
+
+const APP = Slug.parse("app")
+const { signal } = new AbortController()
+const store = storeOfFile()
+let backend: MemoryBackend
+let sandboxes: Sandboxes
+let calls: string[]
+let failing: boolean
+let boots: number
+
+beforeEach(async () => {
+  for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)
+    await store.db.deleteFrom(table).execute()
+  calls = []
+  failing = false
+  boots = 0
+  backend = new MemoryBackend((call) => {
+    if (call !== "inspect" && call !== "list") calls.push(call)
+  })
+  const opened = await openMemoryHost({
+    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY },
+    boot: (sandbox) => {
+      boots += 1
+      if (!failing) return
+      backend.exit(sandbox)
+      throw new Error("the setup hook failed")
+    },
+  })
+  onTestFinished(() => opened.close())
+  sandboxes = opened
+})
+
+const specOf = (version: number): WorkspaceSpec =>
+  WorkspaceSpec.parse({ slug: APP, environment: { VERSION: String(version) } })
+
+const up = (version: number, waitMs?: number) =>
+  sandboxes.up(specOf(version), { mode: "fresh", ...(waitMs !== undefined && { waitMs }) }, signal)
+
+const use = async (sandbox: SandboxId): Promise<unknown> => {
+  try {
+    const one = await sandboxes.use(sandbox, { kind: "exec", holder: "a test" }, signal)
+    await one.end()
+    return one.sandbox
+  } catch (thrown) {
+    return thrown instanceof BerthError ? thrown.code : thrown
+  }
+}
+
+describe("the current sandbox of a workspace", () => {
+  it("[R1.1] is one, whoever asks for it at the same time", async () => {
+    const all = await Promise.all(Array.from({ length: 10 }, () => up(1)))
+    expect(new Set(all.map(({ sandbox }) => sandbox)).size).toBe(1)
+    expect(all.filter(({ made }) => made)).toHaveLength(1)
+    expect(calls).toEqual(["create", "start"])
+  })
+
+  it("[R1.8] is replaced when it is stale and nobody uses it, also once for all", async () => {
+    const { sandbox: old } = await up(1)
+    calls = []
+    const all = await Promise.all(Array.from({ length: 5 }, () => up(2)))
+    const [{ sandbox } = { sandbox: old }] = all
+    expect(new Set(all.map((each) => each.sandbox))).toEqual(new Set([sandbox]))
+    expect(sandbox).not.toBe(old)
+    expect(calls).toEqual(["stop", "remove", "create", "start"])
+    expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
+  })
+
+  it("[R1.6] is waited for while somebody uses the stale one, with who that is", async () => {
+    const { sandbox: old } = await up(1)
+    const { id } = await sandboxes.hold(old, "maria")
+    const refusal = await up(2, 20).catch((each) => each)
+    expect(refusal).toMatchObject({
+      code: "workspace.draining",
+      details: { workspace: APP, sandbox: old, users: [expect.stringContaining("hold of maria")] },
+    })
+    expect((await sandboxes.get(old, signal)).phase).toBe("draining")
+    const waiting = up(2)
+    await sandboxes.release(old, id)
+    const { sandbox } = await waiting
+    expect(sandbox).not.toBe(old)
+    expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
+  })
+
+  it("[R1.6] whoever waits for it may give up", async () => {
+    const { sandbox: old } = await up(1)
+    await sandboxes.hold(old, "maria")
+    const patience = new AbortController()
+    const waiting = sandboxes.up(specOf(2), { mode: "fresh" }, patience.signal)
+    await expect
+      .poll(async () => (await sandboxes.get(old, signal)).phase, { interval: 5 })
+      .toBe("draining")
+    patience.abort()
+    const refusal = await waiting.catch((each) => each)
+    expect(refusal).toMatchObject({ code: "workspace.draining" })
+    expect(backend.stateOf(old)).toBe("running")
+  })
+
+  it("is the draining one again when its workspace is as it was, for those who wait as well", async () => {
+    const { sandbox } = await up(1)
+    await sandboxes.hold(sandbox, "maria")
+    const waiting = up(2)
+    await expect
+      .poll(async () => (await sandboxes.get(sandbox, signal)).phase, { interval: 5 })
+      .toBe("draining")
+    expect(await up(1)).toEqual({ sandbox, made: false })
+    expect(await waiting).toEqual({ sandbox, made: false })
+    expect((await sandboxes.get(sandbox, signal)).phase).toBe("ready")
+  })
+
+  describe("whose boots keep failing", () => {
+    /** One that has been given up, by the id of its first sandbox. */
+    const giveUp = async (): Promise<SandboxId> => {
+      failing = true
+      const { sandbox } = await up(1)
+      await expect.poll(() => use(sandbox), { interval: 5 }).toBe("workspace.failing")
+      expect(boots).toBe(MAX_FAILED_BOOTS)
+      return sandbox
+    }
+
+    it("is not tried for ever, and says why", async () => {
+      const sandbox = await giveUp()
+      const thrown = await sandboxes
+        .use(sandbox, { kind: "exec", holder: "a test" }, signal)
+        .catch((each) => each)
+      expect(thrown.message).toMatch(/the last 3 boots of app failed: .*the setup hook failed/)
+      expect(boots).toBe(MAX_FAILED_BOOTS)
+    })
+
+    it("is tried again when its workspace has changed", async () => {
+      const sandbox = await giveUp()
+      failing = false
+      const spec = JSON.stringify(specOf(2))
+      await store.db.updateTable("workspaces").set({ spec }).where("slug", "=", APP).execute()
+      expect(await use(sandbox)).toMatch(/^sb-/)
+      expect(boots).toBe(MAX_FAILED_BOOTS + 1)
+    })
+
+    it("is tried again when a person asks for it, and a boot that succeeds settles it", async () => {
+      const first = await giveUp()
+      failing = false
+      const { sandbox, made } = await up(1)
+      expect([made, boots]).toEqual([true, MAX_FAILED_BOOTS + 1])
+      await expect.poll(() => use(first), { interval: 5 }).toBe(sandbox)
+    })
+  })
+})
