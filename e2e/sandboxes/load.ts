@@ -11,7 +11,7 @@ const COMMANDS = 1_000
 const FLOOD_BYTES = 10 * 1024 * MIB
 const FILE_MIB = 512
 
-/** What is passed on is garbage at once, of which the server's Node keeps some 64 MB before it collects it. */
+/** Of what passes, some is always garbage that is not collected yet, and V8 makes room for it. */
 const SERVER_GROWTH_MB = 110
 const SUPERVISOR_MB = 150
 

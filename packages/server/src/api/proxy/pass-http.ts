@@ -6,6 +6,7 @@ import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import type { Use } from "../../sandboxes/use.ts"
 import { untilGone } from "../until-gone.ts"
 import { claimOf, mayLeave } from "./claims.ts"
+import { collectOften } from "./collect-often.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
 import { headersFromSandbox, headersToSandbox } from "./headers.ts"
 import { watchSilence } from "./silence.ts"
@@ -63,6 +64,7 @@ const passTo = async (
       ...(isEarly && { connection: "close" }),
     })
     if (isEarly) linger(incoming, outgoing)
+    collectOften(answer)
     await pipeline(answer, outgoing).catch(() => {})
   } finally {
     sent.destroy()
@@ -109,6 +111,7 @@ const exchange = async (
     progress: () => sent.socket?.bytesWritten ?? 0,
     onOver: reject,
   })
+  collectOften(incoming)
   incoming.pipe(sent)
   try {
     return await promise

@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import type { Use } from "../../sandboxes/use.ts"
+import { collectOften } from "./collect-often.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
 import { acceptOf, type Handshake } from "./handshake.ts"
 import { watchSilence } from "./silence.ts"
@@ -98,6 +99,7 @@ const readRefusal = async (answer: IncomingMessage): Promise<Error> => {
 /** Passes bytes both ways, each as fast as the other side takes them. Resolves when both are closed. */
 export const join = async (client: Duplex, sandbox: Socket): Promise<void> => {
   const closed = [closeOf(client), closeOf(sandbox)]
+  collectOften(sandbox)
   client.pipe(sandbox)
   sandbox.pipe(client)
   const lingerOn = (other: Duplex) => {
