@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import type { ModelReply, ModelTurn } from "@berth/testing/scripted-model"
-import { describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import type { Agent } from "../agent.ts"
 import { ask, ignore, makeStage, never, type Stage, typesOf } from "./testing/stage.ts"
@@ -21,41 +21,42 @@ const run = (command: string): ModelReply => ({
   arguments: { command, description: "runs" },
 })
 
-/** Answers "run: COMMAND" by running it; everything else with a greeting. */
+/**
+ * Answers "run: COMMAND" by running it, "write: PATH" by writing a file and reading it, "say: WORDS" with them, and
+ * everything else with a greeting.
+ */
 const obedient = ({ prompt, toolResults }: ModelTurn): ModelReply => {
-  if (prompt.startsWith("run: ") && toolResults.length === 0) return run(prompt.slice(5))
+  const [, order, what = ""] = /^(run|write|say): (.*)$/.exec(prompt) ?? []
+  if (order === "run" && toolResults.length === 0) return run(what)
+  if (order === "write") return write(what, toolResults)
+  if (order === "say") return { text: [what] }
   if (prompt === "hang") return { hangAfter: "I be" }
+  if (prompt === "fail") return { status: 400, message: "this model is out of order" }
   return { text: ["Hello", ", ", "world"] }
 }
 
-describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
-  it("[R3.6] starts, takes a directory, and answers a prompt as deltas", async () => {
-    const stage = await makeStage({ script: obedient })
-    const { agent } = stage
-    expect(agent.trouble()).toBeDefined()
-    const report = await agent.start(never, ignore)
-    expect(report.facts).toMatchObject({ version: "1.18.33", pid: expect.any(Number) })
-    await agent.attach(stage.repo, never)
-    expect(agent.trouble()).toBeUndefined()
+const write = (filePath: string, toolResults: readonly string[]): ModelReply => {
+  if (toolResults.length === 0)
+    return { tool: "write", arguments: { filePath, content: "by the agent" } }
+  return toolResults.length === 1 ? run("cat made.txt") : { text: [toolResults[1] ?? ""] }
+}
 
-    const told = await ask(agent, "greet me")
-    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
-    expect(new Set(typesOf(told).slice(0, -1))).toEqual(new Set(["message.delta"]))
-    expect(typesOf(told).at(-1)).toBe("message.completed")
+describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
+  let stage: Stage
+  const ends: (() => Promise<void>)[] = []
+  beforeAll(async () => {
+    stage = await makeStage({ script: obedient }, (end) => ends.push(end))
+    await started(stage)
+  }, TEST_LIMIT_MS)
+  afterAll(async () => {
+    for (const end of ends) await end()
   })
 
   it("[R3.6] writes a file and runs a command, and tells of both", async () => {
-    const stage = await makeStage({
-      script: ({ toolResults }) => {
-        const filePath = join(stage.repo, "made.txt")
-        if (toolResults.length === 0)
-          return { tool: "write", arguments: { filePath, content: "by the agent" } }
-        return toolResults.length === 1 ? run("cat made.txt") : { text: [toolResults[1] ?? ""] }
-      },
-    })
-    const told = await ask(await started(stage), "make a file")
+    const path = join(stage.repo, "made.txt")
+    const told = await ask(stage.agent, `write: ${path}`)
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "by the agent" })
-    expect(readFileSync(join(stage.repo, "made.txt"), "utf8")).toBe("by the agent")
+    expect(readFileSync(path, "utf8")).toBe("by the agent")
     const tools = told.events.filter(({ type }) => type.startsWith("tool."))
     expect(tools).toMatchObject([
       { type: "tool.started", tool: "write" },
@@ -66,8 +67,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   it("[R3.3] stops within a second what a tool runs, and takes the next prompt", async () => {
-    const stage = await makeStage({ script: obedient })
-    const agent = await started(stage)
+    const { agent } = stage
     const session = newId.session()
     const before = stage.family.running().length
     const stop = new AbortController()
@@ -86,11 +86,9 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   it("[R3.3] stops within a second while the model hangs", async () => {
-    const stage = await makeStage({ script: obedient })
-    const agent = await started(stage)
     const stop = new AbortController()
     let stoppedAtMs = 0
-    const told = await ask(agent, "hang", {
+    const told = await ask(stage.agent, "hang", {
       signal: stop.signal,
       onEvent: ({ type }) => {
         if (type !== "message.delta") return
@@ -101,6 +99,53 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     expect(performance.now() - stoppedAtMs).toBeLessThan(1_000)
     expect(told).toMatchObject({ result: { state: "stopped" }, text: "I be" })
     expect(typesOf(told)).toEqual(["message.delta", "message.completed"])
+  })
+
+  it("runs the prompts of two sessions at the same time, each with its own words", async () => {
+    const told = await Promise.all(["one", "two"].map((text) => ask(stage.agent, `say: ${text}`)))
+    expect(told.map(({ text }) => text)).toEqual(["one", "two"])
+  })
+
+  it("fails a prompt in OpenCode's own words", async () => {
+    const told = await ask(stage.agent, "fail")
+    expect(told.result).toEqual({ state: "failed", reason: "this model is out of order" })
+    expect(told.events).toMatchObject([
+      { type: "error", code: "agent.failed", message: "this model is out of order" },
+    ])
+  })
+
+  it("keeps its password out of its command line, its log and its events", async () => {
+    const told = await ask(stage.agent, "greet me")
+    const pid = stage.processes.get("opencode")?.status().pid
+    const environment = readFileSync(`/proc/${pid}/environ`, "latin1")
+    const [, password = ""] = /OPENCODE_SERVER_PASSWORD=([^\0]{43})\0/.exec(environment) ?? []
+    expect(password).not.toBe("")
+    const logs = join(stage.directory, "logs")
+    const public_ = [
+      readFileSync(`/proc/${pid}/cmdline`, "latin1"),
+      ...readdirSync(logs).map((name) => readFileSync(join(logs, name), "latin1")),
+      JSON.stringify([stage.news, told.events]),
+    ]
+    expect(public_.filter((text) => text.includes(password))).toEqual([])
+    const port = /:(\d+)/.exec(readFileSync(join(logs, "opencode.log"), "utf8"))?.[1]
+    expect((await fetch(`http://127.0.0.1:${port}/global/health`)).status).toBe(401)
+  })
+})
+
+describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
+  it("[R3.6] starts, takes a directory, and answers a prompt as deltas", async () => {
+    const stage = await makeStage({ script: obedient })
+    const { agent } = stage
+    expect(agent.trouble()).toBeDefined()
+    const report = await agent.start(never, ignore)
+    expect(report.facts).toMatchObject({ version: "1.18.33", pid: expect.any(Number) })
+    await agent.attach(stage.repo, never)
+    expect(agent.trouble()).toBeUndefined()
+
+    const told = await ask(agent, "greet me")
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
+    expect(new Set(typesOf(told).slice(0, -1))).toEqual(new Set(["message.delta"]))
+    expect(typesOf(told).at(-1)).toBe("message.completed")
   })
 
   it("[R3.3] is ended when it does not stop, and the session goes on", async () => {
@@ -159,22 +204,6 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     expect(stage.model.turns.at(-1)?.messages).toBeLessThanOrEqual(3)
   })
 
-  it("runs the prompts of two sessions at the same time, each with its own words", async () => {
-    const script = ({ prompt }: ModelTurn) => ({ text: [`you said ${prompt}`] })
-    const agent = await started(await makeStage({ script }))
-    const told = await Promise.all(["one", "two"].map((text) => ask(agent, text)))
-    expect(told.map(({ text }) => text)).toEqual(["you said one", "you said two"])
-  })
-
-  it("fails a prompt in OpenCode's own words", async () => {
-    const script = () => ({ status: 400, message: "this model is out of order" })
-    const told = await ask(await started(await makeStage({ script })), "anything")
-    expect(told.result).toEqual({ state: "failed", reason: "this model is out of order" })
-    expect(told.events).toMatchObject([
-      { type: "error", code: "agent.failed", message: "this model is out of order" },
-    ])
-  })
-
   it("takes the model that the workspace names, and refuses a name that is none", async () => {
     const told = await ask(await started(await makeStage({ model: "scripted/none" })), "hello")
     expect(told.result).toEqual({
@@ -193,24 +222,6 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       type: "warning",
       message: "OpenCode asked for bash, which was allowed",
     })
-  })
-
-  it("keeps its password out of its command line, its log and its events", async () => {
-    const stage = await makeStage({ script: obedient })
-    const told = await ask(await started(stage), "greet me")
-    const pid = stage.processes.get("opencode")?.status().pid
-    const environment = readFileSync(`/proc/${pid}/environ`, "latin1")
-    const [, password = ""] = /OPENCODE_SERVER_PASSWORD=([^\0]{43})\0/.exec(environment) ?? []
-    expect(password).not.toBe("")
-    const logs = join(stage.directory, "logs")
-    const public_ = [
-      readFileSync(`/proc/${pid}/cmdline`, "latin1"),
-      ...readdirSync(logs).map((name) => readFileSync(join(logs, name), "latin1")),
-      JSON.stringify([stage.news, told.events]),
-    ]
-    expect(public_.filter((text) => text.includes(password))).toEqual([])
-    const port = /:(\d+)/.exec(readFileSync(join(logs, "opencode.log"), "utf8"))?.[1]
-    expect((await fetch(`http://127.0.0.1:${port}/global/health`)).status).toBe(401)
   })
 
   it("leaves no process behind when it is stopped in the middle of a tool's work", async () => {

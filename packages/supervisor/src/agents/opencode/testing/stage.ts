@@ -45,8 +45,11 @@ export interface StageOptions extends OpenCodeOptions {
   readonly config?: object
 }
 
-/** An agent with a home, a repo and a model of its own; everything is gone after the test. */
-export const makeStage = async (options: StageOptions = {}): Promise<Stage> => {
+/** An agent with a home, a repo and a model of its own; everything is gone after the test, or what it is made for. */
+export const makeStage = async (
+  options: StageOptions = {},
+  atEnd: (cleanUp: () => Promise<void>) => void = onTestFinished,
+): Promise<Stage> => {
   const directory = mkdtempSync(join(tmpdir(), "berth-opencode-test-"))
   const [home, repo, toolbox, logs, scratch] = [
     "home",
@@ -84,7 +87,7 @@ export const makeStage = async (options: StageOptions = {}): Promise<Stage> => {
     const parts = { clock: systemClock, pipes, processes, user: undefined, environment, places }
     return { agent: opencodeAgent(parts, options), processes }
   }
-  onTestFinished(async () => {
+  atEnd(async () => {
     await Promise.all(sets.map((processes) => processes.stop({ graceMs: 0 })))
     pipes.close()
     await model.close()
