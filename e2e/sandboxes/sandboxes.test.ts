@@ -1,5 +1,5 @@
 import { once } from "node:events"
-import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -234,6 +234,19 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await copy("app:app/run.sh", "nowhere/x")).toMatchObject({
           ...{ status: 2, stderr: expect.stringContaining("nowhere/x of this machine") },
         })
+      })
+
+      it("keeps what a copy would have replaced when it is cancelled", async () => {
+        await box.commands.run("truncate -s 100G /tmp/endless")
+        const folder = join(server.base, "cancelled")
+        mkdirSync(folder)
+        writeFileSync(join(folder, "endless"), "old")
+        const child = server.startBerth(["cp", "app:/tmp/endless", folder])
+        await expect.poll(() => readdirSync(folder).length).toBe(2)
+        child.kill("SIGINT")
+        await once(child, "close")
+        expect(readdirSync(folder)).toEqual(["endless"])
+        expect(readFileSync(join(folder, "endless"), "utf8")).toBe("old")
       })
 
       it("lists sandboxes, and removes them", async () => {

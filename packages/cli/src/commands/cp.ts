@@ -4,6 +4,7 @@ import { addConfigFlags } from "../config-flags.ts"
 import { connect, findSandbox } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
 import { copyIn } from "./cp/in.ts"
+import { ofThisMachine } from "./cp/of-this-machine.ts"
 import { copyOut } from "./cp/out.ts"
 
 const HELP = `
@@ -36,15 +37,6 @@ export const define: DefineCommand = async (command) => {
     }).catch((thrown) => {
       throw ofThisMachine(thrown)
     })
-  })
-}
-
-/** What the system says of files of this machine is no defect of ours. */
-const ofThisMachine = (thrown: unknown): unknown => {
-  const { code, path } = thrown as NodeJS.ErrnoException
-  if (thrown instanceof BerthError || code === undefined || path === undefined) return thrown
-  return new BerthError("input.usage", `${path} of this machine cannot be used: ${code}`, {
-    cause: thrown,
   })
 }
 

@@ -1,5 +1,6 @@
+import { randomBytes } from "node:crypto"
 import { createWriteStream } from "node:fs"
-import { chmod, lstat, mkdir, rm, stat, symlink } from "node:fs/promises"
+import { chmod, lstat, mkdir, rename, rm, stat, symlink } from "node:fs/promises"
 import { posix } from "node:path"
 import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
@@ -7,6 +8,7 @@ import type { ReadableStream as NodeStream } from "node:stream/web"
 import { BerthError } from "@berth/protocol/errors"
 import type { Bytes, FileEntry, FilePath } from "@berth/protocol/files"
 import type { Sandbox } from "@berth/sdk/sandboxes"
+import { ofThisMachine } from "./of-this-machine.ts"
 
 /** Files that are fetched at once. */
 const AT_ONCE = 8
@@ -38,10 +40,16 @@ export const copyOut = async (
   }
   const file = async (from: FilePath, to: Buffer, mode: number) => {
     const bytes = await files.readStream(from, { signal })
-    // Made anew: what is there is not written through, be it a link.
-    await rm(to, { force: true })
-    const written = createWriteStream(to, { flags: "wx", mode: mode & 0o777 })
-    await pipeline(Readable.fromWeb(bytes as NodeStream), written, { signal })
+    // Beside it: what is there is not written through, be it a link, and stays until the new one is whole.
+    const aside = asideOf(to)
+    try {
+      const written = createWriteStream(aside, { flags: "wx", mode: mode & 0o777 })
+      await pipeline(Readable.fromWeb(bytes as NodeStream), written, { signal })
+      await rename(aside, to)
+    } catch (thrown) {
+      await rm(aside, { force: true })
+      throw ofThisMachine(thrown, to.toString())
+    }
   }
   const folder = async (from: FilePath, to: Buffer, mode: number) => {
     await makeFolder(to)
@@ -60,6 +68,12 @@ export const copyOut = async (
 }
 
 const SLASH = Buffer.from("/")
+
+/** In the same folder, under a name that fits whatever the other's is. */
+const asideOf = (path: Buffer): Buffer => {
+  const folder = path.subarray(0, path.lastIndexOf(SLASH) + 1)
+  return Buffer.concat([folder, Buffer.from(`.berth-${randomBytes(8).toString("hex")}.part`)])
+}
 
 /** One part of a path; whatever else a sandbox says is refused. */
 const partOf = (name: FilePath): Buffer => {
