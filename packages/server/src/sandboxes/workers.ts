@@ -116,7 +116,7 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
     close: async () => {
       isClosed = true
       for (const { next } of workers.values()) clearTimeout(next?.timer)
-      await Promise.all([...workers.values()].map(({ running }) => running))
+      await Promise.all([...workers.values()].flatMap(({ running }) => running ?? []))
     },
   }
 }
