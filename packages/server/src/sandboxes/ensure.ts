@@ -23,6 +23,7 @@ export interface EnsureParts {
   readonly leases: Leases
   readonly workspaces: Workspaces
   readonly wants: Wants
+  readonly isBooting: (sandbox: SandboxId) => boolean
   readonly hasFailed: (sandbox: SandboxId) => boolean
   /** Rejects where there is no room. */
   readonly admit: () => Promise<void>
@@ -71,6 +72,9 @@ export const openEnsure = (parts: EnsureParts) => {
     waiting.delete(slug)
   }
 
+  const undrain = (sandbox: SandboxId): Promise<boolean> =>
+    rows.move(sandbox, ["draining"], parts.isBooting(sandbox) ? "booting" : "ready")
+
   /** What there is now, or whom to wait for. */
   const step = async (
     slug: Slug,
@@ -87,7 +91,7 @@ export const openEnsure = (parts: EnsureParts) => {
       const isSame = there.configHash === wanted.hash
       const isRight = isSame && !parts.hasFailed(there.id)
       // One that was to be replaced is wanted again.
-      if (isRight && (isCurrent(there) || (await rows.move(there.id, ["draining"], "ready"))))
+      if (isRight && (isCurrent(there) || (await undrain(there.id))))
         return { sandbox: there.id, made: false }
       if (isSame && isCurrent(there))
         await rows.beginStop(there.id, { cause: "stale", reason: "its boot had failed" })

@@ -40,6 +40,7 @@ export interface LookParts {
   readonly policy: Policy
   readonly canPause: boolean
   readonly at: FailPoint
+  readonly isBooting: (sandbox: SandboxId) => boolean
   readonly isBeingMade: (sandbox: SandboxId) => boolean
   readonly idleMs: (sandbox: SandboxId) => number
   /** Why it is to make room, if it is. */
@@ -124,7 +125,7 @@ const actOnUnknown = async (
 }
 
 const actOnKnown = async (
-  { rows, lives, effects, log, at }: LookParts,
+  { rows, lives, effects, log, at, isBooting }: LookParts,
   row: SandboxRow,
   { action, reason }: Pick<Decision, "action" | "reason">,
   observed: ObservedSandbox | undefined,
@@ -149,8 +150,7 @@ const actOnKnown = async (
       log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "draining")
       return await at("drain.moved")
     case "undrain":
-      // Its boot may have ended meanwhile, or may not: what it says next moves it on.
-      await rows.move(sandbox, ["draining"], "ready")
+      await rows.move(sandbox, ["draining"], isBooting(sandbox) ? "booting" : "ready")
       return
     case "pause":
       return await effects.pause(sandbox)

@@ -92,6 +92,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const makingRoom = new Map<SandboxId, string>()
   const over = new AbortController()
 
+  /** The next pass looks at it. */
+  const notFreed = (err: unknown) => log.warn({ op: "lease.release", err }, "is looked at later")
   /** One that is wanted as it is need not be looked at until it has been idle for a while. */
   const freed = async (sandbox: SandboxId): Promise<void> => {
     idle.begin(sandbox)
@@ -99,7 +101,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     if (isReady && policy.pauseAfterMs !== null) workers.wakeIn(sandbox, policy.pauseAfterMs)
     else workers.wake(sandbox)
   }
-  const leases = await openLeases({ db, clock, onFree: (sandbox) => void freed(sandbox) })
+  const leases = await openLeases({
+    db,
+    clock,
+    onFree: (sandbox) => void freed(sandbox).catch(notFreed),
+  })
 
   const onBootOver: KeepParts["onBootOver"] = async (sandbox, { readyAtMs, ending }) => {
     idle.begin(sandbox)
@@ -146,6 +152,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const { pause: canPause } = await backend.describe()
   const looking: LookParts = {
     ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause, at },
+    isBooting,
     isBeingMade: (sandbox) => making.has(sandbox),
     // A boot takes the time that it takes: nobody can use the sandbox before.
     idleMs: (sandbox) => (isBooting(sandbox) ? 0 : idle.ms(sandbox)),
@@ -170,6 +177,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       ...{ lives, workers, log, making },
     }),
     gone: (sandbox, signal) => departures.of(sandbox, signal),
+    isBooting,
     hasFailed: (sandbox) => {
       const boot = keepers.get(sandbox)?.boot
       return boot !== undefined && isBootOver(boot) && boot.readyAtMs === null

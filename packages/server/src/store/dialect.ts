@@ -52,8 +52,12 @@ class StoreDriver implements Driver {
   async destroy(): Promise<void> {}
 }
 
+/** Those that are made of lists of any length are not kept for ever. */
+const MAX_STATEMENTS = 256
+
 class StoreConnection implements DatabaseConnection {
   readonly #database: Database.Database
+  readonly #statements = new Map<string, Database.Statement>()
   #inTransaction = false
   /** The failure at which SQLite itself ended the running transaction. */
   #endedBy: unknown
@@ -64,7 +68,7 @@ class StoreConnection implements DatabaseConnection {
 
   async executeQuery<Row>({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
     return this.#typed(() => {
-      const statement = this.#database.prepare(sql)
+      const statement = this.#prepare(sql)
       if (statement.reader) return { rows: statement.all(parameters) as Row[] }
       const { changes, lastInsertRowid } = statement.run(parameters)
       return { numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid), rows: [] }
@@ -99,6 +103,16 @@ class StoreConnection implements DatabaseConnection {
     if (this.#database.open && this.#database.inTransaction) {
       this.#typed(() => this.#database.exec("rollback"))
     }
+  }
+
+  /** Preparing takes longer than most statements do; there are some hundred different ones. */
+  #prepare(sql: string): Database.Statement {
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    const statement = this.#database.prepare(sql)
+    if (this.#statements.size >= MAX_STATEMENTS) this.#statements.clear()
+    this.#statements.set(sql, statement)
+    return statement
   }
 
   #typed<Result>(act: () => Result): Result {
