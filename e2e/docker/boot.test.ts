@@ -174,16 +174,19 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     DEADLINE_MS,
   )
 
-  it("says that an image is not there, and whose word that is", async () => {
-    const workspace = {
-      slug: "none",
-      system: { kind: "image" as const, reference: "127.0.0.1:1/x" },
-    }
-    await expect(server.client().sandboxes.create({ workspace })).rejects.toMatchObject({
-      code: "backend.image_unavailable",
-      details: { engineSaid: expect.stringContaining("127.0.0.1:1") },
-    })
-  })
+  it(
+    "takes the image that is named, and says that it is not there, in the engine's words",
+    async () => {
+      const up = (image: string) =>
+        server.berth(["up", "--name", "other", "--network", "none", "--image", image])
+      const absent = await up("127.0.0.1:1/x")
+      expect(absent.stderr).toMatch(/there is no image 127\.0\.0\.1:1\/x: .*refused/)
+      const made = await up("berth-test/system")
+      expect(made.stderr).toMatch(/^other is ready after \d+ ms\n$/)
+      expect(await server.berth(["rm", "other"])).toMatchObject({ status: 0 })
+    },
+    DEADLINE_MS,
+  )
 
   it(
     "answers before its engine does, and has sandboxes when that is there",

@@ -251,7 +251,7 @@ export const ERRORS = {
   "backend.image_unavailable": {
     status: 404,
     retry: "later",
-    hint: "Check the image's name, load or pull it into the engine by hand, or name another one: in the workspace's `system`, or for all with `berth serve --image`.",
+    hint: "Check the image's name, load or pull it into the engine by hand, or name another one: with `berth up --image`, or for all with `berth serve --image`.",
   },
   "backend.image_unsuitable": {
     status: 400,

@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs"
 import { basename } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { Slug } from "@berth/protocol/ids"
-import { AgentSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
+import { AgentSpec, ImageReference, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { connect } from "../server.ts"
@@ -30,6 +30,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .option("--name <slug>", "what the workspace is called; default: as the repo's directory")
     .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
     .option("--agent <kind>", "shell or opencode; default: shell")
+    .option("--image <image>", "what its system comes from, where the backend takes images")
     .option("--network <policy>", "open or none; default: open")
     .option("--env <name=value>", "a variable of what runs inside, can be given often", collect)
     .option("--no-wait", "do not wait until it is ready")
@@ -37,8 +38,8 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (repo: string | undefined, options) => {
-    const { name, ref, agent, network, env, wait, ...host } = options
-    const workspace = workspaceOf(repo, { name, ref, agent, network, env })
+    const { name, ref, agent, image, network, env, wait, ...host } = options
+    const workspace = workspaceOf(repo, { name, ref, agent, image, network, env })
     const client = await connect(host)
     await cancelledBySignal(async (signal) => {
       const startedMs = performance.now()
@@ -63,13 +64,14 @@ interface Given {
   readonly name?: string
   readonly ref?: string
   readonly agent?: string
+  readonly image?: string
   readonly network?: string
   readonly env?: readonly string[]
 }
 
 const workspaceOf = (
   repo: string | undefined,
-  { name, ref, agent = "shell", network = "open", env = [] }: Given,
+  { name, ref, agent = "shell", image, network = "open", env = [] }: Given,
 ): WorkspaceSpecInput => {
   if (network !== "open" && network !== "none")
     throw new BerthError("input.usage", `--network is open or none, not ${network}`)
@@ -78,10 +80,13 @@ const workspaceOf = (
   const kind = AgentSpec.safeParse({ kind: agent })
   if (!kind.success)
     throw new BerthError("input.usage", `--agent is shell or opencode, not ${agent}`)
+  if (image !== undefined && !ImageReference.safeParse(image).success)
+    throw new BerthError("input.usage", `--image is an image's name, not ${image}`)
   const url = repo === undefined || isUrl(repo) ? repo : pathOf(repo)
   return {
     slug: slugOf(name, url),
     repos: url === undefined ? [] : [{ url, ...(ref !== undefined && { ref }) }],
+    ...(image !== undefined && { system: { kind: "image", reference: image } }),
     environment: variablesOf(env),
     ...{ agent: kind.data, network: { kind: network } },
   }
