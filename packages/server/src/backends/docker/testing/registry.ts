@@ -3,6 +3,7 @@ import { once } from "node:events"
 import { createServer, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { gzipSync } from "node:zlib"
+import { tarOf } from "../far/tar.ts"
 
 /** A registry on the loopback with one image, which holds one file that does not compress. */
 export interface Registry {
@@ -15,10 +16,9 @@ export interface Registry {
 const NAME = "berth-test/pulled"
 const MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 const LAYER_BYTES = 4 * 1024 * 1024
-const BLOCK = 512
 
 export const startRegistry = async (noise: Buffer = noiseOf(LAYER_BYTES)): Promise<Registry> => {
-  const tar = Buffer.concat([header("noise", noise.length), noise, Buffer.alloc(2 * BLOCK)])
+  const tar = tarOf([{ path: "noise", mode: 0o644, owner: 0, contents: noise }])
   const layer = gzipSync(tar)
   const config = Buffer.from(
     JSON.stringify({
@@ -73,19 +73,6 @@ const notFound = (answer: ServerResponse): void => {
 }
 
 const digestOf = (bytes: Buffer) => `sha256:${createHash("sha256").update(bytes).digest("hex")}`
-
-/** The head of one file in a tar archive. */
-const header = (name: string, size: number): Buffer => {
-  const head = Buffer.alloc(BLOCK)
-  head.write(name, 0)
-  head.write("0000644\0", 100)
-  head.write(`${size.toString(8).padStart(11, "0")}\0`, 124)
-  head.write("        0", 148)
-  head.write("ustar\x0000", 257)
-  const sum = head.reduce((total, byte) => total + byte, 0)
-  head.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148)
-  return head
-}
 
 const noiseOf = (bytes: number): Buffer => {
   const noise = Buffer.alloc(bytes)
