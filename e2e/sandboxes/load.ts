@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs"
+import { Slug } from "@berth/protocol/ids"
 import type { Sandbox } from "@berth/sdk/sandboxes"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { processesOf } from "../boot/stage.ts"
 import { RawClient } from "./raw-client.ts"
 import type { openServer } from "./server.ts"
@@ -24,23 +25,35 @@ export interface Stage {
 export const describeLoad = (stage: () => Stage): void => {
   describe("under load", () => {
     it("answers a thousand commands at once, each as it should", async () => {
-      const { box, server } = stage()
+      const { server } = stage()
+      const box = await freshBox(server, "thousand")
       const memory = watchMemory(server.pid())
-      const results = await Promise.all(
+      const running = await Promise.all(
         Array.from({ length: COMMANDS }, (_, n) =>
-          box.commands.run(["sh", "-c", `read x; echo $x; exit ${n % 100}`], {
-            ...{ stdin: `${n}\n`, deadlineMs: 60_000 },
+          box.commands.spawn(["sh", "-c", `read x; echo $x; exit ${n % 100}`], {
+            ...{ stdin: true, deadlineMs: 60_000 },
           }),
         ),
       )
-      for (const [n, result] of results.entries())
-        expect(result).toMatchObject({ stdout: `${n}\n`, stderr: "", status: n % 100 })
+      expect(await box.commands.list()).toHaveLength(COMMANDS)
+      await Promise.all(
+        running.map(async (command, n) => {
+          await command.write(Buffer.from(`${n}\n`))
+          let said = ""
+          for await (const piece of command.output)
+            if ("bytes" in piece) said += `${piece.stream} ${Buffer.from(piece.bytes)}`
+          expect(said).toBe(`stdout ${n}\n`)
+          expect(await command.exit).toMatchObject({ status: n % 100, signal: null })
+        }),
+      )
+      expect(await box.commands.list()).toEqual([])
       expect(peakMb(supervisorOf(box.id))).toBeLessThan(SUPERVISOR_MB)
       expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
     }, 120_000)
 
     it("holds up a flood for a client that does not read, in flat memory, and ends it with the client", async () => {
-      const { box, server } = stage()
+      const { server } = stage()
+      const box = await freshBox(server, "flood")
       const memory = watchMemory(server.pid())
       const traces = () => tracesOf(server.pid(), box.id)
       const none = traces()
@@ -65,7 +78,8 @@ export const describeLoad = (stage: () => Stage): void => {
     }, 120_000)
 
     it("carries half a gigabyte in and half a gigabyte out in flat memory", async () => {
-      const { box, server } = stage()
+      const { server } = stage()
+      const box = await freshBox(server, "large")
       const memory = watchMemory(server.pid())
       await box.files.write("large", pieces(FILE_MIB))
       let bytes = 0
@@ -77,6 +91,15 @@ export const describeLoad = (stage: () => Stage): void => {
       expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
     }, 120_000)
   })
+}
+
+/** With a supervisor that has done nothing else: each of these is to stay within its limit by itself. */
+const freshBox = async ({ client }: Stage["server"], slug: string): Promise<Sandbox> => {
+  const workspace = { slug: Slug.parse(slug), network: { kind: "none" as const } }
+  const box = await client().sandboxes.create({ workspace })
+  onTestFinished(() => box.remove())
+  await box.ready()
+  return box
 }
 
 /** What the floods of a sandbox have written. */

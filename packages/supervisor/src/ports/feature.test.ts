@@ -62,7 +62,7 @@ describe("a connection to a port", () => {
         const script = `ip link set lo up; ip address add ${address} dev lo; exec "$@"`
         const node = [process.execPath, "--conditions=source", program, address]
         const args = ["--net", "sh", "-c", script, "sh", ...node]
-        const { stdout } = await promisify(execFile)("unshare", args)
+        const { stdout } = await promisify(execFile)("unshare", args, { timeout: 20_000 })
         expect(stdout).toBe(`${address} reached\n`)
       }
     },
