@@ -1,0 +1,58 @@
+import { copyFileSync, existsSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { openWorld, type World } from "./world.ts"
+
+const FILES = ["berth.db", "berth.db-wal", "berth.db-shm"]
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "a server whose database was put back from a backup",
+  () => {
+    let world: World
+    beforeAll(async () => {
+      world = await openWorld(AbortSignal.timeout(60_000))
+    }, 60_000)
+    afterAll(() => world.close(), 60_000)
+
+    const make = async (slug: string) => {
+      const workspace = { slug, network: { kind: "none" as const } }
+      const sandbox = await world.client().sandboxes.create({ workspace })
+      await sandbox.ready()
+      return sandbox
+    }
+    const copyAll = (from: string, to: string) => {
+      for (const name of FILES) {
+        rmSync(join(world.dataDir, `${name}${to}`), { force: true })
+        if (existsSync(join(world.dataDir, `${name}${from}`)))
+          copyFileSync(join(world.dataDir, `${name}${from}`), join(world.dataDir, `${name}${to}`))
+      }
+    }
+
+    it("[R1.9] [R1.10] adopts what lives, and does not believe what it says of running things", async () => {
+      const old = await make("old")
+      const { id: ended } = await old.commands.start(["sleep", "1000"])
+      await world.kill()
+      copyAll("", ".backup")
+      await world.restart()
+      await world.client().sandboxes.at(old.id).commands.kill(ended)
+      const later = await make("later")
+      await later.files.write("kept", "still here\n")
+      const { id: running } = await later.commands.start(["sleep", "1000"])
+      await world.kill()
+      copyAll(".backup", "")
+      await world.restart()
+
+      const { sandboxes } = world.client()
+      const usersOf = async (id: string) =>
+        (await sandboxes.get(id)).leases.map(({ holder }) => holder)
+      await expect.poll(() => usersOf(later.id)).toEqual([`command ${running}`])
+      expect(await sandboxes.get(later.id)).toMatchObject({ phase: "ready" })
+      await expect.poll(() => usersOf(old.id)).toEqual([])
+      expect(await sandboxes.get(old.id)).toMatchObject({ phase: "ready" })
+      const again = await make("later")
+      expect(again.id).toBe(later.id)
+      expect(Buffer.from(await again.files.read("kept")).toString()).toBe("still here\n")
+    }, 60_000)
+  },
+)
