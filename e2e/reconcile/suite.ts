@@ -33,23 +33,25 @@ export const reconcileSuite = (name: string, open: () => Promise<ReconcileHarnes
       const unchanged = await harness.strangers()
       const { add, sandboxes } = world
       const common = { known: true, stale: false, running: true }
-      const [current, used, stale, staleUsed, dead, alive, empty, ended] = await Promise.all([
-        add(common),
-        add(common),
-        add({ ...common, stale: true }),
-        add({ ...common, stale: true }),
-        add({ ...common, running: false }),
-        add({ ...common, known: false, life: { leftProcesses: 1 } }),
-        add({ ...common, known: false }),
-        add({ ...common, known: false, running: false }),
-      ])
+      const [current, used, stale, staleUsed, dead, alive, empty, ended, silent] =
+        await Promise.all([
+          add(common),
+          add(common),
+          add({ ...common, stale: true }),
+          add({ ...common, stale: true }),
+          add({ ...common, running: false }),
+          add({ ...common, known: false, life: { leftProcesses: 1 } }),
+          add({ ...common, known: false }),
+          add({ ...common, known: false, running: false }),
+          add({ ...common, known: false, silent: true }),
+        ])
       const held = await sandboxes.hold(staleUsed, "a test")
       await sandboxes.hold(used, "a test")
 
       const plan = await sandboxes.reconcile({ dryRun: true })
       expect(await world.phaseOf(stale)).toBe("ready")
       expect(await world.phaseOf(alive)).toBeUndefined()
-      expect(plan.sandboxes).toHaveLength(8)
+      expect(plan.sandboxes).toHaveLength(9)
 
       const { sandboxes: said } = await sandboxes.reconcile({ dryRun: false })
       const outcomes = new Map(said.map(({ sandbox, outcome }) => [sandbox, outcome]))
@@ -64,6 +66,7 @@ export const reconcileSuite = (name: string, open: () => Promise<ReconcileHarnes
       expect(await seen(alive)).toEqual(["changed", "ready", "running"])
       expect(await seen(empty)).toEqual(["changed", "quarantined", "exited"])
       expect(await seen(ended)).toEqual(["changed", "quarantined", "exited"])
+      expect(await seen(silent)).toEqual(["kept", undefined, "running"])
       for (const { reason } of said) expect(reason).not.toBe("")
 
       // Nothing changes by itself, and the last use to end is the moment.
@@ -72,6 +75,12 @@ export const reconcileSuite = (name: string, open: () => Promise<ReconcileHarnes
       await sandboxes.release(staleUsed, held.id)
       await expect.poll(() => world.phaseOf(staleUsed)).toBe("gone")
       expect(await unchanged()).toBe(true)
+
+      await expect(sandboxes.remove(silent, { force: false })).rejects.toMatchObject({
+        code: "sandbox.in_use",
+      })
+      await sandboxes.remove(silent, { force: true })
+      expect(await world.stateOf(silent)).toBeUndefined()
       for (const id of [current, used, alive, empty, ended])
         await sandboxes.stop(id, { force: true })
     }, 60_000)

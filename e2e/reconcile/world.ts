@@ -37,6 +37,8 @@ export interface Given {
   readonly running: boolean
   /** What its supervisor would say that lives in it. */
   readonly life?: Partial<Activity>
+  /** It does not answer. */
+  readonly silent?: boolean
 }
 
 /** A server's sandboxes on a real engine. What they run is no supervisor: what it would say is said for it. */
@@ -61,7 +63,9 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
       trace: readTrace,
       activity: async ({ sandbox }, change, signal) => {
         if (change !== undefined) await firing(AbortSignal.any([signal, over.signal]))
-        return lives.get(sandbox) ?? NOTHING
+        const activity = lives.get(sandbox)
+        if (activity === undefined) throw new Error("it is silent")
+        return activity
       },
     },
     toolbox: async () => TOOLBOX,
@@ -71,7 +75,13 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
   const rows = openRows(store.db, systemClock)
   const workspaces = openWorkspaces(store.db, systemClock)
 
-  const add = async ({ known, stale, running, life = {} }: Given): Promise<SandboxId> => {
+  const add = async ({
+    known,
+    stale,
+    running,
+    life = {},
+    silent = false,
+  }: Given): Promise<SandboxId> => {
     const sandbox = newId.sandbox()
     const spec = WorkspaceSpec.parse({ slug: Slug.parse(newId.sandbox()) })
     const wanted = wantedOf(spec, await backend.resolveSystem(spec.system), TOOLBOX)
@@ -85,7 +95,7 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     const { hooks, environment, agent, sidecars } = spec
     const boot = { repos: [], hooks, environment, agent, sidecars }
     await links.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
-    lives.set(sandbox, { ...NOTHING, ...life })
+    if (!silent) lives.set(sandbox, { ...NOTHING, ...life })
     await workspaces.put(spec)
     const row = { id: sandbox, workspace: spec.slug, configHash, mode: "fresh" as const }
     if (known) await rows.insert({ ...row, phase: "ready" })

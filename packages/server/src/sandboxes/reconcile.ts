@@ -56,8 +56,9 @@ const settleOne = async (
     if (failure !== undefined) return { ...before, action: action.kind, reason, ...failed(failure) }
     const after = await see(looking, sandbox)
     // What was decided at first says why; at the end there is nothing more to do.
-    if (after.row === undefined || after.row.phase === "gone")
-      return { ...before, outcome: "removed" }
+    const isGone =
+      after.row === undefined ? after.observed === undefined : after.row.phase === "gone"
+    if (isGone) return { ...before, outcome: "removed" }
     const { phase, state } = shown(sandbox, after)
     if (phase === before.phase && state === before.state)
       return { ...before, outcome: "kept", action: action.kind, reason }

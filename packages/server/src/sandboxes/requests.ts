@@ -15,7 +15,7 @@ import type { Workers } from "./workers.ts"
 import type { Workspaces } from "./workspaces.ts"
 
 export interface RequestsParts {
-  readonly backend: Pick<Backend, "listCaches" | "removeCache">
+  readonly backend: Pick<Backend, "inspect" | "listCaches" | "removeCache">
   readonly rows: Rows
   readonly workspaces: Workspaces
   readonly records: Records
@@ -59,13 +59,24 @@ export const openRequests = (parts: RequestsParts): Requests => {
   }
 
   /** One that the store does not know is looked at first. */
-  const find = async (sandbox: SandboxId): Promise<SandboxRow> => {
+  const find = async (sandbox: SandboxId, force = false): Promise<SandboxRow> => {
     const row = await rows.get(sandbox)
     if (row !== undefined) return row
     await workers.settle(sandbox)
-    const now = await rows.get(sandbox)
+    const now = (await rows.get(sandbox)) ?? (force ? await takeOver(sandbox) : undefined)
     if (now !== undefined) return now
-    throw unknownSandbox(sandbox)
+    if ((await parts.backend.inspect(sandbox)) === undefined) throw unknownSandbox(sandbox)
+    throw unanswered(sandbox)
+  }
+
+  /** One that has not said whether anything lives in it becomes known by a person's word. */
+  const takeOver = async (sandbox: SandboxId): Promise<SandboxRow | undefined> => {
+    const observed = await parts.backend.inspect(sandbox)
+    if (observed === undefined) return undefined
+    const { workspace, configHash } = observed.identity
+    const row = { id: sandbox, workspace, configHash, mode: "fresh" as const }
+    await rows.insert({ ...row, phase: "quarantined" })
+    return await rows.get(sandbox)
   }
 
   const settle = async (sandbox: SandboxId): Promise<void> => {
@@ -74,7 +85,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
   }
 
   const end = async (sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> => {
-    const row = await find(sandbox)
+    const row = await find(sandbox, force)
     // After a restart the sandbox may not have been asked yet what lives in it.
     if (!force) await workers.settle(sandbox)
     await beginStop(sandbox, reason, force)
@@ -126,8 +137,9 @@ export const openRequests = (parts: RequestsParts): Requests => {
     },
 
     remove: async (sandbox, { force }) => {
-      const { workspace } = await end(sandbox, "a person removed it", force)
-      if ((await rows.ofWorkspace(workspace)).length > 0) return
+      const { workspace, phase } = await end(sandbox, "a person removed it", force)
+      // What was not known is no word about the workspace that it says it is of.
+      if (phase === "quarantined" || (await rows.ofWorkspace(workspace)).length > 0) return
       await workspaces.remove(workspace)
       await files.remove(workspace)
       await removeCaches(parts.backend, workspace)
@@ -143,6 +155,11 @@ const notQuarantined = ({ id: sandbox, phase }: SandboxRow): BerthError =>
 
 const nothingKnown = (sandbox: SandboxId): BerthError =>
   new BerthError("backend.state_damaged", `it is not known which workspace ${sandbox} was for`, {
+    details: { sandbox },
+  })
+
+const unanswered = (sandbox: SandboxId): BerthError =>
+  new BerthError("sandbox.in_use", `${sandbox} has not said yet whether anything lives in it`, {
     details: { sandbox },
   })
 
