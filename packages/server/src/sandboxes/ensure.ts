@@ -3,7 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
 import { type Lease, userOf } from "@berth/protocol/lease"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import { serialByKey } from "../host/serial.ts"
+import type { Serially } from "../host/serial.ts"
 import type { Leases } from "./leases.ts"
 import { CURRENT_PHASES, type Rows, type SandboxRow } from "./rows.ts"
 import type { Wanted, Wants } from "./wanted.ts"
@@ -23,6 +23,8 @@ export interface EnsureParts {
   readonly leases: Leases
   readonly workspaces: Workspaces
   readonly wants: Wants
+  /** One thing at a time for one workspace. */
+  readonly serially: Serially
   readonly isBooting: (sandbox: SandboxId) => boolean
   readonly hasFailed: (sandbox: SandboxId) => boolean
   /** Rejects where there is no room. */
@@ -63,8 +65,7 @@ export interface Ensured {
  * uses it: until then whoever wants the new one waits, for so long.
  */
 export const openEnsure = (parts: EnsureParts) => {
-  const { rows, leases, workspaces, wants } = parts
-  const serially = serialByKey()
+  const { rows, leases, workspaces, wants, serially } = parts
   /** Those who wait: when anybody finds what they wanted, they may find it as well. */
   const waiting = new Map<Slug, AbortController>()
   const found = (slug: Slug): void => {

@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import { type SandboxId, Slug } from "@berth/protocol/ids"
+import { type LayerId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER, WORKSPACE_TARGET } from "@berth/protocol/inside"
 import type { StackKey } from "@berth/protocol/layer"
 import type { Mount, Overlay } from "@berth/protocol/sandbox"
@@ -72,16 +72,27 @@ export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
     },
     fork: async (from, to, sandbox, signal) => {
       const reason = `${from} is forked to ${to}`
-      for (const { name } of STACKS) {
+      const made: StackKey[] = []
+      const put = async (key: StackKey, layer: LayerId) => {
+        await layers.put(key, layer)
+        made.push(key)
+      }
+      const forkOne = async (name: Slug): Promise<void> => {
         const key: StackKey = { workspace: from, name }
-        if (sandbox === undefined) {
-          const { layer } = await layers.freeze(key, { signal })
-          await layers.put({ workspace: to, name }, layer)
-        } else {
-          const { layer, pin } = await layers.snapshot(key, { ...sandbox, reason, signal })
-          await layers.put({ workspace: to, name }, layer)
+        if (sandbox === undefined)
+          return await put({ workspace: to, name }, (await layers.freeze(key, { signal })).layer)
+        const { layer, pin } = await layers.snapshot(key, { ...sandbox, reason, signal })
+        try {
+          await put({ workspace: to, name }, layer)
+        } finally {
           await layers.unpin(pin)
         }
+      }
+      try {
+        for (const { name } of STACKS) await forkOne(name)
+      } catch (thrown) {
+        for (const key of made) await layers.remove(key)
+        throw thrown
       }
     },
     collect: async (signal) => {

@@ -1,6 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { Backend } from "../backends/backend.ts"
+import type { Serially } from "../host/serial.ts"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
 import type { WorkspaceFiles } from "./files.ts"
@@ -16,6 +17,9 @@ export interface ForkParts {
   readonly leases: Leases
   readonly files: WorkspaceFiles
   readonly log: Logger
+  /** One thing at a time for one workspace. */
+  readonly serially: Serially
+  readonly wake: (sandbox: SandboxId) => void
   /** Those that nobody else is to touch. */
   readonly making: Set<SandboxId>
 }
@@ -27,27 +31,34 @@ export interface ForkParts {
 export const openFork = (parts: ForkParts) => {
   const { backend, rows, workspaces, leases, files, making } = parts
 
-  /** Its leases keep it; nobody wakes it meanwhile. */
+  /** Nobody takes it away meanwhile, and nobody wakes it or puts it to sleep. */
   const whileKept = async (sandbox: SandboxId, to: Slug, work: () => Promise<void>) => {
-    const lease = await leases.acquire({ sandbox, kind: "hold", holder: `the fork to ${to}` })
+    const request = { sandbox, kind: "hold" as const, holder: `the fork to ${to}` }
+    const lease = await leases.acquire({ ...request, isConnection: true })
     making.add(sandbox)
     try {
       await work()
     } finally {
       making.delete(sandbox)
       await leases.release(lease)
+      // Whoever came meanwhile may have found it frozen.
+      parts.wake(sandbox)
     }
+  }
+
+  const copyLive = async (sandbox: SandboxId, from: Slug, to: Slug, signal: AbortSignal) => {
+    const isFrozen = (await backend.inspect(sandbox, { signal }))?.state === "paused"
+    const freezer = isFrozen
+      ? { freeze: async () => {}, thaw: async () => {} }
+      : { freeze: () => backend.pause(sandbox), thaw: () => backend.resume(sandbox) }
+    await files.fork(from, to, { sandbox, ...freezer }, signal)
   }
 
   const copy = async (sandbox: SandboxId, from: Slug, to: Slug, signal: AbortSignal) => {
     const state = (await backend.inspect(sandbox, { signal }))?.state
-    if (state !== "running" && state !== "paused")
-      return await files.fork(from, to, undefined, signal)
-    const freezer =
-      state === "paused"
-        ? { freeze: async () => {}, thaw: async () => {} }
-        : { freeze: () => backend.pause(sandbox), thaw: () => backend.resume(sandbox) }
-    await whileKept(sandbox, to, () => files.fork(from, to, { sandbox, ...freezer }, signal))
+    if (state === "running" || state === "paused")
+      await whileKept(sandbox, to, () => copyLive(sandbox, from, to, signal))
+    else await files.fork(from, to, undefined, signal)
   }
 
   return async (sandbox: SandboxId, to: Slug, signal: AbortSignal): Promise<void> => {
@@ -55,16 +66,15 @@ export const openFork = (parts: ForkParts) => {
     const workspace = row && (await workspaces.get(row.workspace))
     if (row === undefined || workspace === undefined) throw unknownSandbox(sandbox)
     const from = row.workspace
-    await operation(parts.log, "workspace.fork", { sandbox, workspace: from, to }, async () => {
-      if (!(await workspaces.add({ ...workspace.spec, slug: to }, workspace))) throw taken(to)
-      try {
+    const ids = { sandbox, workspace: from, to }
+    await operation(parts.log, "workspace.fork", ids, () =>
+      parts.serially(to, async () => {
+        if ((await workspaces.get(to)) !== undefined) throw taken(to)
         await copy(sandbox, from, to, signal)
-      } catch (thrown) {
-        await workspaces.remove(to)
-        await files.remove(to)
-        throw thrown
-      }
-    })
+        // Last: there is no workspace without its files.
+        await workspaces.add({ ...workspace.spec, slug: to }, workspace)
+      }),
+    )
   }
 }
 

@@ -30,7 +30,7 @@ export interface Leases {
   acquire(request: LeaseRequest): Promise<LeaseId>
   /** False: it has ended. */
   renew(lease: LeaseId): boolean
-  /** Twice is as good as once. */
+  /** Twice is as good as once. Never fails: where the store cannot be written, it ends as soon as that can be. */
   release(lease: LeaseId): Promise<void>
   of(sandbox: SandboxId): Promise<Lease[]>
   /** By sandbox. */
@@ -56,6 +56,8 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
   const run = randomUUID()
   /** By the monotonic clock. */
   const deadlines = new Map<LeaseId, { atMs: number; readonly ttlMs: number }>()
+  /** Those that are over, but not for the store yet. */
+  const ending = new Set<LeaseId>()
   let tickedMs = clock.monotonicMs()
 
   const expectRenewal = (lease: LeaseId, ttlMs: number) =>
@@ -72,15 +74,13 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
   }
 
   const release = async (lease: LeaseId): Promise<void> => {
-    const deadline = deadlines.get(lease)
     // First, so that nobody renews what is about to end.
     deadlines.delete(lease)
-    try {
-      await end(lease)
-    } catch (thrown) {
-      if (deadline !== undefined) deadlines.set(lease, deadline)
-      throw thrown
-    }
+    await end(lease).then(
+      () => ending.delete(lease),
+      // The store cannot be written now: it is tried again at each tick.
+      () => ending.add(lease),
+    )
   }
 
   const end = async (lease: LeaseId): Promise<void> => {
@@ -100,6 +100,7 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
     if (lateMs > LATE_TICK_MS)
       for (const deadline of deadlines.values()) deadline.atMs = now + deadline.ttlMs
     for (const [lease, { atMs }] of deadlines) if (atMs <= now) await release(lease)
+    for (const lease of ending) await release(lease)
   }
 
   await db.deleteFrom("leases").where("connection", "is not", null).execute()

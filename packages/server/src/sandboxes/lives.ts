@@ -55,8 +55,9 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
 
   const take = async (sandbox: SandboxId, activity: Activity): Promise<void> => {
     const { version, had: before } = told.get(sandbox) ?? { version: 0, had: new Set<string>() }
-    // Answers may overtake each other.
-    if (activity.version < version) return
+    // Answers may overtake each other. Where nothing newer is known, a lower version is a lie.
+    if (activity.version < version && lives.has(sandbox)) return
+    if (activity.version < version) throw backwards(sandbox)
     const living = claimsOf(activity)
     const own = (await leases.of(sandbox)).filter(isOwn)
     const had = new Set<string>()
@@ -164,6 +165,11 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
     close: () => over.abort(),
   }
 }
+
+const backwards = (sandbox: SandboxId): BerthError =>
+  new BerthError("bridge.protocol_violated", "the sandbox's versions go backwards", {
+    details: { sandbox },
+  })
 
 /** Words that nobody else uses who holds a lease of that kind: by them its own are known after a restart. */
 const OWN = {

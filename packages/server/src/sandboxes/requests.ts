@@ -1,9 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
-import type { LeaseId, SandboxId } from "@berth/protocol/ids"
+import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
 import { type Lease, userOf } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
+import type { Serially } from "../host/serial.ts"
 import { removeCaches } from "./caches/remove.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Leases } from "./leases.ts"
@@ -17,6 +18,8 @@ import type { Workspaces } from "./workspaces.ts"
 export interface RequestsParts {
   readonly backend: Pick<Backend, "inspect" | "listCaches" | "removeCache">
   readonly rows: Rows
+  /** One thing at a time for one workspace. */
+  readonly serially: Serially
   readonly workspaces: Workspaces
   readonly records: Records
   readonly leases: Leases
@@ -93,6 +96,15 @@ export const openRequests = (parts: RequestsParts): Requests => {
     return row
   }
 
+  /** The row last: what a crash leaves can be removed again, and boots anew if it is used instead. */
+  const removeWorkspace = async (workspace: Slug): Promise<void> => {
+    await workspaces.unbooted(workspace)
+    await files.remove(workspace)
+    await removeCaches(parts.backend, workspace)
+    for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
+    await workspaces.remove(workspace)
+  }
+
   /** A store that lost the sandbox may have lost its workspace, too. */
   const restoreWorkspace = async ({ id: sandbox, workspace }: SandboxRow): Promise<void> => {
     if ((await workspaces.get(workspace)) !== undefined) return
@@ -139,11 +151,10 @@ export const openRequests = (parts: RequestsParts): Requests => {
     remove: async (sandbox, { force }) => {
       const { workspace, phase } = await end(sandbox, "a person removed it", force)
       // What was not known is no word about the workspace that it says it is of.
-      if (phase === "quarantined" || (await rows.ofWorkspace(workspace)).length > 0) return
-      await workspaces.remove(workspace)
-      await files.remove(workspace)
-      await removeCaches(parts.backend, workspace)
-      for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
+      if (phase === "quarantined") return
+      await parts.serially(workspace, async () => {
+        if ((await rows.ofWorkspace(workspace)).length === 0) await removeWorkspace(workspace)
+      })
     },
   }
 }

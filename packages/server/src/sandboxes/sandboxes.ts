@@ -3,6 +3,7 @@ import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { EngineState } from "../backends/backend.ts"
+import { serialByKey } from "../host/serial.ts"
 import type { Layers } from "../layers/layers.ts"
 import { operation } from "../logging/operation.ts"
 import type { Store } from "../store/open.ts"
@@ -87,6 +88,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const wants = openWants({ ...parts, workspaces })
   const departures = new Departures(rows)
   const idle = new Idle(clock)
+  const serially = serialByKey()
   const making = new Set<SandboxId>()
   const frozen = new Set<SandboxId>()
   const makingRoom = new Map<SandboxId, string>()
@@ -170,7 +172,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     ...{ rows, leases, idle, workers, makingRoom },
   })
   const ensure = openEnsure({
-    ...{ rows, leases, workspaces, wants, admit: pressure.admit },
+    ...{ rows, leases, workspaces, wants, serially, admit: pressure.admit },
     ...{ wake: workers.wake, settle: workers.settle },
     make: openMake({
       ...{ backend, links, installation, at, rows, workspaces, records, files, keepers },
@@ -194,7 +196,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
-  const fork = openFork({ backend, rows, workspaces, leases, files, log, making })
+  const fork = openFork({
+    ...{ backend, rows, workspaces, leases, files, log, making, serially, wake: workers.wake },
+  })
 
   const kept = (sandbox: SandboxId): Kept => {
     const found = keepers.get(sandbox)
@@ -218,6 +222,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
+  const unwatched = (err: unknown) => log.error({ op: "sandboxes.watch", err }, "not watched")
+  const notPassed = (err: unknown) => log.warn({ op: "sandboxes.pass", err }, "is tried again")
   const wakeAll = async (): Promise<void> => {
     for (const sandbox of await everySandbox({ backend, rows })) workers.wake(sandbox)
   }
@@ -228,15 +234,13 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   }
   const watch = async (): Promise<void> => {
     for await (const event of backend.watch(over.signal)) {
-      if (event.kind === "resync") await wakeAll()
+      if (event.kind === "resync") await wakeAll().catch(notPassed)
       else {
         if (event.kind === "exited") keepers.get(event.sandbox)?.exited()
         workers.wake(event.sandbox)
       }
     }
   }
-  const unwatched = (err: unknown) => log.error({ op: "sandboxes.watch", err }, "not watched")
-  const notPassed = (err: unknown) => log.warn({ op: "sandboxes.pass", err }, "is tried again")
   let watching: Promise<void> | undefined
   let passing: NodeJS.Timeout | undefined
 
@@ -281,7 +285,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   return {
     ...views,
     ...openRequests({
-      ...{ backend, rows, workspaces, records, leases, workers, files, links },
+      ...{ backend, rows, workspaces, records, leases, workers, files, links, serially },
       bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
     }),
 
@@ -334,10 +338,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     close: async () => {
       over.abort()
       clearInterval(passing)
-      await pressure.close()
       lives.close()
       leases.close()
-      await workers.close()
+      // What waits for a sandbox to settle ends with the workers.
+      await Promise.all([workers.close(), pressure.close()])
       await keepers.close()
       await watching
     },

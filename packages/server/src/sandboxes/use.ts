@@ -55,7 +55,11 @@ export const openUse = (parts: UseParts) => {
     const taken = await acquire(parts, sandbox, claim, signal)
     const { sandbox: used } = taken
     let { lease } = taken
-    const end = () => leases.release(lease)
+    let renewing: Promise<void> | undefined
+    const end = async () => {
+      await renewing
+      await leases.release(lease)
+    }
     try {
       if (frozen.has(used)) await thaw(workers, used)
     } catch (thrown) {
@@ -70,7 +74,12 @@ export const openUse = (parts: UseParts) => {
       dial: (until) => dial(parts, used, until),
       renew: () => {
         // Refused where the sandbox has been given up meanwhile: the connection ends with it.
-        if (claim.ttlMs !== undefined && !leases.renew(lease)) void again().catch(() => {})
+        if (claim.ttlMs === undefined || leases.renew(lease)) return
+        renewing ??= again()
+          .catch(() => {})
+          .finally(() => {
+            renewing = undefined
+          })
       },
       leave: () => lives.look(used),
       end,

@@ -50,11 +50,15 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
   const hashes = new Map<Slug, ConfigHash>()
   let found: Pick<Toolbox, "id" | "directory"> | undefined
 
+  /** Raised by whoever knows that something has changed: what was asked before is not noted after. */
+  let generation = 0
+
   const of = async (spec: WorkspaceSpec, signal: AbortSignal): Promise<Wanted> => {
+    const begun = generation
     found = await toolbox()
     signal.throwIfAborted()
     const wanted = wantedOf(spec, await backend.resolveSystem(spec.system, { signal }), found)
-    hashes.set(spec.slug, wanted.hash)
+    if (begun === generation) hashes.set(spec.slug, wanted.hash)
     return wanted
   }
 
@@ -63,15 +67,20 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
     known: async (slug) => {
       const hash = hashes.get(slug)
       if (hash !== undefined || found === undefined) return hash
+      const begun = generation
       const spec = (await workspaces.get(slug))?.spec
       // A workspace that nobody wants any more has sandboxes that nobody replaces.
       if (spec === undefined) return undefined
-      return (await of(spec, AbortSignal.timeout(KNOWN_MS)).catch(() => undefined))?.hash
+      const wanted = await of(spec, AbortSignal.timeout(KNOWN_MS)).catch(() => undefined)
+      return begun === generation ? wanted?.hash : undefined
     },
     prepare: async () => {
       found = await toolbox()
     },
-    refresh: () => hashes.clear(),
+    refresh: () => {
+      generation += 1
+      hashes.clear()
+    },
   }
 }
 

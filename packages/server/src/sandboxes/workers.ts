@@ -35,6 +35,9 @@ export const MAX_BACKOFF_MS = 60_000
 /** A timer that is to run for longer fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
+/** No sandbox needs as many one after another, unless it is not to be settled: then it waits as after a failure. */
+const MAX_LOOKS = 50
+
 interface Worker {
   running: Promise<Looked> | undefined
   /** Somebody came while it looked: what it saw may be over. */
@@ -48,12 +51,13 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
   let isClosed = false
 
   const run = async (sandbox: SandboxId, worker: Worker): Promise<Looked> => {
-    for (;;) {
+    for (let looks = 1; ; looks += 1) {
       worker.isStale = false
-      const looked = await look(sandbox).catch(notRead)
+      const seen = await look(sandbox).catch(notRead)
+      const looked = looks < MAX_LOOKS ? seen : restless(seen)
       // Nothing is awaited from here to the end, so that nobody comes unheard.
       const isDone = "failure" in looked || looked.decision.action.kind === "keep"
-      if (!isClosed && (worker.isStale || !isDone)) continue
+      if (!isClosed && looks < MAX_LOOKS && (worker.isStale || !isDone)) continue
       worker.running = undefined
       plan(sandbox, worker, looked)
       return looked
@@ -120,6 +124,11 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
     },
   }
 }
+
+const restless = (looked: Looked): Looked => ({
+  failure: new BerthError("internal", "there is always something more to do about the sandbox"),
+  ...looked,
+})
 
 const closed = (): Looked =>
   notRead(new BerthError("server.stopping", "the server is stopping: nothing is begun any more"))

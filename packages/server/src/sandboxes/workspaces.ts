@@ -23,6 +23,8 @@ export interface Workspaces {
   get(slug: Slug): Promise<Workspace | undefined>
   remove(slug: Slug): Promise<void>
   booted(slug: Slug): Promise<void>
+  /** Its files are about to go. */
+  unbooted(slug: Slug): Promise<void>
   bootFailed(slug: Slug, hash: ConfigHash, why: string): Promise<void>
 }
 
@@ -75,6 +77,9 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
       .set({ booted: 1, failed_boots: 0, failed_hash: null, failed_why: null })
       .where("slug", "=", slug)
       .execute()
+  },
+  unbooted: async (slug) => {
+    await db.updateTable("workspaces").set({ booted: 0 }).where("slug", "=", slug).execute()
   },
   bootFailed: async (slug, hash, why) => {
     await db

@@ -75,13 +75,17 @@ export const passUpgrades = (
     open.add(client)
     client.on("error", () => client.destroy())
     client.once("close", () => open.delete(client))
-    void pass(request, client, head).then(({ target, outcome, code, err }) => {
+    const write = ({ target, outcome, code, err }: Passed) => {
       const { sandbox, feature } = target ?? {}
       writeOperation(log, err ? "error" : "info", {
         ...{ op: "socket.pass", outcome, durationMs: performance.now() - startedMs, sandbox },
         // Not what follows: a path or a query may hold anything.
         ...{ feature, code, ...(err ? { err } : {}) },
       })
+    }
+    void pass(request, client, head).then(write, (err) => {
+      client.destroy()
+      write({ target: undefined, outcome: "failed", code: "internal", err })
     })
   })
 }
