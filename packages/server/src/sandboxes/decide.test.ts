@@ -17,6 +17,7 @@ import {
 const stale = { wantedHash: NEW_CONFIG }
 const wantedUnknown = { wantedHash: undefined }
 const replaced = { isReplaced: true }
+const LIVES = { kind: "alive", what: "1 command" } as const
 const used = { leases: ["exec of command 1"] }
 const asked = (life: Life["kind"]): { life: Life } => ({
   life:
@@ -77,6 +78,11 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "gone" }, undefined, {}, "keep"],
     [{ phase: "gone" }, "running", {}, "remove"],
     [{ phase: "gone" }, "exited", {}, "remove"],
+    [{ phase: "gone", isPresumedDead: true }, "paused", {}, "resume"],
+    [{ phase: "gone", isPresumedDead: true }, "running", { life: { kind: "not asked" } }, "ask"],
+    [{ phase: "gone", isPresumedDead: true }, "running", {}, "remove"],
+    [{ phase: "stopping", isPresumedDead: true }, "running", { life: LIVES }, "adopt"],
+    [{ phase: "stopping", isPresumedDead: true }, "exited", {}, "remove"],
   ],
   "being made": [
     [{ phase: "creating", isBeingMade: true }, undefined, {}, "keep"],
@@ -243,6 +249,7 @@ const knowns: fc.Arbitrary<Known | undefined> = fc.option(
     configHash: fc.constant(OLD_CONFIG),
     wantedHash: fc.constantFrom(OLD_CONFIG, NEW_CONFIG, undefined),
     isReplaced: fc.boolean(),
+    isPresumedDead: fc.boolean(),
     isBeingMade: fc.boolean(),
   }),
   { nil: undefined },

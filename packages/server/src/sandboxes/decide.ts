@@ -24,6 +24,8 @@ export interface Known {
   readonly wantedHash: ConfigHash | undefined
   /** Another one is its workspace's current one. */
   readonly isReplaced: boolean
+  /** It is stopping or gone because it was found dead, which may have been wrong: an engine can lose sight of one. */
+  readonly isPresumedDead: boolean
   /** This server makes or copies it right now. */
   readonly isBeingMade: boolean
 }
@@ -93,15 +95,32 @@ export const decide = (world: World): Decision => {
   switch (known.phase) {
     case "gone":
       if (state === undefined) return keep("it is gone")
-      return { action: { kind: "remove" }, reason: "it is gone, but its engine still has it" }
+      return (
+        decideReturned(world, known) ?? {
+          ...{ action: { kind: "remove" }, reason: "it is gone, but its engine still has it" },
+        }
+      )
     case "stopping":
       if (state === undefined) return { action: { kind: "forget" }, reason: "it has ended" }
-      return { action: { kind: "remove" }, reason: "it is stopping" }
+      return (
+        decideReturned(world, known) ?? { action: { kind: "remove" }, reason: "it is stopping" }
+      )
     case "quarantined":
       return decideQuarantined(world, known)
     default:
       return decideLive(world, known)
   }
+}
+
+/** What is to be done about one that was taken for dead and runs: it is asked before anything of it is ended. */
+const decideReturned = (world: World, { isPresumedDead }: Known): Decision | undefined => {
+  const { state, life } = world
+  if (!isPresumedDead || (state !== "running" && state !== "paused")) return undefined
+  if (state === "paused")
+    return { action: { kind: "resume" }, reason: "it was taken for dead, and is frozen" }
+  const question = ask(world)
+  if (question !== undefined || life.kind !== "alive") return question
+  return { action: { kind: "adopt" }, reason: `it was taken for dead, and has ${life.what}` }
 }
 
 const decideUnknown = (world: World): Decision => {

@@ -12,7 +12,7 @@ import type { Links } from "./links.ts"
 import type { Lives } from "./lives.ts"
 import type { Effects } from "./look.ts"
 import type { Records } from "./records.ts"
-import type { Rows, SandboxRow } from "./rows.ts"
+import { isCurrentPhase, type Rows, type SandboxRow } from "./rows.ts"
 import type { Wants } from "./wanted.ts"
 import type { Workspaces } from "./workspaces.ts"
 
@@ -66,9 +66,12 @@ export const openEffects = (parts: EffectsParts): Effects => {
       // Its files are in use: they are not to be made anew.
       await parts.workspaces.add(record.workspace, { isBooted: true })
       const row = { id: sandbox, workspace, configHash, mode: record.mode }
-      const isCurrent = (await parts.wants.known(workspace)) === configHash
-      const isInserted = isCurrent && (await rows.insert({ ...row, phase: "ready" }))
-      if (!isInserted) await rows.insert({ ...row, phase: "draining" })
+      const others = await rows.ofWorkspace(workspace)
+      const isCurrent =
+        (await parts.wants.known(workspace)) === configHash &&
+        !others.some(({ id, phase }) => id !== sandbox && isCurrentPhase(phase))
+      const phase = isCurrent ? "ready" : "draining"
+      if (!(await rows.insert({ ...row, phase }))) await rows.revive(sandbox, phase)
       await keepers.takeUp(sandbox)
       if (state === "paused") frozen.add(sandbox)
       // Now that it is known, what lives in it gets its leases.

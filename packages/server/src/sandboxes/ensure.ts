@@ -5,7 +5,7 @@ import { type Lease, userOf } from "@berth/protocol/lease"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Serially } from "../host/serial.ts"
 import type { Leases } from "./leases.ts"
-import { CURRENT_PHASES, type Rows, type SandboxRow } from "./rows.ts"
+import { isCurrentPhase, type Rows, type SandboxRow } from "./rows.ts"
 import type { Wanted, Wants } from "./wanted.ts"
 import type { Workspaces } from "./workspaces.ts"
 
@@ -136,8 +136,7 @@ export const openEnsure = (parts: EnsureParts) => {
   }
 }
 
-const isCurrent = ({ phase }: SandboxRow): boolean =>
-  CURRENT_PHASES.some((current) => current === phase)
+const isCurrent = ({ phase }: SandboxRow): boolean => isCurrentPhase(phase)
 
 const unknownWorkspace = (slug: Slug): BerthError =>
   new BerthError("not_found", `there is no workspace ${slug}`, { details: { workspace: slug } })

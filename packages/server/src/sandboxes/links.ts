@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto"
-import { chmod, chown, mkdir, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { chmod, chown, mkdir, open, readdir, readFile, stat, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
+import { removeSmallTree } from "../host/remove-tree.ts"
 
 /** What the server knows of its link to a sandbox. */
 export interface SandboxLink {
@@ -27,8 +28,11 @@ export interface FoundLinks {
 export interface Links extends FoundLinks {
   /** Again for the same sandbox: the same link, with this plan. */
   make(plan: BootPlan): Promise<SandboxLink>
-  /** Only of a sandbox that is gone. Twice is as good as once. */
-  remove(sandbox: SandboxId): Promise<void>
+  /**
+   * Only of a sandbox that is gone. Twice is as good as once. A failure is said, never thrown: what is in a link is
+   * a sandbox's doing, and holds up nobody else. The link is still listed then.
+   */
+  remove(sandbox: SandboxId): Promise<BerthError | undefined>
 }
 
 export interface LinksOptions {
@@ -83,7 +87,7 @@ export const openLinks = ({ root, owner }: LinksOptions): Links => {
         for (const [name, text] of Object.entries(files)) {
           const path = join(link.directory, name)
           // Made anew: what an earlier sandbox left there is not written through.
-          await rm(path, { force: true, recursive: true })
+          await removeSmallTree(path)
           const file = await open(path, "wx", 0o600)
           try {
             await file.writeFile(text)
@@ -104,9 +108,10 @@ export const openLinks = ({ root, owner }: LinksOptions): Links => {
     },
     remove: async (sandbox) => {
       try {
-        await rm(join(root, sandbox), { recursive: true, force: true })
+        await removeSmallTree(join(root, sandbox))
+        return undefined
       } catch (cause) {
-        throw failed("removed", sandbox, cause)
+        return failed("removed", sandbox, cause)
       }
     },
   }

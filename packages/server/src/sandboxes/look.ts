@@ -11,7 +11,7 @@ import type { FailPoint } from "./launch.ts"
 import type { Leases } from "./leases.ts"
 import type { Lives } from "./lives.ts"
 import type { Rows, SandboxRow, Stop } from "./rows.ts"
-import { CURRENT_PHASES } from "./rows.ts"
+import { CURRENT_PHASES, isCurrentPhase } from "./rows.ts"
 import type { Looked } from "./workers.ts"
 
 /** What is done to sandboxes. */
@@ -70,6 +70,7 @@ export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> =
       // A wall that was set back makes nothing older.
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
       wantedHash: await parts.wantedHash(row),
+      isPresumedDead: row.stop?.cause === "ended",
       isReplaced: row.phase === "draining" && (await hasOther(rows, row)),
       isBeingMade: wasBeingMade || parts.isBeingMade(sandbox),
     },
@@ -84,7 +85,7 @@ export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> =
 
 const hasOther = async (rows: Rows, { id, workspace }: SandboxRow): Promise<boolean> =>
   (await rows.ofWorkspace(workspace)).some(
-    (other) => other.id !== id && CURRENT_PHASES.some((phase) => phase === other.phase),
+    (other) => other.id !== id && isCurrentPhase(other.phase),
   )
 
 /** Looks at a sandbox and does the one next thing about it. */
@@ -166,6 +167,7 @@ const actOnKnown = async (
     case "forget":
       return await effects.forget(row)
     case "adopt":
+      if (observed !== undefined) await effects.adopt(observed)
       return
   }
 }

@@ -32,6 +32,9 @@ export type NewSandbox = Pick<SandboxRow, "id" | "workspace" | "configHash" | "m
 /** Those that new uses may go to. */
 export const CURRENT_PHASES = ["creating", "booting", "ready"] as const
 
+export const isCurrentPhase = (phase: StoredPhase): boolean =>
+  CURRENT_PHASES.some((current) => current === phase)
+
 /** Those that whoever is in may go on using. */
 export const USABLE_PHASES = [...CURRENT_PHASES, "draining"] as const
 
@@ -54,6 +57,8 @@ export interface Rows {
   beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
   beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
+  /** Of one that was taken for dead and is not; false: it is not such a one. */
+  revive(sandbox: SandboxId, phase: "ready" | "draining"): Promise<boolean>
   /** Removes what is known of sandboxes that have been gone for so long and are not shown. */
   forgetGone(olderThanMs: number): Promise<void>
 }
@@ -170,6 +175,16 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
         return true
       }),
+    revive: async (sandbox, phase) => {
+      const { numUpdatedRows } = await db
+        .updateTable("sandboxes")
+        .set({ phase, phase_at_ms: clock.now(), stop_cause: null, stop_reason: null })
+        .where("id", "=", sandbox)
+        .where("phase", "in", ["stopping", "gone"])
+        .where("stop_cause", "=", "ended")
+        .executeTakeFirst()
+      return numUpdatedRows === 1n
+    },
     forgetGone: async (olderThanMs) => {
       const before = clock.now() - olderThanMs
       const old = sql`

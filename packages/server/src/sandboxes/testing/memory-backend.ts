@@ -1,10 +1,12 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
-import type { Backend, EngineState, ObservedSandbox } from "../../backends/backend.ts"
+import type { Backend, BackendEvent, EngineState, ObservedSandbox } from "../../backends/backend.ts"
 
 /** What is called, and of which sandbox: awaited before anything is done. */
 export type BeforeCall = (call: string, sandbox: SandboxId | undefined) => void | Promise<void>
+
+import { openWatchers } from "../../backends/watchers.ts"
 
 /** An engine in memory, for what no real one can do: wait at every call, fail at any, and be looked at between. */
 export class MemoryBackend {
@@ -12,6 +14,7 @@ export class MemoryBackend {
   readonly idBase = 0
   readonly #sandboxes = new Map<SandboxId, ObservedSandbox>()
   readonly #before: BeforeCall
+  readonly #watchers = openWatchers()
 
   constructor(before: BeforeCall = () => {}) {
     this.#before = before
@@ -105,9 +108,13 @@ export class MemoryBackend {
     return ""
   }
 
-  async *watch(signal: AbortSignal) {
-    if (!signal.aborted)
-      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }))
+  watch(signal: AbortSignal) {
+    return this.#watchers.watch(signal)
+  }
+
+  /** What an engine says of its own accord. */
+  tell(event: BackendEvent): void {
+    this.#watchers.emit(event)
   }
 
   #need(sandbox: SandboxId): ObservedSandbox {

@@ -25,7 +25,7 @@ export const apply = (world: World, { kind }: Action, truth: Truth): World => {
     case "remove":
       return { ...world, state: undefined }
     case "bury":
-      return { ...inPhase(world, "stopping"), leases: [] }
+      return presumedDead({ ...inPhase(world, "stopping"), leases: [] })
     case "stop":
       // As the store does: refused where somebody uses it.
       return world.leases.length > 0 ? world : inPhase(world, "stopping")
@@ -60,7 +60,12 @@ const answer = (before: Life, truth: Truth): Life => {
 
 const newRow = (phase: "ready" | "quarantined"): World["known"] => ({
   ...{ phase, phaseMs: 0, configHash: NEW_CONFIG, wantedHash: NEW_CONFIG },
-  ...{ isReplaced: false, isBeingMade: false },
+  ...{ isReplaced: false, isPresumedDead: false, isBeingMade: false },
+})
+
+const presumedDead = (world: World): World => ({
+  ...world,
+  known: world.known && { ...world.known, isPresumedDead: true },
 })
 
 const inPhase = (world: World, phase: NonNullable<World["known"]>["phase"]): World => ({

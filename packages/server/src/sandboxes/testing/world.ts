@@ -21,7 +21,7 @@ export const worldOf = ({
 }: Partial<Omit<World, "known">> & { known?: Partial<Known> | undefined }): World => ({
   known: known && {
     ...{ phase: "ready", phaseMs: 0, configHash: OLD_CONFIG, wantedHash: OLD_CONFIG },
-    ...{ isReplaced: false, isBeingMade: false },
+    ...{ isReplaced: false, isPresumedDead: false, isBeingMade: false },
     ...known,
   },
   ...{ state: "running", life: { kind: "none" }, leases: [], idleMs: 0, pressure: undefined },

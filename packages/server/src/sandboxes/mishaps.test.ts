@@ -1,0 +1,148 @@
+import { CommandId } from "@berth/protocol/commands"
+import { type SandboxId, Slug } from "@berth/protocol/ids"
+import { ToolboxId } from "@berth/protocol/toolbox"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { sql } from "kysely"
+import { beforeEach, describe, expect, it } from "vitest"
+import { LEASE_TICK_MS } from "./leases.ts"
+import type { Sandboxes } from "./sandboxes.ts"
+import { FakeClock } from "./testing/clock.ts"
+import { Inside } from "./testing/inside.ts"
+import { type BeforeCall, MemoryBackend } from "./testing/memory-backend.ts"
+import { openMemoryHost } from "./testing/memory-host.ts"
+import { storeOfFile } from "./testing/store.ts"
+import { POLICY } from "./testing/world.ts"
+import { openWants } from "./wanted.ts"
+import { openWorkspaces } from "./workspaces.ts"
+
+const COMMAND = CommandId.parse(`cmd-${"1".repeat(20)}`)
+const { signal } = new AbortController()
+const store = storeOfFile()
+let backend: MemoryBackend
+let before: BeforeCall
+let inside: Inside
+let sandboxes: Sandboxes
+
+const start = (on = backend): Promise<Sandboxes> =>
+  openMemoryHost({ db: store.db, backend: on, clock: new FakeClock(), policy: POLICY, inside })
+
+beforeEach(async () => {
+  for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)
+    await store.db.deleteFrom(table).execute()
+  before = () => {}
+  inside = new Inside()
+  backend = new MemoryBackend((call, sandbox) => before(call, sandbox))
+  sandboxes = await start()
+  return () => sandboxes.close()
+})
+
+const specOf = (slug: string, version = 1): WorkspaceSpec =>
+  WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
+const phaseOf = async (sandbox: SandboxId) => (await sandboxes.get(sandbox, signal)).phase
+const usersOf = async (sandbox: SandboxId) =>
+  (await sandboxes.get(sandbox, signal)).leases.map(({ holder }) => holder)
+const make = async (slug: string): Promise<SandboxId> => {
+  const { sandbox } = await sandboxes.up(specOf(slug), { mode: "fresh" }, signal)
+  await expect.poll(() => phaseOf(sandbox), { interval: 1 }).toBe("ready")
+  return sandbox
+}
+/** Something of a call lives on. */
+const leave = async (sandbox: SandboxId): Promise<void> => {
+  const use = await sandboxes.use(sandbox, { kind: "exec", holder: "a call" }, signal)
+  await use.leave()
+  await use.end()
+}
+
+describe("a mishap", () => {
+  it("[R1.7] of the store while a use ends does not keep the sandbox for ever", async () => {
+    const sandbox = await make("app")
+    const use = await sandboxes.use(sandbox, { kind: "exec", holder: "a call" }, signal)
+    await sql`CREATE TRIGGER full BEFORE DELETE ON leases
+      BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`.execute(store.db)
+    await use.end()
+    expect(await usersOf(sandbox)).toEqual(["a call"])
+    await sql`DROP TRIGGER full`.execute(store.db)
+    await expect.poll(() => usersOf(sandbox), { timeout: 10 * LEASE_TICK_MS }).toEqual([])
+  })
+
+  it("[R1.6] of an engine that loses sight of a sandbox takes nothing away that lives", async () => {
+    const sandbox = await make("app")
+    inside.change({ commands: [COMMAND] })
+    await leave(sandbox)
+    await sandboxes.close()
+    sandboxes = await start(new MemoryBackend())
+    await sandboxes.adopt(signal)
+    await expect.poll(() => phaseOf(sandbox), { interval: 1 }).toBe("gone")
+    await sandboxes.close()
+    sandboxes = await start()
+    await sandboxes.adopt(signal)
+    await expect.poll(() => phaseOf(sandbox), { interval: 1 }).not.toBe("gone")
+    expect(await usersOf(sandbox)).toEqual([`command ${COMMAND}`])
+    expect(backend.stateOf(sandbox)).toBe("running")
+  })
+
+  it("of a list of the engine's does not end the watching", async () => {
+    await sandboxes.adopt(signal)
+    const sandbox = await make("app")
+    before = (call) => {
+      if (call === "list") throw new Error("the engine is away")
+    }
+    backend.tell({ kind: "resync" })
+    before = () => {}
+    backend.exit(sandbox)
+    backend.tell({ kind: "removed", sandbox })
+    await expect.poll(() => phaseOf(sandbox), { interval: 1 }).toBe("gone")
+  })
+
+  it("in a fork leaves no workspace, and nobody who holds the sandbox", async () => {
+    const sandbox = await make("app")
+    before = (call) => {
+      if (call === "pause") throw new Error("it does not stand still")
+    }
+    const copied = Slug.parse("copy")
+    await expect(sandboxes.fork(sandbox, copied, signal)).rejects.toThrow()
+    before = () => {}
+    expect(await openWorkspaces(store.db, new FakeClock()).get(copied)).toBeUndefined()
+    expect(await usersOf(sandbox)).toEqual([])
+  })
+})
+
+it("a sandbox whose versions go backwards is silent, and holds up nobody", async () => {
+  const sandbox = await make("app")
+  inside.change({ version: 2_000 })
+  await leave(sandbox)
+  inside.silence()
+  await leave(sandbox)
+  inside.silence(false)
+  inside.change({ version: 5 })
+  const { sandboxes: said } = await sandboxes.reconcile({ dryRun: false })
+  expect(said).toMatchObject([{ sandbox, outcome: "kept", reason: "it does not answer" }])
+})
+
+it("[R1.6] a workspace's hash from before a change is not noted after it", async () => {
+  const workspaces = openWorkspaces(store.db, new FakeClock())
+  let held: Promise<void> | undefined
+  const wants = openWants({
+    workspaces,
+    backend: {
+      resolveSystem: async () => {
+        await held
+        return { kind: "host" }
+      },
+    },
+    toolbox: async () => ({ id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }),
+  })
+  await wants.prepare()
+  await workspaces.put(specOf("app", 1))
+  const gate = Promise.withResolvers<void>()
+  held = gate.promise
+  const early = wants.known(Slug.parse("app"))
+  await new Promise(setImmediate)
+  held = undefined
+  await workspaces.put(specOf("app", 2))
+  wants.refresh()
+  const { hash } = await wants.of(specOf("app", 2), signal)
+  gate.resolve()
+  expect(await early).toBeUndefined()
+  expect(await wants.known(Slug.parse("app"))).toBe(hash)
+})
