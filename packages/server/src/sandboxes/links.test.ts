@@ -1,4 +1,5 @@
 import {
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -14,6 +15,7 @@ import { newId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
 import { requires } from "@berth/testing/requires"
 import { expect, it, onTestFinished } from "vitest"
+import { pin, plantDeepTree } from "../host/testing/stubborn.ts"
 import { openLinks } from "./links.ts"
 
 const OWNER = 123_456
@@ -75,6 +77,31 @@ requires("root").describe("links", () => {
     await links.make(plan(link.sandbox))
     expect(readFileSync(victim, "utf8")).toBe("precious")
     expect(lstatSync(join(link.directory, LINK.plan)).isFile()).toBe(true)
+  })
+
+  it("go whatever a sandbox has put into them, and are made anew over it", async () => {
+    const { root, links } = open()
+    const link = await links.make(plan())
+    rmSync(join(link.directory, LINK.plan))
+    mkdirSync(join(link.directory, LINK.plan))
+    plantDeepTree(join(link.directory, LINK.plan))
+    await links.make(plan(link.sandbox))
+    expect(lstatSync(join(link.directory, LINK.plan)).isFile()).toBe(true)
+    plantDeepTree(link.directory)
+    expect(await links.remove(link.sandbox)).toBeUndefined()
+    expect(existsSync(join(root, link.sandbox))).toBe(false)
+  })
+
+  it("[R1.4] that cannot be removed say why, are still listed, and hold up no other", async () => {
+    const { links } = open()
+    const [stuck, well] = [await links.make(plan()), await links.make(plan())]
+    pin(join(stuck.directory, LINK.plan))
+    expect(await links.remove(stuck.sandbox)).toMatchObject({
+      code: "backend.engine_failed",
+      details: { systemSaid: expect.stringContaining("Operation not permitted") },
+    })
+    expect(await links.remove(well.sandbox)).toBeUndefined()
+    expect(await links.list()).toEqual([stuck.sandbox])
   })
 
   it("that were begun and not finished are not found, and are made whole", async () => {

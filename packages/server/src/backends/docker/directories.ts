@@ -1,9 +1,10 @@
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs"
-import { mkdir, readdir, readFile, rm } from "node:fs/promises"
+import { mkdir, readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { SandboxId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import { z } from "zod"
+import { removeSmallTree } from "../../host/remove-tree.ts"
 
 /** What was made in the engine for a sandbox, so that it is removed without asking what it is. */
 const Note = z.strictObject({
@@ -66,7 +67,7 @@ export const openDirectories = async (directory: string): Promise<Directories> =
         return undefined
       }
     },
-    remove: (sandbox) => rm(join(root, sandbox), { recursive: true, force: true }),
+    remove: (sandbox) => removeSmallTree(join(root, sandbox)),
     list: async () =>
       (await readdir(root)).filter((name): name is SandboxId => SandboxId.safeParse(name).success),
   }
