@@ -1,3 +1,4 @@
+import type { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { LimitName } from "@berth/protocol/limits"
 import type { NetworkPolicy } from "@berth/protocol/network"
@@ -83,6 +84,13 @@ export type BackendEvent =
   | { readonly kind: "removed"; readonly sandbox: SandboxId }
   | { readonly kind: "resync" }
 
+/** What `recover` could not put right, and why. */
+export interface Unrecovered {
+  /** Undefined: it belongs to none. */
+  readonly sandbox: SandboxId | undefined
+  readonly failure: BerthError
+}
+
 /** What came of a cache: ready, or left out with the engine's own words. */
 export type CacheResult =
   | { readonly cache: CacheName; readonly ready: true }
@@ -108,8 +116,11 @@ export interface Backend {
   describe(call?: Call): Promise<BackendDescription>
   /** What a workspace's system is at this moment; an image that is not there is fetched. */
   resolveSystem(source: SystemSource, call?: Call): Promise<SystemIdentity>
-  /** Removes what a crash in the middle of `create` or `remove` left. Once, before anything else. */
-  recover(call?: Call): Promise<void>
+  /**
+   * Removes what a crash in the middle of `create` or `remove` left. Once, before anything else. What cannot be
+   * put right is said, never thrown, and holds up no other: `list` shows it, or the next `recover` finds it.
+   */
+  recover(call?: Call): Promise<readonly Unrecovered[]>
   /** Idempotent by sandbox id; the same id with another config hash is a conflict. */
   create(spec: SandboxSpec, call?: Call): Promise<ObservedSandbox>
   /** From `created` to `running`; of a running sandbox: nothing. */

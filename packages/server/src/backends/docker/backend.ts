@@ -187,10 +187,11 @@ const compose = (
 
     recover: (call) =>
       operation("remove", call, async (signal) => {
-        await recoverSandboxes(parts, signal)
+        const unrecovered = await recoverSandboxes(parts, signal)
         const all = parts.far === undefined ? [] : await listSandboxes(parts, signal)
         const running = all.filter(({ state }) => state === "running")
         await Promise.all(running.map(({ identity }) => openWay(parts, identity.sandbox)))
+        return unrecovered
       }),
 
     create: (spec, call) =>

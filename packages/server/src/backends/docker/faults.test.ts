@@ -1,5 +1,5 @@
 import { once } from "node:events"
-import { chmod, mkdtemp, rm } from "node:fs/promises"
+import { chmod, mkdtemp, readFile, rm } from "node:fs/promises"
 import { type AddressInfo, connect, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -342,6 +342,22 @@ requires("docker").describe("docker behind a faulty connection", () => {
     await rm(join(harness.directory, "sandboxes", spec.identity.sandbox), { recursive: true })
     await backend.recover()
     expect(await backend.list()).toEqual([])
+  })
+
+  it("[R1.4] puts right what it can where one removal fails, and leaves that one to be found", async () => {
+    const [stuck, other] = [specFor(harness), specFor(harness)]
+    const engineIds: string[] = []
+    for (const spec of [stuck, other]) {
+      await backend.create(spec)
+      const directory = join(harness.directory, "sandboxes", spec.identity.sandbox)
+      engineIds.push(JSON.parse(await readFile(join(directory, "note"), "utf8")).engineId)
+      await rm(directory, { recursive: true })
+    }
+    faulty.fail(new RegExp(`DELETE \\S*/containers/${engineIds[0]}`), "500")
+    expect(await backend.recover()).toMatchObject([
+      { sandbox: stuck.identity.sandbox, failure: { details: { engineSaid: ERROR_WORDS } } },
+    ])
+    expect(await backend.list()).toMatchObject([{ identity: stuck.identity }])
   })
 })
 

@@ -1,6 +1,8 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import { settleAll } from "../../host/settle-all.ts"
-import { listContainers, removeContainer } from "./containers.ts"
+import type { Unrecovered } from "../backend.ts"
+import { recovering } from "../recovering.ts"
+import { type Listed, listContainers, removeContainer } from "./containers.ts"
+import { asBackendError } from "./failures.ts"
 import { allowedOf, ours, sandboxOf } from "./names.ts"
 import type { Parts } from "./parts.ts"
 import { removeTraces } from "./remove.ts"
@@ -10,7 +12,10 @@ import { listVolumes } from "./volumes.ts"
  * Puts right what a crash left: a container that was created after its creation had been given up, and
  * directories, volumes and networks of containers that are gone. The rest is left alone: it runs on.
  */
-export const recoverSandboxes = async (parts: Parts, signal: AbortSignal): Promise<void> => {
+export const recoverSandboxes = async (
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<readonly Unrecovered[]> => {
   const { engine, installation, directories, network } = parts
   const [containers, volumes, listed] = await Promise.all([
     listContainers(engine, installation, signal),
@@ -22,8 +27,17 @@ export const recoverSandboxes = async (parts: Parts, signal: AbortSignal): Promi
     const sandbox = sandboxOf(labels)
     return state === "created" && (sandbox === undefined || !withDirectory.has(sandbox))
   })
+  const { attempt, unrecovered } = recovering(asBackendError, signal)
+  const removed = new Set<Listed>()
+  const remove = async (each: Listed) => {
+    const isGone = await attempt(sandboxOf(each.labels), (within) =>
+      removeContainer(engine, each.engineId, within),
+    )
+    if (isGone) removed.add(each)
+  }
+  await Promise.all(abandoned.map(remove))
   const standing = new Set<SandboxId>()
-  for (const { labels } of containers.filter((each) => !abandoned.includes(each))) {
+  for (const { labels } of containers.filter((each) => !removed.has(each))) {
     const sandbox = sandboxOf(labels)
     if (sandbox === undefined) continue
     standing.add(sandbox)
@@ -34,8 +48,10 @@ export const recoverSandboxes = async (parts: Parts, signal: AbortSignal): Promi
     const sandbox = sandboxOf(Labels ?? {})
     if (sandbox !== undefined) traces.add(sandbox)
   }
-  await settleAll(abandoned.map(({ engineId }) => removeContainer(engine, engineId, signal)))
   const gone = [...traces].filter((sandbox) => !standing.has(sandbox))
-  await settleAll(gone.map((sandbox) => removeTraces(parts, sandbox, signal)))
-  await network.sweep(signal)
+  await Promise.all(
+    gone.map((sandbox) => attempt(sandbox, (within) => removeTraces(parts, sandbox, within))),
+  )
+  await attempt(undefined, (within) => network.sweep(within))
+  return unrecovered
 }

@@ -112,11 +112,18 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     emit({ kind: "exited", sandbox, exit: await describeExit(record, cgroups.open(sandbox)) })
   }
 
-  /** Sandboxes that are being made or removed do not exist for anyone else. */
-  const find = async (sandbox: SandboxId): Promise<SandboxState | undefined> => {
-    const state = await states.read(sandbox)
-    return state?.progress === "creating" || state?.progress === "removing" ? undefined : state
+  /** Sandboxes that are being made or removed do not exist for anyone else; what a failure left of one does. */
+  const underWay = new Set<SandboxId>()
+  const during = async <Result>(sandbox: SandboxId, work: () => Promise<Result>) => {
+    underWay.add(sandbox)
+    try {
+      return await work()
+    } finally {
+      underWay.delete(sandbox)
+    }
   }
+  const find = async (sandbox: SandboxId): Promise<SandboxState | undefined> =>
+    underWay.has(sandbox) ? undefined : states.read(sandbox)
   const need = async (sandbox: SandboxId): Promise<SandboxState> => {
     const state = await find(sandbox)
     if (state !== undefined) return state
@@ -145,10 +152,11 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
 
     recover: (call) =>
       operation("remove", call, async (signal) => {
-        await recoverSandboxes(parts, signal)
+        const unrecovered = await recoverSandboxes(parts, signal)
         await pruneSystems(join(directory, "systems"), await systemsInUse(parts))
         // The first look at the host takes half a second: nobody's first sandbox waits for it.
         await parts.systems.prepare({ kind: "host" }, [], signal)
+        return unrecovered
       }),
 
     create: (spec, call) =>
@@ -160,7 +168,9 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
             refuseOther(spec, existing)
             return look(existing, signal)
           }
-          const created = await createSandbox(parts, spec, unheldLimits(parts), signal)
+          const created = await during(spec.identity.sandbox, () =>
+            createSandbox(parts, spec, unheldLimits(parts), signal),
+          )
           const { createdAt, unheldLimits: unheld } = created
           return { identity: spec.identity, state: "created", createdAt, unheldLimits: unheld }
         }),
@@ -255,15 +265,15 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
           const state = await states.read(sandbox)
           if (state === undefined) return
           reclaims.end(sandbox)
-          await removeSandbox(parts, state, signal)
+          await during(sandbox, () => removeSandbox(parts, state, signal))
           watchers.emit({ kind: "removed", sandbox })
         }),
       ),
 
     list: (call) =>
       operation("list", call, async (signal) => {
-        const known = await Promise.all((await states.list()).map(find))
-        const whole = known.filter((state) => state !== undefined)
+        const known = await states.readAll()
+        const whole = known.filter(({ spec }) => !underWay.has(spec.identity.sandbox))
         return Promise.all(whole.map((state) => look(state, signal)))
       }),
 
@@ -301,11 +311,10 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     listCaches: (call) => operation("listCaches", call, () => caches.list()),
 
     removeCache: (workspace, cache, call) =>
-      operation("removeCache", call, async () => {
-        const all = await Promise.all((await states.list()).map((sandbox) => states.read(sandbox)))
-        if (all.some((state) => state !== undefined && hasCache(state, workspace, cache)))
-          return false
-        await caches.remove(workspace, cache)
+      operation("removeCache", call, async (signal) => {
+        const all = await states.readAll()
+        if (all.some((state) => hasCache(state, workspace, cache))) return false
+        await caches.remove(workspace, cache, signal)
         return true
       }),
   }

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto"
-import { chown, mkdir, readdir, rename, rm, stat, utimes } from "node:fs/promises"
+import { chown, mkdir, readdir, rename, stat, utimes } from "node:fs/promises"
 import { join } from "node:path"
 import { Slug } from "@berth/protocol/ids"
 import { CacheName } from "@berth/protocol/workspace"
+import { removeTree } from "../../host/remove-tree.ts"
 import type { CacheResult, FoundCache } from "../backend.ts"
 
 /** Directories that the sandboxes of one workspace share, so that packages are fetched once. */
@@ -11,13 +12,16 @@ export interface Caches {
   ensure(workspace: Slug, caches: readonly CacheName[]): Promise<readonly CacheResult[]>
   list(): Promise<readonly FoundCache[]>
   /** Only of one that no sandbox has. */
-  remove(workspace: Slug, cache: CacheName): Promise<void>
+  remove(workspace: Slug, cache: CacheName, signal: AbortSignal): Promise<void>
+  /** Deletes what a removal left that was cut short. */
+  sweep(signal: AbortSignal): Promise<void>
 }
 
 /** No workspace is called like this. */
 const TRASH = ".trash"
 
 export const openCaches = (root: string, owner: number): Caches => {
+  const trash = join(root, TRASH)
   const path = (workspace: Slug, cache: CacheName) => join(root, workspace, cache)
 
   const ensureOne = async (workspace: Slug, cache: CacheName): Promise<CacheResult> => {
@@ -53,13 +57,15 @@ export const openCaches = (root: string, owner: number): Caches => {
       const workspaces = (await namesIn(root)).flatMap((name) => Slug.safeParse(name).data ?? [])
       return (await Promise.all(workspaces.map(listOf))).flat()
     },
-    remove: async (workspace, cache) => {
-      const trash = join(root, TRASH)
+    remove: async (workspace, cache, signal) => {
+      const own = join(trash, randomUUID())
       await mkdir(trash, { recursive: true, mode: 0o700 })
-      // Whole or absent, whatever cuts the removal short; what was left of an earlier one goes, too.
-      await rename(path(workspace, cache), join(trash, randomUUID())).catch(absent)
-      await rm(trash, { recursive: true, force: true })
+      // Whole or absent, whatever cuts the removal short.
+      await rename(path(workspace, cache), own).catch(absent)
+      // Only that: another one that cannot be deleted is no failure of this one.
+      await removeTree(own, signal)
     },
+    sweep: (signal) => removeTree(trash, signal),
   }
 }
 

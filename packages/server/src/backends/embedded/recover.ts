@@ -1,40 +1,46 @@
 import { readdir } from "node:fs/promises"
 import { SandboxId } from "@berth/protocol/ids"
+import type { Unrecovered } from "../backend.ts"
+import { recovering } from "../recovering.ts"
+import { asBackendError } from "./files-error.ts"
 import type { Parts } from "./parts.ts"
 import { removeSandbox, removeTraces } from "./remove.ts"
+import { DAMAGED, damagedOnly } from "./state.ts"
 
 /**
  * Puts right what a crash left. A sandbox that was being created or removed is removed; one that may have been
  * started is what the runtime says it is; traces of an id that has no directory are removed. The rest is
  * left alone: it runs on.
  */
-export const recoverSandboxes = async (parts: Parts, signal: AbortSignal): Promise<void> => {
+export const recoverSandboxes = async (
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<readonly Unrecovered[]> => {
   const known = new Set(await parts.states.list())
   const traces = new Set(await tracesOf(parts))
-  const results = await Promise.allSettled([
-    ...[...known].map((sandbox) => recoverKnown(parts, sandbox, signal)),
-    ...[...traces.difference(known)].map(async (sandbox) => {
-      await removeTraces(parts, sandbox, undefined, signal)
-      await parts.states.remove(sandbox)
-    }),
+  const { attempt, unrecovered } = recovering(asBackendError, signal)
+  await Promise.all([
+    ...[...known.union(traces)].map((sandbox) =>
+      attempt(sandbox, (within) => recoverOne(parts, sandbox, within)),
+    ),
+    attempt(undefined, (within) => parts.caches.sweep(within)),
   ])
-  // One that cannot be put right holds up no other; the first reason is told when all are done.
-  const failed = results.find((result) => result.status === "rejected")
-  if (failed !== undefined) throw failed.reason
+  return unrecovered
 }
 
-const recoverKnown = async (parts: Parts, sandbox: SandboxId, signal: AbortSignal) => {
+const recoverOne = async (parts: Parts, sandbox: SandboxId, signal: AbortSignal) => {
   const { states, runtime } = parts
-  const state = await states.read(sandbox).catch(() => "damaged" as const)
-  if (state === "damaged") {
+  const state = await states.read(sandbox).catch(damagedOnly)
+  if (state === DAMAGED) {
     // Only a power loss tears a state file, and after one nothing runs. Its files are the user's: they stay.
-    await removeTraces(parts, sandbox, undefined, signal)
     await states.setAside(sandbox)
-    return
-  }
-  if (state?.progress === "creating" || state?.progress === "removing") {
+    await removeTraces(parts, sandbox, undefined, signal)
+  } else if (state === undefined) {
+    await removeTraces(parts, sandbox, undefined, signal)
+    await states.remove(sandbox, signal)
+  } else if (state.progress === "creating" || state.progress === "removing") {
     await removeSandbox(parts, state, signal)
-  } else if (state?.progress === "created") {
+  } else if (state.progress === "created") {
     const started = (await runtime.status(sandbox, signal)) !== "created"
     if (started) await states.write({ ...state, progress: "started" })
   }
@@ -56,6 +62,6 @@ const tracesOf = async ({ states, cgroups, network }: Parts): Promise<SandboxId[
 
 /** The system trees that sandboxes stand on. */
 export const systemsInUse = async ({ states }: Parts): Promise<ReadonlySet<string>> => {
-  const all = await Promise.all((await states.list()).map((sandbox) => states.read(sandbox)))
-  return new Set(all.map((state) => state?.system).filter((system) => system !== undefined))
+  const all = await states.readAll()
+  return new Set(all.map(({ system }) => system).filter((system) => system !== undefined))
 }

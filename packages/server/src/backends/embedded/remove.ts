@@ -17,7 +17,7 @@ export const removeSandbox = async (
   await mark(parts, state)
   await removeTraces(parts, sandbox, state, signal)
   await parts.at("remove.files")
-  await parts.states.remove(sandbox)
+  await parts.states.remove(sandbox, signal)
 }
 
 /**

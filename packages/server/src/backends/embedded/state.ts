@@ -5,6 +5,8 @@ import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
 import { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
+import { removeSmallTree } from "../../host/remove-tree.ts"
+import { settleAll } from "../../host/settle-all.ts"
 import { ProcessIdentity } from "./process.ts"
 
 /**
@@ -65,7 +67,10 @@ export interface StateDirectory {
   /** Undefined when there is no such sandbox, or a begin that a crash cut short. */
   read(sandbox: SandboxId): Promise<SandboxState | undefined>
   list(): Promise<SandboxId[]>
-  remove(sandbox: SandboxId): Promise<void>
+  /** Of every sandbox whose state is whole: one that is damaged hides no other. */
+  readAll(): Promise<SandboxState[]>
+  /** The state goes last: as long as anything is left, the sandbox is known. */
+  remove(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** Takes a sandbox's directory out of the way without deleting anything in it. */
   setAside(sandbox: SandboxId): Promise<void>
 }
@@ -99,6 +104,22 @@ export const stateDirectory = (root: string): StateDirectory => {
     }
   }
 
+  const read = async (sandbox: SandboxId): Promise<SandboxState | undefined> => {
+    const { state: file } = paths(sandbox)
+    let text: string
+    try {
+      text = readFileSync(file, "utf8")
+    } catch (thrown) {
+      return absent(thrown as NodeJS.ErrnoException)
+    }
+    return parseState(text, file)
+  }
+
+  const list = async (): Promise<SandboxId[]> => {
+    const names = await readdir(sandboxes)
+    return names.filter((name): name is SandboxId => SandboxId.safeParse(name).success)
+  }
+
   return {
     exits,
     runtimeRoot,
@@ -128,25 +149,19 @@ export const stateDirectory = (root: string): StateDirectory => {
       writeFileSync(`${file}${ASIDE}`, JSON.stringify(state), { mode: 0o600 })
       renameSync(`${file}${ASIDE}`, file)
     },
-    async read(sandbox) {
-      const { state: file } = paths(sandbox)
-      let text: string
-      try {
-        text = readFileSync(file, "utf8")
-      } catch (thrown) {
-        if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return undefined
-        throw thrown
-      }
-      return parseState(text, file)
+    read,
+    list,
+    async readAll() {
+      const all = await Promise.all((await list()).map((each) => read(each).catch(damagedOnly)))
+      return all.filter((state) => state !== undefined && state !== DAMAGED)
     },
-    async list() {
-      const names = await readdir(sandboxes)
-      return names.filter((name): name is SandboxId => SandboxId.safeParse(name).success)
-    },
-    async remove(sandbox) {
-      const { directory, exit } = paths(sandbox)
+    async remove(sandbox, signal) {
+      const { directory, state, exit } = paths(sandbox)
+      const inside = (await readdir(directory).catch(absent)) ?? []
+      const rest = inside.filter((name) => name !== basename(state))
+      await settleAll(rest.map((name) => removeSmallTree(join(directory, name), signal)))
       await rm(exit, { force: true })
-      await rm(directory, { recursive: true, force: true })
+      await removeSmallTree(directory, signal)
     },
     async setAside(sandbox) {
       const { directory, exit } = paths(sandbox)
@@ -155,6 +170,18 @@ export const stateDirectory = (root: string): StateDirectory => {
       await rm(exit, { force: true })
     },
   }
+}
+
+export const DAMAGED = Symbol("damaged")
+
+/** What cannot be read for another reason may be whole. */
+export const damagedOnly = (thrown: unknown): typeof DAMAGED => {
+  if (thrown instanceof BerthError && thrown.code === "backend.state_damaged") return DAMAGED
+  throw thrown
+}
+
+const absent = (thrown: NodeJS.ErrnoException): undefined => {
+  if (thrown.code !== "ENOENT") throw thrown
 }
 
 const parseState = (text: string, file: string): SandboxState => {

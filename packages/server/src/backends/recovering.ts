@@ -1,0 +1,31 @@
+import type { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { Unrecovered } from "./backend.ts"
+import { operations } from "./call.ts"
+
+/** Far above what a removal takes, and below what `recover` has for all: one that hangs holds up no other. */
+const ONE_DEADLINE_MS = 10_000
+
+/** Puts things right one by one, and keeps what failed instead of throwing it. */
+export const recovering = (
+  asBackendError: (thrown: unknown, doing: string) => BerthError,
+  signal: AbortSignal,
+) => {
+  const unrecovered: Unrecovered[] = []
+  const operation = operations(asBackendError)
+  /** Says whether it is put right. */
+  const attempt = async (
+    sandbox: SandboxId | undefined,
+    work: (signal: AbortSignal) => Promise<void>,
+  ): Promise<boolean> => {
+    try {
+      await operation("remove", { signal, deadlineMs: ONE_DEADLINE_MS }, work)
+      return true
+    } catch (thrown) {
+      signal.throwIfAborted()
+      unrecovered.push({ sandbox, failure: thrown as BerthError })
+      return false
+    }
+  }
+  return { attempt, unrecovered }
+}
