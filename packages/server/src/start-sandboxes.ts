@@ -54,7 +54,8 @@ export const startSandboxes = (start: SandboxesStart) => {
       import("./sandboxes/records.ts"),
     ])
     closeBackend = backend.close
-    await backend.recover({ signal })
+    for (const { sandbox, failure: err } of await backend.recover({ signal }))
+      log.warn({ op: "backend.recover", sandbox, err }, "is tried again")
     note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
     const { openLayers } = await import("./layers/open.ts")
     const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
@@ -79,12 +80,15 @@ export const startSandboxes = (start: SandboxesStart) => {
     opening.catch(() => {})
     return opening
   }
+  /** Who installs what this host lacks starts the server again. */
+  const isLacking = ({ code }: BerthError) =>
+    start.backend.name === "embedded" && code === "backend.unavailable"
   let opened = open()
-  /** An engine may come up later than the server. Until then, the last failure is what is told. */
+  /** What fails now may be well later: an engine comes up after the server. Until then, the last failure is told. */
   const reopen = async () => {
     for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
       const failure = await opened.then(() => undefined, errorOf)
-      if (failure?.code !== "backend.unavailable" || start.backend.name === "embedded") return
+      if (failure === undefined || failure.retry === "never" || isLacking(failure)) return
       await closeAll()
       await pause(waitMs, undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
