@@ -64,7 +64,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       return sandbox
     }
     const isSupervisor = (command: string) =>
-      /^\/opt\/berth\/bin\/node \S+ \/opt\/berth\/supervisor\/main\.cjs$/.test(command)
+      /^\/opt\/berth\/bin\/node (--\S+ )*\/opt\/berth\/supervisor\/main\.cjs$/.test(command)
     /** Resolves when the engine says that it has ended. */
     const exitOf = async (events: AsyncIterable<BackendEvent>, sandbox: SandboxId) => {
       for await (const event of events)
@@ -115,7 +115,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
       const supervisor = processesOf(sandbox.id).find(({ command }) => isSupervisor(command))
       expect(processesOf(sandbox.id).length).toBeGreaterThan(3)
-      process.kill(supervisor?.pid ?? 0, "SIGKILL")
+      if (supervisor === undefined) throw new Error("there is no supervisor")
+      process.kill(supervisor.pid, "SIGKILL")
       expect(await exited).toMatchObject({ code: 137 })
       expect(processesOf(sandbox.id)).toEqual([])
       expect((await sandbox.trace()).outcome).toBe("succeeded")

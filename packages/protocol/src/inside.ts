@@ -8,7 +8,8 @@ export const WORKSPACE_TARGET = "/workspace"
 
 /**
  * How node runs the supervisor: what passes through it is not kept until it is worth collecting, which takes a
- * third off its memory under load; where much passes, it says itself when to collect. Its compiled code is made with the same flags, or it would not fit.
+ * third off its memory under load; where much passes, it says itself when to collect. Its compiled code is made
+ * with the same flags, or it would not fit.
  */
 export const SUPERVISOR_FLAGS = ["--max-semi-space-size=1", "--expose-gc"] as const
 
