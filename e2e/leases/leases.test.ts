@@ -95,7 +95,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       it("[R1.7] keeps a stale sandbox while a command in the background runs, and replaces it when that ends", async () => {
         const box = await stage.make("busy")
         const { id } = await box.commands.start("until [ -e go ]; do sleep 0.02; done")
-        const user = `exec of command ${id}`
+        const user = `command ${id}`
         await expect.poll(() => stage.usersOf(box)).toEqual([user])
         const changed = { A: "2" }
         await expect(stage.create("busy", changed, { deadlineMs: 900 })).rejects.toMatchObject({
@@ -218,7 +218,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
 
       it("[R1.9] takes a sandbox up with what runs in it, which still keeps it", async () => {
         await expect(busy.stop()).rejects.toMatchObject({ code: "sandbox.in_use" })
-        expect(await stage.usersOf(busy)).toEqual([`exec of command ${command}`])
+        expect(await stage.usersOf(busy)).toEqual([`command ${command}`])
         expect(await busy.commands.kill(command)).toMatchObject({ exit: { signal: "SIGTERM" } })
         await expect.poll(() => stage.usersOf(busy)).toEqual([])
         await busy.stop()
@@ -281,7 +281,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       it("neither pauses nor stops one that is held", async () => {
         await expect.poll(() => stage.phaseOf(unused)).toBe("gone")
         expect(await stage.phaseOf(held)).toBe("ready")
-        expect(await stage.usersOf(held)).toEqual(["hold of somebody"])
+        expect(await stage.usersOf(held)).toEqual(["a hold of somebody"])
       })
 
       it("lets a sandbox boot for longer than it may be idle", async () => {

@@ -2,12 +2,16 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run } from "@berth/cli/run"
+import { userOf } from "@berth/protocol/lease"
 import type { CreateOptions } from "@berth/sdk/create"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { openServer } from "../sandboxes/server.ts"
 
 /** A real server that can be started again with other times after which sandboxes rest. */
 export const setStage = async (config: string) => {
+  // Commands run in this process: what its environment says of Berth is not for them.
+  for (const name of Object.keys(process.env))
+    if (name.startsWith("BERTH_")) delete process.env[name]
   const directory = mkdtempSync(join(tmpdir(), "berth-leases-"))
   const file = join(directory, "berth.yaml")
   writeFileSync(file, config)
@@ -56,7 +60,7 @@ export const setStage = async (config: string) => {
     phaseOf: async ({ id }: Pick<Sandbox, "id">) => (await server.sandbox(id).get()).phase,
     usersOf: async ({ id }: Pick<Sandbox, "id">): Promise<string[]> => {
       const { leases } = await server.sandbox(id).get()
-      return leases.map(({ kind, holder }) => `${kind} of ${holder}`)
+      return leases.map(userOf)
     },
     close: async () => {
       const { sandboxes } = server.client()
