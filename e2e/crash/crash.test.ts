@@ -5,7 +5,7 @@ import { ROUNDS, Story } from "./rounds.ts"
 import { openWorld, type World } from "./world.ts"
 
 /** `npm run test:crash` runs hundreds. */
-const COUNT = Number(process.env.BERTH_CRASH_ROUNDS ?? 6)
+const COUNT = Number(process.env.BERTH_CRASH_ROUNDS ?? 3)
 const SEED = Number(process.env.BERTH_CRASH_SEED ?? 20_261_116)
 const ROUND_MS = 30_000
 

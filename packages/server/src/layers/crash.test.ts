@@ -5,6 +5,7 @@ import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import type { Layers } from "./layers.ts"
 import { openLayers } from "./open.ts"
@@ -118,7 +119,7 @@ requires("root").describe("a store whose process is killed", () => {
 
   for (const [operation, steps] of Object.entries(STEPS)) {
     describe(`in ${operation}`, () => {
-      it.each(steps)(
+      it.each(sampled(steps, 3))(
         "at %s, loses nothing and leaves nothing once it is verified",
         async (step) => {
           const root = copyOfStore()

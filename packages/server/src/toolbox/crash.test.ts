@@ -1,5 +1,6 @@
 import { chmodSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { sampled } from "@berth/testing/sampled"
 import { describe, expect, it } from "vitest"
 import { startChild } from "../store/testing/child.ts"
 import { makeInputs } from "./testing/fake-inputs.ts"
@@ -58,7 +59,7 @@ describe("a builder that is killed", () => {
       const outcome = which === "an absent" ? "built" : "rebuilt"
       expect(done).toMatchObject({ outcome })
       expect(steps.includes("set aside")).toBe(outcome === "rebuilt")
-      for (const step of steps) {
+      for (const step of sampled(steps, 4)) {
         await prepare()
         expect(await play("build", root, { dieAt: step })).toMatchObject({ done: undefined })
         for (const id of await toolboxes.ids()) {
