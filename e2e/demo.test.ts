@@ -16,6 +16,9 @@ import { text } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it, onTestFinished } from "vitest"
 
+/** It builds a toolbox with an agent and boots a sandbox, beside other tests. */
+const DEMO_LIMIT_MS = 120_000
+
 const ROOT = fileURLToPath(new URL("..", import.meta.url))
 
 const makeDir = (): string => {
@@ -51,29 +54,36 @@ const makeProject = (script: string): string => {
 }
 
 describe("npm run demo", () => {
-  it("does every step and leaves nothing behind", async () => {
-    const temp = makeDir()
-    const demo = startDemo(ROOT, temp)
-    const [stdout, stderr, status] = await Promise.all([
-      text(demo.stdout),
-      text(demo.stderr),
-      exitOf(demo),
-    ])
-    // What takes long says how far it is.
-    expect({ stderr: stderr.replaceAll(/^(reading|copying|checking) .*\n/gm, ""), status }).toEqual(
-      {
+  it(
+    "does every step and leaves nothing behind",
+    async () => {
+      const temp = makeDir()
+      const demo = startDemo(ROOT, temp)
+      const [stdout, stderr, status] = await Promise.all([
+        text(demo.stdout),
+        text(demo.stderr),
+        exitOf(demo),
+      ])
+      // What takes long says how far it is.
+      expect({
+        stderr: stderr.replaceAll(/^(reading|copying|checking) .*\n/gm, ""),
+        status,
+      }).toEqual({
         stderr: "",
         status: 0,
-      },
-    )
-    const titles = [...stdout.matchAll(/^\[(\d+)\/(\d+)\] /gm)]
-    expect(titles.map(([, number]) => Number(number))).toEqual(titles.map((_, index) => index + 1))
-    expect(titles.at(-1)?.[1]).toBe(titles.at(-1)?.[2])
-    expect(stdout).toMatch(
-      /"version":.*Berth .* answers on .*oci-runtime.*ready after .*✓ git-sync .*I am agent of .*every step was done/s,
-    )
-    expect(readdirSync(temp)).toEqual([])
-  })
+      })
+      const titles = [...stdout.matchAll(/^\[(\d+)\/(\d+)\] /gm)]
+      expect(titles.map(([, number]) => Number(number))).toEqual(
+        titles.map((_, index) => index + 1),
+      )
+      expect(titles.at(-1)?.[1]).toBe(titles.at(-1)?.[2])
+      expect(stdout).toMatch(
+        /"version":.*Berth .* answers on .*oci-runtime.*ready after .*✓ git-sync .*I am agent of .*every step was done/s,
+      )
+      expect(readdirSync(temp)).toEqual([])
+    },
+    DEMO_LIMIT_MS,
+  )
 
   it("fails when a step does, says why, and leaves nothing behind", async () => {
     const temp = makeDir()
