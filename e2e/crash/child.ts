@@ -1,6 +1,7 @@
 import { createInterface } from "node:readline"
 import { listen } from "@berth/server/api/listen"
 import { createApi } from "@berth/server/api/server"
+import { NO_KEYS } from "@berth/server/keys/keys"
 import { createLogger, standardError } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { DEFAULT_POLICY } from "@berth/server/sandboxes/policy"
@@ -29,7 +30,7 @@ const log = await createLogger({
 const store = await openStore({ dataDir })
 const started = startSandboxes({
   ...{ log, secrets, dataDir, store, backend, installation: store.installationId },
-  ...{ environment: process.env, toolbox: () => async () => toolbox },
+  ...{ environment: process.env, keys: NO_KEYS, toolbox: () => async () => toolbox },
   policy: { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null },
   at: (step) => {
     if (step === dieAt) process.kill(process.pid, "SIGKILL")

@@ -11,6 +11,7 @@ import type { ContractHarness } from "@berth/server/backends/contract"
 import { connectTo } from "@berth/server/bridge/address"
 import { openBridge } from "@berth/server/bridge/bridge"
 import { readTrace } from "@berth/server/bridge/read-trace"
+import { NO_KEYS } from "@berth/server/keys/keys"
 import { openLayers } from "@berth/server/layers/open"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
@@ -55,7 +56,17 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
   const records = openRecords(root)
   const over = new AbortController()
   const sandboxes = await openSandboxes({
-    ...{ backend, store, log, secrets, environment: {}, installation, links, records },
+    ...{
+      backend,
+      store,
+      log,
+      secrets,
+      environment: {},
+      keys: NO_KEYS,
+      installation,
+      links,
+      records,
+    },
     layers: await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase }),
     bridges: {
       open: openBridge,

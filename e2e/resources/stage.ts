@@ -8,6 +8,7 @@ import { connectTo } from "@berth/server/bridge/address"
 import { openBridge } from "@berth/server/bridge/bridge"
 import { readActivity } from "@berth/server/bridge/read-activity"
 import { readTrace } from "@berth/server/bridge/read-trace"
+import { NO_KEYS } from "@berth/server/keys/keys"
 import { openLayers } from "@berth/server/layers/open"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
@@ -48,7 +49,7 @@ export const setStage = async (
   const enough: Shortage = async () => undefined
   let shortage = enough
   const sandboxes = await openSandboxes({
-    ...{ backend, layers, store, installation, log, secrets },
+    ...{ backend, layers, store, installation, log, secrets, keys: NO_KEYS },
     shortage: (level) => shortage(level),
     ...{ policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
     environment: { PATH: process.env.PATH, HOME: base },

@@ -3,15 +3,15 @@ import {
   MAX_BRANCH_CHARS,
   MAX_CREDENTIAL_CHARS,
   MAX_HAVE,
-  MAX_PROMPT_CHARS,
   MAX_REASON_CHARS,
   MAX_URL_CHARS,
 } from "./bridge-limits.ts"
 import { Event, Sequence } from "./event.ts"
 import { PromptId, SandboxId, SessionId } from "./ids.ts"
-import { RelativePath } from "./paths.ts"
-import { PromptState } from "./session.ts"
-import { GitRef } from "./workspace.ts"
+import { AbsolutePath, RelativePath } from "./paths.ts"
+import { AskAnswer, PromptDeadlineMs, PromptState, PromptText } from "./session.ts"
+import { MAX_ATTACHMENTS } from "./session-limits.ts"
+import { Environment, GitRef } from "./workspace.ts"
 
 const message = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })
@@ -65,6 +65,8 @@ export const Ask = z.discriminatedUnion("kind", [
     host: z.string().min(1).max(MAX_URL_CHARS),
     path: z.string().max(MAX_URL_CHARS).optional(),
   }),
+  /** The keys of the agent, as the plan names them. */
+  asked("keys", {}),
 ])
 export type Ask = z.infer<typeof Ask>
 
@@ -80,6 +82,7 @@ export const Answer = z.discriminatedUnion("kind", [
     username: z.string().max(MAX_CREDENTIAL_CHARS),
     password: z.string().max(MAX_CREDENTIAL_CHARS),
   }),
+  asked("keys", { keys: Environment }),
   asked("refused", { code: z.string().max(128), reason: z.string().max(MAX_REASON_CHARS) }),
 ])
 export type Answer = z.infer<typeof Answer>
@@ -95,9 +98,15 @@ export const ServerMessage = z.discriminatedUnion("type", [
   message("prompt.start", {
     prompt: PromptId,
     session: SessionId,
-    text: z.string().min(1).max(MAX_PROMPT_CHARS),
+    text: PromptText,
+    /** Files in the sandbox that came with it. */
+    attachments: z.array(AbsolutePath).max(MAX_ATTACHMENTS).optional(),
+    /** From its start. */
+    deadlineMs: PromptDeadlineMs.optional(),
   }),
   message("prompt.stop", { prompt: PromptId }),
+  /** To what the agent asked while this prompt runs. Where it does not wait for that any more, nothing happens. */
+  message("prompt.answer", { prompt: PromptId, answer: AskAnswer }),
   /** To an ask. One that the supervisor does not wait for any more is ignored. */
   message("answer", { id: AskId, answer: Answer }),
 ])
@@ -116,7 +125,7 @@ export const SupervisorMessage = z.discriminatedUnion("type", [
     last: LastSeen,
   }),
   message("events", { events: z.array(Event).min(1) }),
-  /** The answer to prompt.start and prompt.stop: what it says is on disk. */
+  /** The answer to prompt.start, prompt.stop and prompt.answer: what it says is on disk. */
   message("prompt.standing", { prompt: PromptId, standing: PromptStanding }),
   /** The other answer: nothing was done, and why. */
   message("prompt.refused", {

@@ -504,6 +504,56 @@ export const ERRORS = {
     retry: "never",
     hint: "Choose another agent in the workspace; the details name those that there are.",
   },
+  "agent.not_installed": {
+    status: 424,
+    retry: "never",
+    hint: "Install the agent's program in the sandbox's image, or in the repo's .berth/setup.sh, and name it by its path in the workspace.",
+  },
+  "agent.key_missing": {
+    status: 424,
+    retry: "never",
+    hint: "Give the server the key that the details name, in the file of keys that `berth config` shows.",
+  },
+  "agent.changed": {
+    status: 409,
+    retry: "never",
+    hint: "The workspace has another agent since this session began: open a new session.",
+  },
+  "session.unknown": {
+    status: 404,
+    retry: "never",
+    hint: "Check the id; `GET /v1/sessions` lists the sessions that there are.",
+  },
+  "session.closed": {
+    status: 409,
+    retry: "never",
+    hint: "It takes no more prompts, and its log can be read: open a new session to go on.",
+  },
+  "session.full": {
+    status: 429,
+    retry: "later",
+    hint: "As many prompts wait in this session as may; send the next when one of them has ended.",
+  },
+  "session.nothing_asked": {
+    status: 404,
+    retry: "never",
+    hint: "The agent does not wait for this answer, or not any more; its events say what it asks.",
+  },
+  "prompt.unknown": {
+    status: 404,
+    retry: "never",
+    hint: "Check the id; `GET /v1/sessions/{id}/prompts` lists the session's prompts.",
+  },
+  "prompt.key_used": {
+    status: 409,
+    retry: "never",
+    hint: "A prompt with this key and another content was accepted before: use a new key for a new prompt.",
+  },
+  "prompt.overdue": {
+    status: 504,
+    retry: "never",
+    hint: "The prompt did not end within its deadline and was stopped; give it more time, or less to do.",
+  },
   "agent.unavailable": {
     status: 503,
     retry: "later",

@@ -1,7 +1,15 @@
 import { z } from "zod"
 import { BootEvent } from "./boot.ts"
-import { PromptId } from "./ids.ts"
+import { PromptId, SandboxId } from "./ids.ts"
 import { PromptState } from "./session.ts"
+import {
+  MAX_CHOICES,
+  MAX_NAME_CHARS,
+  MAX_QUESTION_CHARS,
+  MAX_TODO_CHARS,
+  MAX_TODOS,
+  MAX_TOOL_TEXT_CHARS,
+} from "./session-limits.ts"
 
 /** The place of an event in its log: 1, 2, 3, … without a gap. */
 export const Sequence = z.int().min(1)
@@ -10,17 +18,67 @@ export type Sequence = z.infer<typeof Sequence>
 const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })
 
+const Name = z.string().max(MAX_NAME_CHARS)
+const ToolText = z.string().max(MAX_TOOL_TEXT_CHARS)
+const Question = z.string().max(MAX_QUESTION_CHARS)
+
+/** What an agent plans to do. */
+export const Todo = z.strictObject({
+  text: z.string().max(MAX_TODO_CHARS),
+  state: z.enum(["pending", "active", "done", "cancelled"]),
+})
+export type Todo = z.infer<typeof Todo>
+
 /** What happens in a session, in one vocabulary for every agent. */
 export const EventBody = z.discriminatedUnion("type", [
   event("prompt.state", { prompt: PromptId, state: PromptState, reason: z.string().optional() }),
+  /** More of a text: what came before is not said again. */
   event("message.delta", { prompt: PromptId, message: z.string(), text: z.string() }),
   event("message.completed", { prompt: PromptId, message: z.string() }),
-  event("tool.started", { prompt: PromptId, call: z.string(), tool: z.string() }),
-  event("tool.completed", { prompt: PromptId, call: z.string(), failed: z.boolean() }),
+  event("tool.started", {
+    prompt: PromptId,
+    call: z.string(),
+    tool: z.string(),
+    /** What it was given: the beginning of it, as text. */
+    input: ToolText.optional(),
+  }),
+  event("tool.completed", {
+    prompt: PromptId,
+    call: z.string(),
+    failed: z.boolean(),
+    output: ToolText.optional(),
+  }),
+  event("file.changed", { prompt: PromptId, path: z.string().max(4096) }),
+  event("todo.updated", { prompt: PromptId, todos: z.array(Todo).max(MAX_TODOS) }),
+  /** Until it is answered, the agent waits. */
+  event("permission.asked", { prompt: PromptId, ask: Name, about: Question }),
+  event("permission.answered", { prompt: PromptId, ask: Name, allowed: z.boolean() }),
+  event("question.asked", {
+    prompt: PromptId,
+    ask: Name,
+    question: Question,
+    choices: z.array(Question).max(MAX_CHOICES),
+  }),
+  /** null: it was declined. */
+  event("question.answered", { prompt: PromptId, ask: Name, answer: Question.nullable() }),
+  /** What the prompt has cost so far. */
+  event("usage", {
+    prompt: PromptId,
+    inputTokens: z.int().min(0),
+    outputTokens: z.int().min(0),
+    costUsd: z.number().min(0).optional(),
+  }),
   BootEvent,
-  event("sandbox.phase", { phase: z.string(), reason: z.string() }),
-  event("warning", { message: z.string() }),
-  event("error", { code: z.string(), message: z.string(), hint: z.string() }),
+  event("sandbox.phase", { sandbox: SandboxId, phase: z.string(), reason: z.string() }),
+  event("warning", { prompt: PromptId.optional(), message: z.string() }),
+  event("error", {
+    prompt: PromptId.optional(),
+    code: z.string(),
+    message: z.string(),
+    hint: z.string(),
+  }),
+  /** What happened here is not known any more. */
+  event("gap", { reason: z.string() }),
 ])
 export type EventBody = z.infer<typeof EventBody>
 

@@ -24,3 +24,10 @@ export const RelativePath = z
   .refine(noEscape, ESCAPE)
   .refine(noNul, NUL)
 export type RelativePath = z.infer<typeof RelativePath>
+
+/** The name of one file, without any directory. */
+export const FileName = z
+  .string()
+  .max(255)
+  .regex(/^(?!\.{1,2}$)[^/\p{Cc}]+$/u, "must be a file's name, without a directory")
+export type FileName = z.infer<typeof FileName>

@@ -1,18 +1,30 @@
 import { z } from "zod"
 import { MAX_PROMPT_CHARS } from "./bridge-limits.ts"
-import { PromptId, SessionId, Slug } from "./ids.ts"
+import { PromptId, SandboxId, SessionId, Slug } from "./ids.ts"
+import { FileName } from "./paths.ts"
+import { MAX_NAME_CHARS, MAX_PROMPT_MS, MAX_QUESTION_CHARS } from "./session-limits.ts"
 import { AgentSpec } from "./workspace.ts"
 
+/** closed: it takes no more prompts. */
 export const SessionState = z.enum(["open", "closed"])
 export type SessionState = z.infer<typeof SessionState>
 
+/** What follows a prompt whose sandbox died under it: nothing, or a prompt that tells the agent to go on. */
+export const OnInterrupt = z.enum(["wait", "continue"])
+export type OnInterrupt = z.infer<typeof OnInterrupt>
+
 /** A conversation with an agent in a workspace: prompts in, events out. */
-export const Session = z.strictObject({
+export const Session = z.object({
   id: SessionId,
   workspace: Slug,
   agent: AgentSpec,
   state: SessionState,
+  onInterrupt: OnInterrupt,
   createdAt: z.iso.datetime(),
+  /** The number of its last event; 0 before the first. */
+  lastEvent: z.int().min(0),
+  /** The prompts that wait or run, in their order. */
+  pending: z.array(PromptId),
 })
 export type Session = z.infer<typeof Session>
 
@@ -27,11 +39,44 @@ export const PromptState = z.enum([
 ])
 export type PromptState = z.infer<typeof PromptState>
 
-export const Prompt = z.strictObject({
+export const PromptText = z.string().min(1).max(MAX_PROMPT_CHARS)
+
+/** From its start to its end. */
+export const PromptDeadlineMs = z.int().min(1000).max(MAX_PROMPT_MS)
+
+export const Prompt = z.object({
   id: PromptId,
   session: SessionId,
-  text: z.string().min(1).max(MAX_PROMPT_CHARS),
+  /** Its place in the session: 1, 2, 3, … */
+  number: z.int().min(1),
+  text: PromptText,
+  attachments: z.array(FileName),
   state: PromptState,
+  /** Why it ended as it did. */
+  reason: z.string().nullable(),
+  /** Where it runs or ran. */
+  sandbox: SandboxId.nullable(),
+  deadlineMs: PromptDeadlineMs.nullable(),
   createdAt: z.iso.datetime(),
+  startedAt: z.iso.datetime().nullable(),
+  endedAt: z.iso.datetime().nullable(),
+  /** The one whose interruption this one takes up. */
+  continues: PromptId.nullable(),
 })
 export type Prompt = z.infer<typeof Prompt>
+
+/** What a person says to what an agent asked. */
+export const AskAnswer = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("permission"),
+    ask: z.string().min(1).max(MAX_NAME_CHARS),
+    allow: z.boolean(),
+  }),
+  z.strictObject({
+    kind: z.literal("question"),
+    ask: z.string().min(1).max(MAX_NAME_CHARS),
+    /** null: declined. */
+    answer: z.string().max(MAX_QUESTION_CHARS).nullable(),
+  }),
+])
+export type AskAnswer = z.infer<typeof AskAnswer>

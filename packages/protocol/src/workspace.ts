@@ -5,9 +5,13 @@ import { Limits } from "./limits.ts"
 import { NetworkPolicy } from "./network.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
 
-/** Names of environment variables as POSIX shells take them. */
+/** Of an environment variable, as POSIX shells take it. */
+export const VariableName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be a name of letters, digits and _")
+
 export const Environment = z.record(
-  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be a name of letters, digits and _"),
+  VariableName,
   z
     .string()
     .max(128 * 1024)
@@ -61,10 +65,33 @@ const ModelName = z
   .max(256)
   .regex(/^[^/\s]+\/\S+$/, "must be of the form provider/model")
 
+/** What happens when an agent asks whether it may: it is bounded by its sandbox in any case. */
+const Permissions = z.enum(["allow", "ask", "deny"])
+export type Permissions = z.infer<typeof Permissions>
+
+const MAX_KEYS = 32
+
+const agent = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
+  z.strictObject({
+    kind: z.literal(kind),
+    /** Of the server's keys, those that the agent gets, by the names that it has them under in its environment. */
+    keys: z.array(VariableName).max(MAX_KEYS).default([]),
+    ...shape,
+  })
+
 export const AgentSpec = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("shell") }),
-  z.strictObject({ kind: z.literal("opencode"), model: ModelName.optional() }),
-  z.strictObject({ kind: z.literal("acp"), command: z.array(z.string()).min(1) }),
+  agent("shell", {}),
+  agent("opencode", {
+    model: ModelName.optional(),
+    permissions: Permissions.default("allow"),
+  }),
+  /** Any program that speaks the Agent Client Protocol on its standard input and output. */
+  agent("acp", {
+    command: z.array(z.string().min(1)).min(1),
+    /** One of those that the agent itself offers; without it, the one that it chooses. */
+    mode: z.string().min(1).max(128).optional(),
+    permissions: Permissions.default("allow"),
+  }),
 ])
 export type AgentSpec = z.infer<typeof AgentSpec>
 
@@ -139,7 +166,7 @@ export const WorkspaceSpec = z.strictObject({
   environment: Environment.default({}),
   limits: Limits.prefault({}),
   network: NetworkPolicy.prefault({ kind: "open" }),
-  agent: AgentSpec.default({ kind: "shell" }),
+  agent: AgentSpec.prefault({ kind: "shell" }),
   sidecars: Sidecars.default([]),
   caches: z.array(CacheName).default([]),
 })

@@ -14,6 +14,7 @@ import { ensureToken, readToken } from "./api/token.ts"
 import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
 import { DEFAULT_ENGINE, parseEngineAddress } from "./config/engine-address.ts"
 import { type LoadedConfig, loadConfig } from "./config/load.ts"
+import { openKeys } from "./keys/keys.ts"
 import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
@@ -92,6 +93,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       ...{ log, secrets, dataDir, backend, environment: process.env },
       installation: store.installationId,
       ...{ store, policy: policyOf(config) },
+      keys: openKeys(config.keysFile ?? join(dataDir, "keys.env"), secrets),
       toolbox: (signal) => currentToolbox(options, log, signal),
     })
 

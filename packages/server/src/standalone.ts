@@ -9,6 +9,7 @@ import { connectTo } from "./bridge/address.ts"
 import { openBridge } from "./bridge/bridge.ts"
 import { readActivity } from "./bridge/read-activity.ts"
 import { readTrace } from "./bridge/read-trace.ts"
+import { type Keys, NO_KEYS } from "./keys/keys.ts"
 import { openLayers } from "./layers/open.ts"
 import type { Logger } from "./logging/logger.ts"
 import type { Secrets } from "./logging/secrets.ts"
@@ -31,6 +32,7 @@ export interface StandaloneOptions {
   readonly toolbox: Pick<Toolbox, "id" | "directory">
   readonly log: Logger
   readonly secrets: Secrets
+  readonly keys?: Keys
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
@@ -60,14 +62,14 @@ export const openStandalone = async (
   { dataDir, links: root, backend: choice = { name: "embedded" }, ...rest }: StandaloneOptions,
   signal: AbortSignal,
 ): Promise<Standalone> => {
-  const { toolbox, log, secrets, environment } = rest
+  const { toolbox, log, secrets, environment, keys = NO_KEYS } = rest
   const store = await openStore({ dataDir })
   const installation = store.installationId
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
   const sandboxes = await openSandboxes({
-    ...{ backend, layers, store, installation, log, secrets, environment },
+    ...{ backend, layers, store, installation, log, secrets, environment, keys },
     ...{ policy: NEVER_IDLE, clock: systemClock, at: () => {} },
     shortage: async () => undefined,
     links: openLinks({ root, owner: backend.idBase }),

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Writable } from "node:stream"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { NO_KEYS } from "./keys/keys.ts"
 import { createLogger } from "./logging/logger.ts"
 import { Secrets } from "./logging/secrets.ts"
 import { DEFAULT_POLICY } from "./sandboxes/policy.ts"
@@ -34,7 +35,7 @@ const startOn = async (answer: (reply: ServerResponse) => void) => {
   const started = startSandboxes({
     ...{ log, secrets, dataDir, store, installation: store.installationId },
     ...{ backend: { name: "docker", engine: { socketPath }, image: "none" } },
-    ...{ environment: {}, policy: DEFAULT_POLICY },
+    ...{ environment: {}, keys: NO_KEYS, policy: DEFAULT_POLICY },
     toolbox: () => async () => {
       throw new Error("no sandbox is made here")
     },

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
+import type { Keys } from "./keys/keys.ts"
 import type { Layers } from "./layers/layers.ts"
 import { type OperationFields, operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
@@ -22,6 +23,7 @@ export interface SandboxesStart extends BackendStart {
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
+  readonly keys: Keys
   /** What gives the toolbox of new sandboxes, until the signal fires. */
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
@@ -35,7 +37,7 @@ const LONGEST_RETRY_MS = 30_000
  * that cannot run sandboxes has a server all the same: its log, its API and `berth doctor` say what is missing.
  */
 export const startSandboxes = (start: SandboxesStart) => {
-  const { installation, dataDir, log, secrets, environment } = start
+  const { installation, dataDir, log, secrets, environment, keys } = start
   const ended = new AbortController()
   const { signal } = ended
   let closeBackend = async () => {}
@@ -62,7 +64,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")
     const sandboxes = await openSandboxes({
-      ...{ backend, layers, store: start.store, installation, log, secrets, environment },
+      ...{ backend, layers, store: start.store, installation, log, secrets, environment, keys },
       ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
       shortage: openShortage(dataDir),
       links: openLinks({ root, owner: backend.idBase }),

@@ -51,7 +51,7 @@ export class Inbox {
         details: { expected: this.#next, received: sequence },
       })
     }
-    if ("prompt" in body && !this.#options.owns(body.prompt)) {
+    if ("prompt" in body && body.prompt !== undefined && !this.#options.owns(body.prompt)) {
       throw new BerthError(
         "bridge.foreign_id",
         "the sandbox spoke of a prompt that is not its own",

@@ -97,6 +97,17 @@ export const Config = z.strictObject({
     allowed: IDLE_ALLOWED,
     defaultValue: () => DEFAULT_IDLE.idleStop,
   }),
+  keysFile: z
+    .string()
+    .regex(/^[^\0]+$/)
+    .optional()
+    .register(facts, {
+      description:
+        "File of the keys that agents may get; without it, keys.env in the data directory",
+      allowed: "a path to a file of lines NAME=value",
+      defaultValue: () => undefined,
+      path: true,
+    }),
   token: ApiToken.optional().register(facts, {
     description: "API token to use instead of the one that is kept in the data directory",
     allowed: "16 to 256 of A–Z, a–z, 0–9, - and _",

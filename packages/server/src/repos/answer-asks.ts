@@ -2,6 +2,7 @@ import type { Readable } from "node:stream"
 import type { Answer, Ask } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
+import type { Environment } from "@berth/protocol/workspace"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
 import type { Secrets } from "../logging/secrets.ts"
@@ -22,6 +23,8 @@ export interface AnswerOptions {
   readonly repos: readonly WorkspaceRepo[]
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
+  /** Those of the workspace's agent; without it, there are none. */
+  readonly readKeys?: () => Promise<Environment>
   readonly secrets: Secrets
   readonly log: Logger
 }
@@ -31,7 +34,7 @@ interface Question {
   readonly sendBundle: (body: Readable) => Promise<void>
 }
 
-/** Answers what a sandbox asks for, from its workspace's repos and nothing else. Each answer is a line in the log. */
+/** Answers what a sandbox asks for, from its workspace's repos and keys and nothing else. Each answer is a line in the log. */
 export const answerAsks =
   (options: AnswerOptions) =>
   ({ ask, sendBundle: send }: Question, signal: AbortSignal): Promise<Answer> => {
@@ -41,6 +44,11 @@ export const answerAsks =
       return operation(log, "credential.grant", { sandbox, protocol, host, path }, async () => {
         const urls = repos.map(({ url }) => url)
         return { kind: "credential", ...(await fillCredential(ask, urls, { ...options, signal })) }
+      })
+    }
+    if (ask.kind === "keys") {
+      return operation(log, "keys.grant", { sandbox }, async () => {
+        return { kind: "keys", keys: (await options.readKeys?.()) ?? {} }
       })
     }
     const { repo, ref, have } = ask

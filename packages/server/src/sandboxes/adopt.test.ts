@@ -7,6 +7,7 @@ import { ConfigHash } from "@berth/protocol/sandbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { expect, it, onTestFinished } from "vitest"
 import type { Backend } from "../backends/backend.ts"
+import { NO_KEYS } from "../keys/keys.ts"
 import type { Layers } from "../layers/layers.ts"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
@@ -73,6 +74,7 @@ it("goes on after the last event that was acknowledged, with those that it knows
     ...{ store, policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
     ...{ layers: {} as unknown as Layers, shortage: async () => undefined },
     ...{ backend, links, records, secrets, environment: {}, installation: newId.installation() },
+    keys: NO_KEYS,
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
     bridges: { open, activity: () => Promise.reject(new Error("silent")) } as unknown as Bridges,
     toolbox: () => Promise.reject(new Error("not asked for")),

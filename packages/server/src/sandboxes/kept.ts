@@ -4,6 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
+import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Secrets } from "../logging/secrets.ts"
 import { answerAsks } from "../repos/answer-asks.ts"
@@ -21,6 +22,7 @@ export interface KeepParts {
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
+  readonly keys: Keys
   /** Its boot is ready, or will never be. May be told again after a crash. */
   readonly onBootOver: (sandbox: SandboxId, boot: BootSummary) => Promise<void>
 }
@@ -51,6 +53,7 @@ export class Kept {
     const { sandbox, socket: path, token } = link
     const { environment, secrets, log } = parts
     const repos = workspaceRepos(record.workspace.repos)
+    const readKeys = () => parts.keys.read(record.workspace.agent.keys)
     this.link = link
     this.#parts = parts
     this.#mode = record.mode
@@ -61,7 +64,7 @@ export class Kept {
         ...{ address: { path }, token, sandbox, lastSeen },
         owns: (prompt) => this.#prompts.has(prompt),
         onEvents: (events) => this.#take(events),
-        onAsk: answerAsks({ sandbox, repos, environment, secrets, log }),
+        onAsk: answerAsks({ sandbox, repos, environment, readKeys, secrets, log }),
         onState: ({ kind, reason }) => {
           if (reason?.retry === "never") this.#complain(reason)
           if (kind === "up") this.#connected.resolve()

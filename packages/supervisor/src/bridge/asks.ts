@@ -7,6 +7,7 @@ import type { IncomingBundle } from "./bundles.ts"
 /** How long an answer may take, with the server's restarts in it. A repo may be large, and comes before its answer. */
 export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
   credential: 60_000,
+  keys: 60_000,
   repo: 30 * 60_000,
 }
 

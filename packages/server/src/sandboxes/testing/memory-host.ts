@@ -1,6 +1,7 @@
 import { newId, type SandboxId } from "@berth/protocol/ids"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import type { Kysely } from "kysely"
+import { NO_KEYS } from "../../keys/keys.ts"
 import type { Layers } from "../../layers/layers.ts"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
@@ -42,7 +43,7 @@ export const openMemoryHost = ({
 }: MemoryHost): Promise<Sandboxes> =>
   openSandboxes({
     ...{ store: { db }, backend: backend.asBackend(), clock, policy, log, secrets },
-    ...{ environment: {}, installation: newId.installation(), at: () => {} },
+    ...{ environment: {}, keys: NO_KEYS, installation: newId.installation(), at: () => {} },
     ...{ toolbox: async () => toolbox, shortage: async () => undefined },
     ...{ layers: layers(), links, records },
     bridges: {

@@ -1,0 +1,97 @@
+import { z } from "zod"
+import { PromptId, Slug } from "./ids.ts"
+import { FileName } from "./paths.ts"
+import { OnInterrupt, Prompt, PromptDeadlineMs, PromptText, Session } from "./session.ts"
+import { MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS } from "./session-limits.ts"
+import { WorkspaceSpec } from "./workspace.ts"
+
+/**
+ * What `POST /v1/sessions` takes: it answers with the session (201). A workspace is named, or described, which
+ * changes it as `POST /v1/sandboxes` does. Its sandbox boots with the first prompt.
+ */
+export const CreateSession = z.strictObject({
+  workspace: z.union([Slug, WorkspaceSpec]),
+  onInterrupt: OnInterrupt.default("wait"),
+})
+export type CreateSession = z.infer<typeof CreateSession>
+export type CreateSessionInput = z.input<typeof CreateSession>
+
+/** A file that comes with a prompt, as base64. */
+export const Attachment = z.strictObject({
+  name: FileName,
+  content: z.base64().max(Math.ceil(MAX_ATTACHMENT_BYTES / 3) * 4),
+})
+export type Attachment = z.infer<typeof Attachment>
+
+/**
+ * What `POST /v1/sessions/{id}/prompts` takes. It answers 202 with the prompt, which from then on is neither lost
+ * nor run twice.
+ */
+export const CreatePrompt = z.strictObject({
+  text: PromptText,
+  /** Sent again with the same key, it is the same prompt; with the key and another content, it is refused. */
+  key: z.string().min(1).max(200).optional(),
+  deadlineMs: PromptDeadlineMs.optional(),
+  attachments: z
+    .array(Attachment)
+    .max(MAX_ATTACHMENTS)
+    .refine(
+      (all) => new Set(all.map(({ name }) => name)).size === all.length,
+      "must have different names",
+    )
+    .refine(
+      (all) =>
+        all.reduce((sum, { content }) => sum + content.length * 0.75, 0) <= MAX_ATTACHMENT_BYTES,
+      `must not be larger than ${MAX_ATTACHMENT_BYTES} bytes together`,
+    )
+    .default([]),
+})
+export type CreatePrompt = z.infer<typeof CreatePrompt>
+export type CreatePromptInput = z.input<typeof CreatePrompt>
+
+/**
+ * What `POST /v1/sessions/{id}/stop` takes: without a prompt, it stops what runs and what waits. It answers with
+ * those that were asked to stop; their events tell when they have.
+ */
+export const StopPrompts = z.strictObject({ prompt: PromptId.optional() })
+export type StopPrompts = z.infer<typeof StopPrompts>
+
+export const StoppedPrompts = z.object({ prompts: z.array(PromptId) })
+export type StoppedPrompts = z.infer<typeof StoppedPrompts>
+
+/** What `GET /v1/sessions` answers, latest first. */
+export const SessionList = z.object({ sessions: z.array(Session) })
+export type SessionList = z.infer<typeof SessionList>
+
+/** What `GET /v1/sessions/{id}/prompts` answers, oldest first. */
+export const PromptList = z.object({ prompts: z.array(Prompt) })
+export type PromptList = z.infer<typeof PromptList>
+
+const part = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
+  z.object({ kind: z.literal(kind), ...shape })
+
+/** A piece of what an agent said or did. */
+export const MessagePart = z.discriminatedUnion("kind", [
+  part("text", { message: z.string(), text: z.string(), isComplete: z.boolean() }),
+  part("tool", {
+    call: z.string(),
+    tool: z.string(),
+    input: z.string().optional(),
+    output: z.string().optional(),
+    state: z.enum(["running", "succeeded", "failed"]),
+  }),
+  part("note", { level: z.enum(["warning", "error", "gap"]), text: z.string() }),
+])
+export type MessagePart = z.infer<typeof MessagePart>
+
+/** A prompt with what came of it. */
+export const Turn = z.object({ prompt: Prompt, parts: z.array(MessagePart) })
+export type Turn = z.infer<typeof Turn>
+
+/** What `GET /v1/sessions/{id}/messages` answers: the log up to an event, put together. */
+export const Transcript = z.object({
+  /** Where `GET /v1/sessions/{id}/events?after=` goes on. */
+  lastEvent: z.int().min(0),
+  turns: z.array(Turn),
+})
+export type Transcript = z.infer<typeof Transcript>
