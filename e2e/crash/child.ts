@@ -38,6 +38,7 @@ const started = startSandboxes({
 })
 const api = createApi({
   ...{ log, token: TOKEN, sandboxes: () => started.opened },
+  sessions: () => Promise.reject(new Error("no sessions here")),
   facts: {
     ...{ version: "0.0.0", pid: process.pid, installationId: store.installationId, dataDir },
     ...{ backend: backend.name, startedAt: new Date(), startedAtMs: performance.now() },

@@ -75,6 +75,9 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       token,
       // Asked for by requests alone, of which there is none before it listens.
       sandboxes: () => sandboxes.opened,
+      sessions: async () => {
+        throw new BerthError("backend.unavailable", "this server has no sessions")
+      },
       facts: {
         version: version(),
         pid: process.pid,

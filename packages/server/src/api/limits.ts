@@ -5,6 +5,8 @@ export interface Limits {
   readonly receiveMs: number
   /** From a request to its reply, unless its route sets its own. */
   readonly handleMs: number
+  /** How often a stream of events says that it is still there. */
+  readonly heartbeatMs: number
 }
 
 export const DEFAULT_LIMITS: Limits = {
@@ -13,4 +15,6 @@ export const DEFAULT_LIMITS: Limits = {
   // Clients are on this machine: a request that takes longer to arrive is stuck.
   receiveMs: 10_000,
   handleMs: 30_000,
+  // Proxies end what is silent for a minute; some for half of one.
+  heartbeatMs: 15_000,
 }

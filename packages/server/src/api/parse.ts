@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import { SandboxId } from "@berth/protocol/ids"
+import { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { z } from "zod"
 
 /** What a request brought, as what it should be. */
@@ -25,5 +25,13 @@ export const sandboxIdOf = (text: string): SandboxId => {
   if (parsed.success) return parsed.data
   throw new BerthError("not_found", "there is no such sandbox", {
     details: { sandbox: text.slice(0, 100) },
+  })
+}
+
+export const sessionIdOf = (text: string): SessionId => {
+  const parsed = SessionId.safeParse(text)
+  if (parsed.success) return parsed.data
+  throw new BerthError("session.unknown", "there is no such session", {
+    details: { session: text.slice(0, 100) },
   })
 }

@@ -16,6 +16,8 @@ export const limitReceiving = (api: FastifyInstance, receiveMs: number): void =>
     const hasBody = encoding !== undefined || (length !== undefined && length !== "0")
     if (!hasBody || request.routeOptions.config.streams === true) return payload
     const received = new PassThrough()
+    // One that is refused for its length has no reader who would be told.
+    received.on("error", () => {})
     const late = setTimeout(() => {
       // What is still to come is not read.
       reply.header("connection", "close")

@@ -37,7 +37,7 @@ const makeApi = async (limits: Partial<Limits> = {}) => {
   const sandboxes = async () => {
     throw new BerthError("backend.unavailable", "no sandboxes here")
   }
-  const parts = { log, token: TOKEN, facts, sandboxes }
+  const parts = { log, token: TOKEN, facts, sandboxes, sessions: sandboxes }
   const api = createApi({ ...parts, limits: { ...DEFAULT_LIMITS, ...limits } })
   cleanUp.push(() => stopApi(api, 0))
   return { api, lines: () => lines.map((line) => JSON.parse(line)) }
@@ -185,6 +185,20 @@ describe("limits", () => {
     const stream = new Blob([body]).stream()
     const chunked = { method: "POST", body: stream, headers, duplex: "half" } as RequestInit
     expect(await failure("/v1/echo", chunked)).toMatchObject(expected)
+  })
+
+  it("lives on when a body that it refused for its length is never read", async () => {
+    const { failure, raw } = await start({ bodyBytes: 100, receiveMs: 50 })
+    const headers = { "content-type": "application/json" }
+    const body = JSON.stringify("x".repeat(1024 * 1024))
+    expect(await failure("/v1/echo", { method: "POST", headers, body })).toMatchObject({
+      code: "input.too_large",
+    })
+    // Its time is over after that of the other.
+    const late = await raw(
+      `POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n1`,
+    )
+    expect(late).toContain("deadline.exceeded")
   })
 
   it("refuses a body before it reads it when the token is wrong", async () => {

@@ -3,6 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify"
 import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { Sessions } from "../sessions/sessions.ts"
 import { requireToken } from "./authorize.ts"
 import { answerBrokenRequest, berthErrorOf } from "./errors.ts"
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts"
@@ -15,6 +16,7 @@ import { type Facts, healthRoute } from "./routes/health.ts"
 import { holdRoutes } from "./routes/holds.ts"
 import { reconcileRoute } from "./routes/reconcile.ts"
 import { sandboxRoutes } from "./routes/sandboxes.ts"
+import { sessionRoutes } from "./routes/sessions.ts"
 import { statusRoute } from "./routes/status.ts"
 
 export interface ApiOptions {
@@ -23,12 +25,13 @@ export interface ApiOptions {
   readonly facts: Facts
   /** Resolves when their backend is open, and rejects where there can be none. */
   readonly sandboxes: () => Promise<Sandboxes>
+  readonly sessions: () => Promise<Sessions>
   readonly limits?: Limits
 }
 
 /** The HTTP API, not yet listening. Every route asks for the token unless it says that it is open. */
 export const createApi = (options: ApiOptions) => {
-  const { log, token, facts, sandboxes, limits = DEFAULT_LIMITS } = options
+  const { log, token, facts, sandboxes, sessions, limits = DEFAULT_LIMITS } = options
   const api = fastify({
     // One canonical line a request is written by `logRequests`.
     logger: false,
@@ -59,6 +62,7 @@ export const createApi = (options: ApiOptions) => {
   sandboxRoutes(api, sandboxes)
   holdRoutes(api, sandboxes)
   reconcileRoute(api, sandboxes)
+  sessionRoutes(api, { provide: sessions, heartbeatMs: limits.heartbeatMs })
   proxyRoutes(api, sandboxes)
   passUpgrades(api, { log, token, provide: sandboxes })
   return api

@@ -64,7 +64,9 @@ const start = async (inside: Server, state: "running" | "exited" = "running") =>
     ...{ version: "1.2.3", pid: 1, installationId: newId.installation(), dataDir: "/data" },
     ...{ backend: "embedded", startedAt: new Date(), startedAtMs: 0 },
   }
-  const api = createApi({ log, token: TOKEN, facts, sandboxes: async () => sandboxes as Sandboxes })
+  const sessions = () => Promise.reject(new Error("no sessions here"))
+  const provide = async () => sandboxes as Sandboxes
+  const api = createApi({ log, token: TOKEN, facts, sandboxes: provide, sessions })
   const url = await listen(api, { host: "127.0.0.1", port: 0 })
   onTestFinished(async () => {
     await stopApi(api, 0)

@@ -1,0 +1,48 @@
+import { once } from "node:events"
+import type { ServerResponse } from "node:http"
+import type { StoredEvent } from "../events/log.ts"
+
+export interface EventStream {
+  readonly events: AsyncIterable<readonly StoredEvent[]>
+  /** Ends it. */
+  readonly signal: AbortSignal
+  readonly heartbeatMs: number
+}
+
+/**
+ * Answers with server-sent events, as fast as they are read: what is not read waits where it came from. Whoever
+ * reads goes on elsewhere after an end, so that one who does not read is cut off then, and holds up nobody's stop.
+ */
+export const sendEvents = async (
+  response: ServerResponse,
+  { events, signal, heartbeatMs }: EventStream,
+): Promise<void> => {
+  response.writeHead(200, {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-store",
+    // There is nothing more to come on it.
+    connection: "close",
+  })
+  response.flushHeaders()
+  // Tells both sides that the other is there: programs in between end what is silent.
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(HEARTBEAT)
+  }, heartbeatMs)
+  try {
+    for await (const batch of events) {
+      if (!response.write(batch.map(written).join(""))) await once(response, "drain", { signal })
+      signal.throwIfAborted()
+    }
+    if (response.writableLength === 0) response.end()
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown
+  } finally {
+    clearInterval(heartbeat)
+    if (!response.writableEnded) response.destroy()
+  }
+}
+
+const HEARTBEAT = ": still here\n\n"
+
+const written = ({ sequence, type, json }: StoredEvent): string =>
+  `id: ${sequence}\nevent: ${type}\ndata: ${json}\n\n`

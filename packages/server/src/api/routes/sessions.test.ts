@@ -1,0 +1,321 @@
+import { once } from "node:events"
+import { get, type IncomingMessage } from "node:http"
+import { text } from "node:stream/consumers"
+import { setImmediate as soon } from "node:timers/promises"
+import { MAX_PROMPT_CHARS } from "@berth/protocol/bridge-limits"
+import { BerthError } from "@berth/protocol/errors"
+import { newId } from "@berth/protocol/ids"
+import { MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS } from "@berth/protocol/session-limits"
+import { describe, expect, it, onTestFinished } from "vitest"
+import type { StoredEvent } from "../../events/log.ts"
+import { createLogger } from "../../logging/logger.ts"
+import { Secrets } from "../../logging/secrets.ts"
+import type { Sessions } from "../../sessions/sessions.ts"
+import { DEFAULT_LIMITS, type Limits } from "../limits.ts"
+import { listen } from "../listen.ts"
+import { createApi } from "../server.ts"
+import { stopApi } from "../stop.ts"
+
+const TOKEN = "right-token-0123456789"
+const SESSION = newId.session()
+const PROMPT = newId.prompt()
+
+/** The API, on loopback, before sessions that only say what they were asked for. */
+const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {}) => {
+  const asked: unknown[][] = []
+  const told =
+    (name: string, answer?: unknown) =>
+    async (...given: unknown[]) => {
+      asked.push([name, ...given])
+      return answer
+    }
+  const sessions = {
+    ...{ create: told("create", { id: SESSION }), list: told("list", []), get: told("get", {}) },
+    ...{ close: told("close", {}), prompt: told("prompt", { id: PROMPT }) },
+    ...{ prompts: told("prompts", []), stop: told("stop", [PROMPT]), answer: told("answer") },
+    ...{ transcript: told("transcript", { lastEvent: 0, turns: [] }), ...over },
+  } as unknown as Sessions
+  const lines: string[] = []
+  const destination = { write: (line: string) => void lines.push(line) }
+  const secrets = new Secrets()
+  const log = await createLogger({ level: "info", pretty: false, secrets, destination })
+  const none = async () => {
+    throw new BerthError("backend.unavailable", "no sandboxes here")
+  }
+  const api = createApi({
+    ...{ log, token: TOKEN, sandboxes: none, sessions: async () => sessions },
+    facts: {
+      ...{ version: "1.2.3", pid: 1, installationId: newId.installation(), dataDir: "/data" },
+      ...{ backend: "embedded", startedAt: new Date(), startedAtMs: 0 },
+    },
+    limits: { ...DEFAULT_LIMITS, ...limits },
+  })
+  onTestFinished(() => stopApi(api, 0).then(() => {}))
+  const url = `${await listen(api, { host: "127.0.0.1", port: 0 })}/v1/sessions`
+  const authorization = `Bearer ${TOKEN}`
+  const call = async (method: string, path: string, body?: unknown, headers = {}) => {
+    const json = body !== undefined && { "content-type": "application/json" }
+    const reply = await fetch(url + path, {
+      ...{ method, headers: { authorization, ...json, ...headers } },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const answer = await reply.text()
+    const { status } = reply
+    return { status, body: answer === "" ? undefined : JSON.parse(answer), headers: reply.headers }
+  }
+  /** The events, not yet read. */
+  const open = async (query = "", headers = {}): Promise<IncomingMessage> => {
+    const request = get(`${url}/${SESSION}/events${query}`, {
+      headers: { authorization, ...headers },
+      agent: false,
+    })
+    const [reply] = (await once(request, "response")) as [IncomingMessage]
+    reply.on("error", () => {})
+    onTestFinished(() => void reply.destroy())
+    return reply
+  }
+  return { api, asked, call, open, lines: () => lines.map((line) => JSON.parse(line)) }
+}
+
+const at = (path: string) => `/${SESSION}${path}`
+
+describe("what is asked of sessions", () => {
+  it("makes one, and says where it is", async () => {
+    const { asked, call } = await start()
+    const made = await call("POST", "", { workspace: "app" })
+    expect(made).toMatchObject({ status: 201, body: { id: SESSION } })
+    expect(made.headers.get("location")).toBe(`/v1/sessions/${SESSION}`)
+    expect(asked).toEqual([["create", { workspace: "app", onInterrupt: "wait" }]])
+  })
+
+  it("lists, shows, closes, stops and answers", async () => {
+    const { asked, call } = await start()
+    const permission = { kind: "permission", ask: "a1", allow: true }
+    expect(await call("GET", "")).toMatchObject({ status: 200, body: { sessions: [] } })
+    expect(await call("GET", at(""))).toMatchObject({ status: 200 })
+    expect(await call("DELETE", at(""))).toMatchObject({ status: 204, body: undefined })
+    expect(await call("GET", at("/prompts"))).toMatchObject({ body: { prompts: [] } })
+    expect(await call("POST", at("/stop"))).toMatchObject({ body: { prompts: [PROMPT] } })
+    expect(await call("POST", at("/stop"), { prompt: PROMPT })).toMatchObject({ status: 200 })
+    expect(await call("POST", at("/answers"), permission)).toMatchObject({ status: 204 })
+    expect(await call("GET", at("/messages"))).toMatchObject({ body: { turns: [] } })
+    expect(asked).toEqual([
+      ["list"],
+      ["get", SESSION],
+      ["close", SESSION],
+      ["prompts", SESSION],
+      ["stop", SESSION, {}],
+      ["stop", SESSION, { prompt: PROMPT }],
+      ["answer", SESSION, permission],
+      ["transcript", SESSION],
+    ])
+  })
+
+  it("[R3.1] takes a prompt with 202, and its key from the body or the header", async () => {
+    const { asked, call } = await start()
+    const text = "do it"
+    const header = { "idempotency-key": "k2" }
+    for (const [body, headers] of [
+      [{ text }, {}],
+      [{ text, key: "k1" }, {}],
+      [{ text }, header],
+      [{ text, key: "k1" }, header],
+    ])
+      expect(await call("POST", at("/prompts"), body, headers)).toMatchObject({
+        ...{ status: 202, body: { id: PROMPT } },
+      })
+    const keys = asked.map(([, , prompt]) => (prompt as { key?: string }).key)
+    expect(keys).toEqual([undefined, "k1", "k2", "k1"])
+  })
+
+  it("takes the largest prompt that is allowed, and none that is larger", async () => {
+    const { asked, call } = await start()
+    const each = Buffer.alloc(MAX_ATTACHMENT_BYTES / MAX_ATTACHMENTS).toString("base64")
+    const name = "n".repeat(200)
+    const attachments = Array.from({ length: MAX_ATTACHMENTS }, (_, index) => {
+      return { name: `${name}${index}`, content: each.slice(0, each.length - 4) }
+    })
+    const largest = { text: "\0".repeat(MAX_PROMPT_CHARS), attachments }
+    expect(await call("POST", at("/prompts"), largest)).toMatchObject({ status: 202 })
+    const longer = { ...largest, text: `${largest.text}x` }
+    expect(await call("POST", at("/prompts"), longer)).toMatchObject({
+      ...{ status: 400, body: { code: "input.invalid", details: { path: "text" } } },
+    })
+    const huge = { ...largest, more: "x".repeat(4 * 1024 * 1024) }
+    expect(await call("POST", at("/prompts"), huge)).toMatchObject({
+      ...{ status: 413, body: { code: "input.too_large" } },
+    })
+    expect(asked).toHaveLength(1)
+  })
+
+  it.each([
+    ["POST", "", { workspace: "Not A Slug" }],
+    ["POST", "", {}],
+    ["POST", at("/prompts"), { text: "" }],
+    ["POST", at("/prompts"), { text: "x", attachments: [{ name: "../x", content: "" }] }],
+    ["POST", at("/prompts"), { text: "x", deadlineMs: 1 }],
+    ["POST", at("/stop"), { prompt: "x" }],
+    ["POST", at("/answers"), { kind: "permission", ask: "a" }],
+    ["GET", at("/events?after=-1"), undefined],
+    ["GET", at("/events?after=soon"), undefined],
+  ])("refuses %s %s with %j", async (method, path, body) => {
+    const { asked, call } = await start()
+    expect(await call(method, path, body)).toMatchObject({
+      ...{ status: 400, body: { code: "input.invalid" } },
+    })
+    expect(asked).toEqual([])
+  })
+
+  it("finds nothing by what cannot be an id", async () => {
+    const { asked, call } = await start()
+    for (const path of ["/x", "/x/prompts", "/x/messages", "/x/events"])
+      expect(await call("GET", path)).toMatchObject({
+        ...{ status: 404, body: { code: "session.unknown" } },
+      })
+    expect(asked).toEqual([])
+  })
+})
+
+const event = (sequence: number, filler = ""): StoredEvent => {
+  const body = { type: "warning", message: `${sequence}${filler}` }
+  const json = JSON.stringify({ sequence, at: new Date(0).toISOString(), body })
+  return { sequence, type: "warning", json }
+}
+
+/** Gives these, and then nothing until its end. */
+const only = (events: StoredEvent[]): Sessions["events"] => {
+  return async (_session, after, signal) => {
+    const rest = events.filter(({ sequence }) => sequence > after)
+    return (async function* () {
+      if (rest.length > 0) yield rest
+      if (!signal.aborted) await once(signal, "abort")
+    })()
+  }
+}
+
+describe("the stream of events", () => {
+  it("[R3.2] sends each with its number and type, after the number that the client saw last", async () => {
+    const events = only([event(1), event(2), event(3)])
+    const { open } = await start({ events })
+    const frame = (number: number) =>
+      `id: ${number}\nevent: warning\ndata: ${event(number).json}\n\n`
+    for (const [query, headers, first] of [
+      ["", {}, 1],
+      ["?after=1", {}, 2],
+      ["", { "last-event-id": "2" }, 3],
+      ["?after=1", { "last-event-id": "2" }, 3],
+    ] as const) {
+      const reply = await open(query, headers)
+      expect(reply.headers["content-type"]).toBe("text/event-stream; charset=utf-8")
+      const [bytes] = await once(reply, "data")
+      const wanted = [1, 2, 3].filter((number) => number >= first).map(frame)
+      expect(String(bytes)).toBe(wanted.join(""))
+      reply.destroy()
+    }
+  })
+
+  it("answers as every route does while it has not begun", async () => {
+    const unknown = new BerthError("session.unknown", "there is no such session")
+    const { call } = await start({ events: () => Promise.reject(unknown) })
+    expect(await call("GET", at("/events"))).toMatchObject({
+      ...{ status: 404, body: { code: "session.unknown" } },
+    })
+  })
+
+  it("says that it is still there while nothing happens, past every deadline of requests", async () => {
+    const { open } = await start({ events: only([]) }, { heartbeatMs: 20, handleMs: 50 })
+    const reply = await open()
+    for (let beats = 0; beats < 5; beats += 1)
+      expect(String((await once(reply, "data"))[0])).toMatch(/^(: still here\n\n)+$/)
+  })
+
+  it("ends its reading when the client goes, and writes one line", async () => {
+    const gone = Promise.withResolvers<void>()
+    const { open, lines } = await start({
+      events: async (_session, _after, signal) => {
+        signal.addEventListener("abort", () => gone.resolve())
+        return await only([])(SESSION, 0, signal)
+      },
+    })
+    const reply = await open()
+    reply.destroy()
+    await gone.promise
+    await expect.poll(lines).toMatchObject([{ route: "/v1/sessions/:id/events" }])
+  })
+
+  it("[R3.2] reads no further than a slow client does, and goes on when it reads", async () => {
+    const filler = "x".repeat(64 * 1024)
+    const { open } = await start({ events: endless(filler) })
+    const reply = await open()
+    await untilStuck()
+    const buffered = pulled
+    expect(buffered * filler.length).toBeLessThan(32 * 1024 * 1024)
+    reply.on("data", () => {})
+    await expect.poll(() => pulled).toBeGreaterThan(buffered + 100)
+  })
+
+  it("does not hold up a stop, whether it is read or not", async () => {
+    const { api, open } = await start({ events: endless("x".repeat(64 * 1024)) })
+    const idle = await open()
+    await untilStuck()
+    const read = await open()
+    read.on("data", () => {})
+    const before = pulled
+    await expect.poll(() => pulled).toBeGreaterThan(before + 100)
+    const startedMs = performance.now()
+    expect(await stopApi(api, 20_000)).toBe(true)
+    expect(performance.now() - startedMs).toBeLessThan(10_000)
+    idle.resume()
+    await expect.poll(() => [idle, read].every(({ closed }) => closed)).toBe(true)
+  })
+
+  it("ends a quiet one in order at a stop", async () => {
+    const { api, open } = await start({ events: only([event(1)]) })
+    const reply = await open()
+    const [bytes] = await once(reply, "data")
+    expect(String(bytes)).toContain("id: 1\n")
+    const rest = text(reply)
+    expect(await stopApi(api, 20_000)).toBe(true)
+    expect(await rest).toBe("")
+  })
+
+  it("is cut off when the events fail, and the log says why", async () => {
+    const { open, lines } = await start({
+      events: async () =>
+        (async function* () {
+          yield [event(1)]
+          throw new BerthError("store.io", "the disk is gone")
+        })(),
+    })
+    const reply = await open()
+    await text(reply).catch(() => {})
+    await expect.poll(lines).toMatchObject([{ code: "store.io" }])
+  })
+})
+
+/** How many events the last endless one gave. */
+let pulled = 0
+
+/** Until what lies between the server and who does not read is full. */
+const untilStuck = async () => {
+  let before = -1
+  const isStuck = () => {
+    const isStill = pulled > 0 && pulled === before
+    before = pulled
+    return isStill
+  }
+  await expect.poll(isStuck).toBe(true)
+}
+
+/** As fast as they are read. */
+const endless = (filler: string): Sessions["events"] => {
+  pulled = 0
+  return async (_session, _after, signal) =>
+    (async function* () {
+      for (let number = 1; !signal.aborted; number += 1) {
+        pulled += 1
+        yield [event(number, filler)]
+        await soon()
+      }
+    })()
+}
