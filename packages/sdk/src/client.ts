@@ -2,6 +2,7 @@ import { Health, ServerStatus } from "@berth/protocol/health"
 import { ReconcileReport } from "@berth/protocol/sandboxes"
 import { call as ask, type CallOptions, type Connection, get } from "./call.ts"
 import { type Sandboxes, sandboxesOf } from "./sandboxes.ts"
+import { type Sessions, sessionsOf } from "./sessions.ts"
 
 export interface ClientOptions {
   /** `http://127.0.0.1:7766` */
@@ -20,6 +21,7 @@ export interface Client {
   health(options?: CallOptions): Promise<Health>
   status(options?: CallOptions): Promise<ServerStatus>
   readonly sandboxes: Sandboxes
+  readonly sessions: Sessions
   /** Compares what is wanted with what runs, and does what there is to do; or says what that is. */
   reconcile(options?: ReconcileOptions): Promise<ReconcileReport>
 }
@@ -48,6 +50,7 @@ export const createClient = (options: ClientOptions): Client => {
     health: (call) => get(connection, "/v1/health", Health, call),
     status: (call) => get(connection, "/v1/status", ServerStatus, call),
     sandboxes: sandboxesOf(connection),
+    sessions: sessionsOf(connection),
     reconcile: ({ dryRun = false, ...call } = {}) => {
       const wanted = { method: "POST", path: "/v1/reconcile", json: { dryRun } } as const
       const deadline = { deadlineMs: RECONCILE_DEADLINE_MS, ...call }

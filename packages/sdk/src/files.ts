@@ -11,6 +11,7 @@ import {
   type WriteFiles,
   WrittenFiles,
 } from "@berth/protocol/files"
+import { toBase64 } from "./base64.ts"
 import {
   type CallOptions,
   call,
@@ -173,9 +174,5 @@ export const filesOf = ({ connection, at }: Place): Files => {
 }
 
 /** Bytes are told as such, whether they are text or not. */
-const written = (content: Bytes | Uint8Array): Bytes => {
-  if (!(content instanceof Uint8Array)) return content
-  let binary = ""
-  for (const byte of content) binary += String.fromCharCode(byte)
-  return { base64: btoa(binary) }
-}
+const written = (content: Bytes | Uint8Array): Bytes =>
+  content instanceof Uint8Array ? { base64: toBase64(content) } : content

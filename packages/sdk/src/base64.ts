@@ -1,0 +1,6 @@
+/** As browsers can do it, too. */
+export const toBase64 = (bytes: Uint8Array): string => {
+  let binary = ""
+  for (const byte of bytes) binary += String.fromCharCode(byte)
+  return btoa(binary)
+}

@@ -1,0 +1,115 @@
+import { BerthError } from "@berth/protocol/errors"
+import { Event } from "@berth/protocol/event"
+import { type Connection, parseJson, stream } from "./call.ts"
+import { readLines } from "./lines.ts"
+import { notBerth } from "./reply-error.ts"
+
+export interface EventsOptions {
+  /** The number of the last event that is known; without it, from the first on. */
+  readonly after?: number
+  readonly signal?: AbortSignal | undefined
+  /** Told each time that the server went away, before it is asked again. */
+  readonly onBreak?: (why: BerthError) => void
+}
+
+/** A server on this machine is back within seconds. */
+const FIRST_WAIT_MS = 100
+const LONGEST_WAIT_MS = 5_000
+
+/** The server says that it is there three times in this time. */
+const LONGEST_SILENCE_MS = 45_000
+
+/**
+ * What happened in a session, then what happens, each once. Whatever breaks in between, it goes on where it was.
+ * Ends with what no further attempt would mend, and when the signal fires.
+ */
+export const readEvents = async function* (
+  connection: Connection,
+  path: string,
+  { after = 0, signal, onBreak }: EventsOptions = {},
+): AsyncGenerator<Event> {
+  let last = after
+  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+    let broken: BerthError
+    try {
+      for await (const event of connect(connection, path, last, signal)) {
+        last = followUp(connection, event, last)
+        waitMs = FIRST_WAIT_MS
+        yield event
+      }
+      broken = new BerthError("server.stopping", `the server at ${connection.url} went away`)
+    } catch (thrown) {
+      broken = failureOf(connection, thrown, signal)
+      if (broken.retry === "never" || broken.code === "cancelled") throw broken
+    }
+    onBreak?.(broken)
+    await pause(waitMs, signal)
+  }
+}
+
+/** The events that one connection brings. */
+const connect = async function* (
+  connection: Connection,
+  path: string,
+  after: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Event> {
+  const silent = new AbortController()
+  const both = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])])
+  const watch = () => setTimeout(() => silent.abort(), LONGEST_SILENCE_MS)
+  const ask = { path, headers: { "last-event-id": String(after) } }
+  const bytes = await stream(connection, ask, { signal: both })
+  let timer = watch()
+  let data = ""
+  try {
+    for await (const line of readLines(bytes)) {
+      clearTimeout(timer)
+      timer = watch()
+      if (line.startsWith("data: ")) data = line.slice("data: ".length)
+      // Only with it is the event whole: a connection may end within a line.
+      if (line !== "" || data === "") continue
+      const event = Event.safeParse(parseJson(data))
+      if (!event.success) throw notBerth(connection.url, 200)
+      data = ""
+      yield event.data
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Its number. Only what says that something is not known any more comes after a gap. */
+const followUp = ({ url }: Connection, { sequence, body }: Event, last: number): number => {
+  if (sequence === last + 1 || (body.type === "gap" && sequence > last)) return sequence
+  throw new BerthError("server.reply_invalid", `event ${sequence} came after event ${last}`, {
+    details: { url, sequence, last },
+  })
+}
+
+const failureOf = (
+  { url }: Connection,
+  thrown: unknown,
+  signal: AbortSignal | undefined,
+): BerthError => {
+  if (signal?.aborted) return cancelled(thrown)
+  if (thrown instanceof BerthError && thrown.code !== "cancelled") return thrown
+  const message = `the connection to the server at ${url} broke`
+  return new BerthError("server.unreachable", message, { details: { url }, cause: thrown })
+}
+
+const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(cancelled())
+    const onAbort = () => {
+      clearTimeout(timer)
+      reject(cancelled())
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort)
+      resolve()
+    }, ms)
+    signal?.addEventListener("abort", onAbort, { once: true })
+  })
+
+const cancelled = (cause?: unknown): BerthError =>
+  new BerthError("cancelled", "the call was cancelled", { cause })

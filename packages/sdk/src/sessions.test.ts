@@ -1,0 +1,207 @@
+import { createServer, type RequestListener, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+import { text } from "node:stream/consumers"
+import { BerthError } from "@berth/protocol/errors"
+import type { EventBody } from "@berth/protocol/event"
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { createClient } from "./client.ts"
+
+const SESSION = newId.session()
+const PROMPT = newId.prompt()
+
+type Listener = (...given: Parameters<RequestListener>) => void | Promise<void>
+
+const serve = async (listener: Listener) => {
+  const server = createServer((...given) => void listener(...given))
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return createClient({ url, token: "t" }).sessions.at(SESSION)
+}
+
+const frame = (sequence: number, body?: EventBody): string => {
+  const said = body ?? { type: "message.delta", prompt: PROMPT, message: "m", text: `${sequence}` }
+  const data = JSON.stringify({ sequence, at: new Date(0).toISOString(), body: said })
+  return `id: ${sequence}\nevent: ${said.type}\ndata: ${data}\n\n`
+}
+
+/** Answers each connection with the next of these, and the last of them again. */
+const inTurn = (...turns: ((reply: ServerResponse) => void)[]) => {
+  const asked: unknown[] = []
+  const listener: RequestListener = (request, reply) => {
+    const turn = turns[Math.min(asked.length, turns.length - 1)]
+    asked.push(request.headers["last-event-id"])
+    turn?.(reply)
+  }
+  return { asked, listener }
+}
+
+const refuse = (error: BerthError) => (reply: ServerResponse) =>
+  void reply.writeHead(error.status).end(JSON.stringify(error))
+
+describe("the events of a session", () => {
+  it("[R3.2] come each once and in order, whatever breaks in between", async () => {
+    const { asked, listener } = inTurn(
+      (reply) => void reply.end(frame(1) + frame(2)),
+      // Within an event, in all places where that can be.
+      (reply) => void reply.end(`${frame(3)}id: 4\nevent: message.del`),
+      (reply) => void reply.end(frame(4).slice(0, -20)),
+      (reply) => void reply.end(frame(4).slice(0, -2)),
+      (reply) => void reply.write(frame(4).slice(0, 50), () => reply.destroy()),
+      refuse(new BerthError("server.stopping", "the server is stopping")),
+      (reply) => void reply.destroy(),
+      (reply) => void reply.write(`: still here\n\n${frame(4)}: still here\n\n${frame(5)}`),
+    )
+    const session = await serve(listener)
+    const breaks: string[] = []
+    const seen: number[] = []
+    for await (const { sequence } of session.events({ onBreak: ({ code }) => breaks.push(code) })) {
+      seen.push(sequence)
+      if (sequence === 5) break
+    }
+    expect(seen).toEqual([1, 2, 3, 4, 5])
+    expect(asked).toEqual(["0", "2", "3", "3", "3", "3", "3", "3"])
+    expect(new Set(breaks)).toEqual(new Set(["server.stopping", "server.unreachable"]))
+    expect(breaks).toHaveLength(7)
+  })
+
+  it("go on after the number that is named, and end their connection with their reader", async () => {
+    const closed = Promise.withResolvers<void>()
+    const { asked, listener } = inTurn((reply) => {
+      reply.once("close", closed.resolve)
+      reply.write(frame(8))
+    })
+    for await (const { sequence } of (await serve(listener)).events({ after: 7 })) {
+      expect(sequence).toBe(8)
+      break
+    }
+    await closed.promise
+    expect(asked).toEqual(["7"])
+  })
+
+  it.each([
+    new BerthError("session.unknown", "there is no such session"),
+    new BerthError("auth.required", "the API token is not the right one"),
+  ])("give up at once on $code", async (error) => {
+    const { asked, listener } = inTurn((reply) => void reply.end(frame(1)), refuse(error))
+    await expect(reading(await serve(listener))).rejects.toMatchObject({
+      ...{ code: error.code, message: error.message },
+    })
+    expect(asked).toEqual(["0", "1"])
+  })
+
+  it.each([
+    ["a gap", frame(1) + frame(3)],
+    ["a repeat", frame(1) + frame(1)],
+    ["what is no event", "data: {}\n\n"],
+    ["what is no JSON", "data: {\n\n"],
+  ])("are refused with %s", async (_, sent) => {
+    const { asked, listener } = inTurn((reply) => void reply.write(sent))
+    await expect(reading(await serve(listener))).rejects.toMatchObject({
+      code: "server.reply_invalid",
+    })
+    expect(asked).toHaveLength(1)
+  })
+
+  it("may leave out what the log says is not known any more", async () => {
+    const gap = frame(5, { type: "gap", reason: "it was older than is kept" })
+    const { listener } = inTurn((reply) => void reply.write(gap + frame(6)))
+    const seen: number[] = []
+    for await (const { sequence } of (await serve(listener)).events()) {
+      seen.push(sequence)
+      if (sequence === 6) break
+    }
+    expect(seen).toEqual([5, 6])
+  })
+
+  it("end when the signal fires: while they come, while they are waited for, and before", async () => {
+    const abort = new AbortController()
+    const { listener } = inTurn(
+      (reply) => void reply.write(frame(1)),
+      refuse(new BerthError("server.stopping", "the server is stopping")),
+    )
+    const session = await serve(listener)
+    const first = session.events({ signal: abort.signal })[Symbol.asyncIterator]()
+    await first.next()
+    const coming = first.next()
+    const broken = Promise.withResolvers<void>()
+    const waited = session.events({ signal: abort.signal, onBreak: () => broken.resolve() })
+    const waiting = waited[Symbol.asyncIterator]().next()
+    const ended = Promise.all(
+      [coming, waiting].map((each) => expect(each).rejects.toMatchObject({ code: "cancelled" })),
+    )
+    await broken.promise
+    abort.abort()
+    await ended
+    await expect(reading(session, abort.signal)).rejects.toMatchObject({ code: "cancelled" })
+  })
+})
+
+/** Reads until they end. */
+const reading = async (session: Awaited<ReturnType<typeof serve>>, signal?: AbortSignal) => {
+  for await (const _ of session.events({ signal }));
+}
+
+describe("a session", () => {
+  it("asks for what it is told to", async () => {
+    const asked: unknown[] = []
+    const session = await serve(async (request, reply) => {
+      const body = await text(request)
+      const what = `${request.method} ${request.url}`
+      asked.push([what, body === "" ? undefined : JSON.parse(body)])
+      const answer = ANSWERS[what.replace(/\/v1.*\//, "")]
+      reply.writeHead(answer === undefined ? 204 : 200).end(JSON.stringify(answer))
+    })
+    const at = `/v1/sessions/${SESSION}`
+    const attachments = [
+      { name: "a.txt", content: "é" },
+      { name: "b.bin", content: new Uint8Array([0, 255]) },
+    ]
+    const options = { key: "k", deadlineMs: 5_000, attachments }
+    expect(await session.prompt("do it", options)).toMatchObject({ id: PROMPT, state: "queued" })
+    expect(await session.prompts()).toEqual([PROMPT_VIEW])
+    expect(await session.stop()).toEqual([PROMPT])
+    expect(await session.stop({ prompt: PROMPT })).toEqual([PROMPT])
+    await session.answer({ kind: "question", ask: "q", answer: null })
+    expect(await session.messages()).toEqual({ lastEvent: 0, turns: [] })
+    await session.close()
+    const sent = {
+      ...{ text: "do it", key: "k", deadlineMs: 5_000 },
+      attachments: [
+        { name: "a.txt", content: "w6k=" },
+        { name: "b.bin", content: "AP8=" },
+      ],
+    }
+    expect(asked).toEqual([
+      [`POST ${at}/prompts`, sent],
+      [`GET ${at}/prompts`, undefined],
+      [`POST ${at}/stop`, {}],
+      [`POST ${at}/stop`, { prompt: PROMPT }],
+      [`POST ${at}/answers`, { kind: "question", ask: "q", answer: null }],
+      [`GET ${at}/messages`, undefined],
+      [`DELETE ${at}`, undefined],
+    ])
+  })
+
+  it("is not asked for by what cannot be its id", () => {
+    const { sessions } = createClient({ url: "http://127.0.0.1:1" })
+    expect(() => sessions.at("../status")).toThrow("is not the id of a session")
+  })
+})
+
+const PROMPT_VIEW = {
+  ...{ id: PROMPT, session: SESSION, number: 1, text: "do it", attachments: [], state: "queued" },
+  ...{ reason: null, sandbox: null, deadlineMs: null, createdAt: new Date(0).toISOString() },
+  ...{ startedAt: null, endedAt: null, continues: null },
+}
+
+const ANSWERS: Readonly<Record<string, unknown>> = {
+  "POST prompts": PROMPT_VIEW,
+  "GET prompts": { prompts: [PROMPT_VIEW] },
+  "POST stop": { prompts: [PROMPT] },
+  "GET messages": { lastEvent: 0, turns: [] },
+}
