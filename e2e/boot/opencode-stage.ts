@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process"
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -10,11 +10,9 @@ import { type FoundLinks, findLinks } from "@berth/server/sandboxes/links"
 import { openStandalone, type Standalone } from "@berth/server/standalone"
 import { currentInputs } from "@berth/server/toolbox/inputs/current"
 import { openToolboxes, type Toolbox } from "@berth/server/toolbox/store"
+import { modelProgram } from "@berth/testing/model/program"
 import { scriptedConfig } from "@berth/testing/opencode"
 
-const MODEL = fileURLToPath(
-  new URL("../../packages/testing/src/scripted-model.ts", import.meta.url),
-)
 const BERTH = fileURLToPath(new URL("../..", import.meta.url))
 
 /** Inside a sandbox, which has a network of its own. */
@@ -27,7 +25,7 @@ const run = (command) => ({ tool: "bash", arguments: { command, description: "ru
 await startScriptedModel(
   ({ prompt, toolResults }) =>
     toolResults.length === 0 ? run(prompt.replace("run: ", "")) : { text: [toolResults[0]] },
-  ${MODEL_PORT},
+  { port: ${MODEL_PORT} },
 )
 `
 
@@ -55,7 +53,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
   })
   return {
     ...{ toolbox, tracing: { ...toolbox, directory: traced(toolbox.directory, base) } },
-    repo: makeRepo(join(base, "repo")),
+    repo: await makeRepo(join(base, "repo")),
     open: async (toolbox) => {
       const secrets = new Secrets()
       const destination = { write: () => {} }
@@ -81,7 +79,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
 }
 
 export const workspaceOf = ({ repo }: Scene): WorkspaceSpec => {
-  const command = ["/opt/berth/bin/node", "/workspace/repo/model/main.ts"]
+  const command = ["/opt/berth/bin/node", "/workspace/repo/model.mjs"]
   return WorkspaceSchema.parse({
     ...{ slug: "opencode", repos: [{ url: repo, directory: "repo" }] },
     agent: { kind: "opencode" },
@@ -106,7 +104,7 @@ const traced = (toolbox: string, base: string): string => {
   return copy
 }
 
-const makeRepo = (repo: string): string => {
+const makeRepo = async (repo: string): Promise<string> => {
   const files = {
     ".berth/setup.sh": "#!/bin/sh\necho made by setup > made-by-setup.txt\n",
     ".berth/start.sh": "#!/bin/sh\nsleep 1.5\necho made by start > .opencode/command/made.md\n",
@@ -114,13 +112,12 @@ const makeRepo = (repo: string): string => {
     ".opencode/package.json": "{}\n",
     ".gitignore": "made*\n",
     "AGENTS.md": "Be kind.\n",
-    "model/main.ts": MODEL_MAIN,
+    "model.mjs": await modelProgram(MODEL_MAIN),
   }
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(repo, name)), { recursive: true })
     writeFileSync(join(repo, name), text, { mode: 0o755 })
   }
-  cpSync(MODEL, join(repo, "model/scripted-model.ts"))
   const git = (...args: string[]) => execFileSync("git", ["-C", repo, ...args], { stdio: "pipe" })
   const commit = (message: string) => {
     git("add", "--all")

@@ -1,25 +1,17 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { json } from "node:stream/consumers"
+import { answer } from "./model/answer.ts"
+import { chatCompletions } from "./model/chat-completions.ts"
+import { messages } from "./model/messages.ts"
+import { responses } from "./model/responses.ts"
+import type { ModelReply, ModelTurn } from "./model/script.ts"
 
-/** What an agent asks the model. */
-export interface ModelTurn {
-  /** The last text of the user. */
-  readonly prompt: string
-  /** What the tools answered since then, in order. */
-  readonly toolResults: readonly string[]
-  /** How many messages the conversation has, with this one. */
-  readonly messages: number
-}
+export type { ModelReply, ModelTurn } from "./model/script.ts"
 
-export type ModelReply =
-  | { readonly text: readonly string[] }
-  | { readonly tool: string; readonly arguments: Readonly<Record<string, unknown>> }
-  /** An answer that begins and never goes on. */
-  | { readonly hangAfter: string }
-  | { readonly status: number; readonly message: string }
+const APIS = [chatCompletions, messages, responses]
 
-/** A model that follows a script: what OpenAI's streaming API is, on loopback, without any intelligence. */
+/** A model that follows a script: what the vendors' streaming APIs are, on loopback, without any intelligence. */
 export interface ScriptedModel {
   readonly port: number
   readonly baseUrl: string
@@ -28,33 +20,31 @@ export interface ScriptedModel {
   close(): Promise<void>
 }
 
-interface ChatMessage {
-  readonly role: string
-  readonly content: string | readonly { readonly text?: string }[] | null
-}
-
-interface ChatRequest {
-  readonly messages: readonly ChatMessage[]
-  readonly tools?: readonly unknown[]
+export interface ScriptedModelOptions {
+  /** Default: any that is free. */
+  readonly port?: number
+  readonly onTurn?: (turn: ModelTurn) => void
 }
 
 /** `script` is asked for each turn. What asks without tools wants a title, and gets one. */
 export const startScriptedModel = async (
   script: (turn: ModelTurn) => ModelReply,
-  listenPort = 0,
+  { port: wanted = 0, onTurn = () => {} }: ScriptedModelOptions = {},
 ): Promise<ScriptedModel> => {
   const turns: ModelTurn[] = []
-  const answer = async (request: IncomingMessage, response: ServerResponse) => {
-    const chat = (await json(request)) as ChatRequest
-    if (chat.tools === undefined) return reply(response, { text: ["A title"] })
-    const turn = turnOf(chat)
+  const serve = async (request: IncomingMessage, response: ServerResponse) => {
+    const api = APIS.find(({ path }) => request.url?.split("?")[0]?.endsWith(path))
+    if (api === undefined) return response.writeHead(404).end()
+    const turn = { ...api.read(await json(request)), key: keyOf(request) }
+    if (turn.tools.length === 0) return answer(response, api, { text: ["A title"] })
     turns.push(turn)
-    return reply(response, script(turn))
+    onTurn(turn)
+    return answer(response, api, script(turn))
   }
   const server = createServer((request, response) => {
-    answer(request, response).catch(() => response.destroy())
+    serve(request, response).catch(() => response.destroy())
   })
-  await new Promise<void>((resolve) => server.listen(listenPort, "127.0.0.1", resolve))
+  await new Promise<void>((resolve) => server.listen(wanted, "127.0.0.1", resolve))
   const { port } = server.address() as AddressInfo
   return {
     port,
@@ -68,48 +58,5 @@ export const startScriptedModel = async (
   }
 }
 
-const turnOf = ({ messages }: ChatRequest): ModelTurn => {
-  const at = messages.findLastIndex(({ role }) => role === "user")
-  const results = messages.slice(at + 1).filter(({ role }) => role === "tool")
-  return {
-    prompt: textOf(messages[at]),
-    toolResults: results.map(textOf),
-    messages: messages.length,
-  }
-}
-
-const textOf = (message: ChatMessage | undefined): string =>
-  typeof message?.content === "string"
-    ? message.content
-    : (message?.content ?? []).map(({ text = "" }) => text).join("")
-
-const reply = (response: ServerResponse, what: ModelReply): void => {
-  if ("status" in what) {
-    response.writeHead(what.status, { "content-type": "application/json" })
-    response.end(JSON.stringify({ error: { message: what.message, type: "scripted" } }))
-    return
-  }
-  response.writeHead(200, { "content-type": "text/event-stream" })
-  const send = (delta: object, finish: string | null = null) =>
-    response.write(
-      `data: ${JSON.stringify({
-        ...{ id: "scripted", object: "chat.completion.chunk", created: 0, model: "scripted" },
-        choices: [{ index: 0, delta, finish_reason: finish }],
-      })}\n\n`,
-    )
-  send({ role: "assistant", content: "" })
-  if ("hangAfter" in what) {
-    send({ content: what.hangAfter })
-    return
-  }
-  if ("tool" in what) {
-    const call = { name: what.tool, arguments: JSON.stringify(what.arguments) }
-    const id = `call_${Math.random().toString(36).slice(2)}`
-    send({ tool_calls: [{ index: 0, id, type: "function", function: call }] })
-    send({}, "tool_calls")
-  } else {
-    for (const content of what.text) send({ content })
-    send({}, "stop")
-  }
-  response.end("data: [DONE]\n\n")
-}
+const keyOf = ({ headers }: IncomingMessage): string =>
+  String(headers["x-api-key"] ?? headers.authorization?.replace(/^Bearer /, "") ?? "")

@@ -1,0 +1,19 @@
+import { fileURLToPath } from "node:url"
+import { build } from "esbuild"
+
+const SOURCE = fileURLToPath(new URL("..", import.meta.url))
+
+/** Plays a script of data: see there. */
+const PLAYER = 'import "./model/main.ts"'
+
+/**
+ * A scripted model as one plain file, which runs wherever node does: a sandbox cannot reach the host's loopback.
+ * `main` is a module beside `scripted-model.ts`.
+ */
+export const modelProgram = async (main = PLAYER): Promise<string> => {
+  const { outputFiles } = await build({
+    stdin: { contents: main, resolveDir: SOURCE },
+    ...{ bundle: true, write: false, platform: "node", format: "esm", target: "node24" },
+  })
+  return outputFiles[0]?.text ?? ""
+}
