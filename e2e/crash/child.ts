@@ -37,8 +37,9 @@ const started = startSandboxes({
   },
 })
 const api = createApi({
-  ...{ log, token: TOKEN, sandboxes: () => started.opened },
-  sessions: () => Promise.reject(new Error("no sessions here")),
+  ...{ log, token: TOKEN },
+  sandboxes: async () => (await started.opened).sandboxes,
+  sessions: async () => (await started.opened).sessions,
   facts: {
     ...{ version: "0.0.0", pid: process.pid, installationId: store.installationId, dataDir },
     ...{ backend: backend.name, startedAt: new Date(), startedAtMs: performance.now() },

@@ -8,7 +8,14 @@ const CREATE = [
   ...["create.started", "create.booting"],
 ]
 const REMOVE = [
-  ...["remove.stopped", "remove.removed", "forget.released", "forget.unlinked", "forget.gone"],
+  ...[
+    "remove.stopped",
+    "remove.removed",
+    "forget.heard",
+    "forget.released",
+    "forget.unlinked",
+    "forget.gone",
+  ],
 ]
 
 /** What is done while the server dies, and where it may. */

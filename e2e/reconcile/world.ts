@@ -8,9 +8,7 @@ import { ConfigHash, SandboxConfig } from "@berth/protocol/sandbox"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { ContractHarness } from "@berth/server/backends/contract"
-import { connectTo } from "@berth/server/bridge/address"
-import { openBridge } from "@berth/server/bridge/bridge"
-import { readTrace } from "@berth/server/bridge/read-trace"
+import { bridges } from "@berth/server/bridges"
 import { NO_KEYS } from "@berth/server/keys/keys"
 import { openLayers } from "@berth/server/layers/open"
 import { createLogger } from "@berth/server/logging/logger"
@@ -23,6 +21,7 @@ import { openRows } from "@berth/server/sandboxes/rows"
 import { openSandboxes } from "@berth/server/sandboxes/sandboxes"
 import { wantedOf } from "@berth/server/sandboxes/wanted"
 import { openWorkspaces } from "@berth/server/sandboxes/workspaces"
+import { openStored } from "@berth/server/sessions/stored"
 import { openStore } from "@berth/server/store/open"
 
 /** Runs until it is asked to end. */
@@ -68,10 +67,9 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
       records,
     },
     layers: await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase }),
+    events: openStored({ store, clock: systemClock }).events,
     bridges: {
-      open: openBridge,
-      dial: ({ socket: path }, signal) => connectTo({ path }, signal),
-      trace: readTrace,
+      ...bridges,
       activity: async ({ sandbox }, change, signal) => {
         if (change !== undefined) await firing(AbortSignal.any([signal, over.signal]))
         const activity = lives.get(sandbox)

@@ -4,10 +4,7 @@ import { join } from "node:path"
 import type { EventBody } from "@berth/protocol/event"
 import { newId, type SandboxId } from "@berth/protocol/ids"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
-import { connectTo } from "@berth/server/bridge/address"
-import { openBridge } from "@berth/server/bridge/bridge"
-import { readActivity } from "@berth/server/bridge/read-activity"
-import { readTrace } from "@berth/server/bridge/read-trace"
+import { bridges } from "@berth/server/bridges"
 import { NO_KEYS } from "@berth/server/keys/keys"
 import { openLayers } from "@berth/server/layers/open"
 import { createLogger } from "@berth/server/logging/logger"
@@ -19,6 +16,7 @@ import { DEFAULT_POLICY } from "@berth/server/sandboxes/policy"
 import { openRecords } from "@berth/server/sandboxes/records"
 import { openSandboxes } from "@berth/server/sandboxes/sandboxes"
 import type { Shortage } from "@berth/server/sandboxes/shortage"
+import { openStored } from "@berth/server/sessions/stored"
 import { openStore } from "@berth/server/store/open"
 import { expect } from "vitest"
 import { buildSmallToolbox } from "../boot/stage.ts"
@@ -55,12 +53,8 @@ export const setStage = async (
     environment: { PATH: process.env.PATH, HOME: base },
     links: openLinks({ root: links, owner: backend.idBase }),
     records: openRecords(links),
-    bridges: {
-      open: openBridge,
-      dial: ({ socket: path }, until) => connectTo({ path }, until),
-      trace: readTrace,
-      activity: (link, change, until) => readActivity(link, change ?? {}, until),
-    },
+    bridges,
+    events: openStored({ store, clock: systemClock }).events,
     toolbox: async () => toolbox,
   })
   await sandboxes.adopt(signal)

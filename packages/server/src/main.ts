@@ -74,10 +74,8 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       log,
       token,
       // Asked for by requests alone, of which there is none before it listens.
-      sandboxes: () => sandboxes.opened,
-      sessions: async () => {
-        throw new BerthError("backend.unavailable", "this server has no sessions")
-      },
+      sandboxes: async () => (await started.opened).sandboxes,
+      sessions: async () => (await started.opened).sessions,
       facts: {
         version: version(),
         pid: process.pid,
@@ -92,7 +90,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     writeLockHolder(dataDir, url)
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
-    const sandboxes = startSandboxes({
+    const started = startSandboxes({
       ...{ log, secrets, dataDir, backend, environment: process.env },
       installation: store.installationId,
       ...{ store, policy: policyOf(config) },
@@ -104,7 +102,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const stop = (reason: string) => {
       stopped ??= operation(log, "server.stop", { reason }, async (note) => {
         note({ requestsEnded: await stopApi(api, REQUEST_GRACE_MS) })
-        await sandboxes.stop()
+        await started.stop()
         await store.close()
       })
       return stopped

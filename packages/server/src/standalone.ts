@@ -5,10 +5,7 @@ import type { Event, EventBody } from "@berth/protocol/event"
 import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "./backends/backend.ts"
-import { connectTo } from "./bridge/address.ts"
-import { openBridge } from "./bridge/bridge.ts"
-import { readActivity } from "./bridge/read-activity.ts"
-import { readTrace } from "./bridge/read-trace.ts"
+import { bridges } from "./bridges.ts"
 import { type Keys, NO_KEYS } from "./keys/keys.ts"
 import { openLayers } from "./layers/open.ts"
 import type { Logger } from "./logging/logger.ts"
@@ -19,6 +16,7 @@ import { openLinks } from "./sandboxes/links.ts"
 import { DEFAULT_POLICY } from "./sandboxes/policy.ts"
 import { openRecords } from "./sandboxes/records.ts"
 import { openSandboxes } from "./sandboxes/sandboxes.ts"
+import { openStored } from "./sessions/stored.ts"
 import { openStore } from "./store/open.ts"
 import type { Toolbox } from "./toolbox/store.ts"
 
@@ -74,12 +72,8 @@ export const openStandalone = async (
     shortage: async () => undefined,
     links: openLinks({ root, owner: backend.idBase }),
     records: openRecords(root),
-    bridges: {
-      open: openBridge,
-      dial: ({ socket: path }, signal) => connectTo({ path }, signal),
-      trace: readTrace,
-      activity: (link, change, until) => readActivity(link, change ?? {}, until),
-    },
+    bridges,
+    events: openStored({ store, clock: systemClock }).events,
     toolbox: async () => toolbox,
   })
   const running = new Set<StandaloneSandbox>()

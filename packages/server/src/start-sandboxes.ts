@@ -8,15 +8,15 @@ import type { Layers } from "./layers/layers.ts"
 import { type OperationFields, operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendStart, openBackend } from "./open-backend.ts"
-import type { Bridges } from "./sandboxes/bridges.ts"
 import { systemClock } from "./sandboxes/clock.ts"
 import type { Policy } from "./sandboxes/decide.ts"
 import type { FailPoint } from "./sandboxes/launch.ts"
 import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
 import { openShortage } from "./sandboxes/shortage.ts"
+import type { Store } from "./store/open.ts"
 
 export interface SandboxesStart extends BackendStart {
-  readonly store: SandboxesParts["store"]
+  readonly store: Pick<Store, "db" | "durably">
   readonly policy: Policy
   /** Tests crash there. */
   readonly at?: FailPoint
@@ -49,32 +49,44 @@ export const startSandboxes = (start: SandboxesStart) => {
     for (const close of closing) await close()
   }
   const openOnce = async (note: (fields: OperationFields) => void) => {
-    const [backend, { openSandboxes }, { openLinks }, { openRecords }] = await Promise.all([
-      openBackend(start, signal),
-      import("./sandboxes/sandboxes.ts"),
-      import("./sandboxes/links.ts"),
-      import("./sandboxes/records.ts"),
-    ])
+    const [backend, { bridges }, { openSandboxes }, { openSessions }, { openStored }] =
+      await Promise.all([
+        openBackend(start, signal),
+        import("./bridges.ts"),
+        import("./sandboxes/sandboxes.ts"),
+        import("./sessions/sessions.ts"),
+        import("./sessions/stored.ts"),
+      ])
     closeBackend = backend.close
     for (const { sandbox, failure: err } of await backend.recover({ signal }))
       log.warn({ op: "backend.recover", sandbox, err }, "is tried again")
     note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
-    const { openLayers } = await import("./layers/open.ts")
+    const [{ openLayers }, { openLinks }, { openRecords }] = await Promise.all([
+      import("./layers/open.ts"),
+      import("./sandboxes/links.ts"),
+      import("./sandboxes/records.ts"),
+    ])
     const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
     note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")
+    const stored = openStored({ store: start.store, clock: systemClock })
     const sandboxes = await openSandboxes({
       ...{ backend, layers, store: start.store, installation, log, secrets, environment, keys },
       ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
       shortage: openShortage(dataDir),
       links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),
-      bridges: await loadBridges(),
+      ...{ bridges, events: stored.events },
       toolbox: start.toolbox(signal),
     })
     closeSandboxes = sandboxes.close
     await sandboxes.adopt(signal)
-    return sandboxes
+    const sessions = await openSessions({ stored, sandboxes, keys, clock: systemClock, log })
+    closeSandboxes = async () => {
+      await sessions.closeAll()
+      await sandboxes.close()
+    }
+    return { sandboxes, sessions }
   }
   const open = () => {
     const opening = operation(log, "backend.open", {}, openOnce)
@@ -115,21 +127,6 @@ export const startSandboxes = (start: SandboxesStart) => {
 
 const errorOf = (thrown: unknown): BerthError | undefined =>
   thrown instanceof BerthError ? thrown : undefined
-
-const loadBridges = async () => {
-  const [{ openBridge: open }, { connectTo }, { readTrace: trace }, { readActivity }] =
-    await Promise.all([
-      import("./bridge/bridge.ts"),
-      import("./bridge/address.ts"),
-      import("./bridge/read-trace.ts"),
-      import("./bridge/read-activity.ts"),
-    ])
-  const dial = ({ socket: path }: { socket: string }, signal: AbortSignal) =>
-    connectTo({ path }, signal)
-  const activity: Bridges["activity"] = (link, change, signal) =>
-    readActivity(link, change ?? {}, signal)
-  return { open, dial, trace, activity }
-}
 
 /** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */
 const repairLayers = async (layers: Layers, backend: Backend, signal: AbortSignal) => {

@@ -38,8 +38,9 @@ export class Asks {
   }
 
   refuse(prompt: PromptId, code: string, reason: string): void {
+    const isUnasked = code === "session.nothing_asked"
     this.#take(prompt).reject(
-      new BerthError("bridge.refused", "the sandbox refused the prompt", {
+      new BerthError(isUnasked ? code : "bridge.refused", "the sandbox refused the prompt", {
         details: { prompt, sandboxSaid: words(reason), code: words(code) },
       }),
     )

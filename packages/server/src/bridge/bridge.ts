@@ -3,6 +3,7 @@ import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
 import type { SandboxAddress } from "./address.ts"
 import { answerNothing, type OnAsk } from "./answers.ts"
 import { isWrong, retryDelayMs } from "./backoff.ts"
@@ -43,6 +44,8 @@ export interface Bridge {
   /** How far the sandbox has come with the prompt, once that is on its disk. May be repeated after any failure. */
   startPrompt(start: PromptStart): Promise<PromptStanding>
   stopPrompt(prompt: PromptId): Promise<PromptStanding>
+  /** Rejects with session.nothing_asked where the agent does not wait for it. */
+  answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding>
   /** Resolves when the signal has fired and everything is released. */
   readonly closed: Promise<void>
 }
@@ -121,6 +124,7 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
     },
     startPrompt: async (start) => await up().startPrompt(start),
     stopPrompt: async (prompt) => await up().stopPrompt(prompt),
+    answerPrompt: async (prompt, answer) => await up().answerPrompt(prompt, answer),
     closed: keepConnected(),
   }
 }

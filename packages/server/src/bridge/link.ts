@@ -8,6 +8,7 @@ import { MAX_SUPERVISOR_MESSAGE_BYTES, PROTOCOL_GENERATION } from "@berth/protoc
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
 import { WebSocket } from "ws"
 import { z } from "zod"
 import { connectTo, type SandboxAddress } from "./address.ts"
@@ -153,6 +154,10 @@ export class Link {
     return this.#ask({ type: "prompt.stop", prompt })
   }
 
+  answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding> {
+    return this.#ask({ type: "prompt.answer", prompt, answer })
+  }
+
   /** Ends it at once. The first reason counts. */
   end(reason: unknown): void {
     this.#failure ??=
@@ -284,7 +289,7 @@ export class Link {
   }
 
   async #ask(
-    message: Extract<ServerMessage, { type: "prompt.start" | "prompt.stop" }>,
+    message: Extract<ServerMessage, { type: "prompt.start" | "prompt.stop" | "prompt.answer" }>,
   ): Promise<PromptStanding> {
     if (this.#websocket.bufferedAmount > MAX_UNSENT_BYTES)
       throw new BerthError("bridge.congested", "the sandbox does not read what is sent to it")

@@ -63,7 +63,7 @@ const send = async (
   sent.on("response", (response: IncomingMessage) => {
     response.on("error", () => {}).resume()
     const { statusCode = 0 } = response
-    if (statusCode === 204 && isEnded) answered.resolve()
+    if (isTaken(statusCode) && isEnded) answered.resolve()
     else reject(refused(statusCode))
   })
   const chunks = body[Symbol.asyncIterator]()
@@ -76,6 +76,8 @@ const send = async (
   sent.end()
   await within(idleMs, answered.promise, failed)
 }
+
+const isTaken = (status: number): boolean => status === 204 || status === 200 || status === 201
 
 const within = async <Value>(
   ms: number,

@@ -11,6 +11,7 @@ import { NO_KEYS } from "../keys/keys.ts"
 import type { Layers } from "../layers/layers.ts"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
+import { openStored } from "../sessions/stored.ts"
 import { openStore } from "../store/open.ts"
 import type { BridgeCall, Bridges } from "./bridges.ts"
 import { systemClock } from "./clock.ts"
@@ -33,14 +34,16 @@ it("goes on after the last event that was acknowledged, with those that it knows
     const boot = { repos: [], hooks, environment, agent, sidecars }
     await links.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
   }
-  await records.writeLastSeen(known, 41)
 
   const opened: BridgeCall[] = []
+  const notAskedFor = () => Promise.reject(new Error("not asked for"))
   const open: Bridges["open"] = (options) => {
     opened.push(options)
     return {
       ...{ state: { kind: "up" }, closed: Promise.resolve() },
-      startPrompt: () => Promise.reject(new Error("not asked for")),
+      startPrompt: notAskedFor,
+      stopPrompt: notAskedFor,
+      answerPrompt: notAskedFor,
     }
   }
   const configHash = ConfigHash.parse("0".repeat(64))
@@ -70,11 +73,13 @@ it("goes on after the last event that was acknowledged, with those that it knows
     mode: "fresh",
     phase: "ready",
   })
+  await store.db.updateTable("sandboxes").set({ last_seen: 41 }).execute()
+  const { events } = openStored({ store, clock: systemClock })
   const sandboxes = await openSandboxes({
     ...{ store, policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
     ...{ layers: {} as unknown as Layers, shortage: async () => undefined },
     ...{ backend, links, records, secrets, environment: {}, installation: newId.installation() },
-    keys: NO_KEYS,
+    ...{ keys: NO_KEYS, events },
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
     bridges: { open, activity: () => Promise.reject(new Error("silent")) } as unknown as Bridges,
     toolbox: () => Promise.reject(new Error("not asked for")),
@@ -91,7 +96,7 @@ it("goes on after the last event that was acknowledged, with those that it knows
   // Noted before it is acknowledged, which the return is.
   const body = { type: "warning" as const, message: "x" }
   await opened[0]?.onEvents([{ sequence: 42, at: "2026-01-01T00:00:00.000Z", body }])
-  expect(await records.lastSeen(known)).toBe(42)
+  expect(await events.lastSeen(known)).toBe(42)
   await sandboxes.close()
   await store.close()
 })

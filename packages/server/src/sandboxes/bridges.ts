@@ -6,6 +6,7 @@ import type { Answer, Ask, PromptStanding, PromptStart } from "@berth/protocol/b
 import type { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
 import type { SandboxLink } from "./links.ts"
 
 /** The ways to a sandbox. What connects lies beside this folder, not below it: `main.ts` passes it in. */
@@ -14,6 +15,10 @@ export interface Bridges {
   open(options: BridgeCall, signal: AbortSignal): OpenBridge
   /** A connection to what the sandbox serves. Whoever gets it ends it. */
   dial(link: SandboxLink, signal: AbortSignal): Promise<Socket>
+  /** Sends a stream to a path of what it serves. */
+  put(link: SandboxLink, path: string, body: Readable, signal: AbortSignal): Promise<void>
+  /** What is on disk of a sandbox that does not run any more, after that number. Any of it may be a lie. */
+  left(link: SandboxLink, after: number): AsyncIterable<readonly Event[]>
   trace(link: SandboxLink, signal: AbortSignal): Promise<BootTrace>
   /** What lives in it: now, or when that is not what it was at the version `after`, or after so long. */
   activity(
@@ -42,5 +47,8 @@ export type BridgeKind = "connecting" | "up" | "down" | "closed"
 export interface OpenBridge {
   readonly state: { readonly kind: BridgeKind }
   startPrompt(start: PromptStart): Promise<PromptStanding>
+  stopPrompt(prompt: PromptId): Promise<PromptStanding>
+  /** Rejects where the agent does not wait for it. */
+  answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding>
   readonly closed: Promise<void>
 }

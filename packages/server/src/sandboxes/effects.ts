@@ -5,8 +5,10 @@ import { bounded } from "../host/bounded.ts"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
 import { isBootOver } from "./boot-summary.ts"
+import type { Bridges } from "./bridges.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Keepers } from "./keepers.ts"
+import type { SandboxEvents } from "./kept.ts"
 import type { FailPoint } from "./launch.ts"
 import type { Links } from "./links.ts"
 import type { Lives } from "./lives.ts"
@@ -26,6 +28,8 @@ export interface EffectsParts {
   readonly records: Records
   readonly keepers: Keepers
   readonly lives: Lives
+  readonly events: SandboxEvents
+  readonly bridges: Pick<Bridges, "left">
   readonly log: Logger
   readonly at: FailPoint
   /** Those whose processes are frozen, or are about to be. */
@@ -56,6 +60,20 @@ export const openEffects = (parts: EffectsParts): Effects => {
   const lastWords = async (sandbox: SandboxId): Promise<string> => {
     const text = await backend.logs(sandbox).catch(() => "")
     return text.trim().slice(-MAX_LAST_WORDS)
+  }
+
+  /** What it had on disk to say when it ended. */
+  const takeLeft = async (sandbox: SandboxId): Promise<void> => {
+    try {
+      const link = await links.find(sandbox)
+      if (link === undefined) return
+      const after = await parts.events.lastSeen(sandbox)
+      for await (const events of parts.bridges.left(link, after))
+        await parts.events.take(sandbox, events)
+    } catch (err) {
+      // It is in the sandbox's hands: what is not as it should be is not believed, and holds up nothing.
+      log.warn({ op: "sandbox.takeLeft", sandbox, err }, "what it said last is not known")
+    }
   }
 
   return {
@@ -124,6 +142,8 @@ export const openEffects = (parts: EffectsParts): Effects => {
     forget: async (row) => {
       const { id: sandbox, workspace } = row
       await keepers.letGo(sandbox, "has ended")
+      await takeLeft(sandbox)
+      await at("forget.heard")
       lives.forget(sandbox)
       frozen.delete(sandbox)
       await files.release(workspace, sandbox)

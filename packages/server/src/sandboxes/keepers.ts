@@ -2,7 +2,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import { type KeepParts, Kept } from "./kept.ts"
 import type { FoundLinks, SandboxLink } from "./links.ts"
-import type { SandboxRecord } from "./records.ts"
+import type { Records, SandboxRecord } from "./records.ts"
 
 export interface Keepers {
   get(sandbox: SandboxId): Kept | undefined
@@ -14,9 +14,14 @@ export interface Keepers {
   close(): Promise<void>
 }
 
+export interface OpenKeepersParts extends KeepParts {
+  readonly links: FoundLinks
+  readonly records: Records
+}
+
 /** The connections to sandboxes, one each. */
-export const openKeepers = (parts: KeepParts & { readonly links: FoundLinks }): Keepers => {
-  const { links, records } = parts
+export const openKeepers = (parts: OpenKeepersParts): Keepers => {
+  const { links, records, events } = parts
   const all = new Map<SandboxId, Kept>()
   return {
     get: (sandbox) => all.get(sandbox),
@@ -30,7 +35,7 @@ export const openKeepers = (parts: KeepParts & { readonly links: FoundLinks }): 
       if (there !== undefined) return there
       const [link, record] = await Promise.all([links.find(sandbox), records.read(sandbox)])
       if (link === undefined || record === undefined) return undefined
-      const lastSeen = await records.lastSeen(sandbox)
+      const lastSeen = await events.lastSeen(sandbox)
       const kept = new Kept(parts, { link, record, lastSeen, boot: undefined })
       all.set(sandbox, kept)
       return kept

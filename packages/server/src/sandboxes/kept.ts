@@ -4,6 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
+import type { AskAnswer } from "@berth/protocol/session"
 import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Secrets } from "../logging/secrets.ts"
@@ -12,12 +13,20 @@ import { begunBoot, follow, isBootOver, summaryOf } from "./boot-summary.ts"
 import type { Bridges, OpenBridge } from "./bridges.ts"
 import { Heard } from "./heard.ts"
 import type { SandboxLink } from "./links.ts"
-import type { Records, SandboxRecord } from "./records.ts"
+import type { SandboxRecord } from "./records.ts"
 import { workspaceRepos } from "./repos.ts"
+
+/** Where what sandboxes say is stored. */
+export interface SandboxEvents {
+  /** Stores what is new, in order. When it resolves, the sandbox may forget it. */
+  take(sandbox: SandboxId, events: readonly Event[]): Promise<void>
+  /** The number of the last event that is stored. */
+  lastSeen(sandbox: SandboxId): Promise<number>
+}
 
 export interface KeepParts {
   readonly bridges: Bridges
-  readonly records: Records
+  readonly events: SandboxEvents
   readonly log: Logger
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
@@ -43,7 +52,6 @@ export class Kept {
   readonly #mode: BootMode
   readonly #bridge: OpenBridge
   readonly #over = new AbortController()
-  readonly #prompts = new Set<PromptId>()
   readonly #connected = Promise.withResolvers<void>()
   #boot: BootSummary | undefined
   #hasExited = false
@@ -62,7 +70,8 @@ export class Kept {
     this.#bridge = parts.bridges.open(
       {
         ...{ address: { path }, token, sandbox, lastSeen },
-        owns: (prompt) => this.#prompts.has(prompt),
+        // Whose a prompt is, is looked up where its events are stored: those of others are left out there.
+        owns: () => true,
         onEvents: (events) => this.#take(events),
         onAsk: answerAsks({ sandbox, repos, environment, readKeys, secrets, log }),
         onState: ({ kind, reason }) => {
@@ -92,10 +101,18 @@ export class Kept {
     await this.heard.until(() => this.#boot !== undefined && isBootOver(this.#boot))
   }
 
+  /** Waits for the first connection. */
   async startPrompt(start: PromptStart): Promise<PromptStanding> {
-    this.#prompts.add(start.prompt)
     await this.#connected.promise
     return await this.#bridge.startPrompt(start)
+  }
+
+  stopPrompt(prompt: PromptId): Promise<PromptStanding> {
+    return this.#bridge.stopPrompt(prompt)
+  }
+
+  async answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<void> {
+    await this.#bridge.answerPrompt(prompt, answer)
   }
 
   /** Its processes are gone: nothing is connected to again, but what it sent is read to its end. */
@@ -113,19 +130,17 @@ export class Kept {
   }
 
   async #take(events: readonly Event[]): Promise<void> {
-    const last = events.at(-1)
-    if (last === undefined) return
     const wasOver = this.#boot !== undefined && isBootOver(this.#boot)
     for (const { body } of events) {
       // After a restart nothing is known of it; one that tells of its boot is booting.
       if (body.type.startsWith("boot.")) this.#boot ??= begunBoot(this.#mode)
       if (this.#boot) this.#boot = follow(this.#boot, body)
     }
-    this.heard.add(events)
+    // What follows from them is done first: once they are stored they do not come again.
     if (!wasOver && this.#boot !== undefined && isBootOver(this.#boot))
       await this.#parts.onBootOver(this.link.sandbox, this.#boot)
-    // Then they are acknowledged, and the sandbox forgets them.
-    await this.#parts.records.writeLastSeen(this.link.sandbox, last.sequence)
+    await this.#parts.events.take(this.link.sandbox, events)
+    this.heard.add(events)
   }
 
   /** Once for each reason: it is tried again and again. */

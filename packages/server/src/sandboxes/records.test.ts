@@ -26,22 +26,10 @@ describe("records", () => {
     expect(statSync(join(root, sandbox, "workspace.json")).mode & 0o777).toBe(0o600)
   })
 
-  it("know the last event, also when its number gets shorter", async () => {
-    const { records, sandbox } = open()
-    await records.write(sandbox, record)
-    expect(await records.lastSeen(sandbox)).toBe(0)
-    for (const sequence of [9, 10, 123_456, 7]) {
-      await records.writeLastSeen(sandbox, sequence)
-      expect(await records.lastSeen(sandbox)).toBe(sequence)
-    }
-  })
-
   it("refuse what was damaged", async () => {
     const { root, records, sandbox } = open()
     await records.write(sandbox, record)
     writeFileSync(join(root, sandbox, "workspace.json"), "{")
     await expect(records.read(sandbox)).rejects.toMatchObject({ code: "backend.state_damaged" })
-    writeFileSync(join(root, sandbox, "last-seen"), "x")
-    expect(await records.lastSeen(sandbox)).toBe(0)
   })
 })

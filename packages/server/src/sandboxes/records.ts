@@ -1,5 +1,4 @@
-import { constants } from "node:fs"
-import { mkdir, open, readFile, rename, writeFile } from "node:fs/promises"
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { BootMode } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
@@ -16,15 +15,9 @@ export interface Records {
   /** Before the sandbox is made. */
   write(sandbox: SandboxId, record: SandboxRecord): Promise<void>
   read(sandbox: SandboxId): Promise<SandboxRecord | undefined>
-  /** The last event that is acknowledged: the sandbox has forgotten it. */
-  lastSeen(sandbox: SandboxId): Promise<number>
-  writeLastSeen(sandbox: SandboxId, sequence: number): Promise<void>
 }
 
 const RECORD_FILE = "workspace.json"
-const SEEN_FILE = "last-seen"
-/** Every number has this length, so that one write replaces another: the file is never empty or half. */
-const NUMBER_LENGTH = 16
 
 /** For the death of this process, not of the host: sandboxes do not survive that, so nothing is synced. */
 export const openRecords = (root: string): Records => ({
@@ -45,15 +38,6 @@ export const openRecords = (root: string): Records => ({
       const message = `what was noted of ${sandbox} cannot be read`
       throw new BerthError("backend.state_damaged", message, { details: { path }, cause })
     }
-  },
-  lastSeen: async (sandbox) => {
-    const text = await readFile(join(root, sandbox, SEEN_FILE), "utf8").catch(absent)
-    return z.int().min(0).catch(0).parse(Number(text))
-  },
-  writeLastSeen: async (sandbox, sequence) => {
-    const flags = constants.O_WRONLY | constants.O_CREAT
-    await using file = await open(join(root, sandbox, SEEN_FILE), flags, 0o600)
-    await file.write(String(sequence).padStart(NUMBER_LENGTH), 0)
   },
 })
 

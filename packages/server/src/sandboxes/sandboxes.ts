@@ -1,5 +1,8 @@
+import { Readable } from "node:stream"
 import type { BootTrace } from "@berth/protocol/boot"
+import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { LeaseKind } from "@berth/protocol/lease"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { EngineState } from "../backends/backend.ts"
@@ -29,17 +32,19 @@ import { type LookParts, look } from "./look.ts"
 import { openMake } from "./make.ts"
 import { openPressure } from "./pressure.ts"
 import { everySandbox, reconcile } from "./reconcile.ts"
+import type { Records } from "./records.ts"
 import { openRequests, type Requests } from "./requests.ts"
 import { openRows } from "./rows.ts"
 import type { Shortage } from "./shortage.ts"
 import { unknownSandbox } from "./unknown.ts"
-import { type Claim, openUse, type Use } from "./use.ts"
+import { openUses, type Uses } from "./use.ts"
 import { openViews, type Views } from "./views.ts"
 import { openWants } from "./wanted.ts"
 import { openWorkers } from "./workers.ts"
 import { openWorkspaces } from "./workspaces.ts"
 
 export interface SandboxesParts extends Omit<KeepParts, "onBootOver">, LaunchParts {
+  readonly records: Records
   readonly store: Pick<Store, "db">
   readonly layers: Layers
   readonly bridges: Bridges
@@ -54,7 +59,7 @@ export interface SandboxesParts extends Omit<KeepParts, "onBootOver">, LaunchPar
 export type UpOptions = Omit<EnsureOptions, "isRequested">
 
 /** The sandboxes of an installation. They outlive whoever made them, and nobody who uses one is cut off. */
-export interface Sandboxes extends Views, Requests {
+export interface Sandboxes extends Views, Requests, Uses {
   /** Takes up what runs already, and from then on does what there is to do. Once, before anything else. */
   adopt(signal: AbortSignal): Promise<void>
   /** The current sandbox of a workspace, as it is described here. Resolves when it has started; it boots on. */
@@ -63,8 +68,16 @@ export interface Sandboxes extends Views, Requests {
   fork(sandbox: SandboxId, to: Slug, signal: AbortSignal): Promise<Ensured>
   /** Resolves when it is ready, will never be, or the signal fires. */
   booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
-  /** Takes it from whoever would stop it; wakes it if it sleeps, and makes another where it is gone. */
-  use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
+  /** Describes a workspace; its sandbox follows when it is used. */
+  describe(workspace: WorkspaceSpec): Promise<void>
+  /** Fails if there is none. */
+  workspace(slug: Slug): Promise<WorkspaceSpec>
+  /** Sends a file into it, for its user. */
+  putFile(sandbox: SandboxId, path: string, content: Buffer, signal: AbortSignal): Promise<void>
+  /** Ends the lasting uses of that kind whose holders begin so, but those by these. */
+  endUses(kind: LeaseKind, prefix: string, but: ReadonlySet<string>): Promise<void>
+  /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
+  gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>
   trace(sandbox: SandboxId, signal: AbortSignal): Promise<BootTrace>
   /** What its engine says of it now; undefined: there is none. One that is frozen in use is woken. */
@@ -144,6 +157,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
+    ...{ events: parts.events, bridges },
     onGone: ({ id, workspace, stop }) => {
       idle.forget(id)
       makingRoom.delete(id)
@@ -220,6 +234,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     } finally {
       signal.removeEventListener("abort", onAbort)
     }
+  }
+
+  const describe = async (workspace: WorkspaceSpec): Promise<void> => {
+    await workspaces.put(workspace)
+    wants.refresh()
   }
 
   const unwatched = (err: unknown) => log.error({ op: "sandboxes.watch", err }, "not watched")
@@ -302,8 +321,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       }),
 
     up: async (workspace, options, signal) => {
-      await workspaces.put(workspace)
-      wants.refresh()
+      await describe(workspace)
       return await ensure(workspace.slug, { ...options, isRequested: true }, signal)
     },
 
@@ -314,10 +332,35 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
     booted,
 
-    use: openUse({
+    ...openUses({
       ...{ backend, bridges, rows, workspaces, leases, lives, workers, ensure, frozen },
-      ...{ linkOf, booted },
+      ...{ linkOf, booted, bootOf: (sandbox) => keepers.get(sandbox)?.boot },
     }),
+
+    describe,
+
+    workspace: async (slug) => {
+      const found = await workspaces.get(slug)
+      if (found !== undefined) return found.spec
+      throw new BerthError("not_found", `there is no workspace ${slug}`, {
+        details: { workspace: slug },
+      })
+    },
+
+    putFile: async (sandbox, path, content, signal) => {
+      const query = new URLSearchParams({ path, parents: "true" })
+      const body = Readable.from([content])
+      await bridges.put(await linkOf(sandbox), `/files/content?${query}`, body, signal)
+    },
+
+    endUses: async (kind, prefix, but) => {
+      for (const lease of [...(await leases.all()).values()].flat()) {
+        const isMeant = lease.kind === kind && lease.holder.startsWith(prefix)
+        if (isMeant && !but.has(lease.holder)) await leases.release(lease.id)
+      }
+    },
+
+    gone: (sandbox, signal) => departures.of(sandbox, signal),
 
     reconcile: async ({ dryRun }) => {
       await wants.prepare()

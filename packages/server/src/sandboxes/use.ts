@@ -1,7 +1,8 @@
 import type { Socket } from "node:net"
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
-import type { LeaseId, SandboxId } from "@berth/protocol/ids"
+import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
+import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
 import type { Bridges } from "./bridges.ts"
 import type { openEnsure } from "./ensure.ts"
@@ -27,7 +28,20 @@ export interface Use {
   end(): Promise<void>
 }
 
-export type Claim = Pick<LeaseRequest, "kind" | "holder" | "ttlMs">
+export interface Claim extends Pick<LeaseRequest, "kind" | "holder" | "ttlMs"> {
+  /** It is of more than a connection through this server: it is there after a restart, until it is ended. */
+  readonly isLasting?: boolean
+}
+
+/** The ways to use a sandbox. */
+export interface Uses {
+  /** Takes it from whoever would stop it; wakes it if it sleeps, and makes another where it is gone. */
+  use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
+  /** The same of a workspace's current one, made if there is none. Fails if its boot does. */
+  useOf(workspace: Slug, claim: Claim, signal: AbortSignal): Promise<Use>
+  /** Goes on with a use that is lasting. Fails where that sandbox is not to be used any more. */
+  resume(sandbox: SandboxId, claim: Claim): Promise<Use>
+}
 
 export interface UseParts {
   readonly backend: Pick<Backend, "inspect">
@@ -42,36 +56,35 @@ export interface UseParts {
   readonly frozen: ReadonlySet<SandboxId>
   readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
   readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
+  readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
 }
 
 /** One that has just been started listens in a moment; on a host that is busy, in a few. */
 const DIAL_MS = 5_000
 const DIAL_PAUSE_MS = 20
 
-/** Takes a sandbox from whoever would stop it; wakes it if it sleeps, and makes another where it is gone. */
-export const openUse = (parts: UseParts) => {
-  const { leases, lives, workers, frozen } = parts
-  return async (sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use> => {
-    const taken = await acquire(parts, sandbox, claim, signal)
-    const { sandbox: used } = taken
-    let { lease } = taken
+export const openUses = (parts: UseParts): Uses => {
+  const { leases, lives, workers, frozen, ensure } = parts
+
+  const begin = async ({ sandbox, lease: first }: Taken, claim: Claim): Promise<Use> => {
+    let lease = first
     let renewing: Promise<void> | undefined
     const end = async () => {
       await renewing
       await leases.release(lease)
     }
     try {
-      if (frozen.has(used)) await thaw(workers, used)
+      if (frozen.has(sandbox)) await thaw(workers, sandbox)
     } catch (thrown) {
       await end()
       throw thrown
     }
     const again = async () => {
-      lease = await leases.acquire({ ...claim, sandbox: used, isConnection: true })
+      lease = await leases.acquire(requestOf(claim, sandbox))
     }
     return {
-      sandbox: used,
-      dial: (until) => dial(parts, used, until),
+      sandbox,
+      dial: (until) => dial(parts, sandbox, until),
       renew: () => {
         // Refused where the sandbox has been given up meanwhile: the connection ends with it.
         if (claim.ttlMs === undefined || leases.renew(lease)) return
@@ -81,21 +94,60 @@ export const openUse = (parts: UseParts) => {
             renewing = undefined
           })
       },
-      leave: () => lives.look(used),
+      leave: () => lives.look(sandbox),
       end,
     }
   }
+
+  return {
+    use: async (sandbox, claim, signal) =>
+      await begin(await acquire(parts, sandbox, claim, signal), claim),
+
+    useOf: async (workspace, claim, signal) => {
+      const options = { mode: "fresh", isRequested: false } as const
+      const { sandbox } = await ensure(workspace, options, signal)
+      const use = await begin(await acquire(parts, sandbox, claim, signal), claim)
+      try {
+        await parts.booted(use.sandbox, signal)
+        signal.throwIfAborted()
+        const boot = parts.bootOf(use.sandbox)
+        if (boot === undefined || boot.readyAtMs === null) throw bootFailed(use.sandbox, boot)
+        return use
+      } catch (thrown) {
+        await use.end()
+        throw thrown
+      }
+    },
+
+    resume: async (sandbox, claim) => {
+      const isSame = ({ kind, holder }: Pick<LeaseRequest, "kind" | "holder">) =>
+        kind === claim.kind && holder === claim.holder
+      const lease =
+        (await leases.of(sandbox)).find(isSame)?.id ??
+        (await leases.acquire(requestOf(claim, sandbox)))
+      return await begin({ sandbox, lease }, claim)
+    },
+  }
 }
+
+interface Taken {
+  readonly sandbox: SandboxId
+  readonly lease: LeaseId
+}
+
+const requestOf = ({ isLasting = false, ...claim }: Claim, sandbox: SandboxId): LeaseRequest => ({
+  ...{ ...claim, sandbox, isConnection: !isLasting },
+})
 
 const acquire = async (
   parts: UseParts,
   sandbox: SandboxId,
   claim: Claim,
   signal: AbortSignal,
-): Promise<{ readonly sandbox: SandboxId; readonly lease: LeaseId }> => {
+): Promise<Taken> => {
   for (let id = sandbox; ; ) {
     try {
-      const lease = await parts.leases.acquire({ ...claim, sandbox: id, isConnection: true })
+      const lease = await parts.leases.acquire(requestOf(claim, id))
       return { sandbox: id, lease }
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "sandbox.ended")) throw thrown
@@ -148,3 +200,10 @@ const dial = async (
 
 const ended = (sandbox: SandboxId, cause: unknown): BerthError =>
   new BerthError("backend.unknown_sandbox", `${sandbox} has ended`, { details: { sandbox }, cause })
+
+const bootFailed = (sandbox: SandboxId, boot: BootSummary | undefined): BerthError => {
+  const { step, reason } = boot?.ending ?? { step: null, reason: "it ended early" }
+  return new BerthError("boot.failed", `the boot of ${sandbox} failed: ${reason}`, {
+    details: { sandbox, step, reason },
+  })
+}

@@ -1,7 +1,17 @@
+import { BerthError } from "@berth/protocol/errors"
+import { Event } from "@berth/protocol/event"
 import type { PromptId, SessionId } from "@berth/protocol/ids"
 import type { AskAnswer, Prompt, Session } from "@berth/protocol/session"
 import type { CreatePrompt, CreateSession, StopPrompts, Transcript } from "@berth/protocol/sessions"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { StoredEvent } from "../events/log.ts"
+import { TranscriptFold } from "../events/transcript.ts"
+import type { Keys } from "../keys/keys.ts"
+import type { Logger } from "../logging/logger.ts"
+import type { Clock } from "../sandboxes/clock.ts"
+import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import { openDriver } from "./driver.ts"
+import type { Stored } from "./stored.ts"
 
 /** The sessions of an installation: what was accepted is neither lost nor run twice, whatever ends in between. */
 export interface Sessions {
@@ -28,3 +38,100 @@ export interface Sessions {
     signal: AbortSignal,
   ): Promise<AsyncIterable<readonly StoredEvent[]>>
 }
+
+export interface SessionsParts {
+  readonly stored: Stored
+  readonly sandboxes: Sandboxes
+  readonly keys: Keys
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Takes up what was there before: sandboxes that run on are adopted with their prompts. */
+export const openSessions = async (
+  parts: SessionsParts,
+): Promise<Sessions & { closeAll(): Promise<void> }> => {
+  const { stored, sandboxes, keys, clock } = parts
+  const { rows, changes, log } = stored
+  const driver = openDriver(parts)
+  stored.onChange(driver.wake)
+  await driver.start()
+
+  /** What keeps a prompt from running is said when it is sent, where that is known. */
+  const check = async (session: Session): Promise<void> => {
+    const { agent } = await sandboxes.workspace(session.workspace)
+    if (agent.kind !== session.agent.kind)
+      throw new BerthError(
+        "agent.changed",
+        `the session is with ${session.agent.kind}, and ${session.workspace} has ${agent.kind} now`,
+        { details: { session: session.id, workspace: session.workspace } },
+      )
+    await keys.read(agent.keys)
+  }
+
+  return {
+    create: async ({ workspace, onInterrupt }) => {
+      if (typeof workspace !== "string") await sandboxes.describe(workspace)
+      const { slug, agent } = await specOf(sandboxes, workspace)
+      if (onInterrupt === "continue" && agent.kind === "shell")
+        throw new BerthError("input.invalid", "the agent shell has no conversation to go on with", {
+          details: { path: "onInterrupt", allowed: "wait" },
+        })
+      await keys.read(agent.keys)
+      return await rows.create({ workspace: slug, agent, onInterrupt, atMs: clock.now() })
+    },
+    list: () => rows.list(),
+    get: (session) => rows.get(session),
+    close: async (session) => {
+      await changes.close(session)
+      await changes.requestStop(session, undefined)
+      return await rows.get(session)
+    },
+    prompt: async (session, sent) => {
+      await check(await rows.get(session))
+      return await changes.accept(session, sent)
+    },
+    prompts: (session) => rows.prompts(session),
+    stop: async (session, { prompt }) => {
+      const stopped = await changes.requestStop(session, prompt)
+      if (prompt === undefined || stopped.length > 0) return stopped
+      if ((await rows.prompts(session)).some(({ id }) => id === prompt)) return []
+      throw new BerthError("prompt.unknown", `there is no prompt ${prompt} in ${session}`, {
+        details: { session, prompt },
+      })
+    },
+    answer: async (session, answer) => {
+      await rows.get(session)
+      const prompt = await rows.next(session)
+      if (prompt?.sandbox == null)
+        throw new BerthError("session.nothing_asked", "no prompt runs in this session", {
+          details: { session, ask: answer.ask },
+        })
+      await sandboxes.kept(prompt.sandbox).answerPrompt(prompt.id, answer)
+    },
+    transcript: async (session) => {
+      const { lastEvent } = await rows.get(session)
+      const prompts = await rows.prompts(session)
+      const fold = new TranscriptFold()
+      for (let seen = 0; seen < lastEvent; ) {
+        const page = (await log.read(session, seen)).filter(({ sequence }) => sequence <= lastEvent)
+        if (page.length === 0) break
+        for (const { json } of page) fold.add(Event.parse(JSON.parse(json)).body)
+        seen = page.at(-1)?.sequence ?? lastEvent
+      }
+      const turns = prompts.map((prompt) => ({ prompt, parts: fold.partsOf(prompt.id) }))
+      return { lastEvent, turns }
+    },
+    events: async (session, after, signal) => {
+      await rows.get(session)
+      return log.follow(session, after, signal)
+    },
+    closeAll: () => driver.close(),
+  }
+}
+
+const specOf = async (
+  sandboxes: Pick<Sandboxes, "workspace">,
+  workspace: CreateSession["workspace"],
+): Promise<Pick<WorkspaceSpec, "slug" | "agent">> =>
+  typeof workspace === "string" ? await sandboxes.workspace(workspace) : workspace

@@ -1,7 +1,15 @@
 import type { BootMode } from "@berth/protocol/boot"
-import type { InstallationId, LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
+import type {
+  InstallationId,
+  LeaseId,
+  PromptId,
+  SandboxId,
+  SessionId,
+  Slug,
+} from "@berth/protocol/ids"
 import type { LeaseKind } from "@berth/protocol/lease"
 import type { ConfigHash } from "@berth/protocol/sandbox"
+import type { OnInterrupt, PromptState, SessionState } from "@berth/protocol/session"
 import type { Generated } from "kysely"
 
 /**
@@ -14,6 +22,10 @@ export interface Database {
   sandboxes: SandboxesTable
   leases: LeasesTable
   decisions: DecisionsTable
+  sessions: SessionsTable
+  prompts: PromptsTable
+  attachments: AttachmentsTable
+  events: EventsTable
 }
 
 /** One row, made with the database. */
@@ -61,6 +73,8 @@ export interface SandboxesTable {
   stop_reason: string | null
   /** What it was made without: a list of text, as JSON. */
   warnings: Generated<string>
+  /** The number of its last event that is stored: the sandbox may have forgotten it. */
+  last_seen: Generated<number>
 }
 
 /**
@@ -89,4 +103,55 @@ export interface DecisionsTable {
   at_ms: number
   action: string
   reason: string
+}
+
+export interface SessionsTable {
+  id: SessionId
+  workspace: Slug
+  /** JSON text, as the workspace had it when the session began. */
+  agent: string
+  state: SessionState
+  on_interrupt: OnInterrupt
+  created_at_ms: number
+  /** The number of its last event. */
+  last_event: Generated<number>
+}
+
+export interface PromptsTable {
+  id: PromptId
+  session: SessionId
+  number: number
+  text: string
+  /** Their names, as JSON. */
+  attachments: string
+  key: string | null
+  /** Of what was sent under the key. */
+  digest: string
+  state: PromptState
+  reason: string | null
+  /** The one that it was given to, noted before it is told: from then on it is given to no other. */
+  sandbox: SandboxId | null
+  deadline_ms: number | null
+  created_at_ms: number
+  started_at_ms: number | null
+  ended_at_ms: number | null
+  continues: PromptId | null
+  /** 1: somebody wants it stopped. */
+  stop_requested: Generated<number>
+}
+
+/** What came with a prompt, until it has ended. */
+export interface AttachmentsTable {
+  prompt: PromptId
+  name: string
+  content: Buffer
+}
+
+export interface EventsTable {
+  session: SessionId
+  sequence: number
+  at_ms: number
+  type: string
+  /** The whole event. */
+  json: string
 }

@@ -1,11 +1,11 @@
 import { MAX_EVENT_BYTES } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import type { EventBody } from "@berth/protocol/event"
+import { encodeRecord } from "@berth/protocol/journal-record"
 import { abortable } from "./abortable.ts"
 import { toJournalError } from "./fault.ts"
 import { thisMachine } from "./power-loss.ts"
 import { JournalReader } from "./reader.ts"
-import { encodeRecord } from "./record.ts"
 import type { Segment } from "./segment.ts"
 import { Segments } from "./segments.ts"
 

@@ -1,5 +1,5 @@
 import type { FileHandle } from "node:fs/promises"
-import { type Decoded, decodeRecord } from "./record.ts"
+import { type Decoded, decodeRecord } from "@berth/protocol/journal-record"
 
 /** Read at once: many of the usual records, and little to hold in memory. */
 const READ_BYTES = 256 * 1024

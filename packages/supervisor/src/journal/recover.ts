@@ -1,11 +1,12 @@
 import { mkdir, readdir, rename, unlink } from "node:fs/promises"
 import { basename } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
+import { parseSegmentName, type SegmentKind } from "@berth/protocol/journal-record"
 import { syncDirectory } from "./directory.ts"
 import { toJournalError } from "./fault.ts"
 import { markOpen, mayHaveLost } from "./power-loss.ts"
 import { RecordFile } from "./record-file.ts"
-import { lastOf, parseSegmentName, type Segment, type SegmentKind, segmentPath } from "./segment.ts"
+import { lastOf, type Segment, segmentPath } from "./segment.ts"
 
 export interface Recovered {
   /** Without a gap between them; the last one grows. */

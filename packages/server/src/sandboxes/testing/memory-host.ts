@@ -45,12 +45,19 @@ export const openMemoryHost = ({
     ...{ store: { db }, backend: backend.asBackend(), clock, policy, log, secrets },
     ...{ environment: {}, keys: NO_KEYS, installation: newId.installation(), at: () => {} },
     ...{ toolbox: async () => toolbox, shortage: async () => undefined },
-    ...{ layers: layers(), links, records },
+    ...{
+      layers: layers(),
+      links,
+      records,
+      events: { take: async () => {}, lastSeen: async () => 0 },
+    },
     bridges: {
       open: (call) => open(call, boot),
       activity: (_, change, signal) =>
         inside === undefined ? Promise.resolve(NOTHING) : inside.answer(change, signal),
       dial: refuse,
+      put: refuse,
+      left: async function* () {},
       trace: refuse,
     },
   })
@@ -78,7 +85,13 @@ const open = (
     await tell({ type: "boot.ready", atMs: 1 })
   }
   void run()
-  return { state: { kind: "up" }, closed: Promise.resolve(), startPrompt: refuse }
+  return {
+    state: { kind: "up" },
+    closed: Promise.resolve(),
+    startPrompt: refuse,
+    stopPrompt: refuse,
+    answerPrompt: refuse,
+  }
 }
 
 /** What lies on the disk outlives a server. */
@@ -106,8 +119,6 @@ const records: Records = (() => {
       all.set(sandbox, record)
     },
     read: async (sandbox) => all.get(sandbox),
-    lastSeen: async () => 0,
-    writeLastSeen: async () => {},
   }
 })()
 

@@ -3,6 +3,7 @@ import { workspaces } from "./0002-workspaces.ts"
 import { sandboxes } from "./0003-sandboxes.ts"
 import { epoch } from "./0004-epoch.ts"
 import { warnings } from "./0005-warnings.ts"
+import { sessions } from "./0006-sessions.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -16,4 +17,5 @@ export const MIGRATIONS: readonly Migration[] = [
   sandboxes,
   epoch,
   warnings,
+  sessions,
 ]

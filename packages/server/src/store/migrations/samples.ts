@@ -57,4 +57,32 @@ export const SAMPLES: readonly Sample[] = [
       ],
     },
   },
+  {
+    rows: {
+      sessions: [
+        {
+          ...{ id: "ses-0123456789abcdefghjk", workspace: "shop", agent: '{"kind":"shell"}' },
+          ...{ state: "open", on_interrupt: "wait", created_at_ms: 5, last_event: 2 },
+        },
+      ],
+      prompts: [
+        {
+          ...{ id: "pr-0123456789abcdefghjk", session: "ses-0123456789abcdefghjk", number: 1 },
+          ...{ text: "make test", attachments: '["log.txt"]', key: "k", digest: "ef" },
+          ...{ state: "running", reason: null, sandbox: "sb-0123456789abcdefghjk" },
+          ...{ deadline_ms: 60_000, created_at_ms: 6, started_at_ms: 7, ended_at_ms: null },
+          ...{ continues: null, stop_requested: 0 },
+        },
+      ],
+      attachments: [
+        { prompt: "pr-0123456789abcdefghjk", name: "log.txt", content: Buffer.from("a\0b") },
+      ],
+      events: [
+        {
+          ...{ session: "ses-0123456789abcdefghjk", sequence: 1, at_ms: 8, type: "warning" },
+          json: "{}",
+        },
+      ],
+    },
+  },
 ]

@@ -36,3 +36,23 @@ export const decodeRecord = (bytes: Buffer, offset: number): Decoded => {
     ? { kind: "record", payload, end }
     : { kind: "invalid" }
 }
+
+/**
+ * `log`: its numbers hold. `uncertain`: they hold from the moment when the server has said which number it
+ * saw last, because a power loss may have taken events that it had already been sent.
+ */
+export type SegmentKind = "log" | "uncertain"
+
+const SEGMENT_NAME = /^(\d{16})\.(log|uncertain)$/
+
+/** Of a piece of the journal: the number of its first event, for no record holds a number. */
+export const segmentName = (first: number, kind: SegmentKind): string =>
+  `${String(first).padStart(16, "0")}.${kind}`
+
+/** The parts of a segment's name; undefined for files that are none. */
+export const parseSegmentName = (
+  name: string,
+): { first: number; kind: SegmentKind } | undefined => {
+  const [, digits, kind] = SEGMENT_NAME.exec(name) ?? []
+  return digits === undefined ? undefined : { first: Number(digits), kind: kind as SegmentKind }
+}

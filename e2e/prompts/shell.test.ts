@@ -1,0 +1,174 @@
+import type { Event, EventBody } from "@berth/protocol/event"
+import { newId } from "@berth/protocol/ids"
+import type { Prompt, Session } from "@berth/protocol/session"
+import type { Transcript } from "@berth/protocol/sessions"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { openServer } from "../sandboxes/server.ts"
+import { openCalls, type SessionCalls } from "./calls.ts"
+
+let server: Awaited<ReturnType<typeof openServer>>
+let calls: SessionCalls
+
+beforeAll(async () => {
+  server = await openServer()
+  calls = openCalls(() => server.access())
+}, 120_000)
+afterAll(() => server.close())
+
+const workspaceOf = (slug: string) => ({ slug, network: { kind: "none" } })
+const bodies = (events: readonly Event[]): EventBody[] => events.map(({ body }) => body)
+const textOf = (events: readonly Event[]): string =>
+  bodies(events)
+    .map((body) => (body.type === "message.delta" ? body.text : ""))
+    .join("")
+
+const open = (slug: string): Promise<Session> =>
+  calls.post<Session>("/v1/sessions", { workspace: workspaceOf(slug) }, 201)
+
+describe("a session with the shell agent", { timeout: 60_000 }, () => {
+  it("[R3.1] boots the sandbox with its first prompt, and streams what that does", async () => {
+    const session = await open("first")
+    const prompt = await calls.prompt(session.id, "echo one; echo two >&2; pwd")
+    expect(prompt).toMatchObject({ state: "queued", number: 1, session: session.id })
+    const events = await calls.until(session.id, 0, (body) => ended(body, prompt.id))
+    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1))
+    expect(textOf(events)).toContain("one\n")
+    const types = bodies(events).map(({ type }) => type)
+    expect(types.indexOf("boot.ready")).toBeGreaterThan(0)
+    expect(types.indexOf("boot.ready")).toBeLessThan(types.indexOf("message.delta"))
+    const states = bodies(events).flatMap((body) => (body.type === "prompt.state" ? body.state : []))
+    expect(states).toEqual(["queued", "running", "succeeded"])
+    const shown = await calls.get<{ prompts: Prompt[] }>(`/v1/sessions/${session.id}/prompts`)
+    expect(shown.prompts).toMatchObject([{ id: prompt.id, state: "succeeded" }])
+    const transcript = await calls.get<Transcript>(`/v1/sessions/${session.id}/messages`)
+    expect(transcript.turns[0]?.parts[0]).toMatchObject({ kind: "text", isComplete: true })
+  })
+
+  it("[R3.1] runs its prompts one at a time, in order", async () => {
+    const session = await open("first")
+    const prompts: Prompt[] = []
+    for (let number = 1; number <= 5; number++)
+      prompts.push(await calls.prompt(session.id, `echo begin ${number}; echo end ${number}`))
+    const last = prompts.at(-1)?.id ?? newId.prompt()
+    const events = await calls.until(session.id, 0, (body) => ended(body, last))
+    const said = textOf(events).match(/(begin|end) \d/g)
+    expect(said).toEqual([1, 2, 3, 4, 5].flatMap((number) => [`begin ${number}`, `end ${number}`]))
+  })
+
+  it("takes the same prompt once under one key, and refuses another under it", async () => {
+    const session = await open("first")
+    const path = `/v1/sessions/${session.id}/prompts`
+    const sent = { text: "echo once >> /workspace/once", key: "k1" }
+    const [one, other] = await Promise.all([
+      calls.post<Prompt>(path, sent, 202),
+      calls.post<Prompt>(path, sent, 202),
+    ])
+    expect(other.id).toBe(one.id)
+    await calls.until(session.id, 0, (body) => ended(body, one.id))
+    expect((await calls.post<Prompt>(path, sent, 202)).state).toBe("succeeded")
+    const refused = await calls.post(path, { ...sent, text: "echo twice" }, 409)
+    expect(refused).toMatchObject({ code: "prompt.key_used" })
+    const { sandbox } = (await calls.get<{ prompts: Prompt[] }>(path)).prompts[0] as Prompt
+    const once = await server.sandbox(sandbox ?? "").commands.run(["cat", "/workspace/once"])
+    expect(once.stdout.toString()).toBe("once\n")
+  })
+
+  it("[R3.3] is stopped within a second, with all that it started, and takes the next prompt", async () => {
+    const session = await open("first")
+    const running = await calls.prompt(session.id, "sleep 987 & echo started; sleep 987")
+    const waiting = await calls.prompt(session.id, "echo never")
+    await calls.until(session.id, 0, (body) => body.type === "message.delta")
+    const before = performance.now()
+    const stopped = await calls.post(`/v1/sessions/${session.id}/stop`, {}, 200)
+    expect(stopped).toEqual({ prompts: [running.id, waiting.id] })
+    await calls.until(session.id, 0, (body) => ended(body, running.id))
+    expect(performance.now() - before).toBeLessThan(5_000)
+    const next = await calls.prompt(session.id, "pgrep -x sleep || echo none left")
+    const events = await calls.until(session.id, 0, (body) => ended(body, next.id))
+    expect(textOf(events)).toContain("none left")
+    const { prompts } = await calls.get<{ prompts: Prompt[] }>(
+      `/v1/sessions/${session.id}/prompts`,
+    )
+    expect(prompts.map(({ state }) => state)).toEqual(["stopped", "stopped", "succeeded"])
+  })
+
+  it("brings its attachments", async () => {
+    const session = await open("first")
+    const content = Buffer.from([0, 1, 255]).toString("base64")
+    const attachments = [{ name: "odd name.bin", content }]
+    const prompt = await calls.post<Prompt>(
+      ...[`/v1/sessions/${session.id}/prompts`, { text: "od -An -tu1 ~/attachments/*/*", attachments }],
+      202,
+    )
+    const events = await calls.until(session.id, 0, (body) => ended(body, prompt.id))
+    expect(textOf(events).trim().split(/\s+/)).toEqual(["0", "1", "255"])
+  })
+
+  it("[R1.9] goes on over a server that is killed, and its events have no gap and no repeat", async () => {
+    const session = await open("killed")
+    const text = "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done; echo ran >> /workspace/ran"
+    const prompt = await calls.prompt(session.id, text)
+    const seen = await calls.until(session.id, 0, (body) => isDelta(body))
+    await server.kill()
+    await server.restart()
+    const rest = await calls.until(session.id, seen.at(-1)?.sequence ?? 0, (body) =>
+      ended(body, prompt.id),
+    )
+    const events = [...seen, ...rest]
+    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1))
+    const lines = [1, 2, 3, 4, 5, 6, 7, 8].map((line) => `line ${line}\n`).join("")
+    expect(textOf(events)).toBe(lines)
+    const next = await calls.prompt(session.id, "cat /workspace/ran")
+    const after = await calls.until(session.id, 0, (body) => ended(body, next.id))
+    expect(textOf(after)).toBe(`${lines}ran\n`)
+  })
+
+  it("[R3.5] is interrupted when its sandbox dies, says so, and goes on with its files", async () => {
+    const session = await open("dies")
+    const prompt = await calls.prompt(session.id, "echo kept > /workspace/kept; echo on; sleep 987")
+    await calls.until(session.id, 0, (body) => isDelta(body))
+    const { sandbox } = await promptOf(session.id, prompt.id)
+    await server.sandbox(sandbox ?? "").commands.run(["true"])
+    await calls.killSandbox(sandbox ?? "")
+    const events = await calls.until(session.id, 0, (body) => ended(body, prompt.id))
+    expect(bodies(events).at(-1)).toMatchObject({ state: "interrupted" })
+    const next = await calls.prompt(session.id, "cat /workspace/kept")
+    const after = await calls.until(session.id, 0, (body) => ended(body, next.id))
+    expect(textOf(after)).toBe("on\nkept\n")
+    expect((await promptOf(session.id, next.id)).sandbox).not.toBe(sandbox)
+  })
+
+  it("refuses what cannot be, at once", async () => {
+    const session = await open("first")
+    const path = `/v1/sessions/${session.id}/prompts`
+    const refusals = [
+      [path, { text: "" }, 400, "input.invalid"],
+      [path, { text: "x".repeat(256 * 1024 + 1) }, 400, "input.invalid"],
+      [`/v1/sessions/${newId.session()}/prompts`, { text: "x" }, 404, "session.unknown"],
+      ["/v1/sessions", { workspace: "no-such" }, 404, "not_found"],
+      [
+        ...["/v1/sessions", { workspace: { slug: "keys", agent: { kind: "shell", keys: ["NO_KEY"] } } }],
+        ...[424, "agent.key_missing"],
+      ],
+      [
+        ...["/v1/sessions", { workspace: workspaceOf("first"), onInterrupt: "continue" }],
+        ...[400, "input.invalid"],
+      ],
+    ] as const
+    for (const [at, body, status, code] of refusals)
+      expect(await calls.post(at as string, body, status as number)).toMatchObject({ code })
+  })
+})
+
+const isDelta = (body: EventBody): boolean => body.type === "message.delta"
+
+const ended = (body: EventBody, prompt: string): boolean =>
+  body.type === "prompt.state" &&
+  body.prompt === prompt &&
+  body.state !== "queued" &&
+  body.state !== "running"
+
+const promptOf = async (session: string, prompt: string): Promise<Prompt> => {
+  const { prompts } = await calls.get<{ prompts: Prompt[] }>(`/v1/sessions/${session}/prompts`)
+  return prompts.find(({ id }) => id === prompt) as Prompt
+}

@@ -1,0 +1,263 @@
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { PromptId, SandboxId, SessionId } from "@berth/protocol/ids"
+import { AGENT_USER } from "@berth/protocol/inside"
+import { Bells } from "../events/bells.ts"
+import type { Logger } from "../logging/logger.ts"
+import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { Claim, Use } from "../sandboxes/use.ts"
+import type { PendingPrompt } from "./rows.ts"
+import type { Stored } from "./stored.ts"
+
+export interface DriverParts {
+  readonly stored: Stored
+  readonly sandboxes: Pick<Sandboxes, "useOf" | "resume" | "endUses" | "kept" | "gone" | "putFile">
+  readonly log: Logger
+}
+
+/** Leads prompts from their place in the queue to their end: those of one session one after another. */
+export interface Driver {
+  /** Takes up what was there before. Once. */
+  start(): Promise<void>
+  /** There may be something to do for this session. */
+  wake(session: SessionId): void
+  /** Lets go of all that is led; what runs goes on, and is taken up by the next server. */
+  close(): Promise<void>
+}
+
+const FIRST_RETRY_MS = 50
+const LONGEST_RETRY_MS = 2_000
+
+/** So long a sandbox that cannot be had for now is tried again: an engine restarts in less. */
+const PATIENCE_MS = 10 * 60_000
+
+/** Words that nobody else uses who holds a lease of that kind. */
+const claimOf = (prompt: PromptId): Claim => ({
+  ...{ kind: "prompt", holder: `prompt ${prompt}`, isLasting: true },
+})
+
+export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
+  const { rows, changes } = stored
+  const over = new AbortController()
+  const led = new Map<SessionId, Promise<void>>()
+  /** Rings when something has changed for a session's prompts. */
+  const bells = new Bells<SessionId>()
+
+  const lead = async (session: SessionId): Promise<void> => {
+    for (;;) {
+      const prompt = await rows.next(session)
+      if (prompt === undefined || over.signal.aborted) return
+      const leave = new AbortController()
+      try {
+        await leadOne(prompt, AbortSignal.any([over.signal, leave.signal]))
+      } finally {
+        leave.abort()
+      }
+    }
+  }
+
+  const leadOne = async (prompt: PendingPrompt, signal: AbortSignal): Promise<void> => {
+    const use = prompt.sandbox === null ? await give(prompt, signal) : await goOn(prompt)
+    if (use === undefined) return
+    try {
+      await attend({ ...prompt, sandbox: use.sandbox }, signal)
+    } finally {
+      // One that is only let go of keeps its sandbox until the next server takes it up.
+      if (!over.signal.aborted) await use.end()
+    }
+  }
+
+  /** One that was given to a sandbox before: it is that one's, whatever has become of it. */
+  const goOn = async ({ id, sandbox }: PendingPrompt): Promise<Use | undefined> => {
+    if (sandbox === null) return undefined
+    try {
+      return await sandboxes.resume(sandbox, claimOf(id))
+    } catch (thrown) {
+      if (!isEnded(thrown)) throw thrown
+      await interruptWhenGone(id, sandbox)
+      return undefined
+    }
+  }
+
+  /** All that the sandbox had said is stored by then. */
+  const interruptWhenGone = async (prompt: PromptId, sandbox: SandboxId): Promise<void> => {
+    await sandboxes.gone(sandbox, over.signal)
+    const reason = "its sandbox ended while it had it"
+    await changes.end(prompt, { state: "interrupted", reason })
+  }
+
+  /** Finds it a sandbox. undefined: it has ended, in whatever way. */
+  const give = async (prompt: PendingPrompt, signal: AbortSignal): Promise<Use | undefined> => {
+    const { id, session, workspace } = prompt
+    const stopped = whenOver(prompt, signal)
+    const either = AbortSignal.any([signal, stopped.signal])
+    const startedMs = performance.now()
+    let told = ""
+    try {
+      for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+        try {
+          return await offer(await sandboxes.useOf(workspace, claimOf(id), either), prompt, either)
+        } catch (thrown) {
+          if (either.aborted) return undefined
+          const error = errorOf(thrown)
+          const isPatient =
+            error.code === "workspace.draining" || performance.now() - startedMs < PATIENCE_MS
+          if (error.retry === "never" || !isPatient) {
+            await fail(id, error)
+            return undefined
+          }
+          if (error.message !== told) {
+            told = error.message
+            const message = `it waits for a sandbox: ${error.message}`
+            await changes.tell(session, { type: "warning", prompt: id, message })
+          }
+          await pause(waitMs, undefined, { signal: either }).catch(() => {})
+        }
+      }
+    } finally {
+      stopped.release()
+    }
+  }
+
+  const offer = async (
+    use: Use,
+    { id }: PendingPrompt,
+    signal: AbortSignal,
+  ): Promise<Use | undefined> => {
+    try {
+      for (const { name, content } of await rows.attachments(id))
+        await sandboxes.putFile(use.sandbox, attachmentPath(id, name), content, signal)
+      if (await changes.give(id, use.sandbox)) return use
+      await use.end()
+      return undefined
+    } catch (thrown) {
+      await use.end()
+      throw thrown
+    }
+  }
+
+  /** Until its end is stored. It is said again after every break, and a repeat changes nothing. */
+  const attend = async (
+    prompt: PendingPrompt & { readonly sandbox: SandboxId },
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const { id, session, sandbox } = prompt
+    const gone = sandboxes.gone(sandbox, signal).then(() => true as const)
+    gone.catch(() => {})
+    let isStarted = false
+    let isStopped = false
+    for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
+      const rung = bells.next(session, signal)
+      const now = await currently(prompt)
+      if (now === undefined) return
+      try {
+        if (now.isStopRequested && !isStopped) {
+          const { state } = await sandboxes.kept(sandbox).stopPrompt(id)
+          if (state === "unknown") return await changes.end(id, { state: "stopped" })
+          isStopped = true
+        } else if (!isStarted && !now.isStopRequested) {
+          await sandboxes.kept(sandbox).startPrompt(startOf(prompt))
+          isStarted = true
+        }
+        const isGone = await Promise.race([rung.then(() => false), gone])
+        if (isGone) return await interruptWhenGone(id, sandbox)
+      } catch (thrown) {
+        if (signal.aborted) return
+        const error = errorOf(thrown)
+        if (error.code === "bridge.refused" && error.details.code === "internal")
+          return await fail(id, error)
+        log.debug({ op: "prompt.start", prompt: id, sandbox, err: error }, "is said again")
+        waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)
+        const isGone = await Promise.race([
+          gone.catch(() => false),
+          pause(waitMs, false, { signal }).catch(() => false),
+        ])
+        if (isGone) return await interruptWhenGone(id, sandbox)
+      }
+    }
+  }
+
+  /** undefined: it has ended. */
+  const currently = async ({ id, session }: PendingPrompt): Promise<PendingPrompt | undefined> => {
+    const next = await rows.next(session)
+    return next?.id === id ? next : undefined
+  }
+
+  /** Fires when the prompt waits no more, as when it is stopped. */
+  const whenOver = ({ id, session }: PendingPrompt, signal: AbortSignal) => {
+    const stopped = new AbortController()
+    const done = new AbortController()
+    const watch = async () => {
+      const until = AbortSignal.any([signal, done.signal])
+      while (!until.aborted) {
+        const rung = bells.next(session, until)
+        if (!(await rows.isPending(id))) return stopped.abort()
+        await rung
+      }
+    }
+    void watch().catch(() => {})
+    return { signal: stopped.signal, release: () => done.abort() }
+  }
+
+  const fail = async (prompt: PromptId, { code, message, hint }: BerthError): Promise<void> => {
+    const told = { type: "error", prompt, code, message, hint } as const
+    await changes.end(prompt, { state: "failed", reason: message }, [told])
+  }
+
+  const wake = (session: SessionId): void => {
+    bells.ring(session)
+    if (led.has(session) || over.signal.aborted) return
+    const leading = lead(session)
+      .catch(async (err: unknown) => {
+        if (over.signal.aborted) return
+        log.error({ op: "session.lead", session, err }, "is tried again")
+        await pause(LONGEST_RETRY_MS, undefined, { signal: over.signal }).catch(() => {})
+      })
+      .finally(async () => {
+        led.delete(session)
+        // What came between the last look and now.
+        const isIdle =
+          over.signal.aborted || (await rows.next(session).catch(() => undefined)) === undefined
+        if (!isIdle) wake(session)
+      })
+    led.set(session, leading)
+  }
+
+  return {
+    start: async () => {
+      const sessions = await rows.busy()
+      const holders = new Set<string>()
+      for (const session of sessions) {
+        const next = await rows.next(session)
+        if (next?.sandbox != null) holders.add(claimOf(next.id).holder)
+      }
+      await sandboxes.endUses("prompt", "prompt ", holders)
+      for (const session of sessions) wake(session)
+    },
+    wake,
+    close: async () => {
+      over.abort()
+      await Promise.allSettled(led.values())
+    },
+  }
+}
+
+const startOf = ({ id, session, text, attachments, deadlineMs }: PendingPrompt) => ({
+  ...{ prompt: id, session, text },
+  ...(attachments.length > 0 && {
+    attachments: attachments.map((name) => attachmentPath(id, name)),
+  }),
+  ...(deadlineMs !== null && { deadlineMs }),
+})
+
+/** In the home, so that whoever looks at the conversation later finds it. */
+const attachmentPath = (prompt: PromptId, name: string): string =>
+  `${AGENT_USER.home}/attachments/${prompt}/${name}`
+
+const isEnded = (thrown: unknown): boolean =>
+  thrown instanceof BerthError && thrown.code === "sandbox.ended"
+
+const errorOf = (thrown: unknown): BerthError =>
+  thrown instanceof BerthError
+    ? thrown
+    : new BerthError("internal", "unexpected failure", { cause: thrown })

@@ -1,0 +1,230 @@
+import { createHash } from "node:crypto"
+import { BerthError } from "@berth/protocol/errors"
+import { newId, type PromptId, type SessionId, type Slug } from "@berth/protocol/ids"
+import { type OnInterrupt, Prompt, type PromptState, Session } from "@berth/protocol/session"
+import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
+import type { CreatePrompt } from "@berth/protocol/sessions"
+import type { AgentSpec } from "@berth/protocol/workspace"
+import type { Kysely, Selectable, Transaction } from "kysely"
+import type { Database, PromptsTable, SessionsTable } from "../store/database.ts"
+
+/** Those that wait or run. */
+export const PENDING = ["queued", "running"] as const satisfies readonly PromptState[]
+
+export const isPending = (state: PromptState): boolean => PENDING.some((one) => one === state)
+
+/** What the store knows of sessions and their prompts. */
+export interface Rows {
+  create(session: NewSession): Promise<Session>
+  get(session: SessionId): Promise<Session>
+  list(): Promise<Session[]>
+  prompts(session: SessionId): Promise<Prompt[]>
+  /** The one that is to run next, or that runs. */
+  next(session: SessionId): Promise<PendingPrompt | undefined>
+  /** Whether it waits or runs. */
+  isPending(prompt: PromptId): Promise<boolean>
+  attachments(prompt: PromptId): Promise<{ readonly name: string; readonly content: Buffer }[]>
+  /** Sessions with prompts that wait or run. */
+  busy(): Promise<SessionId[]>
+}
+
+export interface NewSession {
+  readonly workspace: Slug
+  readonly agent: AgentSpec
+  readonly onInterrupt: OnInterrupt
+  readonly atMs: number
+}
+
+export interface PendingPrompt extends Prompt {
+  readonly workspace: Slug
+  readonly isStopRequested: boolean
+}
+
+export const openRows = (db: Kysely<Database>): Rows => ({
+  create: async ({ workspace, agent, onInterrupt, atMs }) => {
+    const id = newId.session()
+    await db
+      .insertInto("sessions")
+      .values({
+        ...{ id, workspace, agent: JSON.stringify(agent), state: "open" },
+        ...{ on_interrupt: onInterrupt, created_at_ms: atMs },
+      })
+      .execute()
+    return await sessionOf(db, id)
+  },
+  get: (session) => sessionOf(db, session),
+  list: async () => {
+    const rows = await db
+      .selectFrom("sessions")
+      .selectAll()
+      .orderBy("created_at_ms", "desc")
+      .orderBy("id")
+      .execute()
+    const pending = await db
+      .selectFrom("prompts")
+      .select(["id", "session"])
+      .where("state", "in", PENDING)
+      .orderBy("number")
+      .execute()
+    const bySession = Map.groupBy(pending, ({ session }) => session)
+    return rows.map((row) => shown(row, bySession.get(row.id) ?? []))
+  },
+  prompts: async (session) => {
+    await sessionOf(db, session)
+    const rows = await db
+      .selectFrom("prompts")
+      .selectAll()
+      .where("session", "=", session)
+      .orderBy("number")
+      .execute()
+    return rows.map(promptOf)
+  },
+  next: async (session) => {
+    const row = await db
+      .selectFrom("prompts")
+      .innerJoin("sessions", "sessions.id", "prompts.session")
+      .selectAll("prompts")
+      .select("sessions.workspace")
+      .where("session", "=", session)
+      .where("prompts.state", "in", PENDING)
+      // One that was given away is not overtaken; then what takes up an interrupted one, then the others.
+      .orderBy(({ eb }) => eb("sandbox", "is", null))
+      .orderBy(({ eb }) => eb("continues", "is", null))
+      .orderBy("number")
+      .limit(1)
+      .executeTakeFirst()
+    if (row === undefined) return undefined
+    const { workspace, ...prompt } = row
+    return { ...promptOf(prompt), workspace, isStopRequested: row.stop_requested === 1 }
+  },
+  isPending: async (prompt) => {
+    const row = await db
+      .selectFrom("prompts")
+      .select("state")
+      .where("id", "=", prompt)
+      .executeTakeFirst()
+    return row !== undefined && isPending(row.state)
+  },
+  attachments: (prompt) =>
+    db
+      .selectFrom("attachments")
+      .select(["name", "content"])
+      .where("prompt", "=", prompt)
+      .orderBy("name")
+      .execute(),
+  busy: async () => {
+    const rows = await db
+      .selectFrom("prompts")
+      .select("session")
+      .distinct()
+      .where("state", "in", PENDING)
+      .execute()
+    return rows.map(({ session }) => session)
+  },
+})
+
+/** Fails if there is none. */
+export const sessionOf = async (
+  db: Kysely<Database> | Transaction<Database>,
+  id: SessionId,
+): Promise<Session> => {
+  const row = await db.selectFrom("sessions").selectAll().where("id", "=", id).executeTakeFirst()
+  if (row === undefined)
+    throw new BerthError("session.unknown", `there is no session ${id}`, {
+      details: { session: id },
+    })
+  const pending = await db
+    .selectFrom("prompts")
+    .select("id")
+    .where("session", "=", id)
+    .where("state", "in", PENDING)
+    .orderBy("number")
+    .execute()
+  return shown(row, pending)
+}
+
+/**
+ * Takes a prompt on, once: sent again under the same key, it is the one that was taken on then.
+ * `isNew` is true for the one call that did.
+ */
+export const insertPrompt = async (
+  trx: Transaction<Database>,
+  session: Session,
+  sent: CreatePrompt,
+  facts: { readonly atMs: number; readonly continues?: PromptId },
+): Promise<{ readonly prompt: Prompt; readonly isNew: boolean }> => {
+  const digest = digestOf(sent)
+  const before = sent.key === undefined ? undefined : await underKey(trx, session.id, sent.key)
+  if (before !== undefined) {
+    if (before.digest === digest) return { prompt: promptOf(before), isNew: false }
+    throw new BerthError("prompt.key_used", "another prompt was sent under this key", {
+      details: { session: session.id, key: sent.key, prompt: before.id },
+    })
+  }
+  if (session.state === "closed")
+    throw new BerthError("session.closed", `the session ${session.id} is closed`, {
+      details: { session: session.id },
+    })
+  if (session.pending.length >= MAX_QUEUED_PROMPTS)
+    throw new BerthError("session.full", `${session.pending.length} prompts wait already`, {
+      details: { session: session.id, max: MAX_QUEUED_PROMPTS },
+    })
+  const { last } = await trx
+    .selectFrom("prompts")
+    .select(({ fn }) => fn.max<number | null>("number").as("last"))
+    .where("session", "=", session.id)
+    .executeTakeFirstOrThrow()
+  const id = newId.prompt()
+  const row = await trx
+    .insertInto("prompts")
+    .values({
+      ...{ id, session: session.id, number: (last ?? 0) + 1, text: sent.text, digest },
+      ...{ attachments: JSON.stringify(sent.attachments.map(({ name }) => name)) },
+      ...{ key: sent.key ?? null, state: "queued", reason: null, sandbox: null },
+      ...{ deadline_ms: sent.deadlineMs ?? null, created_at_ms: facts.atMs },
+      ...{ started_at_ms: null, ended_at_ms: null, continues: facts.continues ?? null },
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  for (const { name, content } of sent.attachments)
+    await trx
+      .insertInto("attachments")
+      .values({ prompt: id, name, content: Buffer.from(content, "base64") })
+      .execute()
+  return { prompt: promptOf(row), isNew: true }
+}
+
+const underKey = (trx: Transaction<Database>, session: SessionId, key: string) =>
+  trx
+    .selectFrom("prompts")
+    .selectAll()
+    .where("session", "=", session)
+    .where("key", "=", key)
+    .executeTakeFirst()
+
+const digestOf = ({ text, deadlineMs, attachments }: CreatePrompt): string =>
+  createHash("sha256")
+    .update(JSON.stringify([text, deadlineMs ?? null, attachments]))
+    .digest("hex")
+
+const shown = (
+  row: Selectable<SessionsTable>,
+  pending: readonly { readonly id: PromptId }[],
+): Session =>
+  Session.parse({
+    ...{ id: row.id, workspace: row.workspace, agent: JSON.parse(row.agent), state: row.state },
+    ...{ onInterrupt: row.on_interrupt, createdAt: iso(row.created_at_ms) },
+    ...{ lastEvent: row.last_event, pending: pending.map(({ id }) => id) },
+  })
+
+export const promptOf = (row: Selectable<PromptsTable>): Prompt => ({
+  ...{ id: row.id, session: row.session, number: row.number, text: row.text, state: row.state },
+  ...{ attachments: Prompt.shape.attachments.parse(JSON.parse(row.attachments)) },
+  ...{ reason: row.reason, sandbox: row.sandbox, deadlineMs: row.deadline_ms },
+  createdAt: iso(row.created_at_ms),
+  startedAt: row.started_at_ms === null ? null : iso(row.started_at_ms),
+  endedAt: row.ended_at_ms === null ? null : iso(row.ended_at_ms),
+  continues: row.continues,
+})
+
+const iso = (ms: number): string => new Date(ms).toISOString()

@@ -1,0 +1,37 @@
+import type { SessionId } from "@berth/protocol/ids"
+import { type EventLog, openLog } from "../events/log.ts"
+import type { Clock } from "../sandboxes/clock.ts"
+import type { Store } from "../store/open.ts"
+import { type Changes, openChanges } from "./changes.ts"
+import { openRows, type Rows } from "./rows.ts"
+import { openSandboxEvents, type SandboxEvents } from "./take.ts"
+
+/** What the store has of sessions. It is there before any sandbox is: what those say comes here first. */
+export interface Stored {
+  readonly log: EventLog
+  readonly rows: Rows
+  readonly changes: Changes
+  readonly events: SandboxEvents
+  /** Called after every change of a session's prompts, from now on. */
+  onChange(listener: (session: SessionId) => void): void
+}
+
+export const openStored = ({
+  store,
+  clock,
+}: {
+  readonly store: Pick<Store, "db" | "durably">
+  readonly clock: Clock
+}): Stored => {
+  const log = openLog(store.db)
+  let listener: (session: SessionId) => void = () => {}
+  const onChange = (session: SessionId) => listener(session)
+  const changes = openChanges({ store, log, clock, onChange })
+  return {
+    ...{ log, changes, rows: openRows(store.db) },
+    events: openSandboxEvents({ store, log, changes, onChange }),
+    onChange: (next) => {
+      listener = next
+    },
+  }
+}
