@@ -42,6 +42,12 @@ export const RepoSpec = z.strictObject({
 })
 export type RepoSpec = z.infer<typeof RepoSpec>
 
+/** Where a repo lies: as git names a clone, unless it is said. Undefined: its URL does not say. */
+export const directoryOfRepo = ({ url, directory }: RepoSpec): string | undefined => {
+  const name = /([^/:]+?)(\.git)?[/:]*$/.exec(url)?.[1]
+  return directory ?? RelativePath.safeParse(name).data
+}
+
 /** An image's name as engines take it: `name`, `host:port/path/name:tag`, `name@sha256:…`. */
 export const ImageReference = z
   .string()

@@ -3,6 +3,7 @@ import { ReconcileReport } from "@berth/protocol/sandboxes"
 import { call as ask, type CallOptions, type Connection, get } from "./call.ts"
 import { type Sandboxes, sandboxesOf } from "./sandboxes.ts"
 import { type Sessions, sessionsOf } from "./sessions.ts"
+import { type Workspaces, workspacesOf } from "./workspaces.ts"
 
 export interface ClientOptions {
   /** `http://127.0.0.1:7766` */
@@ -22,6 +23,7 @@ export interface Client {
   status(options?: CallOptions): Promise<ServerStatus>
   readonly sandboxes: Sandboxes
   readonly sessions: Sessions
+  readonly workspaces: Workspaces
   /** Compares what is wanted with what runs, and does what there is to do; or says what that is. */
   reconcile(options?: ReconcileOptions): Promise<ReconcileReport>
 }
@@ -51,6 +53,7 @@ export const createClient = (options: ClientOptions): Client => {
     status: (call) => get(connection, "/v1/status", ServerStatus, call),
     sandboxes: sandboxesOf(connection),
     sessions: sessionsOf(connection),
+    workspaces: workspacesOf(connection),
     reconcile: ({ dryRun = false, ...call } = {}) => {
       const wanted = { method: "POST", path: "/v1/reconcile", json: { dryRun } } as const
       const deadline = { deadlineMs: RECONCILE_DEADLINE_MS, ...call }

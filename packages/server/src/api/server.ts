@@ -18,6 +18,7 @@ import { reconcileRoute } from "./routes/reconcile.ts"
 import { sandboxRoutes } from "./routes/sandboxes.ts"
 import { sessionRoutes } from "./routes/sessions.ts"
 import { statusRoute } from "./routes/status.ts"
+import { workspaceRoute } from "./routes/workspaces.ts"
 
 export interface ApiOptions {
   readonly log: Logger
@@ -62,6 +63,7 @@ export const createApi = (options: ApiOptions) => {
   sandboxRoutes(api, sandboxes)
   holdRoutes(api, sandboxes)
   reconcileRoute(api, sandboxes)
+  workspaceRoute(api, sandboxes)
   sessionRoutes(api, { provide: sessions, heartbeatMs: limits.heartbeatMs })
   proxyRoutes(api, sandboxes)
   passUpgrades(api, { log, token, provide: sandboxes })

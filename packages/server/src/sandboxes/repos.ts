@@ -1,16 +1,14 @@
-import { posix } from "node:path"
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
-import { RelativePath } from "@berth/protocol/paths"
-import type { RepoSpec } from "@berth/protocol/workspace"
+import { directoryOfRepo, type RepoSpec } from "@berth/protocol/workspace"
 import type { WorkspaceRepo } from "../repos/answer-asks.ts"
 import { sourceOf } from "../repos/source.ts"
 
 /** The repos of a workspace, each with its directory: no two lie in each other. */
 export const workspaceRepos = (specs: readonly RepoSpec[]): WorkspaceRepo[] => {
-  const repos = specs.map(({ url, ref, directory }, index) => ({
-    ...{ url, directory: directory ?? directoryOf(url, index) },
-    ...(ref !== undefined && { ref }),
+  const repos = specs.map((spec, index) => ({
+    ...{ url: spec.url, directory: directoryOf(spec, index) },
+    ...(spec.ref !== undefined && { ref: spec.ref }),
   }))
   for (const [index, { directory }] of repos.entries()) {
     const clash = repos.slice(0, index).find((other) => overlaps(other.directory, directory))
@@ -27,12 +25,10 @@ export const plannedRepos = (repos: readonly WorkspaceRepo[]): PlannedRepo[] =>
     source: sourceOf(url).kind === "host" ? { kind: "host" } : { kind: "remote", url },
   }))
 
-/** The URL's last part, as git names a clone. */
-const directoryOf = (url: string, index: number): string => {
-  const name = posix.basename(url.replace(/[/:]+$/, "").replaceAll(":", "/"), ".git")
-  const parsed = RelativePath.safeParse(name)
-  if (parsed.success) return parsed.data
-  throw invalid(index, `${url} does not say what its directory is called: name one`)
+const directoryOf = (spec: RepoSpec, index: number): string => {
+  const directory = directoryOfRepo(spec)
+  if (directory !== undefined) return directory
+  throw invalid(index, `${spec.url} does not say what its directory is called: name one`)
 }
 
 const overlaps = (one: string, other: string): boolean =>

@@ -8,6 +8,7 @@ import { berthErrorOf } from "../errors.ts"
 import { holdRoutes } from "./holds.ts"
 import { reconcileRoute } from "./reconcile.ts"
 import { sandboxRoutes } from "./sandboxes.ts"
+import { workspaceRoute } from "./workspaces.ts"
 
 const SANDBOX = newId.sandbox()
 const LEASE = newId.lease()
@@ -26,6 +27,7 @@ const open = () => {
   const sandboxes = {
     ...{ up: told("up", draining), stop: told("stop"), remove: told("remove") },
     ...{ hold: told("hold", { id: LEASE }), release: told("release") },
+    workspace: told("workspace", { slug: "app" }),
     ...{ reconcile: told("reconcile", { sandboxes: [] }), why: told("why", { decisions: [] }) },
   } as unknown as Sandboxes
   const api = Fastify({ logger: false })
@@ -33,7 +35,8 @@ const open = () => {
     const error = berthErrorOf(thrown, undefined)
     return reply.code(error.status).send(error.toJSON())
   })
-  for (const add of [sandboxRoutes, holdRoutes, reconcileRoute]) add(api, async () => sandboxes)
+  for (const add of [sandboxRoutes, holdRoutes, reconcileRoute, workspaceRoute])
+    add(api, async () => sandboxes)
   const call = async (method: "GET" | "POST" | "DELETE", url: string, payload?: object) => {
     const { statusCode, body } = await api.inject({ method, url, ...(payload && { payload }) })
     return { status: statusCode, body: body === "" ? undefined : JSON.parse(body) }
@@ -75,6 +78,13 @@ describe("what is asked of sandboxes", () => {
     expect(await call("GET", "/v1/sandboxes/x/why")).toMatchObject({ status: 404 })
     expect(await call("POST", "/v1/sandboxes/x/stop")).toMatchObject({ status: 404 })
     expect(asked).toEqual([])
+  })
+
+  it("shows a workspace", async () => {
+    const { asked, call } = open()
+    expect(await call("GET", "/v1/workspaces/app")).toEqual({ status: 200, body: { slug: "app" } })
+    expect(await call("GET", "/v1/workspaces/No")).toMatchObject({ status: 404 })
+    expect(asked).toEqual([["workspace", "app"]])
   })
 
   it("forces nothing, and does what there is to do, unless it is said otherwise", async () => {
