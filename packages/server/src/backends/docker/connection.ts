@@ -1,5 +1,6 @@
 import { Agent, type IncomingMessage } from "node:http"
 import type { Readable } from "node:stream"
+import { inspect } from "node:util"
 import type Docker from "dockerode"
 import type { EngineAddress } from "./address.ts"
 
@@ -20,13 +21,23 @@ export type Dial = (request: Request, signal: AbortSignal) => Promise<IncomingMe
 const EVERY_STATUS = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [at + 100, true]))
 
 /**
+ * The client writes each request with its agent as a text for a debug log that nobody reads: with everything that
+ * all running requests hold, which takes longer than the engine does.
+ */
+class QuietAgent extends Agent {
+  [inspect.custom](): string {
+    return "Agent"
+  }
+}
+
+/**
  * Connections to one engine. Each request has its own: a kept one may lead to an engine that has ended since,
  * and a new one costs a tenth of a millisecond.
  */
 export const connectTo = async (address: EngineAddress, version?: string): Promise<Dial> => {
   // Loaded with the first engine: a server without one does not pay for it.
   const { default: Engine } = await import("dockerode")
-  const agent = new Agent({ keepAlive: false })
+  const agent = new QuietAgent({ keepAlive: false })
   const options = { ...NOTHING_ASSUMED, ...address, agent, version }
   const docker: Docker = new Engine(options)
   return (request, signal) =>
