@@ -15,7 +15,7 @@ import { type ChildSettings, TOKEN } from "./settings.ts"
  */
 
 const settings = JSON.parse(process.argv[2] ?? "") as ChildSettings
-const { dataDir, toolbox, backend } = settings
+const { dataDir, toolbox, backend, port } = settings
 let dieAt: string | undefined
 createInterface({ input: process.stdin }).on("line", (line) => {
   dieAt = line
@@ -45,4 +45,4 @@ const api = createApi({
     ...{ backend: backend.name, startedAt: new Date(), startedAtMs: performance.now() },
   },
 })
-process.stdout.write(`${await listen(api, { host: "127.0.0.1", port: 0 })}\n`)
+process.stdout.write(`${await listen(api, { host: "127.0.0.1", port })}\n`)

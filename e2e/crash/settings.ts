@@ -5,6 +5,8 @@ export interface ChildSettings {
   readonly dataDir: string
   readonly toolbox: Pick<Toolbox, "id" | "directory">
   readonly backend: BackendChoice
+  /** Where it listened before: those who follow its events find it there again. */
+  readonly port: number
 }
 
 export const TOKEN = "0123456789abcdef-crash"

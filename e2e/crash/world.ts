@@ -24,12 +24,13 @@ export const openWorld = async (
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
   const toolbox = await buildSmallToolbox(join(dataDir, "toolbox"), signal)
-  const settings: ChildSettings = { dataDir, toolbox, backend }
+  let port = 0
   let server: Server | undefined
   let client: Client | undefined
   let log: string[] = []
 
   const start = async (): Promise<void> => {
+    const settings: ChildSettings = { dataDir, toolbox, backend, port }
     const args = ["--conditions=source", CHILD, JSON.stringify(settings)]
     const env = { PATH: process.env.PATH, HOME: base }
     const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "pipe"] })
@@ -40,6 +41,7 @@ export const openWorld = async (
     const lines = createInterface({ input: child.stdout })
     const [url] = await Promise.race([once(lines, "line"), once(child, "exit").then(() => [])])
     if (url === undefined) throw new Error(`the server ended: ${log.join("\n")}`)
+    port = Number(new URL(url).port)
     client = createClient({ url, token: TOKEN })
   }
 
@@ -54,6 +56,7 @@ export const openWorld = async (
   await start()
   return {
     dataDir,
+    pid: () => server?.pid ?? 0,
     client: () => client as Client,
     log: () => log,
     /** Where it dies, the next time that it comes there. */

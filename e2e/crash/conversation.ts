@@ -1,0 +1,156 @@
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { Event } from "@berth/protocol/event"
+import type { SandboxId, SessionId } from "@berth/protocol/ids"
+import type { Prompt } from "@berth/protocol/session"
+import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
+import { expect } from "vitest"
+import type { Mishap } from "./mishaps.ts"
+import type { World } from "./world.ts"
+
+const WORKSPACE: WorkspaceSpecInput = { slug: "prompts", network: { kind: "none" } }
+const SESSIONS = 2
+const PROMPTS = 2
+/** A boot, on a machine that does other things as well, and what is tried again before it. */
+const SETTLED_MS = 60_000
+const POLL_MS = 50
+
+/** Sessions that live through many mishaps: each prompt adds a line of its own to one file. */
+export class Conversation {
+  readonly #world: World
+  readonly #random: () => number
+  readonly #sessions: SessionId[] = []
+  readonly #followed = new Map<SessionId, Event[]>()
+  readonly #over = new AbortController()
+  #round = 0
+
+  constructor(world: World, random: () => number) {
+    this.#world = world
+    this.#random = random
+  }
+
+  async open(): Promise<void> {
+    for (let count = 0; count < SESSIONS; count++) {
+      const { id } = await this.#world.client().sessions.create({ workspace: WORKSPACE })
+      this.#sessions.push(id)
+      const events: Event[] = []
+      this.#followed.set(id, events)
+      void this.#follow(id, events)
+    }
+  }
+
+  async round(mishap: Mishap): Promise<void> {
+    this.#round += 1
+    const sent = this.#sessions.map((session, place) => this.#send(session, place))
+    await pause(this.#random() * 600)
+    await mishap(this.#world, await this.#sandbox(), this.#random)
+    await Promise.all(sent)
+    await this.#settled()
+  }
+
+  /** Of all rounds. */
+  async check(): Promise<void> {
+    const lines = await this.#lines()
+    const counts = new Map<string, number>()
+    for (const line of lines) counts.set(line, (counts.get(line) ?? 0) + 1)
+    for (const session of this.#sessions) {
+      const prompts = await this.#world.client().sessions.at(session).prompts()
+      expect(prompts).toHaveLength(this.#round * PROMPTS)
+      for (const prompt of prompts) {
+        const count = counts.get(lineOf(prompt)) ?? 0
+        const isThere = prompt.state === "succeeded" ? count === 1 : count <= 1
+        expect({ prompt, count, isThere }).toMatchObject({ isThere: true })
+        expect(["succeeded", "interrupted"]).toContain(prompt.state)
+      }
+      await this.#checkEvents(session, prompts)
+    }
+  }
+
+  close(): void {
+    this.#over.abort()
+  }
+
+  async #send(session: SessionId, place: number): Promise<void> {
+    for (let number = 0; number < PROMPTS; number++) {
+      const line = `${this.#round}-${place}-${number}`
+      const text = `echo ${line} >> /workspace/lines; sleep 0.${Math.floor(this.#random() * 3)}; # ${line}`
+      await this.#insist(() =>
+        this.#world.client().sessions.at(session).prompt(text, { key: line }),
+      )
+    }
+  }
+
+  /** Whoever got no answer sends it again under the same key. */
+  async #insist<Result>(call: () => Promise<Result>): Promise<Result> {
+    const until = performance.now() + SETTLED_MS
+    for (;;) {
+      try {
+        return await call()
+      } catch (thrown) {
+        const isBreak = thrown instanceof BerthError && thrown.retry !== "never"
+        if (!isBreak || performance.now() > until) throw thrown
+        await pause(POLL_MS)
+      }
+    }
+  }
+
+  /** The one that a prompt runs in now. */
+  async #sandbox(): Promise<SandboxId | undefined> {
+    const prompts = await this.#insist(() =>
+      this.#world
+        .client()
+        .sessions.at(this.#sessions[0] as SessionId)
+        .prompts(),
+    )
+    return prompts.findLast(({ sandbox }) => sandbox !== null)?.sandbox ?? undefined
+  }
+
+  async #settled(): Promise<void> {
+    const until = performance.now() + SETTLED_MS
+    for (;;) {
+      const pending = (await this.#insist(() => this.#world.client().sessions.list())).flatMap(
+        (session) => session.pending,
+      )
+      if (pending.length === 0) return
+      if (performance.now() > until) throw new Error(`round ${this.#round}: pending ${pending}`)
+      await pause(POLL_MS)
+    }
+  }
+
+  async #lines(): Promise<string[]> {
+    const sandbox = await this.#world.client().sandboxes.create({ workspace: WORKSPACE })
+    await sandbox.ready()
+    const { stdout } = await sandbox.commands.run("cat /workspace/lines")
+    return stdout.trim().split("\n")
+  }
+
+  async #follow(session: SessionId, events: Event[]): Promise<void> {
+    const { signal } = this.#over
+    const following = this.#world.client().sessions.at(session).events({ signal })
+    try {
+      for await (const event of following) events.push(event)
+    } catch (thrown) {
+      if (!signal.aborted) throw thrown
+    }
+  }
+
+  /** Each once, in order, for whoever followed them all the time as for whoever reads them now. */
+  async #checkEvents(session: SessionId, prompts: readonly Prompt[]): Promise<void> {
+    const { lastEvent } = await this.#world.client().sessions.at(session).get()
+    const followed = this.#followed.get(session) ?? []
+    await expect.poll(() => followed.at(-1)?.sequence).toBe(lastEvent)
+    expect(followed.map(({ sequence }) => sequence)).toEqual(
+      Array.from({ length: lastEvent }, (_, index) => index + 1),
+    )
+    for (const { id, state } of prompts) {
+      const told = followed.flatMap(({ body }) =>
+        body.type === "prompt.state" && body.prompt === id ? [body.state] : [],
+      )
+      expect(told.at(0)).toBe("queued")
+      expect(told.at(-1)).toBe(state)
+      expect(new Set(told).size).toBe(told.length)
+    }
+  }
+}
+
+const lineOf = ({ text }: Prompt): string => text.split("# ").at(-1) ?? ""

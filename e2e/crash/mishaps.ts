@@ -1,0 +1,85 @@
+import { join } from "node:path"
+import { setTimeout as pause } from "node:timers/promises"
+import type { SandboxId } from "@berth/protocol/ids"
+import { openBridge } from "@berth/server/bridge/bridge"
+import { findLinks } from "@berth/server/sandboxes/links"
+import Sqlite from "better-sqlite3"
+import { findSupervisor, kill } from "./inside.ts"
+import type { World } from "./world.ts"
+
+/** What may happen at any moment. When it resolves, it has; the server runs again. */
+export type Mishap = (
+  world: World,
+  sandbox: SandboxId | undefined,
+  random: () => number,
+) => Promise<void>
+
+export const MISHAPS: Readonly<Record<string, Mishap>> = {
+  nothing: async () => {},
+  "the server is killed": async (world) => {
+    await world.restart()
+  },
+  "the server is killed twice": async (world, _, random) => {
+    await world.restart()
+    await pause(random() * 200)
+    await world.restart()
+  },
+  "the server stands still": async (world, _, random) => {
+    kill(world.pid(), "SIGSTOP")
+    await pause(200 + random() * 1_500)
+    kill(world.pid(), "SIGCONT")
+  },
+  "the bridge is cut": async (world, sandbox) => {
+    if (sandbox !== undefined) await cut(world, sandbox)
+  },
+  "the supervisor is killed": async (_, sandbox) => {
+    if (sandbox !== undefined) kill(findSupervisor(sandbox)?.supervisor, "SIGKILL")
+  },
+  "the supervisor stands still": async (_, sandbox, random) => {
+    const found = sandbox === undefined ? undefined : findSupervisor(sandbox)
+    kill(found?.supervisor, "SIGSTOP")
+    await pause(200 + random() * 1_000)
+    kill(found?.supervisor, "SIGCONT")
+  },
+  "the sandbox is killed": async (_, sandbox) => {
+    if (sandbox !== undefined) kill(findSupervisor(sandbox)?.first, "SIGKILL")
+  },
+  "server and sandbox are killed": async (world, sandbox) => {
+    await world.kill()
+    if (sandbox !== undefined) kill(findSupervisor(sandbox)?.first, "SIGKILL")
+    await world.restart()
+  },
+}
+
+/** Another connection takes the place of the server's, and ends. It says what the server has said: nothing is forgotten for it. */
+const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<void> => {
+  const link = await findLinks(join(dataDir, "links")).find(sandbox)
+  const lastSeen = lastSeenOf(dataDir, sandbox)
+  if (link === undefined || lastSeen === undefined) return
+  const over = new AbortController()
+  const { promise: tried, resolve } = Promise.withResolvers<void>()
+  const bridge = openBridge(
+    {
+      ...{ address: { path: link.socket }, token: link.token, sandbox, lastSeen },
+      owns: () => true,
+      onEvents: () => Promise.reject(new Error("it only cuts")),
+      onState: ({ kind }) => {
+        if (kind !== "connecting") resolve()
+      },
+    },
+    over.signal,
+  )
+  await tried
+  over.abort()
+  await bridge.closed
+}
+
+const lastSeenOf = (dataDir: string, sandbox: SandboxId): number | undefined => {
+  const database = new Sqlite(join(dataDir, "berth.db"), { readonly: true })
+  try {
+    const row = database.prepare("SELECT last_seen FROM sandboxes WHERE id = ?").get(sandbox)
+    return (row as { last_seen: number } | undefined)?.last_seen
+  } finally {
+    database.close()
+  }
+}
