@@ -161,6 +161,9 @@ export class Connection {
       case "prompt.stop":
         this.#answer(message.prompt, (prompts) => prompts.stop(message.prompt))
         break
+      case "prompt.answer":
+        this.#answer(message.prompt, (prompts) => prompts.answer(message.prompt, message.answer))
+        break
       case "answer":
         this.#parts.asks?.answer(message.id, message.answer)
     }

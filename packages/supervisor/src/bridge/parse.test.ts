@@ -1,6 +1,7 @@
 import { AskId, ServerMessage } from "@berth/protocol/bridge"
 import { MAX_PROMPT_CHARS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
+import { MAX_NAME_CHARS, MAX_PROMPT_MS, MAX_QUESTION_CHARS } from "@berth/protocol/session-limits"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { parseServerMessage } from "./parse.ts"
@@ -24,10 +25,17 @@ const VALID: readonly ServerMessage[] = [
   { type: "acknowledge", upTo: 1 },
   { type: "prompt.start", prompt, session, text: "x" },
   { type: "prompt.start", prompt, session, text: "x".repeat(MAX_PROMPT_CHARS) },
+  { type: "prompt.start", prompt, session, text: "x", attachments: ["/a/b c", "/"] },
+  { type: "prompt.start", prompt, session, text: "x", attachments: [], deadlineMs: 1000 },
   { type: "prompt.stop", prompt },
+  { type: "prompt.answer", prompt, answer: { kind: "permission", ask: "per_1", allow: false } },
+  { type: "prompt.answer", prompt, answer: { kind: "question", ask: "que_1", answer: "" } },
+  { type: "prompt.answer", prompt, answer: { kind: "question", ask: "que_1", answer: null } },
   answer({ kind: "repo", commit, bundled: true }),
   answer({ kind: "repo", commit: "f".repeat(64), branch: "main", bundled: false }),
   answer({ kind: "credential", username: "", password: "p" }),
+  answer({ kind: "keys", keys: {} }),
+  answer({ kind: "keys", keys: { SOME_KEY: "secret", _2: "" } }),
   answer({ kind: "refused", code: "", reason: "x".repeat(MAX_REASON_CHARS) }),
 ]
 
@@ -38,6 +46,11 @@ const anything = fc.oneof(
     ...[prompt, session, sandbox, `${prompt}x`, prompt.slice(0, -1), prompt.toUpperCase()],
     ...[id, commit, `${commit}0`, commit.toUpperCase(), "repo", "credential", "refused"],
     ...[
+      ...[["/a"], ["a"], ["/a/../b"], ["/a/"], ["/a\0"], Array(17).fill("/a")],
+      ...[999, 1000, MAX_PROMPT_MS, MAX_PROMPT_MS + 1],
+      ...[{ A: "1" }, { "a-b": "1" }, { A: 1 }, { A: "\0" }],
+      "x".repeat(MAX_QUESTION_CHARS + 1),
+      "x".repeat(MAX_NAME_CHARS + 1),
       "x".repeat(MAX_PROMPT_CHARS + 1),
       "x".repeat(MAX_REASON_CHARS + 1),
       "hello",
@@ -60,7 +73,8 @@ const changed = fc
   )
   .map(([message, isInside, change, place, value]) => {
     const edit = (object: object) => edited(object, change, place, value)
-    if (isInside && message.type === "answer") return { ...message, answer: edit(message.answer) }
+    if (isInside && (message.type === "answer" || message.type === "prompt.answer"))
+      return { ...message, answer: edit(message.answer) }
     return edit(message)
   })
 

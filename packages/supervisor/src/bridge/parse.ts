@@ -6,6 +6,12 @@ import {
   MAX_REASON_CHARS,
 } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
+import {
+  MAX_ATTACHMENTS,
+  MAX_NAME_CHARS,
+  MAX_PROMPT_MS,
+  MAX_QUESTION_CHARS,
+} from "@berth/protocol/session-limits"
 
 /**
  * The server's messages, checked by hand: the schema library would take as long to load as node itself.
@@ -17,6 +23,10 @@ export const parseServerMessage = (text: string): ServerMessage => {
   if (!isOneOf("type", MESSAGES)(value)) throw violation(`a message of type ${String(type)}`)
   return value as ServerMessage
 }
+
+/** As the kernel has it. */
+const MAX_PATH_CHARS = 4095
+const MAX_VARIABLE_CHARS = 128 * 1024
 
 type Check = (value: unknown) => boolean
 
@@ -38,6 +48,10 @@ const isText =
   (least: number, most: number): Check =>
   (value) =>
     typeof value === "string" && value.length >= least && value.length <= most
+const isBetween =
+  (least: number, most: number): Check =>
+  (value) =>
+    isAtLeast(least)(value) && (value as number) <= most
 const isBoolean: Check = (value) => typeof value === "boolean"
 
 /** JSON knows no undefined: a key that is not there is the only one. */
@@ -45,6 +59,33 @@ const isAbsentOr =
   (check: Check): Check =>
   (value) =>
     value === undefined || check(value)
+
+const isNullOr =
+  (check: Check): Check =>
+  (value) =>
+    value === null || check(value)
+
+const isListOf =
+  (check: Check, most: number): Check =>
+  (value) =>
+    Array.isArray(value) && value.length <= most && value.every(check)
+
+/** Absolute, and in its normal form. */
+const isPath: Check = (value) =>
+  isText(1, MAX_PATH_CHARS)(value) &&
+  /^\/([^/]+(\/[^/]+)*)?$/.test(value as string) &&
+  !(value as string).includes("\0") &&
+  !(value as string).split("/").some((part) => part === "." || part === "..")
+
+/** Variables of an environment. */
+const isEnvironment: Check = (value) =>
+  isRecord(value) &&
+  Object.entries(value).every(
+    ([name, each]) =>
+      /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) &&
+      isText(0, MAX_VARIABLE_CHARS)(each) &&
+      !(each as string).includes("\0"),
+  )
 
 type Shapes = Readonly<Record<string, Readonly<Record<string, Check>>>>
 
@@ -73,7 +114,14 @@ const ANSWERS: Shapes = {
     bundled: isBoolean,
   },
   credential: { username: isCredential, password: isCredential },
+  keys: { keys: isEnvironment },
   refused: { code: isText(0, 128), reason: isText(0, MAX_REASON_CHARS) },
+}
+
+/** What a person says to what an agent asked. */
+const ASK_ANSWERS: Shapes = {
+  permission: { ask: isText(1, MAX_NAME_CHARS), allow: isBoolean },
+  question: { ask: isText(1, MAX_NAME_CHARS), answer: isNullOr(isText(0, MAX_QUESTION_CHARS)) },
 }
 
 const MESSAGES: Shapes = {
@@ -83,8 +131,11 @@ const MESSAGES: Shapes = {
     prompt: isPromptId,
     session: isSessionId,
     text: isText(1, MAX_PROMPT_CHARS),
+    attachments: isAbsentOr(isListOf(isPath, MAX_ATTACHMENTS)),
+    deadlineMs: isAbsentOr(isBetween(1000, MAX_PROMPT_MS)),
   },
   "prompt.stop": { prompt: isPromptId },
+  "prompt.answer": { prompt: isPromptId, answer: isOneOf("kind", ASK_ANSWERS) },
   answer: { id: isAskId, answer: isOneOf("kind", ANSWERS) },
 }
 

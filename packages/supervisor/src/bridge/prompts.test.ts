@@ -1,11 +1,12 @@
 import { join } from "node:path"
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import type { EventBody } from "@berth/protocol/event"
 import { newId, type PromptId } from "@berth/protocol/ids"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { type Journal, openJournal } from "../journal/journal.ts"
 import { type Ledger, openLedger } from "../journal/ledger.ts"
 import { temporaryDirectory } from "../journal/testing/events.ts"
-import { openPrompts, type RunPrompt } from "./prompts.ts"
+import { type AnswerAsk, openPrompts, type RunPrompt } from "./prompts.ts"
 
 const prompt = (session = newId.session()): PromptStart => ({
   prompt: newId.prompt(),
@@ -16,10 +17,10 @@ const prompt = (session = newId.session()): PromptStart => ({
 const succeed: RunPrompt = async () => ({ state: "succeeded" })
 
 /** One supervisor's life on the directory; a kill is one that ends without closing anything. */
-const live = async (directory: string, run: RunPrompt) => {
+const live = async (directory: string, run: RunPrompt, answer?: AnswerAsk) => {
   const journal = await openJournal({ directory: join(directory, "journal") })
   const ledger = await openLedger(join(directory, "ledger"))
-  const prompts = await openPrompts({ journal, ledger, run })
+  const prompts = await openPrompts({ journal, ledger, run, ...(answer && { answer }) })
   onTestFinished(async () => {
     await prompts.close()
     await journal.close()
@@ -41,6 +42,13 @@ const toldIn = async (journal: Journal, count: number): Promise<string[]> => {
   }
   await reader.close()
   return told
+}
+
+const bodiesIn = async (journal: Journal): Promise<EventBody[]> => {
+  const reader = journal.readAfter(journal.first - 1)
+  const { events } = await reader.next(1_000_000, AbortSignal.timeout(10_000))
+  await reader.close()
+  return events.map((text) => JSON.parse(text).body)
 }
 
 const states = ({ prompt: id }: PromptStart, ...names: string[]) =>
@@ -170,6 +178,61 @@ describe("prompts", () => {
       state: "ended",
       result: { state: "failed", reason: "no such agent" },
     })
+  })
+
+  it("are told what a person answers while they run, and refuse what nothing waits for", async () => {
+    const { run, untilStarted, end } = byHand()
+    const heard: unknown[] = []
+    const { prompts, journal } = await live(temporaryDirectory(), run, (id, answer) => {
+      heard.push([id, answer])
+      return answer.ask === "per_1"
+    })
+    const start = prompt()
+    const answer = { kind: "permission", ask: "per_1", allow: true } as const
+    const refused = { code: "session.nothing_asked" }
+    await prompts.start(start)
+    await expect(prompts.answer(start.prompt, answer)).rejects.toMatchObject(refused)
+    prompts.open()
+    await untilStarted(1)
+    expect(await prompts.answer(start.prompt, answer)).toEqual({ state: "started" })
+    await expect(
+      prompts.answer(start.prompt, { kind: "question", ask: "que_1", answer: null }),
+    ).rejects.toMatchObject(refused)
+    end(start.prompt)
+    await toldIn(journal, 2)
+    await expect(prompts.answer(start.prompt, answer)).rejects.toMatchObject(refused)
+    expect(heard).toHaveLength(2)
+  })
+
+  it("are stopped when their time is over, have failed then, and say so", async () => {
+    const { run } = byHand()
+    const { prompts, journal } = await live(temporaryDirectory(), run)
+    prompts.open()
+    const start = { ...prompt(), deadlineMs: 30 }
+    await prompts.start(start)
+    expect(await toldIn(journal, 2)).toEqual(states(start, "running", "failed"))
+    expect(await bodiesIn(journal)).toContainEqual(
+      expect.objectContaining({ type: "error", prompt: start.prompt, code: "prompt.overdue" }),
+    )
+    expect(await prompts.start(start)).toEqual({
+      state: "ended",
+      result: { state: "failed", reason: "the prompt did not end within 30 ms" },
+    })
+  })
+
+  it("that end within their time, or are stopped before it is over, end as they do", async () => {
+    const { run, untilStarted, end } = byHand()
+    const { prompts, journal } = await live(temporaryDirectory(), run)
+    prompts.open()
+    const [first, second] = [prompt(), prompt()].map((start) => ({ ...start, deadlineMs: 60_000 }))
+    await prompts.start(first as PromptStart)
+    await prompts.start(second as PromptStart)
+    await untilStarted(2)
+    end(first?.prompt as PromptId)
+    await prompts.stop(second?.prompt as PromptId)
+    expect((await toldIn(journal, 4)).map((told) => told.split(" ")[1]).sort()).toEqual([
+      ...["running", "running", "stopped", "succeeded"],
+    ])
   })
 
   it("[R2.14] are interrupted when the supervisor ends; those that wait stay accepted", async () => {

@@ -1,19 +1,27 @@
 import type { PromptResult, PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
+import { BerthError } from "@berth/protocol/errors"
 import type { EventBody } from "@berth/protocol/event"
 import type { PromptId, SessionId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
 import type { Appended, Journal } from "../journal/journal.ts"
 import { keepTrying } from "../journal/keep-trying.ts"
 import type { Ledger } from "../journal/ledger.ts"
+import { Deadline, isOverdue } from "./deadline.ts"
 import { endsToldIn } from "./told.ts"
 
 /** Does what a prompt asks for. It has appended its events, or at least said them, when it resolves. */
 export type RunPrompt = (start: PromptStart, signal: AbortSignal) => Promise<PromptResult>
 
+/** Passes on what a person answers to what was asked while a prompt runs. False: nothing waits for it. */
+export type AnswerAsk = (prompt: PromptId, answer: AskAnswer) => boolean
+
 export interface PromptsOptions {
   readonly ledger: Ledger
   readonly journal: Journal
   readonly run: RunPrompt
+  /** Default: nothing is ever asked. */
+  readonly answer?: AnswerAsk
   /** Called with those that wait or run, whenever these are others. */
   readonly onChange?: (prompts: readonly PromptId[]) => void
   /** Ends the opening while a full disk holds it up. */
@@ -58,6 +66,7 @@ export class Prompts {
   readonly #ledger: Ledger
   readonly #journal: Journal
   readonly #run: RunPrompt
+  readonly #answer: AnswerAsk
   readonly #onChange: (prompts: readonly PromptId[]) => void
   #waiting: PromptStart[] = []
   readonly #running = new Map<PromptId, { session: SessionId; stop: AbortController }>()
@@ -67,10 +76,12 @@ export class Prompts {
   #isOpen = false
   #closed: Promise<void> | undefined
 
-  constructor({ ledger, journal, run, onChange = () => {} }: PromptsOptions) {
+  constructor(options: PromptsOptions) {
+    const { ledger, journal, run, answer = () => false, onChange = () => {} } = options
     this.#ledger = ledger
     this.#journal = journal
     this.#run = run
+    this.#answer = answer
     this.#onChange = onChange
   }
 
@@ -127,6 +138,19 @@ export class Prompts {
     })
   }
 
+  /** Rejects with `session.nothing_asked` where no running prompt waits for it. */
+  answer(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding> {
+    return this.#inTurn(prompt, async () => {
+      const standing = this.#ledger.standing(prompt)
+      if (standing.state !== "started" || !this.#answer(prompt, answer))
+        throw new BerthError(
+          "session.nothing_asked",
+          `nothing waits for an answer to ${answer.ask}`,
+        )
+      return standing
+    })
+  }
+
   /** Interrupts what runs; what waits stays accepted, for the next supervisor. Twice is as good as once. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
@@ -150,19 +174,23 @@ export class Prompts {
       busy.add(start.session)
       const stop = new AbortController()
       this.#running.set(start.prompt, { session: start.session, stop })
-      this.#inBackground(this.#lead(start, stop.signal))
+      this.#inBackground(this.#lead(start, stop))
       return false
     })
   }
 
   /** From its start to its end. */
-  async #lead(start: PromptStart, signal: AbortSignal): Promise<void> {
+  async #lead(start: PromptStart, stop: AbortController): Promise<void> {
     const { prompt } = start
+    const deadline = new Deadline(start.deadlineMs, stop)
     try {
       await keepTrying(() => this.#ledger.start(prompt), this.givenUp)
       await this.#append({ type: "prompt.state", prompt, state: "running" })
-      await this.#end(prompt, await this.#perform(start, signal))
+      const result = await this.#perform(start, stop.signal)
+      deadline.clear()
+      await this.#end(prompt, await this.#judge(prompt, result, stop.signal))
     } finally {
+      deadline.clear()
       this.#running.delete(prompt)
       this.#changed()
       this.#pump()
@@ -182,6 +210,18 @@ export class Prompts {
       if (signal.aborted) return this.#closed ? SHUT_DOWN : { state: "stopped" }
       return { state: "failed", reason: thrown instanceof Error ? thrown.message : String(thrown) }
     }
+  }
+
+  /** What was stopped because its time was over has failed, and says so. */
+  async #judge(
+    prompt: PromptId,
+    result: PromptResult,
+    { reason }: AbortSignal,
+  ): Promise<PromptResult> {
+    if (result.state !== "stopped" || !isOverdue(reason)) return result
+    const { code, message, hint } = reason
+    await this.#append({ type: "error", prompt, code, message, hint })
+    return { state: "failed", reason: message }
   }
 
   async #end(prompt: PromptId, result: PromptResult): Promise<void> {

@@ -300,6 +300,19 @@ describe("a bridge connection", () => {
     expect(received.at(-1)).toEqual({ type: "prompt.standing", prompt, standing })
   })
 
+  it("refuses an answer that nothing waits for", async () => {
+    const { path, sandbox } = await serve()
+    const { opened, say, received, until } = connect(path)
+    await opened
+    say(helloTo(sandbox))
+    const prompt = newId.prompt()
+    await until(() => received.length === 1)
+    say({ type: "prompt.answer", prompt, answer: { kind: "question", ask: "q", answer: "yes" } })
+    await until(() => received.length === 2)
+    const refused = { type: "prompt.refused", prompt, code: "session.nothing_asked" }
+    expect(received[1]).toMatchObject(refused)
+  })
+
   it("refuses a prompt that it cannot note, and says why", async () => {
     const { path, sandbox } = await serve({ prompts: Promise.reject(new Error("no ledger")) })
     const { opened, say, received, until } = connect(path)
