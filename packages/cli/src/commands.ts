@@ -20,6 +20,26 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/up.ts"),
   },
   {
+    name: "run",
+    summary: "run a prompt, show what the agent does, and end with the diff",
+    load: () => import("./commands/run.ts"),
+  },
+  {
+    name: "sessions",
+    summary: "list the sessions",
+    load: () => import("./commands/sessions.ts"),
+  },
+  {
+    name: "log",
+    summary: "show what was said and done in a session",
+    load: () => import("./commands/log.ts"),
+  },
+  {
+    name: "answer",
+    summary: "answer what an agent asks",
+    load: () => import("./commands/answer.ts"),
+  },
+  {
     name: "ps",
     summary: "list the sandboxes",
     load: () => import("./commands/ps.ts"),

@@ -9,3 +9,6 @@ export const BERTH_FAILED = 125
 export const NOT_STARTED = 127
 /** The other's time was up. As `timeout` says it. */
 export const TIMED_OUT = 124
+
+/** Whoever ran it ended it with ctrl-c. As shells say it. */
+export const LEFT = 130

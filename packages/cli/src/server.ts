@@ -1,7 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
+import { SessionId } from "@berth/protocol/ids"
 import type { SandboxView } from "@berth/protocol/sandboxes"
 import type { Client } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
+import type { Session } from "@berth/sdk/sessions"
 import { hostFlags } from "./config-flags.ts"
 import { loadHost } from "./host.ts"
 
@@ -17,6 +19,23 @@ export const connect = async (options: Readonly<Record<string, unknown>>): Promi
   return createClient({
     ...{ url, token, WebSocket: WebSocket as unknown as typeof globalThis.WebSocket },
   })
+}
+
+/** The same, for a program that may outlive the server: one that is started again may answer elsewhere. */
+export const connectForLong = async (
+  options: Readonly<Record<string, unknown>>,
+): Promise<Client> => {
+  const [{ findServer }, { createClient }] = await Promise.all([
+    loadHost(),
+    import("@berth/sdk/client"),
+  ])
+  const find = () => findServer(hostFlags(options))
+  const { url, token } = await find()
+  const findAndFetch: typeof fetch = async (input, init) => {
+    const { pathname, search } = new URL(String(input))
+    return await fetch(new URL(pathname + search, (await find()).url), init)
+  }
+  return createClient({ url, token, fetch: findAndFetch })
 }
 
 /**
@@ -39,4 +58,18 @@ export const findSandbox = async (
   if (called.length === 1) return client.sandboxes.at(only.identity.sandbox)
   const ids = called.map(({ identity }: SandboxView) => identity.sandbox).join(", ")
   throw new BerthError("input.usage", `${name} can be any of ${ids}`)
+}
+
+/** The one session that is called so: by its id, the beginning of it, or its workspace, whose latest it is. */
+export const findSession = async (client: Client, name: string): Promise<Session> => {
+  if (SessionId.safeParse(name).success) return client.sessions.at(name)
+  const all = await client.sessions.list()
+  const begin = all.filter(({ id }) => name.startsWith("ses-") && id.startsWith(name))
+  if (begin.length > 1) {
+    const ids = begin.map(({ id }) => id).join(", ")
+    throw new BerthError("input.usage", `${name} can be any of ${ids}`)
+  }
+  const found = begin[0] ?? all.find(({ workspace }) => workspace === name)
+  if (found === undefined) throw new BerthError("session.unknown", `there is no session ${name}`)
+  return client.sessions.at(found.id)
 }

@@ -53,3 +53,23 @@ export const cancelledBySignal = async <T>(
     for (const signal of SIGNALS) process.removeListener(signal, abort)
   }
 }
+
+/** Runs something that is told of the first SIGINT or SIGTERM, and cancelled by the second. */
+export const leftBySecondSignal = async <T>(
+  onFirst: () => void,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> => {
+  const controller = new AbortController()
+  let isFirst = true
+  const onSignal = () => {
+    if (isFirst) onFirst()
+    else controller.abort()
+    isFirst = false
+  }
+  for (const signal of SIGNALS) process.on(signal, onSignal)
+  try {
+    return await run(controller.signal)
+  } finally {
+    for (const signal of SIGNALS) process.removeListener(signal, onSignal)
+  }
+}

@@ -1,0 +1,75 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { EventBody } from "@berth/protocol/event"
+import type { Transcript } from "@berth/protocol/sessions"
+import type { Session } from "@berth/sdk/sessions"
+import { type DefineCommand, toJson } from "../command.ts"
+import { addConfigFlags } from "../config-flags.ts"
+import { Screen } from "../screen.ts"
+import { connectForLong, findSession } from "../server.ts"
+import { cancelledBySignal } from "../signals.ts"
+import { printable } from "../terminal.ts"
+
+const HELP = `
+Each prompt, with what the agent said and did about it and how it ended. With --follow, then what happens, until
+ctrl-c; the session goes on. With --json the whole as one value; with both, every event since the first, one a line.
+
+Examples:
+  berth log ses-0123
+  berth log app --follow
+  berth log app --follow --json | jq .body.type`
+
+export const define: DefineCommand = async (command, { out }) => {
+  command
+    .description("Shows what was said and done in a session.")
+    .argument("<session>", "its id, the beginning of it, or a workspace, for its latest")
+    .option("--follow", "then show what happens")
+    .option("--json", "write JSON")
+    .addHelpText("after", HELP)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (name: string, { follow = false, json = false, ...host }) => {
+    const session = await findSession(await connectForLong(host), name)
+    const isShown = process.stdout.isTTY === true
+    const text = (said: string) => out(isShown ? printable(said) : said)
+    const screen = new Screen({ text, line: out })
+    if (json && follow)
+      return await following(session, 0, async (_, whole) => out(`${JSON.stringify(whole)}\n`))
+    const transcript = await session.messages()
+    if (json) return out(toJson(transcript))
+    show(transcript, screen)
+    if (follow) await following(session, transcript.lastEvent, (body) => go(session, screen, body))
+  })
+}
+
+const following = async (
+  session: Session,
+  after: number,
+  take: (body: EventBody, whole: unknown) => Promise<void>,
+): Promise<void> => {
+  try {
+    await cancelledBySignal(async (signal) => {
+      for await (const event of session.events({ after, signal })) await take(event.body, event)
+    })
+  } catch (thrown) {
+    if (!(thrown instanceof BerthError) || thrown.code !== "cancelled") throw thrown
+  }
+}
+
+const show = ({ turns }: Transcript, screen: Screen): void => {
+  for (const { prompt, parts } of turns) {
+    screen.showPrompt(prompt.text)
+    for (const part of parts) screen.showPart(part)
+    if (prompt.state !== "running") screen.line(endOf(prompt.state, prompt.reason))
+  }
+}
+
+/** A prompt is shown when it begins, and its end when it ends. */
+const go = async (session: Session, screen: Screen, body: EventBody): Promise<void> => {
+  if (body.type !== "prompt.state") return screen.show(body)
+  if (body.state === "queued") return
+  if (body.state !== "running") return screen.line(endOf(body.state, body.reason))
+  const begun = (await session.prompts()).find(({ id }) => id === body.prompt)
+  if (begun !== undefined) screen.showPrompt(begun.text)
+}
+
+const endOf = (state: string, reason: string | null | undefined): string =>
+  `(${state}${reason == null ? "" : `: ${reason}`})`

@@ -1,0 +1,132 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { Event } from "@berth/protocol/event"
+import { newId } from "@berth/protocol/ids"
+import type { Prompt } from "@berth/protocol/session"
+import { directoryOfRepo } from "@berth/protocol/workspace"
+import type { Client } from "@berth/sdk/client"
+import type { Session } from "@berth/sdk/sessions"
+import { AskAnswers } from "../answer-asks.ts"
+import type { CommandContext, DefineCommand } from "../command.ts"
+import { addConfigFlags } from "../config-flags.ts"
+import { DONE, FAILED, LEFT } from "../exit-status.ts"
+import { renderError } from "../render-error.ts"
+import { sessionFor } from "../run-place.ts"
+import { Screen } from "../screen.ts"
+import { connectForLong, findSandbox } from "../server.ts"
+import { leftBySecondSignal } from "../signals.ts"
+import { printable } from "../terminal.ts"
+import { stopPrompt, watchPrompt } from "../watch-prompt.ts"
+import { addWorkspaceFlags, workspaceFlags } from "../workspace-flags.ts"
+
+const HELP = `
+The prompt runs in the workspace of the repo that one stands in, which is made if there is none; or in another, or
+goes on with a session. What a flag says of the workspace changes it; the rest stays as it is. What the agent says
+is written to standard output as it comes, with what is not committed at the end, as a diff; all else to standard
+error. The exit status is 0 when the prompt succeeded.
+
+Ctrl-c stops the prompt, a second one leaves at once. Whatever ends this command, the prompt goes on: berth log
+shows it. A server that is started again in the middle is waited for.
+
+Examples:
+  berth run "npm test"
+  berth run --agent opencode --model anthropic/claude-sonnet-4-5 --key ANTHROPIC_API_KEY "fix the failing test"
+  berth run --session ses-0123 "and now the other one"
+  berth run --workspace app --json "npm test" | jq .body.type`
+
+export const define: DefineCommand = async (command, context) => {
+  command
+    .description("Runs a prompt, shows what the agent does, and ends with the diff.")
+    .argument("<prompt>", "what the agent is to do; for the agent shell, a command")
+    .option("--workspace <slug>", "the workspace to run in")
+    .option("--session <session>", "the conversation to go on with: its id, or the beginning of it")
+    .option("--no-diff", "end without the diff")
+    .option("--detach", "end when the prompt is accepted, with the session's id")
+    .option("--json", "write the events, one a line")
+    .addHelpText("after", HELP)
+  addWorkspaceFlags(command)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (text: string, options) => {
+    const { flags, others } = workspaceFlags(options)
+    const { workspace, session: named, diff, detach, json = false, ...host } = others
+    const client = await connectForLong(host)
+    const session = await sessionFor(client, { workspace, session: named }, flags)
+    const { lastEvent: after, workspace: slug } = await session.get()
+    const prompt = await session.prompt(text, { key: newId.prompt() })
+    if (detach) {
+      const accepted = { session: session.id, prompt: prompt.id }
+      context.out(json ? `${JSON.stringify(accepted)}\n` : `${session.id}\n`)
+      return
+    }
+    const hasRun = await attend({ session, prompt, after, json }, context)
+    if (hasRun && diff && !json) await showDiff(client, slug, context)
+  })
+}
+
+interface Running {
+  readonly session: Session
+  readonly prompt: Prompt
+  readonly after: number
+  readonly json: boolean
+}
+
+/** Shows what happens until the prompt has ended. Says whether it has run and ended. */
+const attend = async (
+  { session, prompt: { id: prompt }, after, json }: Running,
+  { out, err, exitWith }: CommandContext,
+): Promise<boolean> => {
+  const isShown = process.stdout.isTTY === true
+  const screen = new Screen({ text: (text) => out(isShown ? printable(text) : text), line: err })
+  const line = (text: string) => (json ? undefined : screen.line(text))
+  const asks = new AskAnswers({
+    ...{ line, answer: (answer) => session.answer(answer) },
+    command: `berth answer ${session.id}`,
+    isAttended: !json && process.stdin.isTTY === true && process.stderr.isTTY === true,
+  })
+  const show = (event: Event) => {
+    if (json) out(`${JSON.stringify(event)}\n`)
+    else screen.show(event.body)
+    asks.take(event.body)
+  }
+  const onBreak = ({ message }: BerthError) => line(`${message}: it is waited for`)
+  const over = new AbortController()
+  const stop = () => {
+    exitWith(LEFT)
+    line("stopping; once more leaves at once")
+    stopPrompt({ session, prompt }, over.signal).catch((thrown) => {
+      if (!over.signal.aborted) err(renderError(thrown, { json }))
+    })
+  }
+  line(`session ${session.id}`)
+  exitWith(FAILED)
+  try {
+    const { end, hasRun } = await leftBySecondSignal(stop, (signal) =>
+      watchPrompt({ session, prompt, after, show, onBreak }, signal),
+    )
+    if (end.state === "succeeded") exitWith(DONE)
+    line(`${end.state}${end.reason === undefined ? "" : `: ${end.reason}`}`)
+    return hasRun
+  } catch (thrown) {
+    if (!(thrown instanceof BerthError) || thrown.code !== "cancelled") throw thrown
+    line(`left; to come back: berth log --follow ${session.id}`)
+    return false
+  } finally {
+    over.abort()
+    asks.close()
+  }
+}
+
+const showDiff = async (
+  client: Client,
+  workspace: string,
+  { out, err }: CommandContext,
+): Promise<void> => {
+  const { repos } = await client.workspaces.get(workspace)
+  const sandbox = await findSandbox(client, workspace)
+  for (const repo of repos) {
+    const directory = directoryOfRepo(repo)
+    if (directory === undefined) continue
+    const diff = await sandbox.git.diff(directory)
+    if (diff === "") err(`nothing has changed in ${directory}\n`)
+    else out(process.stdout.isTTY ? printable(diff) : diff)
+  }
+}

@@ -1,0 +1,37 @@
+import type { Session } from "@berth/protocol/session"
+import { inColumns } from "../columns.ts"
+import { type DefineCommand, toJson } from "../command.ts"
+import { addConfigFlags } from "../config-flags.ts"
+import { connect } from "../server.ts"
+import { duration } from "./status.ts"
+
+const HELP = `
+Each line is a session: its id, its workspace, its agent, whether it takes prompts, how long ago it began, and how
+many prompts run or wait in it. berth log shows what was said, and berth run --session goes on with it.
+
+Examples:
+  berth sessions
+  berth sessions --json`
+
+export const define: DefineCommand = async (command, { out }) => {
+  command
+    .description("Lists the sessions of the server, the latest first.")
+    .option("--json", "write JSON")
+    .addHelpText("after", HELP)
+  await addConfigFlags(command, "dataDir")
+  command.action(async (options) => {
+    const sessions = await (await connect(options)).sessions.list()
+    out(options.json ? toJson({ sessions }) : render(sessions))
+  })
+}
+
+const render = (sessions: readonly Session[]): string =>
+  sessions.length === 0
+    ? "There is no session: berth run begins one.\n"
+    : inColumns(sessions.map(cellsOf))
+
+const cellsOf = ({ id, workspace, agent, state, createdAt, pending }: Session): string[] => {
+  const age = duration(Math.max(0, Date.now() - Date.parse(createdAt)))
+  const waiting = pending.length === 0 ? "" : `${pending.length} to do`
+  return [id, workspace, agent.kind, state, age, waiting]
+}

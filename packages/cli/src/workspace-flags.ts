@@ -1,0 +1,113 @@
+import { realpathSync } from "node:fs"
+import { basename } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { Slug } from "@berth/protocol/ids"
+import {
+  AgentSpec,
+  ImageReference,
+  type WorkspaceSpec,
+  type WorkspaceSpecInput,
+} from "@berth/protocol/workspace"
+import type { Command } from "commander"
+import { collect, variablesOf } from "./variables.ts"
+
+/** What was given of the flags that describe a workspace. */
+export interface WorkspaceFlags {
+  readonly agent?: string
+  readonly model?: string
+  readonly key?: readonly string[]
+  readonly permissions?: string
+  readonly image?: string
+  readonly network?: string
+  readonly env?: readonly string[]
+}
+
+export const addWorkspaceFlags = (command: Command): Command =>
+  command
+    .option("--agent <kind[:command]>", "shell, opencode, or acp:COMMAND; default: shell")
+    .option("--model <provider/model>", "of opencode")
+    .option(
+      "--key <name>",
+      "a key of the server's that the agent gets, can be given often",
+      collect,
+    )
+    .option("--permissions <policy>", "when the agent asks: allow, ask or deny; default: allow")
+    .option("--image <image>", "what its system comes from, where the backend takes images")
+    .option("--network <policy>", "open or none; default: open")
+    .option("--env <name=value>", "a variable of what runs inside, can be given often", collect)
+
+/** The flags, and apart from them what else a command was given. */
+export const workspaceFlags = <Options extends WorkspaceFlags>(options: Options) => {
+  const { agent, model, key, permissions, image, network, env, ...others } = options
+  const given = { agent, model, key, permissions, image, network, env }
+  const flags: WorkspaceFlags = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  )
+  return { flags, others }
+}
+
+/** What they say of a workspace, and nothing else: what is not given stays as it is known, or is as usual. */
+export const describedBy = (
+  flags: WorkspaceFlags,
+  known?: WorkspaceSpec,
+): Omit<WorkspaceSpecInput, "slug"> => {
+  const { image, network, env, ...ofAgent } = flags
+  if (network !== undefined && network !== "open" && network !== "none")
+    throw new BerthError("input.usage", `--network is open or none, not ${network}`)
+  if (image !== undefined && !ImageReference.safeParse(image).success)
+    throw new BerthError("input.usage", `--image is an image's name, not ${image}`)
+  return {
+    ...(image !== undefined && { system: { kind: "image", reference: image } }),
+    ...(env !== undefined && { environment: { ...known?.environment, ...variablesOf(env) } }),
+    ...(network !== undefined && { network: { kind: network } }),
+    ...(Object.keys(ofAgent).length > 0 && { agent: agentOf(ofAgent, known?.agent) }),
+  }
+}
+
+const agentOf = (
+  { agent, model, key, permissions }: WorkspaceFlags,
+  known: AgentSpec = { kind: "shell", keys: [] },
+): AgentSpec => {
+  const [kind, ...rest] = agent?.split(":") ?? []
+  const command = rest.join(":").split(/\s+/).filter(Boolean)
+  const parsed = AgentSpec.safeParse({
+    ...(agent === undefined ? known : { kind, ...(rest.length > 0 && { command }) }),
+    ...(model !== undefined && { model }),
+    ...(key !== undefined && { keys: key }),
+    ...(permissions !== undefined && { permissions }),
+  })
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  if (issue?.path[0] === "kind" || issue?.path[0] === "command")
+    throw new BerthError("input.usage", `--agent is shell, opencode or acp:COMMAND, not ${agent}`)
+  const where = issue?.path.join(".") || agent || known.kind
+  throw new BerthError("input.usage", `the agent cannot be so: ${where}: ${issue?.message}`)
+}
+
+/** A repo as the server takes it: its URL, or its path on this machine. */
+export const urlOf = (repo: string): string => (isUrl(repo) ? repo : pathOf(repo))
+
+/** `host:path`, too, which git takes for ssh. */
+const isUrl = (repo: string): boolean => /^[a-z+]+:\/\/|^[^/]+:/i.test(repo)
+
+const pathOf = (repo: string): string => {
+  try {
+    return realpathSync(repo)
+  } catch (cause) {
+    throw new BerthError("input.usage", `there is no ${repo}`, { cause })
+  }
+}
+
+/** What a workspace is called, unless it is said: as its repo. */
+export const slugOf = (name: string | undefined, url: string | undefined): Slug => {
+  const parsed = Slug.safeParse(name ?? slugify(url === undefined ? "" : basename(url, ".git")))
+  if (parsed.success) return parsed.data
+  throw new BerthError("input.usage", `--name ${parsed.error.issues[0]?.message}`)
+}
+
+const slugify = (text: string): string =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replaceAll(/^[^a-z]+|-+$/g, "")
+    .slice(0, 63) || "sandbox"
