@@ -1,31 +1,32 @@
-import { BerthError } from "@berth/protocol/errors"
 import type { AgentSpec } from "@berth/protocol/workspace"
+import { acpAgent } from "./agents/acp/acp.ts"
 import type { Agent } from "./agents/agent.ts"
+import { discreet } from "./agents/discreet.ts"
+import { AgentKeys, type AskForKeys } from "./agents/keys.ts"
 import { opencodeAgent } from "./agents/opencode/opencode.ts"
 import type { AgentParts } from "./agents/parts.ts"
 import { shellAgent } from "./agents/shell/shell.ts"
 
+export interface AgentSurroundings extends Omit<AgentParts, "keys"> {
+  readonly askForKeys: AskForKeys
+}
+
 /** The agent that a workspace names. */
-export const chooseAgent = (spec: AgentSpec, parts: AgentParts): Agent => {
+export const chooseAgent = (
+  spec: AgentSpec,
+  { askForKeys, ...parts }: AgentSurroundings,
+): Agent => {
+  const keys = new AgentKeys(spec.keys, askForKeys)
+  return discreet(make(spec, { ...parts, keys }), keys)
+}
+
+const make = (spec: AgentSpec, parts: AgentParts): Agent => {
   switch (spec.kind) {
     case "shell":
       return shellAgent(parts)
     case "opencode":
       return opencodeAgent(parts, spec)
     case "acp":
-      return missingAgent(spec.kind)
-  }
-}
-
-/** Fails at its start, so that the boot says so as it says everything. */
-const missingAgent = (name: string): Agent => {
-  const missing = async () => {
-    throw new BerthError("agent.unsupported", `there is no agent ${name} yet`, {
-      details: { agent: name, agents: ["shell", "opencode"] },
-    })
-  }
-  return {
-    ...{ name, startsEarly: true, files: [], start: missing, attach: missing, prompt: missing },
-    trouble: () => "there is no such agent yet",
+      return acpAgent(parts, spec)
   }
 }

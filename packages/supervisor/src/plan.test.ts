@@ -59,13 +59,14 @@ describe("a plan", () => {
     },
   )
 
-  it.each([{ kind: "shell" }, { kind: "acp", command: ["agent", "acp"] }, { kind: "opencode" }])(
-    "may name the agent %o",
-    (agent) => {
-      const plan = BootPlan.parse({ ...PLAN, agent })
-      expect(read(JSON.stringify(plan))).toEqual(plan)
-    },
-  )
+  it.each([
+    { kind: "shell" },
+    { kind: "acp", command: ["agent", "acp"], mode: "code", permissions: "ask" },
+    { kind: "opencode", keys: ["SOME_KEY"], permissions: "deny" },
+  ])("may name the agent %o", (agent) => {
+    const plan = BootPlan.parse({ ...PLAN, agent })
+    expect(read(JSON.stringify(plan))).toEqual(plan)
+  })
 
   it("is refused, with the place, wherever a value is of another kind", () => {
     for (const path of valuesIn(PLAN)) {

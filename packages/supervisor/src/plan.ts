@@ -43,10 +43,13 @@ const isRepo = object(
   { ref: text },
 )
 
+const keys = listOf(text)
+const permissions = oneOf("allow", "ask", "deny")
+
 const isAgent = kinds("kind", {
-  shell: object(kind("shell")),
-  opencode: object(kind("opencode"), { model: text }),
-  acp: object({ ...kind("acp"), command: listOf(text, 1) }),
+  shell: object({ ...kind("shell"), keys }),
+  opencode: object({ ...kind("opencode"), keys, permissions }, { model: text }),
+  acp: object({ ...kind("acp"), keys, permissions, command: listOf(text, 1) }, { mode: text }),
 })
 
 const isSidecar = object(

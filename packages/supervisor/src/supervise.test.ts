@@ -446,12 +446,12 @@ describe("a supervisor", () => {
     expect(JSON.parse(started.errors())).toMatchObject({ code: "boot.plan_unusable" })
   })
 
-  it("[R2.9] says in its trace that there is no such agent", async () => {
+  it("[R2.9] says in its trace which program of an agent is missing", async () => {
     const made = makePlaces()
     const started = start({ agent: { kind: "acp", command: ["x"] } }, made)
     expect(await started.ended).toMatchObject({ status: 1 })
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
-      ...{ state: "failed", error: { code: "agent.unsupported" } },
+      ...{ state: "failed", error: { code: "agent.not_installed", details: { program: "x" } } },
     })
   })
 

@@ -93,7 +93,11 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     own: plan.environment,
   })
   const uses = new Uses()
-  const agent = chooseAgent(plan.agent, { clock, pipes, processes, places, user, environment })
+  const asks = new Asks()
+  const agent = chooseAgent(plan.agent, {
+    ...{ clock, pipes, processes, places, user, environment },
+    askForKeys: async (signal) => (await asks.ask({ kind: "keys" }, signal)).keys,
+  })
   const prompts: Promise<Prompts> = Promise.all([journal, ledger]).then(([journal, ledger]) =>
     openPrompts({
       ...{ journal, ledger, signal: stop, onChange: (ids) => uses.setPrompts(ids) },
@@ -104,10 +108,10 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
         }
         return agent.prompt(start, say, signal)
       },
+      answer: (prompt, answer) => agent.answer(prompt, answer),
     }),
   )
 
-  const asks = new Asks()
   let bootProcesses: ReadonlySet<string> | undefined
   const features = new Dispatch(
     loadFeatures(

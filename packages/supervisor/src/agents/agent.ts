@@ -1,5 +1,7 @@
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
 import type { EventBody } from "@berth/protocol/event"
+import type { PromptId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
 
 /** What the toolbox has for an agent, and where the agent looks for it. */
 export interface AgentFile {
@@ -31,6 +33,10 @@ export interface Agent {
   attach(directory: string, signal: AbortSignal): Promise<AgentReport>
   /** Why it cannot take a prompt right now; undefined when it can. */
   trouble(): string | undefined
+  /** What its process wrote last, for whoever wonders why it does not start. */
+  lastOutput(): string
   /** Runs a prompt to its end. The signal stops it; it ends with nothing of its own running. */
   prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult>
+  /** To what it asked in that prompt. False: it does not wait for it, or not any more. */
+  answer(prompt: PromptId, answer: AskAnswer): boolean
 }

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 import { EventLines } from "./event-lines.ts"
-import { wordsOf } from "./read.ts"
+import { wordsOf } from "./words.ts"
 
 /** One call, from connecting to the last byte. All that are made are answered before any work is done. */
 export const CALL_LIMIT_MS = 15_000

@@ -1,7 +1,7 @@
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it } from "vitest"
-import { Conversation, MARK } from "./conversation.ts"
-import { MAX_DELTA_CHARS, together } from "./together.ts"
+import { MAX_DELTA_CHARS, together } from "../together.ts"
+import { Conversation, LAST_TRY, LONGEST_WAIT_MS, MARK } from "./conversation.ts"
 
 const prompt = newId.prompt()
 const session = "ses_1"
@@ -14,12 +14,13 @@ const status = (type: string, more: object = {}) =>
   event("session.status", { status: { type, ...more } })
 const message = (id: string, isCompleted = false) =>
   event("message.updated", {
-    info: { id, role: "assistant", time: isCompleted ? { completed: 1 } : {} },
+    info: { id, role: "assistant", parentID: "u", time: isCompleted ? { completed: 1 } : {} },
   })
 const part = (part: object) => event("message.part.updated", { part })
 const text = (id: string, value: string) => part({ type: "text", id, messageID: "m", text: value })
 const delta = (partID: string, value: string) =>
   event("message.part.delta", { partID, messageID: "m", field: "text", delta: value })
+const finish = (messageID: string) => part({ type: "step-finish", messageID })
 const tool = (callID: string, state: string) =>
   part({ type: "tool", callID, tool: "bash", state: { status: state } })
 const BEGIN = part({
@@ -32,12 +33,12 @@ const BEGIN = part({
 const BEGUN = [BEGIN, status("busy"), message("m")]
 
 const hear = (...events: readonly unknown[]) => {
-  const conversation = new Conversation(prompt, session)
+  const conversation = new Conversation(prompt, session, "/repo")
   const heard = events.map((event) => conversation.hear(event))
   return {
     conversation,
     bodies: heard.flatMap(({ bodies }) => bodies),
-    asks: heard.flatMap(({ asks }) => asks),
+    asked: heard.flatMap(({ asked }) => asked),
   }
 }
 
@@ -72,8 +73,17 @@ describe("a conversation", () => {
   it("is over when it is idle and every message and call has ended", () => {
     const failing = [...BEGUN, tool("c", "running"), status("idle")]
     expect(hear(...failing).conversation).toMatchObject({ isIdle: true, isOver: false })
-    const ended = [...failing, tool("c", "error"), message("m", true), status("idle")]
+    const ended = [...failing, tool("c", "error"), finish("m"), message("m", true), status("idle")]
     expect(hear(...ended).conversation.isOver).toBe(true)
+  })
+
+  it("hears a message whose beginning is told when it has ended", () => {
+    const { bodies, conversation } = hear(
+      ...[BEGIN, status("busy"), message("m", true), text("p", "Hello"), finish("m")],
+      ...[message("m", true), status("idle")],
+    )
+    expect(bodies).toMatchObject([{ text: "Hello" }, { type: "message.completed" }])
+    expect(conversation.isOver).toBe(true)
   })
 
   it("does not take the idle of a prompt before, or of a stop that stopped nothing, for its end", () => {
@@ -95,15 +105,61 @@ describe("a conversation", () => {
       type: "session.created",
       properties: { info: { id: "ses_3", parentID: session } },
     }
-    const asked = { id: "per_1", sessionID: "ses_3", permission: "bash" }
-    const { asks, bodies } = hear(
+    const asked = { id: "per_1", sessionID: "ses_3", permission: "bash", patterns: ["ls", "cd"] }
+    const { asked: asks, bodies } = hear(
       ...[...BEGUN, created, { type: "permission.asked", properties: asked }],
       status("retry", { attempt: 2, message: "too many requests" }),
     )
-    expect(asks).toEqual([{ kind: "permission", id: "per_1", about: "bash" }])
+    expect(asks).toEqual([{ kind: "permission", id: "per_1", about: "bash: ls, cd" }])
     expect(bodies).toEqual([
-      { type: "warning", message: "OpenCode tries again (2): too many requests" },
+      { type: "warning", prompt, message: "OpenCode tries again (2): too many requests" },
     ])
+  })
+
+  it("has failed when a provider is tried too often, or would be waited for too long", () => {
+    const retry = (attempt: number, waitMs: number) =>
+      status("retry", { attempt, message: "quota exceeded", next: Date.now() + waitMs })
+    expect(hear(...BEGUN, retry(LAST_TRY - 1, 1_000)).conversation.isHopeless).toBe(false)
+    for (const last of [retry(LAST_TRY, 1_000), retry(1, 2 * LONGEST_WAIT_MS)]) {
+      const { conversation, bodies } = hear(...BEGUN, last)
+      expect(conversation).toMatchObject({ isHopeless: true, error: "quota exceeded" })
+      expect(bodies).toMatchObject([{ type: "error", code: "agent.failed", prompt }])
+    }
+  })
+
+  it("counts what its own messages and those of its helpers cost, and says it when it is more", () => {
+    const created = {
+      type: "session.created",
+      properties: { info: { id: "ses_3", parentID: session } },
+    }
+    const cost = (id: string, input: number, more: object = {}) =>
+      event("message.updated", {
+        info: { id, role: "assistant", cost: 0.5, tokens: { input, output: 1, reasoning: 2 } },
+        ...more,
+      })
+    const { bodies } = hear(
+      ...[...BEGUN, created, cost("m", 0), cost("m", 10), cost("m", 10)],
+      cost("h", 100, { sessionID: "ses_3" }),
+      cost("x", 7, { sessionID: "ses_2" }),
+    )
+    expect(bodies).toEqual([
+      { type: "usage", prompt, inputTokens: 0, outputTokens: 3, costUsd: 0.5 },
+      { type: "usage", prompt, inputTokens: 10, outputTokens: 3, costUsd: 0.5 },
+      { type: "usage", prompt, inputTokens: 110, outputTokens: 6, costUsd: 1 },
+    ])
+  })
+
+  it("tells of a file that one of its calls changes, and of no other's", () => {
+    const running = (callID: string, input: object) =>
+      part({ type: "tool", callID, tool: "edit", state: { status: "running", input } })
+    const edited = (file: string) => ({ type: "file.edited", properties: { file } })
+    const { bodies } = hear(
+      ...[...BEGUN, running("c", { filePath: "/repo/a.txt" }), edited("/repo/a.txt")],
+      ...[edited("/repo/b.txt"), running("d", { patchText: "*** Update File: b.txt" })],
+      ...[edited("/repo/b.txt"), tool("c", "completed"), edited("/repo/a.txt")],
+    )
+    const changed = bodies.flatMap((body) => (body.type === "file.changed" ? [body.path] : []))
+    expect(changed).toEqual(["/repo/a.txt", "/repo/b.txt"])
   })
 
   it("survives events of any form", () => {

@@ -1,22 +1,55 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { EventBody } from "@berth/protocol/event"
+import type { EventBody, Todo } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
-import { type Json, objectIn, textIn, wordsOf } from "./read.ts"
+import {
+  MAX_CHOICES,
+  MAX_NAME_CHARS,
+  MAX_QUESTION_CHARS,
+  MAX_TODO_CHARS,
+  MAX_TODOS,
+} from "@berth/protocol/session-limits"
+import { clip, toolText } from "../clip.ts"
+import { errorEvent } from "../failure.ts"
+import { type Json, listIn, objectIn, textIn } from "../read.ts"
+import { Edits } from "./edits.ts"
+import { Usage } from "./usage.ts"
+import { wordsOf } from "./words.ts"
 
 /** In the metadata of what we give to OpenCode, so that it is known again. */
 export const MARK = "berth"
 
 /** Messages, parts and calls of one prompt that are kept in mind: no agent comes near it, and no memory fills. */
 const MAX_KEPT = 20_000
-/** Names that an agent gives to calls and tools. */
-const MAX_NAME_CHARS = 256
 const MAX_WORDS = 4_000
+const MAX_PATH_CHARS = 4096
+
+/** OpenCode tries for good what a provider says may be tried again. With this try, or for a longer wait, it is over. */
+export const LAST_TRY = 3
+export const LONGEST_WAIT_MS = 60_000
+
+export interface Question {
+  readonly ask: string
+  readonly question: string
+  readonly choices: readonly string[]
+}
 
 /** What OpenCode wants to know before it goes on. */
-export interface Ask {
-  readonly kind: "permission" | "question"
+export type Asked =
+  | { readonly kind: "permission"; readonly id: string; readonly about: string }
+  | { readonly kind: "question"; readonly id: string; readonly questions: readonly Question[] }
+
+/** What it was answered. */
+export interface Settled {
   readonly id: string
-  readonly about: string
+  readonly allowed: boolean
+  /** By the places of the questions; undefined: declined. */
+  readonly answers: readonly string[] | undefined
+}
+
+export interface Heard {
+  readonly bodies: readonly EventBody[]
+  readonly asked: readonly Asked[]
+  readonly settled: readonly Settled[]
 }
 
 /**
@@ -32,14 +65,23 @@ export class Conversation {
   /** Ours, and those that it opened for parts of the work. */
   readonly #sessions: Set<string>
   readonly #messages = new Map<string, "open" | "spoken" | "completed">()
+  /** Messages of which the last part was told. */
+  readonly #finished = new Set<string>()
+  /** The message that carries our mark: those that answer it name it. */
+  #question: string | undefined
   /** Parts that are text, with how much of it was passed on. */
   readonly #parts = new Map<string, number>()
   readonly #calls = new Map<string, "open" | "completed">()
+  readonly #usage: Usage
+  readonly #edits: Edits
   #phase: "before" | "begun" | "busy" | "idle" = "before"
   #error: string | undefined
   #isAborted = false
+  #isHopeless = false
 
-  constructor(prompt: PromptId, session: string) {
+  constructor(prompt: PromptId, session: string, directory: string) {
+    this.#usage = new Usage(prompt)
+    this.#edits = new Edits(directory)
     this.#prompt = prompt
     this.#session = session
     this.#sessions = new Set([session])
@@ -68,14 +110,23 @@ export class Conversation {
     return this.#isAborted
   }
 
-  hear(event: unknown): { bodies: readonly EventBody[]; asks: readonly Ask[] } {
+  /** It would try again what there is no use in trying. */
+  get isHopeless(): boolean {
+    return this.#isHopeless
+  }
+
+  hear(event: unknown): Heard {
     const { type, properties } = objectIn(event)
     const said = objectIn(properties)
     const session = textIn(said.sessionID) ?? ""
     this.#noticeChild(type, objectIn(said.info))
-    const asks = this.#sessions.has(session) ? askIn(type, said) : []
-    const bodies = session === this.#session ? this.#bodiesOf(type, said) : []
-    return { bodies, asks }
+    const isOurs = this.#sessions.has(session)
+    const own = session === this.#session ? this.#bodiesOf(type, said) : []
+    return {
+      bodies: [...(isOurs ? this.#spending(type, said) : []), ...this.#edit(type, said), ...own],
+      asked: isOurs ? askedIn(type, said) : [],
+      settled: isOurs ? settledIn(type, said) : [],
+    }
   }
 
   /** The ends of what never ended. */
@@ -97,6 +148,8 @@ export class Conversation {
         return said.field === "text" ? this.#delta(said) : []
       case "message.updated":
         return this.#message(objectIn(said.info))
+      case "todo.updated":
+        return this.#todos(listIn(said.todos))
       case "session.status":
         return this.#status(objectIn(said.status))
       case "session.error":
@@ -107,9 +160,13 @@ export class Conversation {
   }
 
   #part(part: Json): EventBody[] {
-    if (objectIn(part.metadata)[MARK] === this.#prompt && this.#phase === "before")
+    if (objectIn(part.metadata)[MARK] === this.#prompt && this.#phase === "before") {
       this.#phase = "begun"
+      this.#question = textIn(part.messageID)
+    }
     if (part.type === "tool") return this.#call(part)
+    if (part.type === "step-finish" && this.#finished.size < MAX_KEPT)
+      this.#finished.add(textIn(part.messageID) ?? "")
     if (part.type !== "text" || part.synthetic === true) return []
     const [id, text] = [textIn(part.id) ?? "", textIn(part.text) ?? ""]
     const passed = this.#parts.get(id) ?? 0
@@ -135,7 +192,7 @@ export class Conversation {
   }
 
   #call(part: Json): EventBody[] {
-    const { status } = objectIn(part.state)
+    const { status, input, output, error } = objectIn(part.state)
     const call = clip(textIn(part.callID) ?? "", MAX_NAME_CHARS)
     const tool = clip(textIn(part.tool) ?? "", MAX_NAME_CHARS)
     const prompt = this.#prompt
@@ -143,36 +200,80 @@ export class Conversation {
     if (this.#phase === "before" || !(isEnd || status === "running")) return []
     const before = this.#calls.get(call)
     if (before === "completed" || !keep(this.#calls, call, isEnd ? "completed" : "open")) return []
-    return [
-      ...(before === undefined ? [{ type: "tool.started", prompt, call, tool } as const] : []),
-      ...(isEnd
-        ? [{ type: "tool.completed", prompt, call, failed: status === "error" } as const]
-        : []),
-    ]
+    const [given, gave] = [toolText(input), toolText(output ?? error)]
+    const started = {
+      ...({ type: "tool.started", prompt, call, tool } as const),
+      ...(given !== undefined && { input: given }),
+    }
+    const completed = {
+      ...({ type: "tool.completed", prompt, call, failed: status === "error" } as const),
+      ...(gave !== undefined && { output: gave }),
+    }
+    return [...(before === undefined ? [started] : []), ...(isEnd ? [completed] : [])]
   }
 
-  /** The summary that it writes for itself when a conversation gets too long is no message to the user. */
+  /**
+   * The summary that it writes for itself when a conversation gets too long is no message to the user. OpenCode
+   * says how a message is when that is sent, not when it was so: on a busy machine its beginning is told as its
+   * end. So it has ended when it says so, and its last part was told or it has failed.
+   */
   #message(info: Json): EventBody[] {
     if (info.role !== "assistant" || info.summary === true || this.#phase === "before") return []
     const message = textIn(info.id) ?? ""
     const state = this.#messages.get(message)
     const isEnd = typeof objectIn(info.time).completed === "number"
     if (state === undefined) {
-      if (!isEnd && keep(this.#messages, message, "open")) this.#error = undefined
+      const isOurs = !isEnd || (info.parentID !== undefined && info.parentID === this.#question)
+      if (isOurs && keep(this.#messages, message, "open") && !isEnd) this.#error = undefined
       return []
     }
-    if (!isEnd || state === "completed") return []
+    const isWhole = this.#finished.has(message) || info.error !== undefined
+    if (!isEnd || !isWhole || state === "completed") return []
     this.#messages.set(message, "completed")
     return state === "spoken" ? [{ type: "message.completed", prompt: this.#prompt, message }] : []
   }
 
-  #status({ type, message, attempt }: Json): EventBody[] {
+  #todos(todos: readonly unknown[]): EventBody[] {
+    if (this.#phase === "before") return []
+    const all = todos.slice(0, MAX_TODOS).map((todo) => todoIn(objectIn(todo)))
+    return [{ type: "todo.updated", prompt: this.#prompt, todos: all }]
+  }
+
+  /** Of its own messages, and of those of its helpers. */
+  #spending(type: unknown, said: Json): EventBody[] {
+    const info = objectIn(said.info)
+    if (type === "message.part.updated") this.#noticeCall(objectIn(said.part))
+    if (type !== "message.updated" || info.role !== "assistant" || this.#phase === "before")
+      return []
+    return this.#usage.hear(textIn(info.id) ?? "", info)
+  }
+
+  #noticeCall({ type, callID, state }: Json): void {
+    if (type !== "tool") return
+    const { status, input } = objectIn(state)
+    const call = textIn(callID) ?? ""
+    if (status === "running") this.#edits.begin(call, input)
+    if (status === "completed" || status === "error") this.#edits.end(call)
+  }
+
+  #edit(type: unknown, { file }: Json): EventBody[] {
+    const path = textIn(file) ?? ""
+    if (type !== "file.edited" || path.length > MAX_PATH_CHARS || !this.#edits.areOf(path))
+      return []
+    return [{ type: "file.changed", prompt: this.#prompt, path }]
+  }
+
+  #status({ type, message, attempt, next }: Json): EventBody[] {
     if (this.#phase === "before") return []
     if (type === "busy" || type === "retry") this.#phase = "busy"
     if (type === "idle" && this.#phase === "busy") this.#phase = "idle"
     if (type !== "retry") return []
     const words = clip(textIn(message) ?? "", MAX_WORDS)
-    return [{ type: "warning", message: `OpenCode tries again (${Number(attempt)}): ${words}` }]
+    const waitMs = typeof next === "number" ? next - Date.now() : 0
+    this.#isHopeless = Number(attempt) >= LAST_TRY || waitMs > LONGEST_WAIT_MS
+    if (this.#isHopeless) return this.#failure({ message: words })
+    const warning = `OpenCode tries again (${Number(attempt)}): ${words}`
+    return [{ type: "warning", prompt: this.#prompt, message: warning }]
   }
 
   #failure(error: unknown): EventBody[] {
@@ -183,7 +284,7 @@ export class Conversation {
     const isFirst = this.#error === undefined
     this.#error ??= clip(wordsOf(error) ?? "OpenCode failed and did not say why", MAX_WORDS)
     if (!isFirst || this.#phase === "before") return []
-    return [errorEvent(new BerthError("agent.failed", this.#error))]
+    return [errorEvent(this.#prompt, new BerthError("agent.failed", this.#error))]
   }
 
   #noticeChild(type: unknown, { id, parentID }: Json): void {
@@ -196,17 +297,48 @@ export class Conversation {
   }
 }
 
-export const errorEvent = ({ code, message, hint }: BerthError): EventBody => ({
-  ...{ type: "error", code, hint },
-  message: clip(message, MAX_WORDS),
-})
-
-const askIn = (type: unknown, said: Json): Ask[] => {
+const askedIn = (type: unknown, said: Json): Asked[] => {
   const id = textIn(said.id) ?? ""
-  if (type === "question.asked") return [{ kind: "question", id, about: "a question" }]
+  // It goes into a path as it is.
+  if (!/^\w{1,128}$/.test(id)) return []
+  if (type === "question.asked") return [{ kind: "question", id, questions: questionsIn(id, said) }]
   if (type !== "permission.asked") return []
-  return [{ kind: "permission", id, about: clip(String(said.permission), MAX_NAME_CHARS) }]
+  const patterns = listIn(said.patterns).filter((each) => typeof each === "string")
+  const about = [String(said.permission), ...(patterns.length > 0 ? [patterns.join(", ")] : [])]
+  return [{ kind: "permission", id, about: clip(about.join(": "), MAX_QUESTION_CHARS) }]
 }
+
+const questionsIn = (id: string, { questions }: Json): Question[] =>
+  listIn(questions).map((each, place) => {
+    const { question, options } = objectIn(each)
+    const labels = listIn(options).map((option) => textIn(objectIn(option).label) ?? "")
+    return {
+      ask: place === 0 ? id : `${id}-${place + 1}`,
+      question: clip(textIn(question) ?? "", MAX_QUESTION_CHARS),
+      choices: labels.slice(0, MAX_CHOICES).map((label) => clip(label, MAX_QUESTION_CHARS)),
+    }
+  })
+
+const settledIn = (type: unknown, said: Json): Settled[] => {
+  const id = textIn(said.requestID) ?? ""
+  const [allowed, answers] = [said.reply !== "reject", undefined]
+  if (type === "permission.replied" || type === "question.rejected")
+    return [{ id, allowed, answers }]
+  if (type !== "question.replied") return []
+  const words = listIn(said.answers).map((each) => listIn(each).map(String).join(", "))
+  return [{ id, allowed, answers: words.map((each) => clip(each, MAX_QUESTION_CHARS)) }]
+}
+
+const TODO_STATES: Readonly<Record<string, Todo["state"]>> = {
+  in_progress: "active",
+  completed: "done",
+  cancelled: "cancelled",
+}
+
+const todoIn = ({ content, status }: Json): Todo => ({
+  text: clip(textIn(content) ?? "", MAX_TODO_CHARS),
+  state: TODO_STATES[textIn(status) ?? ""] ?? "pending",
+})
 
 /** False: there is no room for a new one. */
 const keep = <Value>(map: Map<string, Value>, key: string, value: Value): boolean => {
@@ -214,5 +346,3 @@ const keep = <Value>(map: Map<string, Value>, key: string, value: Value): boolea
   map.set(key, value)
   return true
 }
-
-const clip = (text: string, chars: number): string => text.slice(0, chars)

@@ -1,11 +1,14 @@
-import { readdirSync, readFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
+import { MAX_TOOL_TEXT_CHARS } from "@berth/protocol/session-limits"
 import type { ModelReply, ModelTurn } from "@berth/testing/scripted-model"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import type { Agent } from "../agent.ts"
-import { ask, ignore, makeStage, never, type Stage, typesOf } from "./testing/stage.ts"
+import { ask, ignore, makeStage, never, type Stage, type Told, typesOf } from "./testing/stage.ts"
 
 /** A cold start takes two seconds of CPU; this covers a busy machine. */
 const TEST_LIMIT_MS = 90_000
@@ -26,13 +29,30 @@ const run = (command: string): ModelReply => ({
  * everything else with a greeting.
  */
 const obedient = ({ prompt, toolResults }: ModelTurn): ModelReply => {
-  const [, order, what = ""] = /^(run|write|say): (.*)$/.exec(prompt) ?? []
+  const [, order, what = ""] = /^(run|write|say|fail|plan|question): (.*)$/.exec(prompt) ?? []
   if (order === "run" && toolResults.length === 0) return run(what)
   if (order === "write") return write(what, toolResults)
   if (order === "say") return { text: [what] }
   if (prompt === "hang") return { hangAfter: "I be" }
-  if (prompt === "fail") return { status: 400, message: "this model is out of order" }
+  if (order === "fail") return { status: Number(what), message: "this model is out of order" }
+  if (order === "plan" && toolResults.length === 0) return plan(what)
+  if (order === "question" && toolResults.length === 0) return question(what)
+  if (order === "question") return { text: [toolResults[0] ?? ""] }
   return { text: ["Hello", ", ", "world"] }
+}
+
+const plan = (content: string): ModelReply => {
+  const todos = [
+    { content, status: "in_progress", priority: "high" },
+    { content: "later", status: "pending", priority: "low" },
+  ]
+  return { tool: "todowrite", arguments: { todos } }
+}
+
+const question = (text: string): ModelReply => {
+  const options = ["red", "blue"].map((label) => ({ label, description: label }))
+  const questions = text.split("+").map((each) => ({ question: each, header: each, options }))
+  return { tool: "question", arguments: { questions } }
 }
 
 const write = (filePath: string, toolResults: readonly string[]): ModelReply => {
@@ -57,13 +77,43 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
     const told = await ask(stage.agent, `write: ${path}`)
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "by the agent" })
     expect(readFileSync(path, "utf8")).toBe("by the agent")
-    const tools = told.events.filter(({ type }) => type.startsWith("tool."))
+    const tools = told.events.filter(({ type }) => /^(tool|file)/.test(type))
     expect(tools).toMatchObject([
-      { type: "tool.started", tool: "write" },
-      { type: "tool.completed", failed: false },
-      { type: "tool.started", tool: "bash" },
-      { type: "tool.completed", failed: false },
+      { type: "tool.started", tool: "write", input: expect.stringContaining("by the agent") },
+      { type: "file.changed", path },
+      { type: "tool.completed", failed: false, output: expect.any(String) },
+      { type: "tool.started", tool: "bash", input: expect.stringContaining("cat made.txt") },
+      { type: "tool.completed", failed: false, output: "by the agent" },
     ])
+  })
+
+  it("[R3.6] tells what it plans, what it costs, and the beginning of what a tool says", async () => {
+    const planned = await ask(stage.agent, "plan: one")
+    expect(planned.events).toContainEqual(
+      expect.objectContaining({
+        type: "todo.updated",
+        todos: [
+          { text: "one", state: "active" },
+          { text: "later", state: "pending" },
+        ],
+      }),
+    )
+    const usages = planned.events.filter(({ type }) => type === "usage")
+    expect(usages.length).toBeGreaterThanOrEqual(1)
+    const [first, last] = [usages[0], usages.at(-1)] as { inputTokens: number }[]
+    expect(last?.inputTokens).toBeGreaterThan(0)
+    expect(last?.inputTokens).toBeGreaterThanOrEqual(first?.inputTokens ?? 0)
+    const loud = await ask(stage.agent, "run: head -c 20000 /dev/zero | tr '\\0' x")
+    const output = loud.events.find(({ type }) => type === "tool.completed")
+    expect(output).toMatchObject({ output: "x".repeat(MAX_TOOL_TEXT_CHARS) })
+    for (const { events } of [planned, loud])
+      for (const body of events) expect(EventBody.safeParse(body).error).toBeUndefined()
+  })
+
+  it("is told of the files that come with a prompt", async () => {
+    await ask(stage.agent, "look", { attachments: ["/tmp/a picture.png"] })
+    expect(stage.model.turns.at(-1)?.prompt).toContain("look")
+    expect(stage.model.turns.at(-1)?.prompt).toContain("/tmp/a picture.png")
   })
 
   it("[R3.3] stops within a second what a tool runs, and takes the next prompt", async () => {
@@ -78,7 +128,9 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
     const told = await running
     expect(performance.now() - stoppedAtMs).toBeLessThan(1_000)
     expect(told.result.state).toBe("stopped")
-    expect(typesOf(told)).toEqual(["tool.started", "tool.completed"])
+    expect(typesOf(told).filter((type) => type !== "usage")).toEqual([
+      ...["tool.started", "tool.completed"],
+    ])
     await until(() => stage.family.running().length <= before)
     expect(await ask(agent, "again", { session })).toMatchObject({
       ...{ result: { state: "succeeded" }, text: "Hello, world" },
@@ -106,12 +158,22 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
     expect(told.map(({ text }) => text)).toEqual(["one", "two"])
   })
 
-  it("fails a prompt in OpenCode's own words", async () => {
-    const told = await ask(stage.agent, "fail")
-    expect(told.result).toEqual({ state: "failed", reason: "this model is out of order" })
-    expect(told.events).toMatchObject([
-      { type: "error", code: "agent.failed", message: "this model is out of order" },
-    ])
+  it.each([400, 401])(
+    "fails at once in the provider's own words when it says %i",
+    async (status) => {
+      const told = await ask(stage.agent, `fail: ${status}`)
+      expect(told.result).toEqual({ state: "failed", reason: "this model is out of order" })
+      expect(told.events).toMatchObject([
+        { type: "error", code: "agent.failed", message: "this model is out of order" },
+      ])
+    },
+  )
+
+  it("tries a few times what a provider says may be tried again, then fails", async () => {
+    const told = await ask(stage.agent, "fail: 429")
+    expect(told.result).toEqual({ state: "failed", reason: expect.any(String) })
+    expect(typesOf(told)).toEqual(["warning", "warning", "error"])
+    expect(await ask(stage.agent, "greet me")).toMatchObject({ text: "Hello, world" })
   })
 
   it("keeps its password out of its command line, its log and its events", async () => {
@@ -132,6 +194,112 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
   })
 })
 
+const ASKS = { script: obedient, config: { permission: { bash: "ask" } } }
+
+/** What was asked and answered, in order. */
+const asksIn = ({ events }: Told): object[] =>
+  events.flatMap((body): object[] =>
+    /^(permission|question)\./.test(body.type) ? [{ ...body, ask: undefined }] : [],
+  )
+
+describe("what OpenCode asks, where nobody is to be asked,", { timeout: TEST_LIMIT_MS }, () => {
+  it("is allowed when it is a permission, and declined when it is a question", async () => {
+    const stage = await makeStage(ASKS)
+    const told = await ask(await started(stage), "run: echo allowed > allowed.txt")
+    expect(told.result).toEqual({ state: "succeeded" })
+    expect(readFileSync(join(stage.repo, "allowed.txt"), "utf8")).toBe("allowed\n")
+    expect(asksIn(told)).toMatchObject([
+      { type: "permission.asked", about: "bash: echo allowed > allowed.txt" },
+      { type: "permission.answered", allowed: true },
+    ])
+    const asked = await ask(stage.agent, "question: Which colour?")
+    expect(asked.result).toEqual({ state: "succeeded" })
+    expect(asked.text).toContain("decide for yourself")
+    expect(asksIn(asked)).toMatchObject([
+      { type: "question.asked", question: "Which colour?", choices: ["red", "blue"] },
+      { type: "question.answered", answer: null },
+    ])
+  })
+
+  it("is denied when the workspace denies it, and the agent goes on", async () => {
+    const stage = await makeStage({ ...ASKS, permissions: "deny" })
+    const told = await ask(await started(stage), "run: touch denied.txt")
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
+    expect(existsSync(join(stage.repo, "denied.txt"))).toBe(false)
+    expect(asksIn(told)).toMatchObject([
+      { type: "permission.asked" },
+      { type: "permission.answered", allowed: false },
+    ])
+  })
+})
+
+describe("what OpenCode asks a person", { timeout: TEST_LIMIT_MS }, () => {
+  let stage: Stage
+  const ends: (() => Promise<void>)[] = []
+  beforeAll(async () => {
+    stage = await makeStage({ ...ASKS, permissions: "ask" }, (end) => ends.push(end))
+    await started(stage)
+  }, TEST_LIMIT_MS)
+  afterAll(async () => {
+    for (const end of ends) await end()
+  })
+
+  /** Answers each ask when it comes; whether that was taken. */
+  const answering = (answerTo: (ask: string, place: number) => AskAnswer) => {
+    const taken: boolean[] = []
+    const onEvent = (body: EventBody) => {
+      if (body.type === "permission.asked" || body.type === "question.asked")
+        taken.push(stage.agent.answer(body.prompt, answerTo(body.ask, taken.length)))
+    }
+    return { taken, onEvent }
+  }
+
+  it.each([true, false])("as a permission waits for the answer %s", async (allow) => {
+    const { taken, onEvent } = answering((ask) => ({ kind: "permission", ask, allow }))
+    const file = `by-person-${allow}.txt`
+    const told = await ask(stage.agent, `run: touch ${file}`, { onEvent })
+    expect(taken).toEqual([true])
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
+    expect(existsSync(join(stage.repo, file))).toBe(allow)
+    expect(asksIn(told).at(-1)).toMatchObject({ type: "permission.answered", allowed: allow })
+  })
+
+  it("as several questions waits for all the answers", async () => {
+    const { taken, onEvent } = answering((ask, place) => ({
+      ...{ kind: "question", ask, answer: ["red", "some other"][place] ?? "" },
+    }))
+    const told = await ask(stage.agent, "question: One?+Two?", { onEvent })
+    expect(taken).toEqual([true, true])
+    expect(told.text).toContain('"One?"="red"')
+    expect(told.text).toContain('"Two?"="some other"')
+    expect(asksIn(told)).toMatchObject([
+      ...[{ question: "One?" }, { question: "Two?" }, { answer: "red" }, { answer: "some other" }],
+    ])
+  })
+
+  it("can be declined; what it does not ask cannot be answered; and it can be stopped", async () => {
+    const { onEvent } = answering((ask) => ({ kind: "question", ask, answer: null }))
+    const told = await ask(stage.agent, "question: One?", { onEvent })
+    expect(asksIn(told).at(-1)).toMatchObject({ type: "question.answered", answer: null })
+
+    const stop = new AbortController()
+    const taken: boolean[] = []
+    const stopped = await ask(stage.agent, "run: true", {
+      signal: stop.signal,
+      onEvent: (body) => {
+        if (body.type !== "permission.asked") return
+        const other = { kind: "permission", ask: "per_other", allow: true } as const
+        const wrong = { kind: "question", ask: body.ask, answer: "yes" } as const
+        for (const answer of [other, wrong]) taken.push(stage.agent.answer(body.prompt, answer))
+        taken.push(stage.agent.answer(newId.prompt(), { ...other, ask: body.ask }))
+        stop.abort()
+      },
+    })
+    expect(taken).toEqual([false, false, false])
+    expect(stopped.result.state).toBe("stopped")
+  })
+})
+
 describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   it("[R3.6] starts, takes a directory, and answers a prompt as deltas", async () => {
     const stage = await makeStage({ script: obedient })
@@ -144,8 +312,9 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
 
     const told = await ask(agent, "greet me")
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
-    expect(new Set(typesOf(told).slice(0, -1))).toEqual(new Set(["message.delta"]))
-    expect(typesOf(told).at(-1)).toBe("message.completed")
+    const types = typesOf(told).filter((type) => type !== "usage")
+    expect(new Set(types.slice(0, -1))).toEqual(new Set(["message.delta"]))
+    expect(types.at(-1)).toBe("message.completed")
   })
 
   it("[R3.3] is ended when it does not stop, and the session goes on", async () => {
@@ -211,17 +380,6 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       reason: expect.stringContaining("Model not found: scripted/none"),
     })
     await expect(makeStage({ model: "scripted" })).rejects.toMatchObject({ code: "input.invalid" })
-  })
-
-  it("is allowed what its configuration leaves to be asked, and says so", async () => {
-    const stage = await makeStage({ script: obedient, config: { permission: { bash: "ask" } } })
-    const told = await ask(await started(stage), "run: echo allowed > allowed.txt")
-    expect(told.result).toEqual({ state: "succeeded" })
-    expect(readFileSync(join(stage.repo, "allowed.txt"), "utf8")).toBe("allowed\n")
-    expect(told.events).toContainEqual({
-      type: "warning",
-      message: "OpenCode asked for bash, which was allowed",
-    })
   })
 
   it("leaves no process behind when it is stopped in the middle of a tool's work", async () => {

@@ -1,11 +1,15 @@
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
+import type { PromptId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
+import type { Permissions } from "@berth/protocol/workspace"
 import type { Agent, AgentFile, AgentReport, Say } from "../agent.ts"
+import { errorEvent } from "../failure.ts"
 import type { AgentParts } from "../parts.ts"
+import { objectIn, textIn } from "../read.ts"
+import { Asks } from "./asks.ts"
 import type { Client } from "./client.ts"
-import { errorEvent } from "./conversation.ts"
 import { type Model, parseModel } from "./model.ts"
-import { objectIn, textIn } from "./read.ts"
 import { runPrompt } from "./run-prompt.ts"
 import { type Life, Server } from "./server.ts"
 import { Sessions } from "./sessions.ts"
@@ -24,11 +28,13 @@ const CONFIG_FILES: readonly AgentFile[] = [
 export interface OpenCodeOptions {
   /** `provider/model`. Default: the one that OpenCode's own configuration names. */
   readonly model?: string | undefined
+  /** What happens when it asks whether it may. */
+  readonly permissions: Permissions
 }
 
 /** OpenCode, through its own server. */
-export const opencodeAgent = (parts: AgentParts, options: OpenCodeOptions = {}): Agent =>
-  new OpenCode(parts, options.model === undefined ? undefined : parseModel(options.model))
+export const opencodeAgent = (parts: AgentParts, options: OpenCodeOptions): Agent =>
+  new OpenCode(parts, options)
 
 class OpenCode implements Agent {
   readonly name = "opencode"
@@ -37,13 +43,17 @@ class OpenCode implements Agent {
   readonly #parts: AgentParts
   readonly #model: Model | undefined
   readonly #server: Server
+  readonly #permissions: Permissions
   readonly #sessions = new Sessions()
+  /** Of the prompts that run. */
+  readonly #asks = new Map<PromptId, Asks>()
   #directory: string | undefined
   #attachedLife = 0
 
-  constructor(parts: AgentParts, model: Model | undefined) {
+  constructor(parts: AgentParts, { model, permissions }: OpenCodeOptions) {
     this.#parts = parts
-    this.#model = model
+    this.#model = model === undefined ? undefined : parseModel(model)
+    this.#permissions = permissions
     this.#server = new Server(parts)
   }
 
@@ -79,9 +89,19 @@ class OpenCode implements Agent {
       if (signal.aborted) return { state: "stopped" }
       this.#sessions.forget(start.session)
       if (!(thrown instanceof BerthError)) throw thrown
-      await say(errorEvent(thrown))
+      await say(errorEvent(start.prompt, thrown))
       return { state: "failed", reason: thrown.message }
+    } finally {
+      this.#asks.delete(start.prompt)
     }
+  }
+
+  answer(prompt: PromptId, answer: AskAnswer): boolean {
+    return this.#asks.get(prompt)?.answer(answer) ?? false
+  }
+
+  lastOutput(): string {
+    return this.#server.lastOutput()
   }
 
   async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
@@ -89,8 +109,12 @@ class OpenCode implements Agent {
     const { client } = life
     const where = this.#where()
     const session = await this.#sessions.find(start.session, { client, where, signal })
+    const { prompt } = start
+    const asks = new Asks({ prompt, client, where, say, permissions: this.#permissions })
+    this.#asks.set(prompt, asks)
     return runPrompt(start, {
       ...{ client, where, session, say, signal, model: this.#model, clock: this.#parts.clock },
+      ...{ asks, directory: this.#directory ?? "/" },
       endProcess: () => this.#server.replace(life),
     })
   }

@@ -2,12 +2,13 @@ import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { Clock } from "../../processes/clock.ts"
 import type { Say } from "../agent.ts"
-import { answer } from "./answer.ts"
+import { withAttachments } from "../attachments.ts"
+import { together } from "../together.ts"
+import type { Asks } from "./asks.ts"
 import type { Client } from "./client.ts"
 import { Conversation, MARK } from "./conversation.ts"
 import { Deadlines } from "./deadlines.ts"
 import type { Model } from "./model.ts"
-import { together } from "./together.ts"
 
 /** From a stop to an idle agent. Then its process is ended, for which the rest of the second is left. */
 export const STOP_WITHIN_MS = 700
@@ -24,6 +25,8 @@ export interface PromptParts {
   /** OpenCode's own name for the conversation. */
   readonly session: string
   readonly model: Model | undefined
+  readonly directory: string
+  readonly asks: Asks
   readonly say: Say
   /** Stops the prompt. */
   readonly signal: AbortSignal
@@ -32,12 +35,11 @@ export interface PromptParts {
 }
 
 /** Gives OpenCode a prompt, and passes on what it says until it is idle. */
-export const runPrompt = async (
-  { prompt, text }: PromptStart,
-  parts: PromptParts,
-): Promise<PromptResult> => {
-  const { client, clock, where, session, model, say, signal, endProcess } = parts
-  const conversation = new Conversation(prompt, session)
+export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
+  const { client, clock, where, session, model, asks, say, signal, endProcess } = parts
+  const { prompt } = start
+  const text = withAttachments(start.text, start.attachments)
+  const conversation = new Conversation(prompt, session, parts.directory)
   const deadlines = new Deadlines(clock)
   const over = new AbortController()
   const events = client.events(`/event${where}`, over.signal)
@@ -46,8 +48,7 @@ export const runPrompt = async (
   const abort = () => {
     client.post(`/session/${session}/abort${where}`, { limitMs: STOP_WITHIN_MS }).catch(() => {})
   }
-  const stop = () => {
-    if (!mayWork) return over.abort()
+  const end = () => {
     abort()
     // Not left to the end below: who records what the agent says may be slower than a stop may be.
     deadlines.set("stop", STOP_WITHIN_MS, () => {
@@ -55,6 +56,7 @@ export const runPrompt = async (
       void endProcess()
     })
   }
+  const stop = () => (mayWork ? end() : over.abort())
   signal.addEventListener("abort", stop, { once: true })
   deadlines.set("begin", BEGIN_WITHIN_MS, () => over.abort(neverBegan(conversation)))
   try {
@@ -71,7 +73,7 @@ export const runPrompt = async (
         throw thrown
       })
     for await (const piece of events) {
-      const wasBusy = conversation.isBusy
+      const [wasBusy, wasHopeless] = [conversation.isBusy, conversation.isHopeless]
       const heard = piece.map((event) => conversation.hear(event))
       if (conversation.isBusy && !wasBusy) {
         deadlines.clear("begin")
@@ -79,8 +81,10 @@ export const runPrompt = async (
         if (signal.aborted) abort()
       }
       for (const body of together(heard.flatMap(({ bodies }) => bodies))) await say(body)
-      for (const ask of heard.flatMap(({ asks }) => asks)) await answer(ask, parts)
+      for (const asked of heard.flatMap((each) => each.asked)) await asks.ask(asked)
+      for (const settled of heard.flatMap((each) => each.settled)) await asks.settled(settled)
       if (conversation.isOver) break
+      if (conversation.isHopeless && !wasHopeless) end()
       if (conversation.isIdle) deadlines.set("settle", SETTLE_MS, () => over.abort())
       else deadlines.clear("settle")
     }
@@ -96,12 +100,13 @@ export const runPrompt = async (
 }
 
 const resultOf = (
-  { isIdle, isAborted, error }: Conversation,
+  { isIdle, isAborted, isHopeless, error }: Conversation,
   signal: AbortSignal,
   over: AbortSignal,
 ): PromptResult => {
   if (signal.aborted) return isIdle ? { state: "stopped" } : STOPPED_BY_FORCE
   if (over.reason instanceof BerthError) throw over.reason
+  if (isHopeless && error !== undefined) return { state: "failed", reason: error }
   if (!isIdle) throw new BerthError("agent.unavailable", "OpenCode ended while the prompt ran")
   if (error !== undefined) return { state: "failed", reason: error }
   return isAborted ? STOPPED_INSIDE : { state: "succeeded" }

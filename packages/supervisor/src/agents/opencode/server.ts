@@ -1,9 +1,7 @@
-import { constants } from "node:fs"
-import { mkdir, open } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { BerthError } from "@berth/protocol/errors"
 import type { ProcessSpec } from "../../processes/spec.ts"
-import type { SupervisedProcess } from "../../processes/supervised.ts"
+import { makeEmptyDirectory } from "../empty-directory.ts"
+import { KeptProcess } from "../kept-process.ts"
 import type { AgentParts } from "../parts.ts"
 import { Client } from "./client.ts"
 import { Listening } from "./listening.ts"
@@ -26,10 +24,11 @@ export interface Life {
 export class Server {
   readonly #parts: AgentParts
   readonly #listening = new Listening()
-  #process: SupervisedProcess | undefined
+  readonly #process = new KeptProcess("OpenCode", async () =>
+    this.#parts.processes.start(await this.#spec()),
+  )
   #password = ""
   #emptyDirectory: string | undefined
-  #launching: Promise<SupervisedProcess> | undefined
 
   constructor(parts: AgentParts) {
     this.#parts = parts
@@ -37,63 +36,32 @@ export class Server {
 
   /** The life that answers now; starts one where none is kept running, and waits for it. */
   async life(signal: AbortSignal): Promise<Life> {
-    const process = await this.#kept()
-    await process.ready(signal)
+    await this.#process.ready(signal)
     const { port = 0, lives } = this.#listening
     return { number: lives, port, client: new Client({ port, password: this.#password }) }
   }
 
-  /** Undefined while it runs, or starts: whoever asks for its life waits for it. */
   trouble(): string | undefined {
-    if (this.#launching !== undefined) return undefined
-    const { phase, reason } = this.#process?.status() ?? { phase: "idle", reason: "" }
-    if (phase === "idle") return "OpenCode is not started yet"
-    if (phase === "stopping" || phase === "stopped") return "OpenCode is being stopped"
-    return phase === "given-up" ? `OpenCode is given up: ${reason}` : undefined
+    return this.#process.trouble()
   }
 
-  /** Ends that life with all that came from it, at once; another starts. One that has ended needs nothing. */
+  /** Ends that life, at once; another starts. One that has ended needs nothing. */
   async replace(life: Life): Promise<void> {
-    const process = this.#process
-    if (process?.status().phase !== "ready" || life.number !== this.#listening.lives) return
-    const stopped = process.stop({ graceMs: 0 })
-    void this.#launchAfter(stopped)
-    await stopped
+    if (life.number === this.#listening.lives) await this.#process.replace()
+  }
+
+  lastOutput(): string {
+    return this.#process.lastOutput()
   }
 
   get pid(): number | undefined {
-    return this.#process?.status().pid
-  }
-
-  /** One that was given up gets another chance with each new prompt. */
-  #kept(): Promise<SupervisedProcess> | SupervisedProcess {
-    if (this.#launching !== undefined) return this.#launching
-    const process = this.#process
-    if (process === undefined) return this.#launchAfter(Promise.resolve())
-    return process.status().phase === "given-up" ? this.#launchAfter(process.stop()) : process
-  }
-
-  /** Assigned before the first await, so that those who ask at the same time share one start. */
-  #launchAfter(before: Promise<unknown>): Promise<SupervisedProcess> {
-    this.#launching = before
-      .then(() => this.#launch())
-      .finally(() => {
-        this.#launching = undefined
-      })
-    // Whoever asks for a life hears of it.
-    this.#launching.catch(() => {})
-    return this.#launching
-  }
-
-  async #launch(): Promise<SupervisedProcess> {
-    this.#process = this.#parts.processes.start(await this.#spec())
-    return this.#process
+    return this.#process.pid
   }
 
   async #spec(): Promise<ProcessSpec> {
-    const { places, user, environment } = this.#parts
+    const { places, user, environment, keys } = this.#parts
     this.#password = await randomText()
-    this.#emptyDirectory ??= await makeEmptyDirectory(dirname(places.logs))
+    this.#emptyDirectory ??= await makeEmptyDirectory(join(dirname(places.logs), "berth-opencode"))
     return {
       name: "opencode",
       command: [
@@ -102,7 +70,12 @@ export class Server {
       ] as [string, ...string[]],
       // In the environment, which only its own user can read: the command line is for everyone to see.
       env: {
-        ...{ ...OFFLINE, ...environment, OPENCODE_SERVER_PASSWORD: this.#password },
+        ...{
+          ...OFFLINE,
+          ...environment,
+          ...keys.environment,
+          OPENCODE_SERVER_PASSWORD: this.#password,
+        },
         // Where its files are put, and where its conversations stay with the workspace's files.
         XDG_CONFIG_HOME: join(places.home, ".config"),
         XDG_DATA_HOME: join(places.home, ".local/share"),
@@ -114,38 +87,6 @@ export class Server {
       log: { path: join(places.logs, "opencode.log") },
     }
   }
-}
-
-/** For everyone to enter, and for nobody to write. */
-const EMPTY_MODE = 0o555
-
-/**
- * It is outside of every repo, and stays empty. It lies beside the logs, where only root may write: in a place of
- * the user's, a name could become a link before its mode is set. It may be there from an earlier start.
- */
-const makeEmptyDirectory = async (parent: string): Promise<string> => {
-  const path = join(parent, "berth-opencode")
-  try {
-    await mkdir(path, { mode: EMPTY_MODE }).catch(unlessThere)
-    const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
-    const directory = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-    try {
-      // Whatever the umask took from it.
-      await directory.chmod(EMPTY_MODE)
-    } finally {
-      await directory.close()
-    }
-    return path
-  } catch (cause) {
-    throw new BerthError("process.start_failed", `no directory can be made at ${path}`, {
-      details: { path },
-      cause,
-    })
-  }
-}
-
-const unlessThere = (thrown: NodeJS.ErrnoException): void => {
-  if (thrown.code !== "EEXIST") throw thrown
 }
 
 /** Cryptography is loaded when it is needed: the supervisor's own start is on every boot's path. */

@@ -1,8 +1,8 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SessionId } from "@berth/protocol/ids"
+import { listIn, objectIn, textIn } from "../read.ts"
 import type { Client } from "./client.ts"
 import { MARK } from "./conversation.ts"
-import { listIn, objectIn, textIn } from "./read.ts"
 
 /** OpenCode gives the latest first. */
 const MAX_LISTED = 1_000

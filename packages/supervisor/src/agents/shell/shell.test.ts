@@ -35,6 +35,7 @@ const open = async () => {
   const agent = shellAgent({
     ...{ clock, pipes, processes, user: undefined },
     environment: { PATH: "/usr/bin:/bin", ...family.env },
+    keys: { environment: { SOME_KEY: "the-key" } },
     places: { home: directory, toolbox: directory, logs: directory },
   })
   expect(agent.trouble()).toBeDefined()
@@ -60,6 +61,12 @@ describe("the shell agent", () => {
     expect(text()).toBe(`out\nerr\n${directory}\n`)
     expect(readFileSync(join(directory, "file"), "utf8")).toBe("ünï\n")
     expect(said.at(-1)?.type).toBe("message.completed")
+  })
+
+  it("has its keys in the environment of the command", async () => {
+    const { ask, text } = await open()
+    await ask('echo "$SOME_KEY"')
+    expect(text()).toBe("the-key\n")
   })
 
   it("keeps characters whole that arrive in pieces", async () => {

@@ -25,6 +25,8 @@ export const shellAgent = (parts: AgentParts): Agent => {
       cwd = directory
       return { did: `commands run in ${directory}` }
     },
+    lastOutput: () => "",
+    answer: () => false,
     trouble: () => (cwd === undefined ? "it has no directory yet" : undefined),
     prompt: async (start, say, signal) => {
       const end = await run(start, { ...parts, cwd: cwd ?? "/" }, say, signal)
@@ -36,7 +38,7 @@ export const shellAgent = (parts: AgentParts): Agent => {
 
 const run = async (
   { prompt, text }: PromptStart,
-  { clock, pipes, user, environment, cwd }: AgentParts & { cwd: string },
+  { clock, pipes, user, environment, keys, cwd }: AgentParts & { cwd: string },
   say: Say,
   signal: AbortSignal,
 ): Promise<CommandEnd> => {
@@ -50,10 +52,11 @@ const run = async (
         text: text.slice(from, from + MAX_DELTA_CHARS),
       })
   }
+  const env = { ...environment, ...keys.environment }
   try {
     return await runCommand(
       {
-        ...{ title: "the prompt", command: ["/bin/sh", "-c", text], env: environment, cwd, user },
+        ...{ title: "the prompt", command: ["/bin/sh", "-c", text], env, cwd, user },
         origin: "prompt",
         ...{ deadlineMs: SHELL_PROMPT_LIMIT_MS, stopGraceMs: STOP_GRACE_MS, keepBackground: true },
       },

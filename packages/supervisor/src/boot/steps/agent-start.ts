@@ -10,11 +10,11 @@ export const agentStart = (needs: readonly string[]): Step<BootContext> => ({
   needs,
   required: true,
   timeoutMs: AGENT_START_LIMIT_MS,
-  run: async ({ agent, processes }, signal, tell) => {
+  run: async ({ agent }, signal, tell) => {
     try {
       return await agent.start(signal, (progress) => tell.progress(progress))
     } catch (thrown) {
-      tell.output(Buffer.from(processes.get(agent.name)?.lastOutput() ?? ""))
+      tell.output(Buffer.from(agent.lastOutput()))
       throw thrown
     }
   },

@@ -37,7 +37,7 @@ export interface Stage {
   readonly news: ProcessEvent[]
 }
 
-export interface StageOptions extends OpenCodeOptions {
+export interface StageOptions extends Partial<OpenCodeOptions> {
   readonly script?: (turn: ModelTurn) => ModelReply
   /** A shell script in the place of OpenCode. */
   readonly instead?: string
@@ -85,7 +85,9 @@ export const makeStage = async (
     const environment = { ...family.env, PATH: path, HOME: home, TMPDIR: scratch }
     const places = { home, toolbox, logs }
     const parts = { clock: systemClock, pipes, processes, user: undefined, environment, places }
-    return { agent: opencodeAgent(parts, options), processes }
+    const { model, permissions = "allow" } = options
+    const keys = { environment: {} }
+    return { agent: opencodeAgent({ ...parts, keys }, { model, permissions }), processes }
   }
   atEnd(async () => {
     await Promise.all(sets.map((processes) => processes.stop({ graceMs: 0 })))
@@ -112,14 +114,21 @@ export const ask = async (
     session = newId.session(),
     signal = never,
     onEvent = ignore,
-  }: { session?: SessionId; signal?: AbortSignal; onEvent?: (body: EventBody) => void } = {},
+    attachments = [],
+  }: {
+    session?: SessionId
+    signal?: AbortSignal
+    onEvent?: (body: EventBody) => void
+    attachments?: string[]
+  } = {},
 ): Promise<Told> => {
   const events: EventBody[] = []
   const say = async (body: EventBody) => {
     events.push(body)
     onEvent(body)
   }
-  const result = await agent.prompt({ prompt: newId.prompt(), session, text }, say, signal)
+  const start = { prompt: newId.prompt(), session, text, attachments }
+  const result = await agent.prompt(start, say, signal)
   const said = events.flatMap((body) => (body.type === "message.delta" ? [body.text] : []))
   return { result, events, text: said.join("") }
 }

@@ -1,4 +1,4 @@
-/** What OpenCode says is read piece by piece, and what is not as it should be is not there. */
+/** What an agent says is read piece by piece, and what is not as it should be is not there. */
 export type Json = Readonly<Record<string, unknown>>
 
 export const objectIn = (value: unknown): Json =>
@@ -8,9 +8,3 @@ export const textIn = (value: unknown): string | undefined =>
   typeof value === "string" ? value : undefined
 
 export const listIn = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
-
-/** The words of an error as OpenCode writes them: `{ name, data: { message } }`. */
-export const wordsOf = (error: unknown): string | undefined => {
-  const { name, data, message } = objectIn(error)
-  return textIn(objectIn(data).message) ?? textIn(message) ?? textIn(name)
-}

@@ -1,0 +1,274 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { EventBody } from "@berth/protocol/event"
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it } from "vitest"
+import { until } from "../../processes/testing/until.ts"
+import { ask, ignore, makeStage, never, SCRIPTED, started } from "./testing/stage.ts"
+
+/** A node that starts, on a busy machine. */
+const TEST_LIMIT_MS = 60_000
+
+describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
+  it("[R3.6] starts, says what it is, and answers prompts with what it does and costs", async () => {
+    const stage = makeStage()
+    expect(stage.agent.trouble()).toBeDefined()
+    const report = await stage.agent.start(never, ignore)
+    expect(report.facts).toMatchObject({ agent: "scripted", version: "7" })
+    await stage.agent.attach(stage.repo, never)
+    expect(stage.agent.trouble()).toBeUndefined()
+
+    const told = await ask(stage.agent, "say: Hello, |world")
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
+    expect(told.types).toEqual(["message.delta", "message.delta", "usage", "message.completed"])
+    expect(told.events).toContainEqual(
+      expect.objectContaining({ type: "usage", inputTokens: 10, outputTokens: 2 }),
+    )
+    const planned = await ask(stage.agent, "plan: first")
+    expect(planned.events).toContainEqual(
+      expect.objectContaining({
+        type: "todo.updated",
+        todos: [
+          { text: "first", state: "active" },
+          { text: "later", state: "pending" },
+        ],
+      }),
+    )
+    const tool = await ask(stage.agent, "tool: /a/file")
+    expect(tool.events.filter(({ type }) => type !== "usage")).toMatchObject([
+      ...[{ text: "before" }, { type: "message.completed" }],
+      { type: "tool.started", tool: "look", input: '{"path":"/a/file"}' },
+      { type: "file.changed", path: "/a/file" },
+      { type: "tool.completed", failed: false, output: "done it" },
+      ...[{ text: "after" }, { type: "message.completed" }],
+    ])
+    for (const { events } of [told, planned, tool])
+      for (const body of events) expect(EventBody.safeParse(body).error).toBeUndefined()
+    const attached = await ask(stage.agent, "say", { attachments: ["/tmp/a picture.png"] })
+    expect(attached.text).toContain("file:///tmp/a%20picture.png")
+  })
+
+  it("reads and writes files, and runs commands, for it", async () => {
+    const stage = makeStage()
+    const agent = await started(stage)
+    const path = join(stage.repo, "deep/er/file.txt")
+    const written = await ask(agent, `write: ${path}`)
+    expect(written.result).toEqual({ state: "succeeded" })
+    expect(written.events).toContainEqual(expect.objectContaining({ type: "file.changed", path }))
+    expect(readFileSync(path, "utf8")).toBe("written\n")
+    writeFileSync(path, "one\ntwo\nthree\nfour\n")
+    expect((await ask(agent, `read: ${path}`)).text).toBe("one\ntwo\nthree\nfour\n")
+    expect((await ask(agent, `read: ${path} 2 2`)).text).toBe("two\nthree\n")
+    const missing = await ask(agent, "read: /nonexistent")
+    expect(missing.result.reason).toMatch(/nonexistent/)
+
+    const run = async (command: string) => JSON.parse((await ask(agent, `run: ${command}`)).text)
+    const exit = { exitCode: 3, signal: null }
+    expect(await run("pwd >&2; exit 3")).toMatchObject({ ...exit, truncated: true })
+    expect(await run("printf short; exit 3")).toEqual({
+      ...{ ...exit, output: "short", truncated: false },
+    })
+    expect(await run("kill -TERM $$")).toMatchObject({ exitCode: null, signal: "SIGTERM" })
+    expect(stage.family.running()).toHaveLength(1)
+  })
+
+  it.each([
+    ["allow", "yes", true],
+    ["deny", "no", false],
+  ] as const)("answers by the policy %s what it asks", async (permissions, option, allowed) => {
+    const agent = await started(makeStage({ permissions }))
+    const told = await ask(agent, "permission: rm -rf")
+    expect(told.text).toBe(option)
+    const asked = { type: "permission.asked", ask: "permission-1", about: 'rm -rf: {"force":true}' }
+    const answered = { type: "permission.answered", ask: "permission-1", allowed }
+    expect(told.events.filter(({ type }) => /^(permission|tool.started)/.test(type))).toMatchObject(
+      [...[{ type: "tool.started", call: "call-2" }, asked, answered]],
+    )
+  })
+
+  it("waits for a person's answer where a person is to be asked", async () => {
+    const agent = await started(makeStage({ permissions: "ask" }))
+    for (const allow of [true, false]) {
+      const taken: boolean[] = []
+      const told = await ask(agent, "permission: rm", {
+        onEvent: (body) => {
+          if (body.type !== "permission.asked") return
+          const answer = { kind: "permission", ask: body.ask, allow } as const
+          taken.push(agent.answer(newId.prompt(), answer))
+          taken.push(agent.answer(body.prompt, { ...answer, ask: "other" }))
+          taken.push(agent.answer(body.prompt, answer), agent.answer(body.prompt, answer))
+        },
+      })
+      expect(taken).toEqual([false, false, true, false])
+      expect(told.text).toBe(allow ? "yes" : "no")
+    }
+    const stop = new AbortController()
+    const stopped = await ask(agent, "permission: rm", {
+      signal: stop.signal,
+      onEvent: ({ type }) => type === "permission.asked" && stop.abort(),
+    })
+    expect(stopped).toMatchObject({ result: { state: "stopped" }, text: "cancelled" })
+  })
+
+  it("runs prompts of several sessions at the same time, each with its own words", async () => {
+    const agent = await started(makeStage())
+    const all = ["one", "two", "three"].map((text) => ask(agent, `say: ${text}`))
+    expect((await Promise.all(all)).map(({ text }) => text)).toEqual(["one", "two", "three"])
+  })
+
+  it("has its keys in its environment, and nowhere else", async () => {
+    const stage = makeStage({ keys: { SOME_KEY: "a-key-of-some-length" } })
+    const agent = await started(stage)
+    expect((await ask(agent, "environment: SOME_KEY")).text).toBe("a-key-of-some-length")
+    const { pid } = stage.processes.get("acp")?.status() ?? {}
+    expect(readFileSync(`/proc/${pid}/cmdline`, "latin1")).not.toContain("a-key")
+    expect(JSON.parse((await ask(agent, "run: echo $SOME_KEY")).text).output).toBe("\n")
+  })
+
+  it("is set to the mode that the workspace names, or fails with its words", async () => {
+    const stage = makeStage({ mode: "careful" })
+    expect((await ask(await started(stage), "mode")).text).toBe("careful")
+    const reckless = stage.another({ mode: "reckless" }).agent
+    const told = await ask(await started({ ...stage, agent: reckless }), "mode")
+    expect(told.result).toMatchObject({ state: "failed" })
+    expect(told.result.reason).toContain("no mode reckless")
+  })
+})
+
+describe("a conversation over ACP", { timeout: TEST_LIMIT_MS }, () => {
+  it("[R3.5] goes on in another sandbox, and is not told again", async () => {
+    const stage = makeStage()
+    const session = newId.session()
+    await ask(await started(stage), "say: one", { session })
+    await stage.processes.stop()
+    const second = await started({ ...stage, agent: stage.another().agent })
+    const told = await ask(second, "remember", { session })
+    expect(told.text).toBe("say: one")
+    expect((await ask(second, "remember")).text).toBe("")
+  })
+
+  it("that an agent does not remember begins anew, and says so", async () => {
+    const stage = makeStage({ command: [...SCRIPTED, "forgetful"] })
+    const session = newId.session()
+    await ask(await started(stage), "say: one", { session })
+    await stage.processes.stop()
+    const second = await started({ ...stage, agent: stage.another().agent })
+    const told = await ask(second, "remember", { session })
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "" })
+    expect(told.events[0]).toMatchObject({
+      type: "warning",
+      message: expect.stringContaining("does not remember"),
+    })
+    expect((await ask(second, "remember", { session })).text).toBe("remember")
+  })
+})
+
+describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
+  it("[R3.3] is honoured within a second, with the commands that were run for it", async () => {
+    const stage = makeStage()
+    const agent = await started(stage)
+    const session = newId.session()
+    const { pid } = stage.processes.get("acp")?.status() ?? {}
+    for (const text of ["wait", "leave: (trap '' TERM; sleep 1000) & sleep 1000"]) {
+      const stop = new AbortController()
+      const running = ask(agent, text, { session, signal: stop.signal })
+      await until(() => stage.family.running().length >= (text === "wait" ? 2 : 4))
+      const beganAtMs = performance.now()
+      stop.abort()
+      expect((await running).result).toEqual({ state: "stopped" })
+      expect(performance.now() - beganAtMs).toBeLessThan(1_000)
+      await until(() => stage.family.running().length === 1)
+      expect((await ask(agent, "say: again", { session })).text).toBe("again")
+    }
+    expect(stage.processes.get("acp")?.status().pid).toBe(pid)
+  })
+
+  it("[R3.3] that it ignores ends its process with all that it ran, and the conversation goes on", async () => {
+    const stage = makeStage()
+    const agent = await started(stage)
+    const session = newId.session()
+    await ask(agent, "say: one", { session })
+    const stop = new AbortController()
+    const running = ask(agent, "ignore", { session, signal: stop.signal })
+    await until(() => stage.family.running().length >= 4)
+    const before = stage.family.running()
+    const beganAtMs = performance.now()
+    stop.abort()
+    expect((await running).result).toEqual({
+      state: "stopped",
+      reason: expect.stringContaining("its process was ended"),
+    })
+    expect(performance.now() - beganAtMs).toBeLessThan(1_000)
+    expect(stage.family.running().filter((pid) => before.includes(pid))).toEqual([])
+    expect((await ask(agent, "remember", { session })).text).toBe("say: one")
+  })
+})
+
+describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => {
+  it("and is not there is missed by its name, at once", async () => {
+    for (const program of ["no-such-agent", "/opt/no/such-agent"]) {
+      const { agent } = makeStage({ command: [program, "acp"] })
+      await expect(agent.start(never, ignore)).rejects.toMatchObject({
+        code: "agent.not_installed",
+        message: expect.stringContaining(program),
+        details: { program },
+      })
+    }
+  })
+
+  it("crashes: the prompt fails, and the next one finds it again with its memory", async () => {
+    const agent = await started(makeStage())
+    const session = newId.session()
+    await ask(agent, "say: one", { session })
+    const crashed = await ask(agent, "crash", { session })
+    expect(crashed.result).toMatchObject({ state: "failed" })
+    expect(crashed.events).toMatchObject([{ type: "error", code: "agent.unavailable" }])
+    expect((await ask(agent, "remember", { session })).text).toBe("say: one")
+  })
+
+  it("fails a prompt: it has failed at once, in its own words", async () => {
+    const agent = await started(makeStage())
+    const told = await ask(agent, "fail: -32603")
+    expect(told.result).toEqual({
+      state: "failed",
+      reason: "it went wrong: the model refused",
+    })
+    expect(told.events).toMatchObject([{ type: "error", code: "agent.failed" }])
+    const locked = await ask(agent, "fail: -32000")
+    expect(locked.result.reason).toContain("is not logged in")
+  })
+
+  it("writes what is no message: it is left out", async () => {
+    const agent = await started(makeStage())
+    expect(await ask(agent, "garbage")).toMatchObject({
+      ...{ result: { state: "succeeded" }, text: "still here" },
+    })
+  })
+
+  it("is held up by whoever records it too slowly, and loses nothing", async () => {
+    const agent = await started(makeStage())
+    let [waiting, most] = [0, 0]
+    const told = await ask(agent, "flood: 3000", {
+      onEvent: async () => {
+        most = Math.max(most, ++waiting)
+        await new Promise((resolve) => setImmediate(resolve))
+        waiting--
+      },
+    })
+    expect(told.text).toHaveLength(3_000_000)
+    expect(most).toBe(1)
+  })
+
+  it("does not start at all: it is given up with its last words", async () => {
+    const { agent } = makeStage({ command: ["/bin/sh", "-c", "echo no licence >&2; exit 3"] })
+    await expect(agent.start(never, ignore)).rejects.toMatchObject({ code: "process.given_up" })
+    expect(agent.lastOutput()).toContain("no licence")
+  })
+
+  it("is not seen in the user's home but by its conversations", async () => {
+    const stage = makeStage()
+    await ask(await started(stage), "say: one")
+    expect(existsSync(join(stage.home, ".local/share/berth/acp-sessions.json"))).toBe(true)
+    expect(existsSync(join(stage.home, ".local/share/berth/acp-sessions.json.new"))).toBe(false)
+  })
+})

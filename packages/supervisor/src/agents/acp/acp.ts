@@ -1,0 +1,157 @@
+import { basename } from "node:path"
+import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import type { PromptId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
+import type { Permissions } from "@berth/protocol/workspace"
+import type { Agent, AgentReport, Say } from "../agent.ts"
+import { errorEvent } from "../failure.ts"
+import type { AgentParts } from "../parts.ts"
+import { failureOf } from "./failure.ts"
+import { orAborted } from "./or-aborted.ts"
+import { AgentProcess, type Command, type Life } from "./process.ts"
+import { runPrompt } from "./run-prompt.ts"
+import { Sessions } from "./sessions.ts"
+import { Terminals } from "./terminals.ts"
+import { Turn } from "./turn.ts"
+import { UserFiles } from "./user-files.ts"
+
+/** To open a conversation, or to take one up with all that was said in it. */
+const CONVERSATION_LIMIT_MS = 60_000
+
+export interface AcpOptions {
+  readonly command: readonly string[]
+  /** One of those that the agent offers. */
+  readonly mode?: string | undefined
+  /** What happens when it asks whether it may. */
+  readonly permissions: Permissions
+}
+
+/** Any agent that speaks the Agent Client Protocol: one process, with a conversation for each session. */
+export const acpAgent = (parts: AgentParts, options: AcpOptions): Agent => new Acp(parts, options)
+
+class Acp implements Agent {
+  readonly name = "acp"
+  /** Its program may come with the repo, or be installed by a hook. */
+  readonly startsEarly = false
+  readonly files = []
+  readonly #parts: AgentParts
+  readonly #options: AcpOptions
+  readonly #title: string
+  readonly #process: AgentProcess
+  readonly #terminals: Terminals
+  readonly #sessions: Sessions
+  /** Of the prompts that run, by the agent's own name for the conversation. */
+  readonly #turns = new Map<string, { readonly prompt: PromptId; readonly turn: Turn }>()
+  #directory: string | undefined
+
+  constructor(parts: AgentParts, options: AcpOptions) {
+    const files = new UserFiles(parts)
+    this.#parts = parts
+    this.#options = options
+    this.#title = basename(options.command[0] ?? "")
+    this.#terminals = new Terminals(parts, () => this.#directory ?? parts.places.home)
+    this.#sessions = new Sessions(files, parts.places.home)
+    this.#process = new AgentProcess(parts, options.command as Command, this.#title, {
+      ...{ files, terminals: this.#terminals },
+      // Who records has given up where it fails: the sandbox ends.
+      update: async (session, update) =>
+        this.#turn(session)
+          ?.hear(update)
+          .catch(() => {}),
+      permission: async (request) => {
+        const turn = this.#turn(request.sessionId)
+        return turn ? turn.permit(request) : { outcome: { outcome: "cancelled" } }
+      },
+      wrote: async (session, path) => this.#turn(session)?.wrote(path),
+    })
+  }
+
+  async start(signal: AbortSignal, tell: (progress: string) => void): Promise<AgentReport> {
+    const beganAtMs = this.#parts.clock.nowMs()
+    tell(`${this.#title} is starting`)
+    const { name, version } = (await this.#process.life(signal)).abilities
+    const readyMs = Math.round(this.#parts.clock.nowMs() - beganAtMs)
+    return {
+      did: `${name} ${version} answers after ${readyMs} ms`,
+      facts: { agent: name, version, pid: this.#process.pid ?? 0, readyMs },
+    }
+  }
+
+  async attach(directory: string): Promise<AgentReport> {
+    this.#directory = directory
+    return { did: `${this.#title} works in ${directory}`, facts: { directory } }
+  }
+
+  trouble(): string | undefined {
+    return this.#directory === undefined ? "it has no directory yet" : this.#process.trouble()
+  }
+
+  lastOutput(): string {
+    return this.#process.lastOutput()
+  }
+
+  answer(prompt: PromptId, answer: AskAnswer): boolean {
+    const running = [...this.#turns.values()].find((each) => each.prompt === prompt)
+    return running?.turn.answer(answer) ?? false
+  }
+
+  async prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
+    try {
+      return await this.#prompt(start, say, signal)
+    } catch (thrown) {
+      if (signal.aborted) return { state: "stopped" }
+      this.#sessions.forget(start.session)
+      if (!(thrown instanceof BerthError)) throw thrown
+      await say(errorEvent(start.prompt, thrown))
+      return { state: "failed", reason: thrown.message }
+    }
+  }
+
+  async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
+    const { prompt } = start
+    const life = await this.#process.life(signal)
+    const session = await this.#conversation(start, { life, say, signal })
+    const { permissions } = this.#options
+    const terminalText = (id: string) => this.#terminals.text(id)
+    const turn = new Turn({ prompt, permissions, say, terminalText })
+    this.#turns.set(session, { prompt, turn })
+    try {
+      return await runPrompt(start, {
+        ...{ title: this.#title, life, clock: this.#parts.clock, session, turn, signal },
+        endTerminals: () => this.#terminals.endOf(session),
+        endProcess: () => this.#process.replace(life),
+      })
+    } finally {
+      this.#turns.delete(session)
+      await turn.close()
+    }
+  }
+
+  /** The agent's own name for the conversation. */
+  async #conversation(
+    { prompt, session }: PromptStart,
+    { life, say, signal }: { life: Life; say: Say; signal: AbortSignal },
+  ): Promise<string> {
+    const [title, cwd] = [this.#title, this.#directory]
+    if (cwd === undefined)
+      throw new BerthError("agent.unavailable", `${title} was told no directory yet`)
+    const late = AbortSignal.timeout(CONVERSATION_LIMIT_MS)
+    try {
+      const finding = this.#sessions.find(session, { life, cwd, mode: this.#options.mode })
+      const { id, isForgotten } = await orAborted(finding, AbortSignal.any([signal, late]))
+      const message = `${title} does not remember this conversation, and begins it anew`
+      if (isForgotten) await say({ type: "warning", prompt, message })
+      return id
+    } catch (thrown) {
+      if (!late.aborted) throw failureOf(title, thrown, life.link.over)
+      await this.#process.replace(life)
+      const ms = CONVERSATION_LIMIT_MS
+      throw new BerthError("agent.failed", `${title} opened no conversation in ${ms} ms`)
+    }
+  }
+
+  #turn(session: string): Turn | undefined {
+    return this.#turns.get(session)?.turn
+  }
+}

@@ -1,0 +1,115 @@
+import {
+  type ClientContext,
+  client,
+  methods,
+  PROTOCOL_VERSION,
+  type RequestPermissionRequest,
+  type RequestPermissionResponse,
+  type Stream,
+} from "@agentclientprotocol/sdk/unstable"
+import type { Conversation } from "../../processes/spec.ts"
+import { objectIn, textIn } from "../read.ts"
+import { messagesIn, writeMessage } from "./messages.ts"
+import type { Terminals } from "./terminals.ts"
+import type { UserFiles } from "./user-files.ts"
+
+/** What is done for an agent. */
+export interface Served {
+  /** What it tells of a conversation. */
+  update(session: string, update: unknown): Promise<void>
+  permission(request: RequestPermissionRequest): Promise<RequestPermissionResponse>
+  /** It had a file written. */
+  wrote(session: string, path: string): Promise<void>
+  readonly files: UserFiles
+  readonly terminals: Terminals
+}
+
+/** What an agent can do. */
+export interface Abilities {
+  readonly name: string
+  readonly version: string
+  /** How it goes on with a conversation of an earlier life, if it can. */
+  readonly takesUp: "session/resume" | "session/load" | undefined
+}
+
+/** One life of an agent, spoken with over its standard input and output. */
+export interface Link {
+  readonly agent: ClientContext
+  /** Fires when it is over. */
+  readonly over: AbortSignal
+  readonly initialized: Promise<Abilities>
+}
+
+/** This file is loaded when an agent starts: the library is too large for every supervisor's start. */
+export const openLink = ({ stdin, stdout }: Conversation, served: Served): Link => {
+  const connection = serve(served).connect(streamOf({ stdin, stdout }, served))
+  const { agent, signal: over } = connection
+  const initialized = initialize(agent)
+  // Whoever waits for it to be ready hears of it.
+  initialized.catch(() => {})
+  return { agent, over, initialized }
+}
+
+const initialize = async (agent: ClientContext): Promise<Abilities> => {
+  const { agentCapabilities, agentInfo } = await agent.request(methods.agent.initialize, {
+    protocolVersion: PROTOCOL_VERSION,
+    clientInfo: { name: "berth", version: "1" },
+    clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
+  })
+  const canLoad = agentCapabilities?.loadSession === true
+  const canResume = agentCapabilities?.sessionCapabilities?.resume
+  return {
+    name: agentInfo?.name ?? "the agent",
+    version: agentInfo?.version ?? "unknown",
+    takesUp: canResume ? "session/resume" : canLoad ? "session/load" : undefined,
+  }
+}
+
+/**
+ * Updates are heard here, in their order and before whatever follows them: the library would hear them beside
+ * each other, and would read on meanwhile.
+ */
+const streamOf = (
+  { stdin, stdout }: Pick<Conversation, "stdin" | "stdout">,
+  served: Served,
+): Stream => {
+  async function* others(): AsyncGenerator<Readonly<Record<string, unknown>>> {
+    for await (const message of messagesIn(stdout)) {
+      const { sessionId, update } = objectIn(message.params)
+      if (message.method === methods.client.session.update)
+        await served.update(textIn(sessionId) ?? "", update)
+      else yield message
+    }
+  }
+  return {
+    readable: ReadableStream.from(others()) as Stream["readable"],
+    writable: new WritableStream({ write: (message) => writeMessage(stdin, message) }),
+  }
+}
+
+const serve = ({ permission, wrote, files, terminals }: Served) => {
+  const { session, fs, terminal } = methods.client
+  return client({ name: "berth" })
+    .onRequest(session.requestPermission, ({ params }) => permission(params))
+    .onRequest(fs.readTextFile, async ({ params: { path, line, limit } }) => ({
+      content: await files.read(path, { line: line ?? undefined, limit: limit ?? undefined }),
+    }))
+    .onRequest(fs.writeTextFile, async ({ params: { path, content, sessionId } }) => {
+      await files.write(path, content)
+      await wrote(sessionId, path)
+      return {}
+    })
+    .onRequest(terminal.create, async ({ params }) => ({
+      terminalId: await terminals.create(params),
+    }))
+    .onRequest(terminal.output, ({ params }) => terminals.output(params.terminalId))
+    .onRequest(terminal.waitForExit, ({ params }) => terminals.exited(params.terminalId))
+    .onRequest(terminal.kill, async ({ params }) => {
+      await terminals.end(params.terminalId)
+      return {}
+    })
+    .onRequest(terminal.release, async ({ params }) => {
+      await terminals.release(params.terminalId)
+      return {}
+    })
+}

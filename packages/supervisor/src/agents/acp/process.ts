@@ -1,0 +1,88 @@
+import { dirname, join } from "node:path"
+import type { Readiness } from "../../processes/readiness/readiness.ts"
+import type { Conversation, ProcessSpec } from "../../processes/spec.ts"
+import { makeEmptyDirectory } from "../empty-directory.ts"
+import { KeptProcess } from "../kept-process.ts"
+import type { AgentParts } from "../parts.ts"
+import type { Abilities, Link, Served } from "./link.ts"
+import { orAborted } from "./or-aborted.ts"
+import { requireProgram } from "./program.ts"
+
+export type Command = readonly [string, ...string[]]
+
+/** One life of the agent: what was said to an earlier one, it knows only if it has kept it. */
+export interface Life {
+  readonly number: number
+  readonly link: Link
+  readonly abilities: Abilities
+}
+
+/** An agent that is spoken to over its standard input and output, kept running. */
+export class AgentProcess {
+  readonly #parts: AgentParts
+  readonly #command: Command
+  readonly #served: Served
+  readonly #process: KeptProcess
+  #life: Life | undefined
+  #lives = 0
+
+  constructor(parts: AgentParts, command: Command, title: string, served: Served) {
+    this.#parts = parts
+    this.#command = command
+    this.#served = served
+    this.#process = new KeptProcess(title, async () => parts.processes.start(await this.#spec()))
+  }
+
+  /** The life that answers now; starts one where none is kept running, and waits for it. */
+  async life(signal: AbortSignal): Promise<Life> {
+    await this.#process.ready(signal)
+    if (this.#life?.link.over.aborted) {
+      // It has just ended, which is not noticed yet, or it does not speak any more.
+      await this.#process.replace()
+      await this.#process.ready(signal)
+    }
+    return this.#life as Life
+  }
+
+  trouble(): string | undefined {
+    return this.#process.trouble()
+  }
+
+  /** Ends that life, at once; another starts. One that has ended needs nothing. */
+  async replace(life: Life): Promise<void> {
+    if (life.number === this.#lives) await this.#process.replace()
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid
+  }
+
+  lastOutput(): string {
+    return this.#process.lastOutput()
+  }
+
+  async #spec(): Promise<ProcessSpec> {
+    const { places, user, environment, keys } = this.#parts
+    requireProgram(this.#command[0], environment.PATH ?? "")
+    const { openLink } = await import("./link.ts")
+    let link: Link | undefined
+    const connect = (conversation: Conversation) => {
+      link = openLink(conversation, this.#served)
+      link.over.addEventListener("abort", () => void this.#served.terminals.releaseAll())
+    }
+    const readiness: Readiness = {
+      description: "it did not answer",
+      wait: async (_, signal) => {
+        const { initialized } = link as Link
+        const abilities = await orAborted(initialized, signal)
+        this.#life = { number: ++this.#lives, link: link as Link, abilities }
+      },
+    }
+    return {
+      ...{ name: "acp", command: this.#command, user, origin: "agent", connect, readiness },
+      env: { ...environment, ...keys.environment },
+      cwd: await makeEmptyDirectory(join(dirname(places.logs), "berth-acp")),
+      log: { path: join(places.logs, "acp.log") },
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import { basename } from "node:path"
+import { pathToFileURL } from "node:url"
+import type { ContentBlock, PromptResponse, StopReason } from "@agentclientprotocol/sdk/unstable"
+import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import type { Clock } from "../../processes/clock.ts"
+import { failureOf } from "./failure.ts"
+import type { Life } from "./process.ts"
+import type { Turn } from "./turn.ts"
+
+/** From a stop to the agent's word that it has stopped. Then its process is ended, for which the rest of the second is left. */
+export const STOP_WITHIN_MS = 700
+
+export interface PromptParts {
+  /** For messages. */
+  readonly title: string
+  readonly life: Life
+  readonly clock: Clock
+  /** The agent's own name for the conversation. */
+  readonly session: string
+  readonly turn: Turn
+  /** Stops the prompt. */
+  readonly signal: AbortSignal
+  /** Ends what was opened for it. */
+  readonly endTerminals: () => Promise<void>
+  /** For an agent that does not do as it is told. */
+  readonly endProcess: () => Promise<void>
+}
+
+/** Gives an agent a prompt, and waits until it has ended its turn. */
+export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
+  const { title, life, clock, session: sessionId, turn, signal, endTerminals, endProcess } = parts
+  const { agent, over } = life.link
+  if (signal.aborted) return { state: "stopped" }
+  const tooLate = Promise.withResolvers<undefined>()
+  let takeBack = () => {}
+  let ended: Promise<unknown> = Promise.resolve()
+  const stop = () => {
+    turn.cancel()
+    agent.notify("session/cancel", { sessionId }).catch(() => {})
+    ended = endTerminals()
+    takeBack = clock.after(STOP_WITHIN_MS, () => tooLate.resolve(undefined))
+  }
+  signal.addEventListener("abort", stop, { once: true })
+  try {
+    const prompt = blocksOf(start)
+    const asked = agent.request("session/prompt", { sessionId, prompt })
+    const response = await Promise.race([asked, tooLate.promise])
+    if (response === undefined) {
+      await endProcess()
+      return stoppedByForce(title)
+    }
+    await turn.spent(response.usage)
+    return resultOf(title, response, signal)
+  } catch (thrown) {
+    if (signal.aborted) return { state: "stopped" }
+    throw failureOf(title, thrown, over)
+  } finally {
+    takeBack()
+    signal.removeEventListener("abort", stop)
+    await ended
+  }
+}
+
+/** Files that came with it are named: every agent can follow a link, few take what is in them. */
+const blocksOf = ({ text, attachments = [] }: PromptStart): ContentBlock[] => [
+  { type: "text", text },
+  ...attachments.map(
+    (path) =>
+      ({ type: "resource_link", uri: pathToFileURL(path).href, name: basename(path) }) as const,
+  ),
+]
+
+const UNFINISHED: Readonly<Partial<Record<StopReason, string>>> = {
+  max_tokens: "the model's answer became too long",
+  max_turn_requests: "it took too many steps",
+  refusal: "it refused to go on",
+}
+
+const resultOf = (
+  title: string,
+  { stopReason }: PromptResponse,
+  signal: AbortSignal,
+): PromptResult => {
+  if (stopReason === "cancelled")
+    return signal.aborted ? { state: "stopped" } : { state: "stopped", reason: STOPPED_INSIDE }
+  const why = UNFINISHED[stopReason]
+  return why === undefined
+    ? { state: "succeeded" }
+    : { state: "failed", reason: `${title} ended its turn: ${why}` }
+}
+
+const STOPPED_INSIDE = "it was stopped inside the sandbox"
+
+const stoppedByForce = (title: string): PromptResult => ({
+  state: "stopped",
+  reason: `${title} did not stop within ${STOP_WITHIN_MS} ms, so its process was ended`,
+})

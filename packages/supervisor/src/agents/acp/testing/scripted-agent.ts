@@ -1,0 +1,178 @@
+/** An agent without a model: it does what a prompt says, `ORDER: WHAT`. It serves faults that no real one shows at will. */
+import { spawn } from "node:child_process"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { Readable, Writable } from "node:stream"
+import {
+  type AgentContext,
+  agent,
+  methods,
+  ndJsonStream,
+  RequestError,
+  type SessionUpdate,
+} from "@agentclientprotocol/sdk/unstable"
+
+const FILE = join(process.env.HOME ?? "/", "scripted-sessions.json")
+const sessions = new Map<string, string[]>(
+  existsSync(FILE) ? Object.entries(JSON.parse(readFileSync(FILE, "utf8"))) : [],
+)
+const modes = new Map<string, string>()
+const cancels = new Map<string, AbortController>()
+const { update, requestPermission } = methods.client.session
+const { fs, terminal } = methods.client
+
+interface Turn {
+  readonly sessionId: string
+  readonly what: string
+  readonly client: AgentContext
+  readonly signal: AbortSignal
+}
+
+const tell = ({ client, sessionId }: Turn, told: SessionUpdate) =>
+  client.notify(update, { sessionId, update: told })
+
+const say = (turn: Turn, text: string) =>
+  tell(turn, { sessionUpdate: "agent_message_chunk", content: { type: "text", text } })
+
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()))
+
+const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
+  say: async (turn) => {
+    for (const piece of turn.what.split("|")) await say(turn, piece)
+  },
+  remember: (turn) => say(turn, (sessions.get(turn.sessionId) ?? []).join(",")),
+  environment: (turn) => say(turn, String(process.env[turn.what])),
+  mode: (turn) => say(turn, modes.get(turn.sessionId) ?? "none"),
+  plan: (turn) =>
+    tell(turn, {
+      sessionUpdate: "plan",
+      entries: [
+        { content: turn.what, priority: "high", status: "in_progress" },
+        { content: "later", priority: "low", status: "pending" },
+      ],
+    }),
+  tool: async (turn) => {
+    const call = { toolCallId: "call-1", title: "look", kind: "edit" } as const
+    await say(turn, "before")
+    await tell(turn, { sessionUpdate: "tool_call", ...call, rawInput: {}, status: "pending" })
+    await tell(turn, {
+      ...{ sessionUpdate: "tool_call_update", toolCallId: "call-1", status: "in_progress" },
+      rawInput: { path: turn.what },
+    })
+    await tell(turn, {
+      ...{ sessionUpdate: "tool_call_update", toolCallId: "call-1", status: "completed" },
+      content: [
+        { type: "content", content: { type: "text", text: "done it" } },
+        { type: "diff", path: turn.what, oldText: null, newText: "x" },
+      ],
+    })
+    await say(turn, "after")
+  },
+  permission: async (turn) => {
+    const { outcome } = await turn.client.request(requestPermission, {
+      sessionId: turn.sessionId,
+      toolCall: { toolCallId: "call-2", title: turn.what, rawInput: { force: true } },
+      options: [
+        { optionId: "always", name: "Always", kind: "allow_always" },
+        { optionId: "yes", name: "Yes", kind: "allow_once" },
+        { optionId: "no", name: "No", kind: "reject_once" },
+      ],
+    })
+    await say(turn, outcome.outcome === "selected" ? outcome.optionId : outcome.outcome)
+  },
+  read: async (turn) => {
+    const [path = "", line, limit] = turn.what.split(" ")
+    const range = line ? { line: Number(line), limit: Number(limit) } : {}
+    const { sessionId } = turn
+    const { content } = await turn.client.request(fs.readTextFile, { sessionId, path, ...range })
+    await say(turn, content)
+  },
+  write: async (turn) => {
+    const { sessionId, what: path } = turn
+    await turn.client.request(fs.writeTextFile, { sessionId, path, content: "written\n" })
+  },
+  run: async (turn) => {
+    const { client, sessionId, what: command } = turn
+    const made = { sessionId, command, outputByteLimit: 20 }
+    const opened = await client.createTerminal(made)
+    const { exitCode, signal } = await opened.waitForExit()
+    const { output, truncated } = await opened.currentOutput()
+    await opened.release()
+    await say(turn, JSON.stringify({ exitCode, signal, output, truncated }))
+  },
+  leave: async ({ client, sessionId, what: command, signal }) => {
+    await client.request(terminal.create, { sessionId, command })
+    await aborted(signal)
+  },
+  wait: async (turn) => {
+    const child = spawn("sleep", ["1000"])
+    await say(turn, "waiting")
+    await aborted(turn.signal)
+    child.kill("SIGKILL")
+  },
+  ignore: async (turn) => {
+    spawn("sh", ["-c", "setsid sleep 1000 & sleep 1000"])
+    await say(turn, "ignoring")
+    await new Promise(() => {})
+  },
+  crash: async () => process.exit(3),
+  fail: async ({ what }) => {
+    throw new RequestError(Number(what), "it went wrong", { details: "the model refused" })
+  },
+  flood: async (turn) => {
+    for (let count = 0; count < Number(turn.what); count++) await say(turn, "x".repeat(1000))
+  },
+  garbage: async (turn) => {
+    process.stdout.write('hello\n{"jsonrpc":1}\n[]\n{"jsonrpc":"2.0","method":"session/update"}\n')
+    await say(turn, "still here")
+  },
+}
+
+const { initialize, session } = methods.agent
+const canLoad = process.argv[2] !== "forgetful"
+
+agent({ name: "scripted" })
+  .onRequest(initialize, ({ params }) => ({
+    protocolVersion: params.protocolVersion,
+    agentInfo: { name: "scripted", version: "7" },
+    agentCapabilities: { loadSession: canLoad },
+  }))
+  .onRequest(session.new, () => {
+    const sessionId = `scripted-${process.pid}-${sessions.size}`
+    sessions.set(sessionId, [])
+    return { sessionId }
+  })
+  .onRequest(session.load, async ({ params: { sessionId }, client }) => {
+    const said = sessions.get(sessionId)
+    if (said === undefined) throw RequestError.resourceNotFound(sessionId)
+    const turn = { sessionId, client, what: "", signal: new AbortController().signal }
+    for (const each of said) await say(turn, `replayed ${each}`)
+    return {}
+  })
+  .onRequest(session.setMode, ({ params: { sessionId, modeId } }) => {
+    if (modeId !== "careful") throw RequestError.invalidParams({ details: `no mode ${modeId}` })
+    modes.set(sessionId, modeId)
+    return {}
+  })
+  .onNotification(session.cancel, ({ params }) => cancels.get(params.sessionId)?.abort())
+  .onRequest(session.prompt, async ({ params: { sessionId, prompt }, client }) => {
+    const cancel = new AbortController()
+    cancels.set(sessionId, cancel)
+    const [first, ...links] = prompt
+    const text = first?.type === "text" ? first.text : ""
+    const [, order = "", what = ""] = /^(\w+):? ?(.*)$/s.exec(text) ?? []
+    const turn = { sessionId, what, client, signal: cancel.signal }
+    for (const link of links) if (link.type === "resource_link") await say(turn, `${link.uri} `)
+    await ORDERS[order]?.(turn)
+    sessions.get(sessionId)?.push(text)
+    writeFileSync(FILE, JSON.stringify(Object.fromEntries(sessions)))
+    const usage = { totalTokens: 12, inputTokens: 10, outputTokens: 2 }
+    return { stopReason: cancel.signal.aborted ? "cancelled" : "end_turn", usage }
+  })
+  .connect(
+    ndJsonStream(
+      Writable.toWeb(process.stdout),
+      Readable.toWeb(process.stdin) as ReadableStream<Uint8Array>,
+    ),
+  )

@@ -1,0 +1,100 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import type { PromptResult } from "@berth/protocol/bridge"
+import type { EventBody } from "@berth/protocol/event"
+import { newId, type SessionId } from "@berth/protocol/ids"
+import { onTestFinished } from "vitest"
+import { systemClock } from "../../../processes/clock.ts"
+import { Pipes } from "../../../processes/output/pipes.ts"
+import { ProcessSet } from "../../../processes/set.ts"
+import { Family } from "../../../processes/testing/family.ts"
+import type { Agent } from "../../agent.ts"
+import { type AcpOptions, acpAgent } from "../acp.ts"
+
+export const never: AbortSignal = new AbortController().signal
+export const ignore = () => {}
+
+export const SCRIPTED = [
+  process.execPath,
+  fileURLToPath(new URL("scripted-agent.ts", import.meta.url)),
+]
+
+export interface StageOptions extends Partial<AcpOptions> {
+  readonly keys?: Readonly<Record<string, string>>
+  readonly environment?: Readonly<Record<string, string>>
+}
+
+/** An agent with a home and a repo of its own; everything is gone after the test. */
+export const makeStage = (options: StageOptions = {}) => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-acp-test-"))
+  const [home, repo, toolbox, logs] = ["home", "repo", "toolbox", "logs"].map((name) => {
+    mkdirSync(join(directory, name))
+    return join(directory, name)
+  }) as [string, string, string, string]
+  const family = new Family()
+  const pipes = new Pipes(logs)
+  const sets: ProcessSet[] = []
+  const make = (more: StageOptions = {}): { agent: Agent; processes: ProcessSet } => {
+    const { keys = {}, environment, ...acp } = { ...options, ...more }
+    const processes = new ProcessSet({ clock: systemClock, pipes })
+    sets.push(processes)
+    const parts = {
+      ...{ clock: systemClock, pipes, processes, user: undefined },
+      environment: { ...family.env, HOME: home, ...environment },
+      keys: { environment: keys },
+      places: { home, toolbox, logs },
+    }
+    const agent = acpAgent(parts, { command: SCRIPTED, permissions: "allow", ...acp })
+    return { agent, processes }
+  }
+  onTestFinished(async () => {
+    await Promise.all(sets.map((processes) => processes.stop({ graceMs: 0 })))
+    pipes.close()
+    family.killAll()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  return { ...make(), another: make, family, directory, repo, home }
+}
+
+export const started = async ({ agent, repo }: { agent: Agent; repo: string }): Promise<Agent> => {
+  await agent.start(never, ignore)
+  await agent.attach(repo, never)
+  return agent
+}
+
+export interface Told {
+  readonly result: PromptResult
+  readonly events: readonly EventBody[]
+  readonly types: readonly string[]
+  /** All that it said to the user. */
+  readonly text: string
+}
+
+/** Runs one prompt, and gives what came of it. */
+export const ask = async (
+  agent: Agent,
+  text: string,
+  {
+    session = newId.session(),
+    signal = never,
+    onEvent = ignore,
+    attachments = [],
+  }: {
+    session?: SessionId
+    signal?: AbortSignal
+    onEvent?: (body: EventBody) => unknown
+    attachments?: string[]
+  } = {},
+): Promise<Told> => {
+  const events: EventBody[] = []
+  const say = async (body: EventBody) => {
+    events.push(body)
+    await onEvent(body)
+  }
+  const start = { prompt: newId.prompt(), session, text, attachments }
+  const result = await agent.prompt(start, say, signal)
+  const said = events.flatMap((body) => (body.type === "message.delta" ? [body.text] : []))
+  return { result, events, types: events.map(({ type }) => type), text: said.join("") }
+}

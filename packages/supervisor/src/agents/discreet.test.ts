@@ -1,0 +1,76 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { EventBody } from "@berth/protocol/event"
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it } from "vitest"
+import type { Agent } from "./agent.ts"
+import { discreet } from "./discreet.ts"
+import { AgentKeys } from "./keys.ts"
+
+const KEY = "sk-secret-0123456789"
+const never = new AbortController().signal
+
+/** An agent that says its key wherever it can. */
+const indiscreet = (keys: AgentKeys): Agent => {
+  const key = () => keys.environment.SOME_KEY ?? "none"
+  return {
+    ...{ name: "indiscreet", startsEarly: true, files: [], answer: () => true },
+    start: async () => ({ did: `started with ${key()}`, facts: { key: key() } }),
+    attach: async () => {
+      throw new BerthError("agent.failed", `no ${key()}`, { details: { lastOutput: key() } })
+    },
+    trouble: () => key(),
+    lastOutput: () => key(),
+    prompt: async ({ prompt }, say) => {
+      await say({ type: "message.delta", prompt, message: "m", text: key().slice(0, 10) })
+      await say({ type: "message.delta", prompt, message: "m", text: key().slice(10) })
+      return { state: "failed", reason: key() }
+    },
+  }
+}
+
+const make = (names: readonly string[]) => {
+  const asked: AbortSignal[] = []
+  const keys = new AgentKeys(names, async (signal) => {
+    asked.push(signal)
+    return { SOME_KEY: KEY }
+  })
+  return { agent: discreet(indiscreet(keys), keys), asked }
+}
+
+describe("an agent with keys", () => {
+  it("asks for them when it starts, and tells nobody", async () => {
+    const { agent, asked } = make(["SOME_KEY"])
+    const said: EventBody[] = []
+    const told = [
+      await agent.start(never, () => {}),
+      await agent.attach("/", never).catch((thrown: BerthError) => thrown.toJSON()),
+      ...[agent.trouble(), agent.lastOutput()],
+      await agent.prompt(
+        { prompt: newId.prompt(), session: newId.session(), text: "?" },
+        async (body) => void said.push(body),
+        never,
+      ),
+      said,
+    ]
+    expect(asked).toHaveLength(1)
+    for (const each of told) {
+      expect(JSON.stringify(each)).toContain("[hidden]")
+      expect(JSON.stringify(each)).not.toContain("secret")
+    }
+  })
+
+  it("does not start without them", async () => {
+    const keys = new AgentKeys(["SOME_KEY"], async () => {
+      throw new BerthError("agent.key_missing", "the server has no SOME_KEY")
+    })
+    await expect(discreet(indiscreet(keys), keys).start(never, () => {})).rejects.toMatchObject({
+      code: "agent.key_missing",
+    })
+  })
+
+  it("asks nobody where it has none", async () => {
+    const { agent, asked } = make([])
+    expect((await agent.start(never, () => {})).did).toBe("started with none")
+    expect(asked).toEqual([])
+  })
+})

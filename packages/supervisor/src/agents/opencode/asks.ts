@@ -1,0 +1,132 @@
+import type { PromptId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
+import type { Permissions } from "@berth/protocol/workspace"
+import type { Say } from "../agent.ts"
+import type { Client } from "./client.ts"
+import type { Asked, Question, Settled } from "./conversation.ts"
+
+/** Told to an agent that asks where nobody is to be asked: it goes on by itself. */
+const NOBODY = "Nobody is there to answer: decide for yourself, and go on."
+const DENIED = "This workspace does not allow it: go on without it."
+
+export interface AsksParts {
+  readonly prompt: PromptId
+  readonly client: Client
+  /** The query that names the directory. */
+  readonly where: string
+  readonly permissions: Permissions
+  readonly say: Say
+}
+
+interface Open {
+  readonly asked: Asked
+  /** Of a person, to the questions in it, by their place. */
+  readonly answers: Map<number, string>
+  /** Whether OpenCode was told: a person comes too late then. */
+  isSettled: boolean
+  /** Whether nobody was asked. */
+  isDeclined: boolean
+}
+
+/**
+ * What OpenCode asks while one prompt runs. Where a person is to be asked, it waits for them. Otherwise it is
+ * settled at once, since an agent that waits for nobody waits for good: it is bounded by its sandbox, so what its
+ * own configuration leaves to be asked is allowed, unless the workspace denies it.
+ */
+export class Asks {
+  readonly #parts: AsksParts
+  readonly #open = new Map<string, Open>()
+
+  constructor(parts: AsksParts) {
+    this.#parts = parts
+  }
+
+  async ask(asked: Asked): Promise<void> {
+    const { prompt, permissions, say } = this.#parts
+    const open: Open = { asked, answers: new Map(), isSettled: false, isDeclined: false }
+    this.#open.set(asked.id, open)
+    if (asked.kind === "permission")
+      await say({ type: "permission.asked", prompt, ask: asked.id, about: asked.about })
+    else
+      for (const { ask, question, choices } of asked.questions)
+        await say({ type: "question.asked", prompt, ask, question, choices: [...choices] })
+    if (permissions === "ask") return
+    open.isSettled = true
+    if (asked.kind === "permission") await this.#permit(asked.id, permissions === "allow")
+    else {
+      open.isDeclined = true
+      await this.#reply(
+        asked.id,
+        asked.questions.map(() => NOBODY),
+      )
+    }
+  }
+
+  /** OpenCode goes on: whoever answered. */
+  async settled({ id, allowed, answers }: Settled): Promise<void> {
+    const { prompt, say } = this.#parts
+    const open = this.#open.get(id)
+    if (open === undefined) return
+    this.#open.delete(id)
+    if (open.asked.kind === "permission")
+      return say({ type: "permission.answered", prompt, ask: id, allowed })
+    for (const [place, { ask }] of open.asked.questions.entries()) {
+      const answer = open.isDeclined ? null : (answers?.[place] ?? null)
+      await say({ type: "question.answered", prompt, ask, answer })
+    }
+  }
+
+  /** False: nothing waits for it. */
+  answer(answer: AskAnswer): boolean {
+    if (answer.kind === "permission") {
+      const open = this.#open.get(answer.ask)
+      if (open === undefined || open.isSettled || open.asked.kind !== "permission") return false
+      this.#settle(open, () => this.#permit(answer.ask, answer.allow))
+      return true
+    }
+    for (const open of this.#open.values()) {
+      const { asked } = open
+      const place = questionsOf(asked).findIndex(({ ask }) => ask === answer.ask)
+      if (place === -1 || open.isSettled || open.answers.has(place)) continue
+      this.#take(open, place, answer.answer)
+      return true
+    }
+    return false
+  }
+
+  /** OpenCode wants the answers to all that it asked at once; one that is declined declines them all. */
+  #take(open: Open, place: number, answer: string | null): void {
+    const { id } = open.asked
+    const places = [...questionsOf(open.asked).keys()]
+    if (answer !== null) open.answers.set(place, answer)
+    const answers = places.flatMap((each) => open.answers.get(each) ?? [])
+    if (answer === null) this.#settle(open, () => this.#post(`/question/${id}/reject`))
+    else if (answers.length === places.length) this.#settle(open, () => this.#reply(id, answers))
+  }
+
+  /** An answer that does not get through may be given again. */
+  #settle(open: Open, settle: () => Promise<unknown>): void {
+    open.isSettled = true
+    settle().catch(() => {
+      open.isSettled = false
+      open.answers.clear()
+    })
+  }
+
+  #permit(id: string, allow: boolean): Promise<unknown> {
+    const body = allow ? { reply: "once" } : { reply: "reject", message: DENIED }
+    return this.#post(`/permission/${id}/reply`, body)
+  }
+
+  #reply(id: string, answers: readonly string[]): Promise<unknown> {
+    return this.#post(`/question/${id}/reply`, { answers: answers.map((answer) => [answer]) })
+  }
+
+  #post(path: string, body: object = {}): Promise<unknown> {
+    const { client, where } = this.#parts
+    return client.post(`${path}${where}`, { body })
+  }
+}
+
+const questionsOf = (asked: Asked): readonly Question[] =>
+  asked.kind === "question" ? asked.questions : []
