@@ -1,6 +1,6 @@
 import type { EventBody, Sequence } from "@berth/protocol/event"
 import type { SessionId } from "@berth/protocol/ids"
-import { type Kysely, sql, type Transaction } from "kysely"
+import { CompiledQuery, type Kysely, type Transaction } from "kysely"
 import type { Database } from "../store/database.ts"
 import { Bells } from "./bells.ts"
 
@@ -34,30 +34,52 @@ export interface EventLog {
 /** Whoever reads slowly holds a page of them, and nothing else. */
 const PAGE_EVENTS = 500
 
+/*
+ * Thousands of events a second pass here: each statement is written out, since building one takes longer than it
+ * does, and is for any number of events and sessions.
+ */
+
+const READ = `
+  SELECT sequence, type, json FROM events
+  WHERE session = ? AND sequence > ? ORDER BY sequence LIMIT ?`
+
+const COUNT = `
+  UPDATE sessions SET last_event = last_event + (added.value ->> 'count')
+  FROM json_each(?) AS added WHERE sessions.id = added.value ->> 'session'
+  RETURNING id, last_event`
+
+const INSERT = `
+  INSERT INTO events (session, sequence, at_ms, type, json)
+  SELECT value ->> 'session', value ->> 'sequence', value ->> 'atMs', value ->> 'type', value ->> 'json'
+  FROM json_each(?)`
+
 export const openLog = (db: Kysely<Database>): EventLog => {
   const bells = new Bells<SessionId>()
 
-  const read = (session: SessionId, after: number): Promise<StoredEvent[]> =>
-    db
-      .selectFrom("events")
-      .select(["sequence", "type", "json"])
-      .where("session", "=", session)
-      .where("sequence", ">", after)
-      .orderBy("sequence")
-      .limit(PAGE_EVENTS)
-      .execute()
+  const read = async (session: SessionId, after: number): Promise<StoredEvent[]> => {
+    const query = CompiledQuery.raw(READ, [session, after, PAGE_EVENTS])
+    return (await db.executeQuery<StoredEvent>(query)).rows
+  }
 
   return {
     append: async (trx, events) => {
-      for (const [session, own] of Map.groupBy(events, (event) => event.session)) {
-        const row = await trx
-          .updateTable("sessions")
-          .set(({ eb }) => ({ last_event: eb("last_event", "+", own.length) }))
-          .where("id", "=", session)
-          .returning("last_event")
-          .executeTakeFirst()
-        if (row !== undefined) await insert(trx, session, row.last_event - own.length + 1, own)
-      }
+      if (events.length === 0) return
+      const counts = Map.groupBy(events, ({ session }) => session)
+      const added = [...counts].map(([session, own]) => ({ session, count: own.length }))
+      const { rows } = await trx.executeQuery<{ id: SessionId; last_event: number }>(
+        CompiledQuery.raw(COUNT, [JSON.stringify(added)]),
+      )
+      const next = new Map(
+        rows.map(({ id, last_event }) => [id, last_event - (counts.get(id)?.length ?? 0) + 1]),
+      )
+      const numbered = events.flatMap(({ session, at, body }) => {
+        const sequence = next.get(session)
+        if (sequence === undefined) return []
+        next.set(session, sequence + 1)
+        const json = JSON.stringify({ sequence, at, body })
+        return [{ session, sequence, atMs: Date.parse(at), type: body.type, json }]
+      })
+      await trx.executeQuery(CompiledQuery.raw(INSERT, [JSON.stringify(numbered)]))
     },
     ring: (sessions) => {
       for (const session of sessions) bells.ring(session)
@@ -74,22 +96,4 @@ export const openLog = (db: Kysely<Database>): EventLog => {
       }
     },
   }
-}
-
-/** One statement for any number of them. */
-const insert = async (
-  trx: Transaction<Database>,
-  session: SessionId,
-  first: number,
-  events: readonly NewEvent[],
-): Promise<void> => {
-  const rows = events.map(({ at, body }, index) => {
-    const sequence = first + index
-    const json = JSON.stringify({ sequence, at, body })
-    return { sequence, atMs: Date.parse(at), type: body.type, json }
-  })
-  await sql`
-    INSERT INTO events (session, sequence, at_ms, type, json)
-    SELECT ${session}, value ->> 'sequence', value ->> 'atMs', value ->> 'type', value ->> 'json'
-    FROM json_each(${JSON.stringify(rows)})`.execute(trx)
 }

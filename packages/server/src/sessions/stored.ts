@@ -1,10 +1,11 @@
 import type { SessionId } from "@berth/protocol/ids"
 import { type EventLog, openLog } from "../events/log.ts"
 import type { Clock } from "../sandboxes/clock.ts"
+import type { SandboxEvents } from "../sandboxes/kept.ts"
 import type { Store } from "../store/open.ts"
 import { type Changes, openChanges } from "./changes.ts"
 import { openRows, type Rows } from "./rows.ts"
-import { openSandboxEvents, type SandboxEvents } from "./take.ts"
+import { openSandboxEvents } from "./take.ts"
 
 /** What the store has of sessions. It is there before any sandbox is: what those say comes here first. */
 export interface Stored {

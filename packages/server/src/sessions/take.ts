@@ -1,8 +1,9 @@
 import type { Event, EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { PromptState } from "@berth/protocol/session"
-import type { Transaction } from "kysely"
+import { CompiledQuery, type Transaction } from "kysely"
 import type { EventLog, NewEvent } from "../events/log.ts"
+import type { SandboxEvents } from "../sandboxes/kept.ts"
 import type { Database } from "../store/database.ts"
 import type { Store } from "../store/open.ts"
 import type { Changes } from "./changes.ts"
@@ -16,107 +17,148 @@ export interface TakeParts {
   readonly onChange: (session: SessionId) => void
 }
 
-/** What sandboxes say. It may be said again after any break, and counts once. */
-export interface SandboxEvents {
-  /** Stores what is new. When it resolves, the sandbox may forget it. */
-  take(sandbox: SandboxId, events: readonly Event[]): Promise<void>
-  /** The number of the last event that is stored. */
-  lastSeen(sandbox: SandboxId): Promise<number>
+interface Said {
+  readonly sandbox: SandboxId
+  readonly events: readonly Event[]
+}
+
+interface Waiting extends Said {
+  readonly resolve: () => void
+  readonly reject: (reason: unknown) => void
+}
+
+interface Sandbox {
+  readonly id: SandboxId
+  readonly workspace: Slug
+  readonly last_seen: number
 }
 
 interface OwnPrompt {
+  readonly id: PromptId
   readonly session: SessionId
+  readonly sandbox: SandboxId
   state: PromptState
 }
 
+/*
+ * Thousands of events a second pass here, from many sandboxes: what waits at the same time is stored together, and
+ * each statement is for all of them.
+ */
+
+const SANDBOXES = `
+  SELECT id, workspace, last_seen FROM sandboxes WHERE id IN (SELECT value FROM json_each(?))`
+
+const PROMPTS = `
+  SELECT id, session, sandbox, state FROM prompts WHERE id IN (SELECT value FROM json_each(?))`
+
+const SEEN = `
+  UPDATE sandboxes SET last_seen = seen.value ->> 'last'
+  FROM json_each(?) AS seen WHERE sandboxes.id = seen.value ->> 'sandbox'`
+
+/** What sandboxes say may be said again after any break, and counts once. */
 export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
   const { store, log, changes, onChange } = parts
+  let waiting: Waiting[] = []
+  let isStoring = false
 
-  const lastSeen = async (db: Store["db"], sandbox: SandboxId) =>
-    await db
-      .selectFrom("sandboxes")
-      .select(["workspace", "last_seen"])
-      .where("id", "=", sandbox)
-      .executeTakeFirst()
+  const storeAll = async (): Promise<void> => {
+    isStoring = true
+    while (waiting.length > 0) {
+      const group = waiting
+      waiting = []
+      try {
+        await storeTogether(group)
+        for (const { resolve } of group) resolve()
+      } catch (thrown) {
+        // What cannot be stored of one sandbox is no reason not to store what others say.
+        if (group.length === 1) group[0]?.reject(thrown)
+        else for (const one of group) await storeTogether([one]).then(one.resolve, one.reject)
+      }
+    }
+    // In the same turn as the last look at what waits, so that nothing is left behind.
+    isStoring = false
+  }
+
+  const storeTogether = async (group: readonly Said[]): Promise<void> => {
+    // How a prompt has ended survives a power loss; what was said on the way survives the death of any process.
+    const isWeighty = group.some(({ events }) =>
+      events.some(({ body }) => body.type === "prompt.state"),
+    )
+    const work = (trx: Transaction<Database>) => takeIn(trx, group)
+    const concerned = isWeighty
+      ? await store.durably(work)
+      : await store.db.transaction().execute(work)
+    log.ring(concerned)
+    if (isWeighty) for (const session of concerned) onChange(session)
+  }
 
   /** The sessions that it concerns. */
   const takeIn = async (
     trx: Transaction<Database>,
-    sandbox: SandboxId,
-    said: readonly Event[],
+    group: readonly Said[],
   ): Promise<ReadonlySet<SessionId>> => {
-    const row = await lastSeen(trx, sandbox)
-    const events = said.filter(({ sequence }) => sequence > (row?.last_seen ?? 0))
-    const last = events.at(-1)
-    if (row === undefined || last === undefined) return new Set()
-    const prompts = await promptsIn(trx, sandbox, events)
-    const others = events.some(({ body }) => promptOf(body) === undefined)
-      ? await busySessions(trx, row.workspace)
-      : []
+    const ids = [...new Set(group.map(({ sandbox }) => sandbox))]
+    const sandboxes = await byId<Sandbox>(trx, SANDBOXES, ids)
+    const prompts = await byId<OwnPrompt>(trx, PROMPTS, [
+      ...new Set(group.flatMap(({ events }) => events.flatMap(({ body }) => promptOf(body) ?? []))),
+    ])
+    const seen = new Map<SandboxId, number>()
     const concerned = new Set<SessionId>()
-    let waiting: NewEvent[] = []
-    for (const { at, body } of events) {
-      const prompt = promptOf(body)
-      const own = prompt && prompts.get(prompt)
-      // Of prompts that are none of its, or have ended without it, a sandbox has nothing to say.
-      if (prompt !== undefined && (own === undefined || !isPending(own.state))) continue
-      const sessions = own === undefined ? others : [own.session]
-      for (const session of sessions) concerned.add(session)
-      if (own === undefined || body.type !== "prompt.state") {
-        waiting.push(...sessions.map((session) => ({ session, at, body })))
-        continue
+    let ready: NewEvent[] = []
+    for (const { sandbox, events } of group) {
+      const row = sandboxes.get(sandbox)
+      if (row === undefined) continue
+      const listening = events.some(({ body }) => promptOf(body) === undefined)
+        ? await busySessions(trx, row.workspace)
+        : []
+      for (const { sequence, at, body } of events) {
+        if (sequence <= (seen.get(sandbox) ?? row.last_seen)) continue
+        seen.set(sandbox, sequence)
+        const prompt = promptOf(body)
+        const own = prompt && prompts.get(prompt)
+        // Of prompts that are none of its, or have ended without it, a sandbox has nothing to say.
+        const isMute = own === undefined || own.sandbox !== sandbox || !isPending(own.state)
+        if (prompt !== undefined && isMute) continue
+        const sessions = own === undefined ? listening : [own.session]
+        for (const session of sessions) concerned.add(session)
+        if (own !== undefined && body.type === "prompt.state") {
+          await log.append(trx, ready)
+          ready = []
+          const { state, reason } = body
+          if (state === "queued") continue
+          await changes.moveIn(trx, own.id, { state, reason, at })
+          own.state = state
+        } else for (const session of sessions) ready.push({ session, at, body })
       }
-      await log.append(trx, waiting)
-      waiting = []
-      const { state, reason } = body
-      if (state === "queued" || prompt === undefined) continue
-      await changes.moveIn(trx, prompt, { state, reason, at })
-      own.state = state
     }
-    await log.append(trx, waiting)
-    await trx
-      .updateTable("sandboxes")
-      .set({ last_seen: last.sequence })
-      .where("id", "=", sandbox)
-      .execute()
+    await log.append(trx, ready)
+    const lasts = [...seen].map(([sandbox, last]) => ({ sandbox, last }))
+    await trx.executeQuery(CompiledQuery.raw(SEEN, [JSON.stringify(lasts)]))
     return concerned
   }
 
   return {
-    take: async (sandbox, events) => {
-      // How a prompt has ended survives a power loss; what was said on the way survives the death of any process.
-      const isWeighty = events.some(({ body }) => body.type === "prompt.state")
-      const work = (trx: Transaction<Database>) => takeIn(trx, sandbox, events)
-      const concerned = isWeighty
-        ? await store.durably(work)
-        : await store.db.transaction().execute(work)
-      log.ring(concerned)
-      if (isWeighty) for (const session of concerned) onChange(session)
-    },
-    lastSeen: async (sandbox) => (await lastSeen(store.db, sandbox))?.last_seen ?? 0,
+    take: (sandbox, events) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ sandbox, events, resolve, reject })
+        if (!isStoring) void storeAll()
+      }),
+    lastSeen: async (sandbox) =>
+      (await byId<Sandbox>(store.db, SANDBOXES, [sandbox])).get(sandbox)?.last_seen ?? 0,
   }
 }
 
 const promptOf = (body: EventBody): PromptId | undefined =>
   "prompt" in body ? body.prompt : undefined
 
-const promptsIn = async (
-  trx: Transaction<Database>,
-  sandbox: SandboxId,
-  events: readonly Event[],
-): Promise<ReadonlyMap<PromptId, OwnPrompt>> => {
-  const ids = new Set(events.flatMap(({ body }) => promptOf(body) ?? []))
-  const found = new Map<PromptId, OwnPrompt>()
-  for (const id of ids) {
-    const row = await trx
-      .selectFrom("prompts")
-      .select(["session", "state"])
-      .where("id", "=", id)
-      .where("sandbox", "=", sandbox)
-      .executeTakeFirst()
-    if (row !== undefined) found.set(id, row)
-  }
-  return found
+const byId = async <Row extends { readonly id: string }>(
+  db: Store["db"],
+  query: string,
+  ids: readonly Row["id"][],
+): Promise<ReadonlyMap<Row["id"], Row>> => {
+  if (ids.length === 0) return new Map()
+  const { rows } = await db.executeQuery<Row>(CompiledQuery.raw(query, [JSON.stringify(ids)]))
+  return new Map(rows.map((row) => [row.id, row]))
 }
 
 /** A boot concerns those who wait for it. */
