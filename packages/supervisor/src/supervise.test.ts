@@ -451,7 +451,10 @@ describe("a supervisor", () => {
     const started = start({ agent: { kind: "acp", command: ["x"] } }, made)
     expect(await started.ended).toMatchObject({ status: 1 })
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
-      ...{ state: "failed", error: { code: "agent.not_installed", details: { program: "x" } } },
+      ...{
+        state: "failed",
+        error: { code: "agent.not_installed", message: "the sandbox has no program x" },
+      },
     })
   })
 

@@ -1,4 +1,5 @@
 import type { SupervisedProcess } from "../processes/supervised.ts"
+import type { ProcessTree } from "../processes/tree/tree.ts"
 
 /** The process of an agent: started when it is first needed, kept running, and ended when it does not obey. */
 export class KeptProcess {
@@ -35,6 +36,10 @@ export class KeptProcess {
     const stopped = process.stop({ graceMs: 0 })
     void this.#launchAfter(stopped)
     await stopped
+  }
+
+  get grown(): ProcessTree | undefined {
+    return this.#process?.grown
   }
 
   get pid(): number | undefined {

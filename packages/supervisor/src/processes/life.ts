@@ -15,7 +15,7 @@ export interface LifeOptions {
   readonly graceMs: () => number
   readonly hurry: AbortSignal
   readonly onOutput: Listen
-  onStarted(pid: number): void
+  onStarted(started: Pick<Launched, "pid" | "tree">): void
   onReady(afterMs: number): void
 }
 
@@ -38,7 +38,7 @@ export const live = async (spec: ProcessSpec, options: LifeOptions): Promise<Lif
     return { how: wordsOf(thrown), readyForMs: 0, tree: NOTHING_ENDED }
   }
   launched.output.listen(options.onOutput)
-  options.onStarted(launched.pid)
+  options.onStarted(launched)
   const over = eitherOf(launched.exited, options.stopping)
   const wait = await becomeReady(spec, launched, { clock, over, onReady: options.onReady })
   const readyAtMs = clock.nowMs()

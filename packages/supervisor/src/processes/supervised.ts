@@ -16,6 +16,7 @@ import {
   type StopReport,
 } from "./spec.ts"
 import { NOTHING_ENDED, type TreeEnd } from "./tree/end.ts"
+import type { ProcessTree } from "./tree/tree.ts"
 
 /** What is kept in memory of what a process writes, for errors and status. */
 export const LAST_OUTPUT_BYTES = 16 * 1024
@@ -39,6 +40,7 @@ export class SupervisedProcess {
   #phase: ProcessPhase = "idle"
   #reason = ""
   #pid: number | undefined
+  #grown: ProcessTree | undefined
   #starts = 0
   #failures = 0
 
@@ -98,6 +100,11 @@ export class SupervisedProcess {
     }
   }
 
+  /** All that came from it; undefined while it does not run. */
+  get grown(): ProcessTree | undefined {
+    return this.#grown
+  }
+
   lastOutput(): string {
     return this.#lastOutput.text()
   }
@@ -147,8 +154,9 @@ export class SupervisedProcess {
         this.#lastOutput.write(chunk)
         this.#log?.write(chunk)
       },
-      onStarted: (pid) => {
+      onStarted: ({ pid, tree }) => {
         this.#pid = pid
+        this.#grown = tree
         this.#starts++
         this.#emit({ type: "started", pid, start: this.#starts })
       },
@@ -159,6 +167,7 @@ export class SupervisedProcess {
       },
     })
     this.#pid = undefined
+    this.#grown = undefined
     this.#tree = end.tree
     if (end.tree.left.length > 0) this.#emit({ type: "left-behind", pids: end.tree.left })
     return end

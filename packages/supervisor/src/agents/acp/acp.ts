@@ -7,6 +7,7 @@ import type { Permissions } from "@berth/protocol/workspace"
 import type { Agent, AgentReport, Say } from "../agent.ts"
 import { errorEvent } from "../failure.ts"
 import type { AgentParts } from "../parts.ts"
+import { Strays } from "../strays.ts"
 import { failureOf } from "./failure.ts"
 import { orAborted } from "./or-aborted.ts"
 import { AgentProcess, type Command, type Life } from "./process.ts"
@@ -41,6 +42,7 @@ class Acp implements Agent {
   readonly #process: AgentProcess
   readonly #terminals: Terminals
   readonly #sessions: Sessions
+  readonly #strays: Strays
   /** Of the prompts that run, by the agent's own name for the conversation. */
   readonly #turns = new Map<string, { readonly prompt: PromptId; readonly turn: Turn }>()
   #directory: string | undefined
@@ -52,6 +54,7 @@ class Acp implements Agent {
     this.#title = basename(options.command[0] ?? "")
     this.#terminals = new Terminals(parts, () => this.#directory ?? parts.places.home)
     this.#sessions = new Sessions(files, parts.places.home)
+    this.#strays = new Strays(parts.clock)
     this.#process = new AgentProcess(parts, options.command as Command, this.#title, {
       ...{ files, terminals: this.#terminals },
       // Who records has given up where it fails: the sandbox ends.
@@ -97,6 +100,7 @@ class Acp implements Agent {
   }
 
   async prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
+    const since = this.#strays.begin()
     try {
       return await this.#prompt(start, say, signal)
     } catch (thrown) {
@@ -105,6 +109,9 @@ class Acp implements Agent {
       if (!(thrown instanceof BerthError)) throw thrown
       await say(errorEvent(start.prompt, thrown))
       return { state: "failed", reason: thrown.message }
+    } finally {
+      if (signal.aborted) await this.#strays.end(this.#process.grown, since)
+      this.#strays.over(since)
     }
   }
 

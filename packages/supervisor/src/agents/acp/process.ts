@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path"
 import type { Readiness } from "../../processes/readiness/readiness.ts"
 import type { Conversation, ProcessSpec } from "../../processes/spec.ts"
+import type { ProcessTree } from "../../processes/tree/tree.ts"
 import { makeEmptyDirectory } from "../empty-directory.ts"
 import { KeptProcess } from "../kept-process.ts"
 import type { AgentParts } from "../parts.ts"
@@ -51,6 +52,10 @@ export class AgentProcess {
   /** Ends that life, at once; another starts. One that has ended needs nothing. */
   async replace(life: Life): Promise<void> {
     if (life.number === this.#lives) await this.#process.replace()
+  }
+
+  get grown(): ProcessTree | undefined {
+    return this.#process.grown
   }
 
   get pid(): number | undefined {

@@ -121,8 +121,9 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
     const session = newId.session()
     const before = stage.family.running().length
     const stop = new AbortController()
-    const running = ask(agent, "run: sleep 1000", { session, signal: stop.signal })
-    await until(() => stage.family.running().length > before)
+    const command = "(setsid sleep 1000 &); sleep 1000"
+    const running = ask(agent, `run: ${command}`, { session, signal: stop.signal })
+    await until(() => stage.family.running().length >= before + 2)
     const stoppedAtMs = performance.now()
     stop.abort()
     const told = await running

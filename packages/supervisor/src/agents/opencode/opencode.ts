@@ -7,6 +7,7 @@ import type { Agent, AgentFile, AgentReport, Say } from "../agent.ts"
 import { errorEvent } from "../failure.ts"
 import type { AgentParts } from "../parts.ts"
 import { objectIn, textIn } from "../read.ts"
+import { Strays } from "../strays.ts"
 import { Asks } from "./asks.ts"
 import type { Client } from "./client.ts"
 import { type Model, parseModel } from "./model.ts"
@@ -44,6 +45,7 @@ class OpenCode implements Agent {
   readonly #model: Model | undefined
   readonly #server: Server
   readonly #permissions: Permissions
+  readonly #strays: Strays
   readonly #sessions = new Sessions()
   /** Of the prompts that run. */
   readonly #asks = new Map<PromptId, Asks>()
@@ -55,6 +57,7 @@ class OpenCode implements Agent {
     this.#model = model === undefined ? undefined : parseModel(model)
     this.#permissions = permissions
     this.#server = new Server(parts)
+    this.#strays = new Strays(parts.clock)
   }
 
   async start(signal: AbortSignal, tell: (progress: string) => void): Promise<AgentReport> {
@@ -83,6 +86,7 @@ class OpenCode implements Agent {
   }
 
   async prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
+    const since = this.#strays.begin()
     try {
       return await this.#prompt(start, say, signal)
     } catch (thrown) {
@@ -93,6 +97,8 @@ class OpenCode implements Agent {
       return { state: "failed", reason: thrown.message }
     } finally {
       this.#asks.delete(start.prompt)
+      if (signal.aborted) await this.#strays.end(this.#server.grown, since)
+      this.#strays.over(since)
     }
   }
 

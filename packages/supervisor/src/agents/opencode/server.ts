@@ -1,5 +1,6 @@
 import { dirname, join } from "node:path"
 import type { ProcessSpec } from "../../processes/spec.ts"
+import type { ProcessTree } from "../../processes/tree/tree.ts"
 import { makeEmptyDirectory } from "../empty-directory.ts"
 import { KeptProcess } from "../kept-process.ts"
 import type { AgentParts } from "../parts.ts"
@@ -52,6 +53,10 @@ export class Server {
 
   lastOutput(): string {
     return this.#process.lastOutput()
+  }
+
+  get grown(): ProcessTree | undefined {
+    return this.#process.grown
   }
 
   get pid(): number | undefined {

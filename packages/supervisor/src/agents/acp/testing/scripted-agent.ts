@@ -107,6 +107,7 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
   },
   wait: async (turn) => {
     const child = spawn("sleep", ["1000"])
+    spawn("sh", ["-c", "(setsid sleep 1000 &)"])
     await say(turn, "waiting")
     await aborted(turn.signal)
     child.kill("SIGKILL")
