@@ -1,14 +1,12 @@
-import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
-import { once } from "node:events"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
-import { text } from "node:stream/consumers"
 import { Event } from "@berth/protocol/event"
 import { Transcript } from "@berth/protocol/sessions"
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
+import { startProcess } from "./process.ts"
 
 /** A toolbox is built, and sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
@@ -22,129 +20,158 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   }, STAGE_DEADLINE_MS)
   afterAll(() => server.close(), STAGE_DEADLINE_MS)
 
-  const start = (args: readonly string[], cwd = repo): ChildProcessWithoutNullStreams => {
+  const start = (args: readonly string[], cwd = repo) => {
     const [node = "", ...own] = server.commandOf(args)
-    const child = spawn(node, own, { env: server.env, cwd })
-    child.stdin.end()
-    onTestFinished(() => void child.kill("SIGKILL"))
-    return child
+    return startProcess(node, own, { env: server.env, cwd })
   }
-  const run = (args: readonly string[], cwd = repo) => endOf(start(args, cwd))
+  const run = (args: readonly string[], cwd = repo) => start(args, cwd).ended
 
-  it("boots in the repo that one stands in, shows what is said, and ends with the diff", async () => {
-    mkdirSync(join(repo, "deep/down"), { recursive: true })
-    const prompt = "echo one; echo two >> README; echo new > new.txt"
-    const { stdout, stderr, status } = await run(["run", prompt], join(repo, "deep/down"))
-    expect(stderr).toMatch(/^session ses-\w+\n(.*\n)*boot: ready after \d+ ms\n(.*\n)*succeeded\n$/)
-    expect(stdout).toMatch(/^one\ndiff --git a\/README b\/README\n/)
-    expect(stdout).toContain("\n hello\n+two\n")
-    expect(stdout).toContain("\n+++ b/new.txt\n")
-    expect(status).toBe(0)
-    expect(await run(["run", "--no-diff", "echo three"])).toMatchObject({
-      ...{ stdout: "three\n", status: 0 },
-    })
-  })
+  it(
+    "boots in the repo that one stands in, shows what is said, and ends with the diff",
+    async () => {
+      mkdirSync(join(repo, "deep/down"), { recursive: true })
+      const prompt = "echo one; echo two >> README; echo new > new.txt"
+      const { stdout, stderr, status } = await run(["run", prompt], join(repo, "deep/down"))
+      expect(stderr).toMatch(
+        /^session ses-\w+\n(.*\n)*boot: ready after \d+ ms\n(.*\n)*succeeded\n$/,
+      )
+      expect(stdout).toMatch(/^one\ndiff --git a\/README b\/README\n/)
+      expect(stdout).toContain("\n hello\n+two\n")
+      expect(stdout).toContain("\n+++ b/new.txt\n")
+      expect(status).toBe(0)
+      expect(await run(["run", "--no-diff", "echo three"])).toMatchObject({
+        ...{ stdout: "three\n", status: 0 },
+      })
+    },
+    STAGE_DEADLINE_MS,
+  )
 
-  it("[R3.2] goes on with a session, and writes its events as JSON, one a line", async () => {
-    const session = (await run(["run", "--detach", "echo first"])).stdout.trim()
-    const again = await run(["run", "--session", session.slice(0, 12), "--json", "exit 3"])
-    expect(again).toMatchObject({ stderr: "", status: 1 })
-    const events = again.stdout.trimEnd().split("\n")
-    const parsed = events.map((line) => Event.parse(JSON.parse(line)))
-    expect(parsed.at(-1)?.body).toMatchObject({
-      ...{ type: "prompt.state", state: "failed", reason: "the command ended with status 3" },
-    })
-    const { stdout } = await run(["log", session, "--json"])
-    const { turns } = Transcript.parse(JSON.parse(stdout))
-    expect(turns.map(({ prompt: { number, text, state } }) => ({ number, text, state }))).toEqual([
-      { number: 1, text: "echo first", state: "succeeded" },
-      { number: 2, text: "exit 3", state: "failed" },
-    ])
-  })
+  it(
+    "[R3.2] goes on with a session, and writes its events as JSON, one a line",
+    async () => {
+      const session = (await run(["run", "--detach", "echo first"])).stdout.trim()
+      const again = await run(["run", "--session", session.slice(0, 12), "--json", "exit 3"])
+      expect(again).toMatchObject({ stderr: "", status: 1 })
+      const events = again.stdout.trimEnd().split("\n")
+      const parsed = events.map((line) => Event.parse(JSON.parse(line)))
+      expect(parsed.at(-1)?.body).toMatchObject({
+        ...{ type: "prompt.state", state: "failed", reason: "the command ended with status 3" },
+      })
+      const { stdout } = await run(["log", session, "--json"])
+      const { turns } = Transcript.parse(JSON.parse(stdout))
+      expect(turns.map(({ prompt: { number, text, state } }) => ({ number, text, state }))).toEqual(
+        [
+          { number: 1, text: "echo first", state: "succeeded" },
+          { number: 2, text: "exit 3", state: "failed" },
+        ],
+      )
+    },
+    STAGE_DEADLINE_MS,
+  )
 
-  it("fails with the reason when the prompt does", async () => {
-    const { stderr, status } = await run(["run", "--no-diff", "echo wrong >&2; exit 4"])
-    expect(stderr).toMatch(/\nfailed: the command ended with status 4\n$/)
-    expect(status).toBe(1)
-  })
+  it(
+    "fails with the reason when the prompt does",
+    async () => {
+      const { stderr, status } = await run(["run", "--no-diff", "echo wrong >&2; exit 4"])
+      expect(stderr).toMatch(/\nfailed: the command ended with status 4\n$/)
+      expect(status).toBe(1)
+    },
+    STAGE_DEADLINE_MS,
+  )
 
-  it("[R3.3] stops the prompt at ctrl-c, and the session takes the next", async () => {
-    const child = start(["run", "echo begun; sleep 4713"])
-    const ended = endOf(child)
-    await seen(child, "begun")
-    child.kill("SIGINT")
-    const { stderr, status } = await ended
-    expect(stderr).toMatch(/\nstopping; once more leaves at once\nstopped/)
-    expect(status).toBe(130)
-    const session = /session (\S+)/.exec(stderr)?.[1] ?? ""
-    expect(await run(["run", "--no-diff", "--session", session, "echo next"])).toMatchObject({
-      ...{ stdout: "next\n", status: 0 },
-    })
-  })
+  it(
+    "[R3.3] stops the prompt at ctrl-c, and the session takes the next",
+    async () => {
+      const child = start(["run", "echo begun; sleep 4713"])
+      await child.see("begun")
+      child.kill("SIGINT")
+      const { stderr, status } = await child.ended
+      expect(stderr).toMatch(/\nstopping; once more leaves at once\nstopped/)
+      expect(status).toBe(130)
+      const session = /session (\S+)/.exec(stderr)?.[1] ?? ""
+      expect(await run(["run", "--no-diff", "--session", session, "echo next"])).toMatchObject({
+        ...{ stdout: "next\n", status: 0 },
+      })
+    },
+    STAGE_DEADLINE_MS,
+  )
 
-  it("[R3.4] goes on when the server is killed and started again in the middle", async () => {
-    const child = start([
-      "run",
-      "--no-diff",
-      "echo before; until [ -e go ]; do sleep 0.05; done; echo after",
-    ])
-    const ended = endOf(child)
-    await seen(child, "before")
-    await server.kill()
-    await said(child, "it is waited for")
-    await server.restart()
-    expect(
-      (await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "go"])).status,
-    ).toBe(0)
-    expect(await ended).toMatchObject({ stdout: "before\nafter\n", status: 0 })
-  })
+  it(
+    "[R3.4] goes on when the server is killed and started again in the middle",
+    async () => {
+      const child = start([
+        "run",
+        "--no-diff",
+        "echo before; until [ -e go ]; do sleep 0.05; done; echo after",
+      ])
+      await child.see("before")
+      await server.kill()
+      await child.see("it is waited for", "stderr")
+      await server.restart()
+      expect(
+        (await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "go"])).status,
+      ).toBe(0)
+      expect(await child.ended).toMatchObject({ stdout: "before\nafter\n", status: 0 })
+    },
+    STAGE_DEADLINE_MS,
+  )
 
-  it("leaves at the second ctrl-c, also when no server hears the first, and the prompt goes on", async () => {
-    const child = start([
-      "run",
-      "--no-diff",
-      "echo begun; until [ -e left ]; do sleep 0.05; done; echo alone",
-    ])
-    const ended = endOf(child)
-    await seen(child, "begun")
-    await server.kill()
-    child.kill("SIGINT")
-    await said(child, "stopping")
-    child.kill("SIGINT")
-    const { stderr, status } = await ended
-    expect(status).toBe(130)
-    const [, session = ""] = /left; to come back: berth log --follow (\S+)\n/.exec(stderr) ?? []
-    await server.restart()
-    const follower = start(["log", session, "--follow"])
-    const followed = endOf(follower)
-    await seen(follower, "begun")
-    await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "left"])
-    await seen(follower, "(succeeded)")
-    follower.kill("SIGINT")
-    expect(await followed).toMatchObject({
-      ...{
-        stdout: expect.stringMatching(/^> echo begun.*\nbegun\nalone\n\(succeeded\)\n$/),
-        status: 0,
-      },
-    })
-  })
+  it(
+    "leaves at the second ctrl-c, also when no server hears the first, and the prompt goes on",
+    async () => {
+      const child = start([
+        "run",
+        "--no-diff",
+        "echo begun; until [ -e left ]; do sleep 0.05; done; echo alone",
+      ])
+      await child.see("begun")
+      await server.kill()
+      child.kill("SIGINT")
+      await child.see("stopping", "stderr")
+      child.kill("SIGINT")
+      const { stderr, status } = await child.ended
+      expect(status).toBe(130)
+      const [, session = ""] = /left; to come back: berth log --follow (\S+)\n/.exec(stderr) ?? []
+      await server.restart()
+      const follower = start(["log", session, "--follow"])
+      await follower.see("begun")
+      await run(["exec", "app", "--cwd", "/workspace/app", "--", "touch", "left"])
+      await follower.see("(succeeded)")
+      follower.kill("SIGINT")
+      expect(await follower.ended).toMatchObject({
+        ...{
+          stdout: expect.stringMatching(/^> echo begun.*\nbegun\nalone\n\(succeeded\)\n$/),
+          status: 0,
+        },
+      })
+    },
+    STAGE_DEADLINE_MS,
+  )
 
-  it("leaves a workspace as it is, but for what a flag says", async () => {
-    const described = makeRepo(join(server.base, "described"), { README: "hello\n" })
-    await run(["up", described, "--env", "ONE=1", "--network", "none"])
-    const say = ["--no-diff", 'echo "$ONE$TWO"; ls /sys/class/net']
-    expect(await run(["run", ...say], described)).toMatchObject({ stdout: "1\nlo\n", status: 0 })
-    const more = await run(["run", "--workspace", "described", "--env", "TWO=2", ...say], "/")
-    expect(more).toMatchObject({ stdout: "12\nlo\n", status: 0 })
-  })
+  it(
+    "leaves a workspace as it is, but for what a flag says",
+    async () => {
+      const described = makeRepo(join(server.base, "described"), { README: "hello\n" })
+      await run(["up", described, "--env", "ONE=1", "--network", "none"])
+      const say = ["--no-diff", 'echo "$ONE$TWO"; ls /sys/class/net']
+      expect(await run(["run", ...say], described)).toMatchObject({ stdout: "1\nlo\n", status: 0 })
+      const more = await run(["run", "--workspace", "described", "--env", "TWO=2", ...say], "/")
+      expect(more).toMatchObject({ stdout: "12\nlo\n", status: 0 })
+    },
+    STAGE_DEADLINE_MS,
+  )
 
-  it("runs in no repo but the one that one stands in", async () => {
-    await run(["run", "--detach", "true"])
-    const other = makeRepo(join(server.base, "other/app"), { README: "other\n" })
-    const refused = await run(["run", "true"], other)
-    expect(refused).toMatchObject({ stdout: "", status: 2 })
-    expect(refused.stderr).toContain("the workspace app is of another repo")
-  })
+  it(
+    "runs in no repo but the one that one stands in",
+    async () => {
+      await run(["run", "--detach", "true"])
+      const other = makeRepo(join(server.base, "other/app"), { README: "other\n" })
+      const refused = await run(["run", "true"], other)
+      expect(refused).toMatchObject({ stdout: "", status: 2 })
+      expect(refused.stderr).toContain("the workspace app is of another repo")
+    },
+    STAGE_DEADLINE_MS,
+  )
 
   it.each([
     [["run", "true"], 2, "this is not in a git repo"],
@@ -175,27 +202,3 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
     })
   })
 })
-
-const endOf = async (child: ChildProcessWithoutNullStreams) => {
-  const [stdout, stderr, [status, signal]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, "close"),
-  ])
-  return { stdout, stderr, status: status ?? signal }
-}
-
-const seen = (child: ChildProcessWithoutNullStreams, words: string) => shown(child.stdout, words)
-
-const said = (child: ChildProcessWithoutNullStreams, words: string) => shown(child.stderr, words)
-
-/** Resolves when it has been written. */
-const shown = (stream: NodeJS.ReadableStream, words: string): Promise<void> =>
-  new Promise((resolve, reject) => {
-    let all = ""
-    stream.on("data", (bytes: Buffer) => {
-      all += bytes.toString()
-      if (all.includes(words)) resolve()
-    })
-    stream.once("end", () => reject(new Error(`it ended without ${words}: ${all}`)))
-  })

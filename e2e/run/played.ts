@@ -1,0 +1,110 @@
+import { chmodSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import type { EventBody } from "@berth/protocol/event"
+import { newId, type PromptId } from "@berth/protocol/ids"
+import type { AskAnswer } from "@berth/protocol/session"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { listen } from "@berth/server/api/listen"
+import { createApi } from "@berth/server/api/server"
+import { stopApi } from "@berth/server/api/stop"
+import { ensureToken } from "@berth/server/api/token"
+import type { StoredEvent } from "@berth/server/events/log"
+import { createLogger } from "@berth/server/logging/logger"
+import { Secrets } from "@berth/server/logging/secrets"
+import type { Sandboxes } from "@berth/server/sandboxes/sandboxes"
+import type { Sessions } from "@berth/server/sessions/sessions"
+import { writeLockHolder } from "@berth/server/store/lock-holder"
+import { onTestFinished } from "vitest"
+
+const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
+
+/** What the agent does when it gets a prompt, and when it is answered. */
+export interface Part {
+  readonly onPrompt: (prompt: PromptId) => readonly EventBody[]
+  readonly onAnswer: (prompt: PromptId, answer: AskAnswer) => readonly EventBody[]
+}
+
+/** A server with the real API, whose only session is with an agent that plays a part. */
+export const playSession = async ({ onPrompt, onAnswer }: Part) => {
+  const dataDir = mkdtempSync(join(tmpdir(), "berth-played-session-"))
+  chmodSync(dataDir, 0o700)
+  const [id, prompt] = [newId.session(), newId.prompt()]
+  const log: StoredEvent[] = []
+  const answers: AskAnswer[] = []
+  let bell = Promise.withResolvers<void>()
+  const say = (bodies: readonly EventBody[]) => {
+    for (const body of bodies) {
+      const sequence = log.length + 1
+      const json = JSON.stringify({ sequence, at: new Date().toISOString(), body })
+      log.push({ sequence, type: body.type, json })
+    }
+    bell.resolve()
+    bell = Promise.withResolvers()
+  }
+  const createdAt = new Date().toISOString()
+  const workspace = WorkspaceSpec.parse({ slug: "app" })
+  const session = { ...{ id, workspace: "app", agent: workspace.agent, state: "open" }, createdAt }
+  const sessions = {
+    create: async () => view(),
+    list: async () => [view()],
+    get: async () => view(),
+    prompt: async (_session: unknown, { text }: { text: string }) => {
+      say(onPrompt(prompt))
+      return {
+        ...{ id: prompt, session: id, number: 1, text, attachments: [], state: "queued" },
+        ...{ reason: null, sandbox: null, deadlineMs: null, createdAt, startedAt: null },
+        ...{ endedAt: null, continues: null },
+      }
+    },
+    answer: async (_session: unknown, answer: AskAnswer) => {
+      answers.push(answer)
+      say(onAnswer(prompt, answer))
+    },
+    events: async (_session: unknown, after: number, signal: AbortSignal) =>
+      (async function* () {
+        const gone = new Promise<void>((resolve) => {
+          signal.addEventListener("abort", () => resolve())
+        })
+        for (let seen = after; !signal.aborted; ) {
+          const rung = bell.promise
+          const events = log.slice(seen)
+          seen = log.length
+          if (events.length > 0) yield events
+          else await Promise.race([rung, gone])
+        }
+      })(),
+  } as unknown as Sessions
+  const view = () => ({ ...session, onInterrupt: "wait", lastEvent: log.length, pending: [] })
+  const secrets = new Secrets()
+  const destination = { write: () => {} }
+  const api = createApi({
+    log: await createLogger({ level: "error", pretty: false, secrets, destination }),
+    token: await ensureToken(dataDir),
+    sandboxes: async () => ({ workspace: async () => workspace }) as unknown as Sandboxes,
+    sessions: async () => sessions,
+    facts: {
+      ...{ version: "0.0.0", pid: process.pid, installationId: newId.installation(), dataDir },
+      ...{ backend: "embedded", startedAt: new Date(), startedAtMs: performance.now() },
+    },
+  })
+  writeLockHolder(dataDir, await listen(api, { host: "127.0.0.1", port: 0 }))
+  onTestFinished(async () => {
+    await stopApi(api, 0)
+    rmSync(dataDir, { recursive: true })
+  })
+  return {
+    ...{ id, answers, env: { PATH: process.env.PATH, HOME: dataDir } },
+    command: ([name = "", ...args]: readonly string[]) =>
+      [
+        process.execPath,
+        "--conditions=source",
+        MAIN,
+        name,
+        "--data-dir",
+        dataDir,
+        ...args,
+      ] as const,
+  }
+}
