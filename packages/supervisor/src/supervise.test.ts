@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { BootTrace } from "@berth/protocol/boot"
@@ -464,6 +464,95 @@ describe("a supervisor", () => {
     const started = start({}, made)
     expect(await started.ended).toMatchObject({ status: 1 })
     expect(leftTrace(made)).toMatchObject({ outcome: "failed", ending: { step: "bridge" } })
+  })
+})
+
+const KEY = "sk-0123456789-secret"
+
+/** Answers every question for keys. */
+const answerKeys = (client: Client, answer: object) =>
+  client.websocket.on("message", (data) => {
+    const { type, id } = JSON.parse(String(data))
+    if (type === "ask") client.say({ type: "answer", id, answer })
+  })
+
+const ended = (client: Client) =>
+  client.until(() =>
+    bodies(client).some((body) => body.type === "prompt.state" && body.state !== "running"),
+  )
+
+describe("the agent of a supervisor", () => {
+  it("has its keys from the server, and they are written nowhere", async () => {
+    const made = makePlaces()
+    const repos = makeRepo(made, { "start.sh": 'echo "hook has [$SOME_KEY]"' })
+    const started = start({ repos, agent: { kind: "shell", keys: ["SOME_KEY"] } }, made)
+    await started.answers()
+    const client = await started.bridge()
+    answerKeys(client, { kind: "keys", keys: { SOME_KEY: KEY } })
+    await heard(client, "boot.ready")
+    const halves = 'echo "$SOME_KEY" | cut -c1-10 | tr -d "\\n"; echo "$SOME_KEY" | cut -c11-'
+    client.say(prompt(`printf 'it is '; ${halves}`))
+    await ended(client)
+    const said = bodies(client).flatMap((body) => (body.type === "message.delta" ? body.text : []))
+    expect(said.join("")).toBe("it is [hidden]\n")
+    expect(JSON.stringify(client.received)).toContain("hook has []")
+    expect(JSON.stringify(client.received)).not.toContain(KEY)
+    started.child.kill("SIGTERM")
+    await started.ended
+    expect(spawnSync("grep", ["-rlF", KEY, made.root], { encoding: "utf8" }).stdout).toBe("")
+  })
+
+  it("does not start where the server has not the key, and the trace says which", async () => {
+    const started = start({ agent: { kind: "shell", keys: ["SOME_KEY"] } })
+    await started.answers()
+    const client = await started.bridge()
+    answerKeys(client, {
+      kind: "refused",
+      code: "agent.key_missing",
+      reason: "there is no SOME_KEY",
+    })
+    expect(await started.ended).toMatchObject({ status: 1 })
+    expect(leftTrace(started).steps.find(({ name }) => name === "agent-start")).toMatchObject({
+      ...{ state: "failed" },
+      error: { code: "agent.key_missing", message: "there is no SOME_KEY" },
+    })
+  })
+
+  it("[R3.6] over ACP asks a person, who answers over the bridge; and its time is limited", async () => {
+    const scripted = join(import.meta.dirname, "agents/acp/testing/scripted-agent.ts")
+    const command = [process.execPath, scripted]
+    const started = start({ agent: { kind: "acp", command, permissions: "ask" } })
+    await started.answers()
+    const client = await started.bridge()
+    await heard(client, "boot.ready")
+    const asked = prompt("permission: rm")
+    client.say(asked)
+    await heard(client, "permission.asked")
+    const answer = { kind: "permission", ask: "permission-1", allow: true }
+    for (const _ of [1, 2]) client.say({ type: "prompt.answer", prompt: asked.prompt, answer })
+    await ended(client)
+    const { prompt: id } = asked
+    expect(client.received).toContainEqual(
+      expect.objectContaining({
+        type: "prompt.refused",
+        prompt: id,
+        code: "session.nothing_asked",
+      }),
+    )
+    expect(bodies(client)).toContainEqual(
+      expect.objectContaining({ type: "message.delta", prompt: id, text: "yes" }),
+    )
+    client.say({ ...prompt("wait"), deadlineMs: 1000 })
+    await heard(client, "error")
+    await client.until(() =>
+      bodies(client).some((body) => body.type === "prompt.state" && body.state === "failed"),
+    )
+    expect(bodies(client).find(({ type }) => type === "error")).toMatchObject({
+      code: "prompt.overdue",
+    })
+    started.child.kill("SIGTERM")
+    expect(await started.ended).toEqual({ status: 0, signal: null })
+    expect(started.family.running()).toEqual([])
   })
 })
 
