@@ -20,15 +20,18 @@ describe("berth", () => {
     expect(status).toBe(0)
   })
 
-  it.each([["serve"], ["status"], ["doctor"], ["config"]])("helps with %s", async (command) => {
-    const { stdout, stderr, status } = await berth([command, "--help"])
-    expect(stdout).toContain(`Usage: berth ${command}`)
-    expect(stdout).toContain("--json")
-    expect(stdout).toContain("BERTH_DATA_DIR")
-    expect(stdout).toContain("Examples:")
-    expect({ stderr, status }).toEqual({ stderr: "", status: 0 })
-    expect((await berth(["help", command])).stdout).toBe(stdout)
-  })
+  it.each([["serve"], ["run"], ["sessions"], ["log"], ["status"], ["doctor"], ["config"]])(
+    "helps with %s",
+    async (command) => {
+      const { stdout, stderr, status } = await berth([command, "--help"])
+      expect(stdout).toContain(`Usage: berth ${command}`)
+      expect(stdout).toContain("--json")
+      expect(stdout).toContain("BERTH_DATA_DIR")
+      expect(stdout).toContain("Examples:")
+      expect({ stderr, status }).toEqual({ stderr: "", status: 0 })
+      expect((await berth(["help", command])).stdout).toBe(stdout)
+    },
+  )
 
   it.each([
     [["serv"], "unknown command 'serv' (Did you mean serve?)"],

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers"
 import { BerthError } from "@berth/protocol/errors"
 import type { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
-import { describe, expect, it, onTestFinished } from "vitest"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { createClient } from "./client.ts"
 
 const SESSION = newId.session()
@@ -81,6 +81,32 @@ describe("the events of a session", () => {
     }
     await closed.promise
     expect(asked).toEqual(["7"])
+  })
+
+  it("are asked for again when the server has not said for long that it is there", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { asked, listener } = inTurn(
+      (reply) => void reply.write(frame(1)),
+      (reply) => void reply.write(frame(2)),
+    )
+    const events = (await serve(listener)).events()[Symbol.asyncIterator]()
+    expect(await events.next()).toMatchObject({ value: { sequence: 1 } })
+    let second: unknown
+    void events.next().then(({ value }) => {
+      second = value
+    })
+    let passedMs = 0
+    for (; second === undefined; passedMs += 100) {
+      await vi.advanceTimersByTimeAsync(100)
+      await new Promise(setImmediate)
+    }
+    expect(second).toMatchObject({ sequence: 2 })
+    // Long after it would have, and long before the platform gives up.
+    expect(passedMs).toBeGreaterThan(15_000)
+    expect(passedMs).toBeLessThan(60_000)
+    expect(asked).toEqual(["0", "1"])
+    await events.return?.()
   })
 
   it.each([
