@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
@@ -70,6 +70,27 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     })
     expect(await run("kill -TERM $$")).toMatchObject({ exitCode: null, signal: "SIGTERM" })
     expect(stage.family.running()).toHaveLength(1)
+  })
+
+  it.runIf(process.getuid?.() === 0)("does that as the sandbox's user, never as root", async () => {
+    const stage = makeStage({ user: { uid: 1000, gid: 1000 } })
+    const agent = await started(stage)
+    const [secret, own] = [join(stage.directory, "secret"), join(stage.repo, "own")]
+    writeFileSync(secret, "of root", { mode: 0o600 })
+    for (const order of [`read: ${secret}`, `write: ${secret}`, `write: ${stage.directory}/new`]) {
+      const told = await ask(agent, order)
+      expect(told.result).toEqual({
+        ...{ state: "failed", reason: expect.stringMatching(/Permission denied/i) },
+      })
+      expect(told.text).toBe("")
+    }
+    expect(readFileSync(secret, "utf8")).toBe("of root")
+    await ask(agent, `write: ${own}`)
+    const kept = join(stage.home, ".local/share/berth/acp-sessions.json")
+    for (const path of [own, kept]) expect(statSync(path).uid).toBe(1000)
+    expect(JSON.parse((await ask(agent, "run: id -u")).text).output).toBe("1000\n")
+    const { pid } = stage.processes.get("acp")?.status() ?? {}
+    expect(statSync(`/proc/${pid}`).uid).toBe(1000)
   })
 
   it.each([

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -10,6 +10,7 @@ import { systemClock } from "../../../processes/clock.ts"
 import { Pipes } from "../../../processes/output/pipes.ts"
 import { ProcessSet } from "../../../processes/set.ts"
 import { Family } from "../../../processes/testing/family.ts"
+import type { User } from "../../../processes/user.ts"
 import type { Agent } from "../../agent.ts"
 import { type AcpOptions, acpAgent } from "../acp.ts"
 
@@ -22,6 +23,7 @@ export const SCRIPTED = [
 ]
 
 export interface StageOptions extends Partial<AcpOptions> {
+  readonly user?: User
   readonly keys?: Readonly<Record<string, string>>
   readonly environment?: Readonly<Record<string, string>>
 }
@@ -33,15 +35,20 @@ export const makeStage = (options: StageOptions = {}) => {
     mkdirSync(join(directory, name))
     return join(directory, name)
   }) as [string, string, string, string]
+  const { user } = options
+  if (user !== undefined) {
+    chmodSync(directory, 0o755)
+    for (const path of [home, repo]) chownSync(path, user.uid, user.gid)
+  }
   const family = new Family()
   const pipes = new Pipes(logs)
   const sets: ProcessSet[] = []
   const make = (more: StageOptions = {}): { agent: Agent; processes: ProcessSet } => {
-    const { keys = {}, environment, ...acp } = { ...options, ...more }
+    const { keys = {}, environment, user, ...acp } = { ...options, ...more }
     const processes = new ProcessSet({ clock: systemClock, pipes })
     sets.push(processes)
     const parts = {
-      ...{ clock: systemClock, pipes, processes, user: undefined },
+      ...{ clock: systemClock, pipes, processes, user },
       environment: { ...family.env, HOME: home, ...environment },
       keys: { environment: keys },
       places: { home, toolbox, logs },
