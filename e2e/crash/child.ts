@@ -30,7 +30,12 @@ const log = await createLogger({
 const store = await openStore({ dataDir })
 const started = startSandboxes({
   ...{ log, secrets, dataDir, store, backend, installation: store.installationId },
-  ...{ environment: process.env, keys: NO_KEYS, toolbox: () => async () => toolbox },
+  ...{
+    environment: process.env,
+    keys: NO_KEYS,
+    keepEventsMs: null,
+    toolbox: () => async () => toolbox,
+  },
   policy: { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null },
   at: (step) => {
     if (step === dieAt) process.kill(process.pid, "SIGKILL")

@@ -54,5 +54,42 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(again.id).toBe(later.id)
       expect(Buffer.from(await again.files.read("kept")).toString()).toBe("still here\n")
     }, 60_000)
+
+    it("[R3.4] runs no prompt again, and says of what is not known any more that it is not", async () => {
+      const workspace = { slug: "talk", network: { kind: "none" as const } }
+      const session = await world.client().sessions.create({ workspace })
+      const again = () => world.client().sessions.at(session.id)
+      const { id } = await session.prompt("echo ran >> /workspace/ran; sleep 1000")
+      await expect
+        .poll(async () => (await again().prompts()).map(({ state }) => state))
+        .toEqual(["running"])
+      await world.kill()
+      copyAll("", ".backup")
+      await world.restart()
+      await again().stop()
+      await again().prompt("echo later >> /workspace/ran")
+      await expect
+        .poll(async () => (await again().prompts()).map(({ state }) => state))
+        .toEqual(["stopped", "succeeded"])
+      const { lastEvent } = await again().get()
+      await world.kill()
+      copyAll(".backup", "")
+      await world.restart()
+
+      expect(await again().prompts()).toMatchObject([{ id, state: "interrupted" }])
+      const { prompt } = again()
+      const next = await prompt("cat /workspace/ran")
+      let text = ""
+      const seen: string[] = []
+      // Whoever saw what the backup does not have is told of the gap, and gets no number twice.
+      for await (const { body } of again().events({ after: lastEvent })) {
+        seen.push(body.type)
+        if (body.type === "message.delta") text += body.text
+        if (body.type === "prompt.state" && body.prompt === next.id && body.state === "succeeded")
+          break
+      }
+      expect(seen.slice(0, 2)).toEqual(["gap", "prompt.state"])
+      expect(text).toBe("ran\nlater\n")
+    }, 60_000)
   },
 )

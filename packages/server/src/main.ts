@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { performance } from "node:perf_hooks"
 import type { BootTrace } from "@berth/protocol/boot"
 import type { DoctorReport } from "@berth/protocol/doctor"
+import { type Duration, durationMs } from "@berth/protocol/duration"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { LayersListing, LayersReport } from "@berth/protocol/layer"
@@ -93,7 +94,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const started = startSandboxes({
       ...{ log, secrets, dataDir, backend, environment: process.env },
       installation: store.installationId,
-      ...{ store, policy: policyOf(config) },
+      ...{ store, policy: policyOf(config), keepEventsMs: keptMs(config.keepEvents) },
       keys: openKeys(config.keysFile ?? join(dataDir, "keys.env"), secrets),
       toolbox: (signal) => currentToolbox(options, log, signal),
     })
@@ -113,6 +114,9 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     throw error
   }
 }
+
+/** 0 is for ever. */
+const keptMs = (keep: Duration): number | null => durationMs(keep) || null
 
 /** An engine that is not configured is the one that its own programs would ask. */
 const chooseBackend = ({ backend, image, ...config }: LoadedConfig["config"]): BackendChoice => {

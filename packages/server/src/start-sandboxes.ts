@@ -24,6 +24,8 @@ export interface SandboxesStart extends BackendStart {
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly keys: Keys
+  /** For how long what happened in sessions is kept; null: for ever. */
+  readonly keepEventsMs: number | null
   /** What gives the toolbox of new sandboxes, until the signal fires. */
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
@@ -81,7 +83,10 @@ export const startSandboxes = (start: SandboxesStart) => {
     })
     closeSandboxes = sandboxes.close
     await sandboxes.adopt(signal)
-    const sessions = await openSessions({ stored, sandboxes, keys, clock: systemClock, log })
+    const sessions = await openSessions({
+      ...{ stored, sandboxes, keys, clock: systemClock, log },
+      keepEventsMs: start.keepEventsMs,
+    })
     closeSandboxes = async () => {
       await sessions.closeAll()
       await sandboxes.close()

@@ -52,6 +52,19 @@ describe("a bridge", () => {
     ])
   })
 
+  it("[R3.2] stores one event in the place of those that the sandbox does not hold any more", async () => {
+    const { supervisor, watched, numbers, untilUp } = await play()
+    await untilUp()
+    supervisor.hold(7, 9)
+    supervisor.drop()
+    await watched.until(() => numbers().length === 4)
+    expect(numbers()).toEqual([6, 7, 8, 9])
+    expect(watched.events[0]?.body).toEqual({
+      ...{ type: "gap", reason: "the events 1 to 6 of the sandbox are not held any more" },
+    })
+    await supervisor.until(() => supervisor.acknowledged().at(-1) === 9)
+  })
+
   it("[R3.4] acknowledges nothing that is not stored, and gets it again when storing fails", async () => {
     const stored = Promise.withResolvers<void>()
     let calls = 0

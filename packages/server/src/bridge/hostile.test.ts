@@ -78,7 +78,6 @@ describe("a hostile supervisor", () => {
     ["begins with events", "bridge.protocol_violated"],
     ["is another sandbox", "bridge.foreign_id"],
     ["is of another generation", "bridge.generation_mismatch"],
-    ["has forgotten what comes next", "bridge.history_lost"],
     ["says hello twice", "bridge.protocol_violated"],
     ["announces a frame of a terabyte", "bridge.limit_exceeded"],
     ["sends a message that is too large", "bridge.limit_exceeded"],

@@ -38,6 +38,13 @@ export class Inbox {
     this.#storing ??= this.#store()
   }
 
+  /** What comes before is not to be had any more: in its place stands one event that says so, under that number. */
+  skipTo(sequence: number): void {
+    const reason = `the events ${this.#next} to ${sequence} of the sandbox are not held any more`
+    this.#next = sequence
+    this.take([{ sequence, at: new Date().toISOString(), body: { type: "gap", reason } }], 0)
+  }
+
   /** Forgets what is not being stored: the sandbox has it still. Resolves when nothing is being stored. */
   async close(): Promise<void> {
     this.#closed = true

@@ -234,10 +234,11 @@ export class Link {
         details: { sandbox },
       })
     }
-    if (first > lastSeen + 1 || last < lastSeen) {
-      const message = "the sandbox does not hold the events that come next"
+    if (last < lastSeen) {
+      const message = "the sandbox does not know the events that were seen last"
       throw new BerthError("bridge.history_lost", message, { details: { lastSeen, first, last } })
     }
+    if (first > lastSeen + 1) this.#inbox.skipTo(first - 1)
   }
 
   #handle(message: SupervisorMessage, bytes: number): void {

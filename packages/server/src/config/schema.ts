@@ -28,6 +28,8 @@ const DEFAULT_IMAGE = "buildpack-deps:bookworm"
 /** Pausing costs nobody anything that is noticed, so it comes soon; a stop ends processes, so it comes late. */
 export const DEFAULT_IDLE = { idlePause: Duration.parse("10m"), idleStop: Duration.parse("24h") }
 
+const DEFAULT_KEEP_EVENTS = Duration.parse("90d")
+
 const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
 
 /** Letters that need no quoting in a header, a shell or a URL. */
@@ -96,6 +98,11 @@ export const Config = z.strictObject({
     description: "Time without a use after which a sandbox is stopped; its files are kept",
     allowed: IDLE_ALLOWED,
     defaultValue: () => DEFAULT_IDLE.idleStop,
+  }),
+  keepEvents: z.preprocess(zero, Duration).register(facts, {
+    description: "Time for which what happened in sessions is kept",
+    allowed: "a whole number with s, m, h or d, such as 90d; 0 for ever",
+    defaultValue: () => DEFAULT_KEEP_EVENTS,
   }),
   keysFile: z
     .string()

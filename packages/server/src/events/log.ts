@@ -3,6 +3,7 @@ import type { SessionId } from "@berth/protocol/ids"
 import { CompiledQuery, type Kysely, type Transaction } from "kysely"
 import type { Database } from "../store/database.ts"
 import { Bells } from "./bells.ts"
+import { removeOldEvents } from "./retention.ts"
 
 /** An event of a session as it is kept. */
 export interface StoredEvent {
@@ -27,6 +28,8 @@ export interface EventLog {
   ring(sessions: Iterable<SessionId>): void
   /** The events after that number, as many as make a page. */
   read(session: SessionId, after: number): Promise<StoredEvent[]>
+  /** Removes what is older. In its place stands one event that says so. */
+  removeBefore(atMs: number): Promise<void>
   /** What is there after that number, then what comes, in order, until the signal fires. */
   follow(session: SessionId, after: number, signal: AbortSignal): AsyncIterable<StoredEvent[]>
 }
@@ -85,6 +88,7 @@ export const openLog = (db: Kysely<Database>): EventLog => {
       for (const session of sessions) bells.ring(session)
     },
     read,
+    removeBefore: (atMs) => removeOldEvents(db, atMs),
     follow: async function* (session, after, signal) {
       for (let seen = after; !signal.aborted; ) {
         // Before the look, so that what comes in between is heard.

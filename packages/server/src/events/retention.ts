@@ -6,7 +6,7 @@ import type { Database } from "../store/database.ts"
  * Removes what is older. In its place stands one event that says so, under the last of the removed numbers, so that
  * a reader of the whole log is told of the gap.
  */
-export const removeOldEvents = async (db: Kysely<Database>, beforeMs: number): Promise<number> => {
+export const removeOldEvents = async (db: Kysely<Database>, beforeMs: number): Promise<void> => {
   const { rows: old } = await sql<{ session: string; last: number }>`
     SELECT session, max(sequence) AS last FROM events
     WHERE at_ms < ${beforeMs} GROUP BY session
@@ -27,5 +27,4 @@ export const removeOldEvents = async (db: Kysely<Database>, beforeMs: number): P
         WHERE session = ${session} AND sequence = ${last}`.execute(trx)
     })
   }
-  return old.length
 }

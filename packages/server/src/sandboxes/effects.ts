@@ -76,7 +76,26 @@ export const openEffects = (parts: EffectsParts): Effects => {
     }
   }
 
+  /** To those who talk with an agent in it. */
+  const tell: Effects["tell"] = async (sandbox, phase, reason) => {
+    const warning =
+      phase === "draining"
+        ? [
+            {
+              type: "warning",
+              message: `its sandbox is replaced when nobody uses it: ${reason}`,
+            } as const,
+          ]
+        : []
+    await parts.events.tell(sandbox, [
+      { type: "sandbox.phase", sandbox, phase, reason },
+      ...warning,
+    ])
+  }
+
   return {
+    tell,
+
     adopt: async ({ identity, state }) => {
       const { sandbox, workspace, configHash } = identity
       const record = await records.read(sandbox)
@@ -151,6 +170,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
       // How the last one of a workspace booted can still be looked at.
       for (const other of await rows.goneOf(workspace)) await links.remove(other)
       await at("forget.unlinked")
+      await tell(sandbox, "gone", row.stop?.reason ?? "it has ended")
       await rows.move(sandbox, ["stopping", "quarantined"], "gone")
       await at("forget.gone")
       parts.onGone(row)

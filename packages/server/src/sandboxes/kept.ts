@@ -1,7 +1,7 @@
 import type { BootMode } from "@berth/protocol/boot"
 import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
-import type { Event } from "@berth/protocol/event"
+import type { Event, EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { AskAnswer } from "@berth/protocol/session"
@@ -22,6 +22,8 @@ export interface SandboxEvents {
   take(sandbox: SandboxId, events: readonly Event[]): Promise<void>
   /** The number of the last event that is stored. */
   lastSeen(sandbox: SandboxId): Promise<number>
+  /** What is done to a sandbox, for those who talk with an agent in it. */
+  tell(sandbox: SandboxId, bodies: readonly EventBody[]): Promise<void>
 }
 
 export interface KeepParts {
@@ -34,6 +36,8 @@ export interface KeepParts {
   readonly keys: Keys
   /** Its boot is ready, or will never be. May be told again after a crash. */
   readonly onBootOver: (sandbox: SandboxId, boot: BootSummary) => Promise<void>
+  /** It is not to be reached: whoever knows its engine should look at it. */
+  readonly onDown: (sandbox: SandboxId) => void
 }
 
 export interface Keeping {
@@ -78,6 +82,7 @@ export class Kept {
           if (reason?.retry === "never") this.#complain(reason)
           if (kind === "up") this.#connected.resolve()
           if (kind === "down" && this.#hasExited) this.#over.abort()
+          else if (kind === "down") parts.onDown(sandbox)
         },
       },
       this.#over.signal,

@@ -24,6 +24,8 @@ export interface Effects {
   resume(sandbox: SandboxId): Promise<void>
   /** Takes it from its engine. */
   remove(sandbox: SandboxId): Promise<void>
+  /** What is done to it, to those who talk with an agent in it. */
+  tell(sandbox: SandboxId, phase: "draining" | "gone", reason: string): Promise<void>
   /** Nothing of it is left with its engine; what remains beside it goes, and its files are free. */
   forget(row: SandboxRow): Promise<void>
 }
@@ -149,6 +151,7 @@ const actOnKnown = async (
     case "drain":
       if (!(await rows.move(sandbox, CURRENT_PHASES, "draining"))) return
       log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "draining")
+      await effects.tell(sandbox, "draining", reason)
       return await at("drain.moved")
     case "undrain":
       await rows.move(sandbox, ["draining"], isBooting(sandbox) ? "booting" : "ready")

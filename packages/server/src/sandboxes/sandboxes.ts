@@ -43,7 +43,7 @@ import { openWants } from "./wanted.ts"
 import { openWorkers } from "./workers.ts"
 import { openWorkspaces } from "./workspaces.ts"
 
-export interface SandboxesParts extends Omit<KeepParts, "onBootOver">, LaunchParts {
+export interface SandboxesParts extends Omit<KeepParts, "onBootOver" | "onDown">, LaunchParts {
   readonly records: Records
   readonly store: Pick<Store, "db">
   readonly layers: Layers
@@ -135,7 +135,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
     workers.wake(sandbox)
   }
-  const keepers = openKeepers({ ...parts, onBootOver })
+  const keepers = openKeepers({
+    ...{ ...parts, onBootOver },
+    onDown: (sandbox) => workers.wake(sandbox),
+  })
   const isBooting = (sandbox: SandboxId): boolean => {
     const boot = keepers.get(sandbox)?.boot
     return boot !== undefined && !isBootOver(boot)

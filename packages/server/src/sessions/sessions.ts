@@ -45,7 +45,11 @@ export interface SessionsParts {
   readonly keys: Keys
   readonly clock: Clock
   readonly log: Logger
+  /** For how long what happened is kept; null: for ever. */
+  readonly keepEventsMs: number | null
 }
+
+const FORGET_EVERY_MS = 3600 * 1000
 
 /** Takes up what was there before: sandboxes that run on are adopted with their prompts. */
 export const openSessions = async (
@@ -56,6 +60,16 @@ export const openSessions = async (
   const driver = openDriver(parts)
   stored.onChange(driver.wake)
   await driver.start()
+  const forget = async (): Promise<void> => {
+    if (parts.keepEventsMs === null) return
+    try {
+      await log.removeBefore(clock.now() - parts.keepEventsMs)
+    } catch (err) {
+      parts.log.warn({ op: "events.forget", err }, "is tried again")
+    }
+  }
+  void forget()
+  const forgetting = setInterval(() => void forget(), FORGET_EVERY_MS).unref()
 
   /** What keeps a prompt from running is said when it is sent, where that is known. */
   const check = async (session: Session): Promise<void> => {
@@ -126,7 +140,10 @@ export const openSessions = async (
       await rows.get(session)
       return log.follow(session, after, signal)
     },
-    closeAll: () => driver.close(),
+    closeAll: async () => {
+      clearInterval(forgetting)
+      await driver.close()
+    },
   }
 }
 

@@ -30,7 +30,7 @@ export const openStored = ({
   const changes = openChanges({ store, log, clock, onChange })
   return {
     ...{ log, changes, rows: openRows(store.db) },
-    events: openSandboxEvents({ store, log, changes, onChange }),
+    events: openSandboxEvents({ store, log, changes, clock, onChange }),
     onChange: (next) => {
       listener = next
     },

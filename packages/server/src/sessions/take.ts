@@ -3,6 +3,7 @@ import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { PromptState } from "@berth/protocol/session"
 import { CompiledQuery, type Transaction } from "kysely"
 import type { EventLog, NewEvent } from "../events/log.ts"
+import type { Clock } from "../sandboxes/clock.ts"
 import type { SandboxEvents } from "../sandboxes/kept.ts"
 import type { Database } from "../store/database.ts"
 import type { Store } from "../store/open.ts"
@@ -13,6 +14,7 @@ export interface TakeParts {
   readonly store: Pick<Store, "db" | "durably">
   readonly log: EventLog
   readonly changes: Pick<Changes, "moveIn">
+  readonly clock: Clock
   /** After the commit: something has changed for the session's prompts. */
   readonly onChange: (session: SessionId) => void
 }
@@ -50,6 +52,13 @@ const SANDBOXES = `
 
 const PROMPTS = `
   SELECT id, session, sandbox, state FROM prompts WHERE id IN (SELECT value FROM json_each(?))`
+
+/** Whose last prompt it had. */
+const SESSIONS_IN = `
+  SELECT sessions.id FROM sessions WHERE state = 'open' AND ?1 = (
+    SELECT sandbox FROM prompts
+    WHERE prompts.session = sessions.id AND sandbox IS NOT NULL ORDER BY number DESC LIMIT 1
+  )`
 
 const SEEN = `
   UPDATE sandboxes SET last_seen = seen.value ->> 'last'
@@ -143,6 +152,18 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
         waiting.push({ sandbox, events, resolve, reject })
         if (!isStoring) void storeAll()
       }),
+    tell: async (sandbox, bodies) => {
+      const at = new Date(parts.clock.now()).toISOString()
+      const concerned = await store.db.transaction().execute(async (trx) => {
+        const { rows } = await trx.executeQuery<{ id: SessionId }>(
+          CompiledQuery.raw(SESSIONS_IN, [sandbox]),
+        )
+        const events = rows.flatMap(({ id }) => bodies.map((body) => ({ session: id, at, body })))
+        await log.append(trx, events)
+        return rows.map(({ id }) => id)
+      })
+      log.ring(concerned)
+    },
     lastSeen: async (sandbox) =>
       (await byId<Sandbox>(store.db, SANDBOXES, [sandbox])).get(sandbox)?.last_seen ?? 0,
   }

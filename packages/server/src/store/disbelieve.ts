@@ -1,10 +1,63 @@
+import type { Event } from "@berth/protocol/event"
+import type { SessionId } from "@berth/protocol/ids"
 import type { Transaction } from "kysely"
 import type { Database } from "./database.ts"
 
+/** More events than a session has between two backups: whoever has seen the numbers between does not see them again. */
+export const LEAP = 1_000_000
+
+const INTERRUPTED = "the database was put back from a backup, which does not say what became of it"
+const GAP =
+  "the database was put back from a backup: what happened since that was made is not known"
+
 /**
- * Of a database that was put back from a copy: what it says of things that run was true once. Those that end with
- * their own result, and never by time, are taken out; what lives is asked of the sandboxes.
+ * Of a database that was put back from a copy: what it says of things that run was true once. Leases that end with
+ * their own result, and never by time, are taken out; what lives is asked of the sandboxes. Prompts that had not
+ * ended then may have run since: they are interrupted, and never run again. Events that are gone are a gap.
  */
-export const disbelieve = async (trx: Transaction<Database>): Promise<void> => {
+export const disbelieve = async (trx: Transaction<Database>, atMs: number): Promise<void> => {
   await trx.deleteFrom("leases").where("kind", "in", ["prompt", "exec"]).execute()
+  for (const { id, last_event } of await trx.selectFrom("sessions").selectAll().execute())
+    await disbelieveSession(trx, { id, lastEvent: last_event }, atMs)
+  await trx
+    .updateTable("prompts")
+    .set({ state: "interrupted", reason: INTERRUPTED, ended_at_ms: atMs })
+    .where("state", "in", ["queued", "running"])
+    .execute()
+}
+
+const disbelieveSession = async (
+  trx: Transaction<Database>,
+  { id: session, lastEvent }: { readonly id: SessionId; readonly lastEvent: number },
+  atMs: number,
+): Promise<void> => {
+  const pending = await trx
+    .selectFrom("prompts")
+    .select("id")
+    .where("session", "=", session)
+    .where("state", "in", ["queued", "running"])
+    .orderBy("number")
+    .execute()
+  const bodies: Event["body"][] = [
+    { type: "gap", reason: GAP },
+    ...pending.map(({ id: prompt }) => ({
+      ...{ type: "prompt.state" as const, prompt, state: "interrupted" as const },
+      reason: INTERRUPTED,
+    })),
+  ]
+  const at = new Date(atMs).toISOString()
+  const events = bodies.map((body, place) => ({ sequence: lastEvent + LEAP + place, at, body }))
+  for (const event of events)
+    await trx
+      .insertInto("events")
+      .values({
+        ...{ session, sequence: event.sequence, at_ms: atMs, type: event.body.type },
+        json: JSON.stringify(event),
+      })
+      .execute()
+  await trx
+    .updateTable("sessions")
+    .set({ last_event: lastEvent + LEAP + bodies.length - 1 })
+    .where("id", "=", session)
+    .execute()
 }

@@ -59,7 +59,7 @@ export const openEpoch = async ({ db, dataDir, at }: EpochParts): Promise<Epoch>
   let isRestored = false
   await raise(async (trx, epoch) => {
     isRestored = epoch < noted
-    if (isRestored) await disbelieve(trx)
+    if (isRestored) await disbelieve(trx, Date.now())
   })
   return {
     isRestored,

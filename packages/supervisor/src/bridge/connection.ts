@@ -109,13 +109,13 @@ export class Connection {
   async #serve({ lastSeen }: Hello): Promise<void> {
     const { signal } = this.#over
     const journal = await abortable(this.#parts.journal, signal)
-    await journal.agree(lastSeen)
-    await journal.acknowledge(lastSeen)
+    const after = await journal.agree(lastSeen)
+    await journal.acknowledge(after)
     signal.throwIfAborted()
     this.#parts.takeOver(this)
     const { sandbox } = this.#parts
     const { first, last } = journal
-    this.#sent = lastSeen
+    this.#sent = after
     await this.#send({ type: "hello", generation: PROTOCOL_GENERATION, sandbox, first, last })
     this.#sayAsks()
     await this.#sendEvents(journal)

@@ -159,14 +159,15 @@ export class Journal {
   }
 
   /**
-   * The server says which number it saw last, so that both go on from there. Throws when what comes next is
-   * not held any more, or when the server has seen what was never recorded.
+   * The server says which number it saw last, so that both go on from there. Resolves with the number after which
+   * that is: a later one when what comes next is not held any more, since the server has forgotten what it had
+   * stored. Throws when the server has seen what was never recorded.
    */
-  agree(lastSeen: number): Promise<void> {
+  agree(lastSeen: number): Promise<number> {
     return this.#inTurn(async () => {
       await this.#segments.settle(lastSeen)
       const { first, last } = this
-      if (lastSeen + 1 >= first && lastSeen <= last) return
+      if (lastSeen <= last) return Math.max(lastSeen, first - 1)
       throw new BerthError("journal.not_held", `the event after ${lastSeen} is not held`, {
         details: { lastSeen, first, last },
       })

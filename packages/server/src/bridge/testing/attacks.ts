@@ -137,7 +137,6 @@ export const ATTACKS = {
   ),
   "is another sandbox": greets({ sandbox: OTHER_SANDBOX }),
   "is of another generation": greets({ generation: 2, whatever: { that: "brings" } }),
-  "has forgotten what comes next": greets({ first: 7, last: 9 }),
   "says hello twice": afterHello(
     (socket, sandbox) => void socket.write(frame(JSON.stringify(helloOf(sandbox)))),
   ),

@@ -20,7 +20,7 @@ export const playSupervisor = async () => {
   const wake = () => {
     for (const resolve of wakes.splice(0)) resolve()
   }
-  const played = { last: 0 }
+  const played = { first: 1, last: 0 }
   let current: WebSocket | undefined
   const server = createServer()
   const send = (message: unknown) => current?.send(JSON.stringify(message))
@@ -35,8 +35,8 @@ export const playSupervisor = async () => {
       const message: Message = JSON.parse(String(data))
       received.push(message)
       if (message.type === "hello") {
-        send(helloOf(sandbox, { last: played.last }))
-        sendEvents(Number(message.lastSeen) + 1)
+        send(helloOf(sandbox, { ...played }))
+        sendEvents(Math.max(played.first, Number(message.lastSeen) + 1))
       }
       wake()
     })
@@ -68,6 +68,8 @@ export const playSupervisor = async () => {
       played.last += count
       sendEvents(first)
     },
+    /** It holds the events from this one on, and no earlier one. */
+    hold: (first: number, last: number) => Object.assign(played, { first, last }),
     drop: () => current?.terminate(),
     close: (code: number, reason: string) => current?.close(code, reason),
   }

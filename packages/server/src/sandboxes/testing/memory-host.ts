@@ -49,7 +49,7 @@ export const openMemoryHost = ({
       layers: layers(),
       links,
       records,
-      events: { take: async () => {}, lastSeen: async () => 0 },
+      events: { take: async () => {}, lastSeen: async () => 0, tell: async () => {} },
     },
     bridges: {
       open: (call) => open(call, boot),

@@ -1,0 +1,109 @@
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { encodeRecord, segmentName } from "@berth/protocol/journal-record"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { readLeft } from "./left.ts"
+
+const record = (message: string): Buffer =>
+  encodeRecord(
+    Buffer.from(
+      JSON.stringify({ at: "2026-01-02T03:04:05.678Z", body: { type: "warning", message } }),
+    ),
+  )
+
+/** The directory of a sandbox that has ended, with these pieces of a journal. */
+const leave = (segments: Readonly<Record<string, readonly Buffer[]>>) => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-left-"))
+  onTestFinished(() => rmSync(directory, { recursive: true }))
+  const journal = join(directory, "journal")
+  mkdirSync(journal)
+  for (const [name, records] of Object.entries(segments))
+    writeFileSync(join(journal, name), Buffer.concat(records))
+  return { directory, journal }
+}
+
+const read = async (directory: string, after: number) => {
+  const found: [number, string][] = []
+  for await (const events of readLeft({ directory }, after))
+    for (const { sequence, body } of events)
+      found.push([sequence, body.type === "warning" ? body.message : body.type])
+  return found
+}
+
+const TWO = {
+  [segmentName(4, "log")]: [record("4"), record("5")],
+  [segmentName(6, "log")]: [record("6"), record("7")],
+}
+
+describe("what a sandbox had written when it ended", () => {
+  it("[R3.4] is read after what is known, up to what a write that never ended left", async () => {
+    const { directory, journal } = leave(TWO)
+    expect(await read(directory, 3)).toEqual([
+      [4, "4"],
+      [5, "5"],
+      [6, "6"],
+      [7, "7"],
+    ])
+    expect(await read(directory, 5)).toEqual([
+      [6, "6"],
+      [7, "7"],
+    ])
+    expect(await read(directory, 7)).toEqual([])
+    truncateSync(join(journal, segmentName(6, "log")), record("6").length + 9)
+    expect(await read(directory, 5)).toEqual([[6, "6"]])
+  })
+
+  it("has numbers after what was seen last where a power loss left them open", async () => {
+    const { directory } = leave({
+      [segmentName(4, "log")]: [record("4")],
+      [segmentName(5, "uncertain")]: [record("a"), record("b")],
+    })
+    expect(await read(directory, 8)).toEqual([
+      [9, "a"],
+      [10, "b"],
+    ])
+    expect(await read(directory, 3)).toEqual([
+      [4, "4"],
+      [5, "a"],
+      [6, "b"],
+    ])
+  })
+
+  it("is nothing where there is no journal", async () => {
+    const { directory, journal } = leave({})
+    expect(await read(directory, 0)).toEqual([])
+    rmSync(journal, { recursive: true })
+    expect(await read(directory, 0)).toEqual([])
+  })
+
+  it("is not believed where it is none: a gap, other files, links out of it", async () => {
+    const damaged = { code: "journal.damaged" }
+    await expect(read(leave(TWO).directory, 1)).rejects.toMatchObject(damaged)
+    const wrong = leave({ [segmentName(1, "log")]: [encodeRecord(Buffer.from('{"at":1}'))] })
+    await expect(read(wrong.directory, 0)).rejects.toMatchObject({
+      code: "bridge.protocol_violated",
+    })
+    const linked = leave({})
+    const elsewhere = leave({ [segmentName(1, "log")]: [record("secret")] })
+    symlinkSync(
+      join(elsewhere.journal, segmentName(1, "log")),
+      join(linked.journal, segmentName(1, "log")),
+    )
+    await expect(read(linked.directory, 0)).rejects.toMatchObject(damaged)
+    rmSync(linked.journal, { recursive: true })
+    symlinkSync(elsewhere.journal, linked.journal)
+    await expect(read(linked.directory, 0)).rejects.toMatchObject(damaged)
+    const folder = leave({})
+    cpSync(elsewhere.journal, join(folder.journal, segmentName(1, "log")), { recursive: true })
+    await expect(read(folder.directory, 0)).rejects.toMatchObject(damaged)
+  })
+})

@@ -1,0 +1,35 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { Secrets } from "../logging/secrets.ts"
+import { NO_KEYS, openKeys } from "./keys.ts"
+
+const make = (text?: string) => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-keys-"))
+  onTestFinished(() => rmSync(directory, { recursive: true }))
+  const path = join(directory, "keys.env")
+  if (text !== undefined) writeFileSync(path, text)
+  return { path, keys: openKeys(path, new Secrets()) }
+}
+
+describe("the keys of agents", () => {
+  it("are those that are asked for, as the file has them now", async () => {
+    const { path, keys } = make("# of the team\nONE=first\nTWO='with = and space'\n")
+    expect(await keys.read(["TWO"])).toEqual({ TWO: "with = and space" })
+    writeFileSync(path, "ONE=second\n")
+    expect(await keys.read(["ONE"])).toEqual({ ONE: "second" })
+  })
+
+  it("that are not there are named, with where they belong", async () => {
+    const { path, keys } = make("ONE=first\nEMPTY=\n")
+    await expect(keys.read(["ONE", "TWO", "EMPTY"])).rejects.toMatchObject({
+      code: "agent.key_missing",
+      details: { keys: ["TWO", "EMPTY"], file: path },
+    })
+    const none = make()
+    await expect(none.keys.read(["ONE"])).rejects.toMatchObject({ code: "agent.key_missing" })
+    await expect(NO_KEYS.read(["ONE"])).rejects.toMatchObject({ code: "agent.key_missing" })
+    expect(await none.keys.read([])).toEqual({})
+  })
+})

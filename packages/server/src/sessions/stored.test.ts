@@ -1,0 +1,215 @@
+import type { Event, EventBody } from "@berth/protocol/event"
+import { newId, type PromptId, type SandboxId, Slug } from "@berth/protocol/ids"
+import { ConfigHash } from "@berth/protocol/sandbox"
+import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
+import { CreatePrompt } from "@berth/protocol/sessions"
+import { AgentSpec } from "@berth/protocol/workspace"
+import { describe, expect, it } from "vitest"
+import { systemClock } from "../sandboxes/clock.ts"
+import { openRows as openSandboxRows } from "../sandboxes/rows.ts"
+import { makeDataDir } from "../store/testing/data-dir.ts"
+import { openForTest } from "../store/testing/open-for-test.ts"
+import { MAX_CONTINUED } from "./changes.ts"
+import { openStored } from "./stored.ts"
+
+const AT = "2026-01-02T03:04:05.678Z"
+const opencode = AgentSpec.parse({ kind: "opencode" })
+const sent = (text: string, more: object = {}) => CreatePrompt.parse({ text, ...more })
+
+const setUp = async (onInterrupt: "wait" | "continue" = "wait") => {
+  const store = await openForTest({ dataDir: makeDataDir() })
+  const stored = openStored({ store, clock: systemClock })
+  const workspace = Slug.parse("app")
+  const session = await stored.rows.create({
+    ...{ workspace, agent: opencode, onInterrupt, atMs: 1 },
+  })
+  const addSandbox = async (slug = workspace): Promise<SandboxId> => {
+    const id = newId.sandbox()
+    const configHash = ConfigHash.parse("0".repeat(64))
+    const row = { id, workspace: slug, configHash, mode: "fresh", phase: "draining" } as const
+    await openSandboxRows(store.db, systemClock).insert(row)
+    return id
+  }
+  /** A prompt that a sandbox has. */
+  const given = async (sandbox: SandboxId, text = "go"): Promise<PromptId> => {
+    const { id } = await stored.changes.accept(session.id, sent(text))
+    expect(await stored.changes.give(id, sandbox)).toBe(true)
+    return id
+  }
+  const bodies = async (): Promise<EventBody[]> =>
+    (await stored.log.read(session.id, 0)).map(({ json }) => (JSON.parse(json) as Event).body)
+  const stateOf = async (prompt: PromptId) =>
+    (await stored.rows.prompts(session.id)).find(({ id }) => id === prompt)?.state
+  return { store, ...stored, session, workspace, addSandbox, given, bodies, stateOf }
+}
+
+const event = (sequence: number, body: EventBody): Event => ({ sequence, at: AT, body })
+const state = (prompt: PromptId, to: "running" | "succeeded" | "interrupted"): EventBody => ({
+  ...{ type: "prompt.state", prompt, state: to },
+})
+const delta = (prompt: PromptId, text: string): EventBody => ({
+  ...{ type: "message.delta", prompt, message: "m", text },
+})
+
+describe("what a sandbox says", () => {
+  it("[R3.2] is stored once, in order, however often it is said", async () => {
+    const { events, addSandbox, given, bodies, stateOf, log, session } = await setUp()
+    const sandbox = await addSandbox()
+    const prompt = await given(sandbox)
+    const said = [state(prompt, "running"), delta(prompt, "a"), delta(prompt, "b")].map(
+      (body, place) => event(place + 1, body),
+    )
+    await events.take(sandbox, said.slice(0, 2))
+    await events.take(sandbox, said)
+    await Promise.all([events.take(sandbox, said), events.take(sandbox, said)])
+    expect(await events.lastSeen(sandbox)).toBe(3)
+    await events.take(sandbox, [event(4, state(prompt, "succeeded"))])
+    expect(await stateOf(prompt)).toBe("succeeded")
+    const kept = await log.read(session.id, 0)
+    expect(kept.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5])
+    expect((await bodies()).slice(1)).toEqual([
+      ...said.map(({ body }) => body),
+      state(prompt, "succeeded"),
+    ])
+  })
+
+  it("does not count for prompts of others, nor for those that have ended", async () => {
+    const { events, addSandbox, given, bodies, changes, stateOf } = await setUp()
+    const [own, other] = [await addSandbox(), await addSandbox()]
+    const prompt = await given(own)
+    await events.take(other, [event(1, state(prompt, "succeeded")), event(2, delta(prompt, "!"))])
+    expect(await stateOf(prompt)).toBe("queued")
+    await changes.end(prompt, { state: "interrupted", reason: "gone" })
+    await events.take(own, [event(1, delta(prompt, "late")), event(2, state(prompt, "succeeded"))])
+    expect(await stateOf(prompt)).toBe("interrupted")
+    expect((await bodies()).map(({ type }) => type)).toEqual(["prompt.state", "prompt.state"])
+    expect(await events.lastSeen(own)).toBe(2)
+  })
+
+  it("reaches those who wait for it when it is of no prompt, and nobody else", async () => {
+    const { events, addSandbox, given, bodies } = await setUp()
+    const sandbox = await addSandbox()
+    const elsewhere = await addSandbox(Slug.parse("other"))
+    const ready: EventBody = { type: "boot.ready", atMs: 1 }
+    await events.take(sandbox, [event(1, ready)])
+    expect(await bodies()).toEqual([])
+    await given(sandbox)
+    await events.take(elsewhere, [event(1, ready)])
+    await events.take(sandbox, [event(2, ready)])
+    expect((await bodies()).slice(1)).toEqual([ready])
+  })
+
+  it("is stored though what another says at the same time cannot be", async () => {
+    const { events, addSandbox, given, bodies } = await setUp()
+    const [good, bad] = [await addSandbox(), await addSandbox()]
+    const [one, two] = [await given(good, "one"), await given(bad, "two")]
+    const broken = { ...event(1, delta(two, "x")), at: "not a time" }
+    const results = await Promise.allSettled([
+      events.take(good, [event(1, delta(one, "y"))]),
+      events.take(bad, [broken]),
+    ])
+    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected"])
+    expect((await bodies()).slice(2)).toEqual([delta(one, "y")])
+    expect(await events.lastSeen(bad)).toBe(0)
+  })
+})
+
+describe("a prompt", () => {
+  it("[R3.1] is taken on once under its key, in its place, and no more than may wait", async () => {
+    const { changes, session, rows } = await setUp()
+    const [one, two] = await Promise.all([
+      changes.accept(session.id, sent("x", { key: "k" })),
+      changes.accept(session.id, sent("x", { key: "k" })),
+    ])
+    expect(two.id).toBe(one.id)
+    await expect(changes.accept(session.id, sent("y", { key: "k" }))).rejects.toMatchObject({
+      code: "prompt.key_used",
+    })
+    for (let number = 2; number <= MAX_QUEUED_PROMPTS; number++)
+      expect(await changes.accept(session.id, sent("x"))).toMatchObject({ number })
+    await expect(changes.accept(session.id, sent("x"))).rejects.toMatchObject({
+      code: "session.full",
+    })
+    expect((await rows.next(session.id))?.id).toBe(one.id)
+    await changes.close(session.id)
+    await expect(changes.accept(session.id, sent("x"))).rejects.toMatchObject({
+      code: "session.closed",
+    })
+  })
+
+  it("is given to one sandbox only, and to none once it is stopped", async () => {
+    const { changes, session, addSandbox, stateOf } = await setUp()
+    const [one, other] = [await addSandbox(), await addSandbox()]
+    const { id } = await changes.accept(session.id, sent("x"))
+    expect(await changes.give(id, one)).toBe(true)
+    expect(await changes.give(id, other)).toBe(false)
+    const { id: waiting } = await changes.accept(session.id, sent("y"))
+    expect(await changes.requestStop(session.id, undefined)).toEqual([id, waiting])
+    expect(await stateOf(waiting)).toBe("stopped")
+    // Its sandbox has it: that one says when it has ended.
+    expect(await stateOf(id)).toBe("queued")
+    expect(await changes.give(waiting, other)).toBe(false)
+  })
+
+  it("that is interrupted is taken up before the others, a few times", async () => {
+    const { events, addSandbox, changes, session, rows, bodies } = await setUp("continue")
+    const sandbox = await addSandbox()
+    await changes.accept(session.id, sent("first"))
+    const { id: last } = await changes.accept(session.id, sent("last"))
+    let sequence = 0
+    for (let times = 0; times <= MAX_CONTINUED; times++) {
+      const next = await rows.next(session.id)
+      expect(next?.id).not.toBe(last)
+      await changes.give(next?.id as PromptId, sandbox)
+      await events.take(sandbox, [
+        event(++sequence, state(next?.id as PromptId, "running")),
+        event(++sequence, state(next?.id as PromptId, "interrupted")),
+      ])
+    }
+    expect((await rows.next(session.id))?.id).toBe(last)
+    expect((await bodies()).filter(({ type }) => type === "warning")).toHaveLength(1)
+  })
+})
+
+describe("the log", () => {
+  it("[R3.2] gives what was and what comes, each once, to any number of readers", async () => {
+    const { log, session, changes } = await setUp()
+    const over = new AbortController()
+    const say = (count: number) =>
+      changes.tell(session.id, { type: "warning", message: String(count) })
+    const read = async (after: number, until: number): Promise<number[]> => {
+      const seen: number[] = []
+      for await (const page of log.follow(session.id, after, over.signal)) {
+        seen.push(...page.map(({ sequence }) => sequence))
+        if (seen.at(-1) === until) return seen
+      }
+      return seen
+    }
+    for (let count = 1; count <= 700; count++) await say(count)
+    const readers = [read(0, 800), read(699, 800), read(750, 800)]
+    for (let count = 701; count <= 800; count++) await say(count)
+    for (const [reader, after] of [0, 699, 750].entries())
+      expect(await readers[reader]).toEqual(
+        Array.from({ length: 800 - after }, (_, place) => after + place + 1),
+      )
+    const idle = read(800, 0)
+    over.abort()
+    expect(await idle).toEqual([])
+  })
+
+  it("says that there is a gap where old events were", async () => {
+    const { log, session, changes, bodies } = await setUp()
+    for (let count = 1; count <= 5; count++)
+      await changes.tell(session.id, { type: "warning", message: String(count) })
+    await log.removeBefore(0)
+    expect(await bodies()).toHaveLength(5)
+    await log.removeBefore(Date.now() + 1_000)
+    await log.removeBefore(Date.now() + 2_000)
+    await changes.tell(session.id, { type: "warning", message: "new" })
+    const kept = await log.read(session.id, 0)
+    expect(kept.map(({ sequence, type }) => [sequence, type])).toEqual([
+      [5, "gap"],
+      [6, "warning"],
+    ])
+  })
+})
