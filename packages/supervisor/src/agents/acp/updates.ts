@@ -1,6 +1,11 @@
 import type { EventBody, Todo } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
-import { MAX_NAME_CHARS, MAX_TODO_CHARS, MAX_TODOS } from "@berth/protocol/session-limits"
+import {
+  MAX_NAME_CHARS,
+  MAX_TODO_CHARS,
+  MAX_TODOS,
+  MAX_TOOL_TEXT_CHARS,
+} from "@berth/protocol/session-limits"
 import { clip, toolText } from "../clip.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
 
@@ -14,6 +19,8 @@ interface Call {
   kind: string
   input: unknown
   output: unknown
+  /** What it wrote, from agents that tell it as it comes. */
+  said: string
   content: readonly Json[]
   locations: readonly Json[]
 }
@@ -113,7 +120,7 @@ export class Updates {
     if (known === undefined && this.#calls.size >= MAX_CALLS) return undefined
     const call: Call = known ?? {
       ...{ state: "announced", tool: "", kind: "", input: undefined, output: undefined },
-      ...{ content: [], locations: [] },
+      ...{ said: "", content: [], locations: [] },
     }
     this.#calls.set(id, call)
     const title = textIn(update.title)
@@ -122,6 +129,7 @@ export class Updates {
     call.kind = textIn(update.kind) ?? call.kind
     if (hasWords(update.rawInput)) call.input = update.rawInput
     if (hasWords(update.rawOutput)) call.output = update.rawOutput
+    call.said = clip(call.said + chunkIn(update), MAX_TOOL_TEXT_CHARS)
     if (Array.isArray(update.content)) call.content = update.content.map(objectIn)
     if (Array.isArray(update.locations)) call.locations = update.locations.map(objectIn)
     return [id, call]
@@ -147,12 +155,13 @@ export class Updates {
     }
   }
 
-  #outputOf({ content, output }: Call): string | undefined {
+  #outputOf({ content, said, output }: Call): string | undefined {
     const texts = content.flatMap((each) => {
       if (each.type === "terminal") return this.#terminalText(textIn(each.terminalId) ?? "") ?? []
       return textIn(objectIn(each.content).text) ?? []
     })
     if (texts.length > 0) return toolText(texts.join("\n"))
+    if (said !== "") return said
     return toolText(textIn(objectIn(output).output) ?? output)
   }
 
@@ -163,6 +172,12 @@ export class Updates {
 }
 
 const idOf = ({ toolCallId }: Json): string => clip(textIn(toolCallId) ?? "", MAX_NAME_CHARS)
+
+/** Not of the protocol, but of several agents: a command's output, in pieces. */
+const chunkIn = ({ _meta }: Json): string => {
+  const { terminal_output_delta: delta, terminal_output: output } = objectIn(_meta)
+  return textIn(objectIn(delta).data) ?? textIn(objectIn(output).data) ?? ""
+}
 
 const hasWords = (value: unknown): boolean =>
   typeof value === "object" && value !== null

@@ -79,8 +79,8 @@ describe("a conversation", () => {
 
   it("hears a message whose beginning is told when it has ended", () => {
     const { bodies, conversation } = hear(
-      ...[BEGIN, status("busy"), message("m", true), text("p", "Hello"), finish("m")],
-      ...[message("m", true), status("idle")],
+      ...[BEGIN, status("busy"), message("m", true), message("m", true), text("p", "Hello")],
+      ...[finish("m"), message("m", true), status("idle")],
     )
     expect(bodies).toMatchObject([{ text: "Hello" }, { type: "message.completed" }])
     expect(conversation.isOver).toBe(true)
