@@ -1,13 +1,9 @@
 import type { EventBody, Todo } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
-import {
-  MAX_NAME_CHARS,
-  MAX_TODO_CHARS,
-  MAX_TODOS,
-  MAX_TOOL_TEXT_CHARS,
-} from "@berth/protocol/session-limits"
+import { MAX_NAME_CHARS, MAX_TOOL_TEXT_CHARS } from "@berth/protocol/session-limits"
 import { clip, toolText } from "../clip.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
+import { fittingTodos } from "../todos.ts"
 
 /** Calls of one prompt that are kept in mind: no agent comes near it, and no memory fills. */
 const MAX_CALLS = 20_000
@@ -166,8 +162,8 @@ export class Updates {
   }
 
   #plan(entries: readonly unknown[]): EventBody[] {
-    const todos = entries.slice(0, MAX_TODOS).map((entry) => todoIn(objectIn(entry)))
-    return [{ type: "todo.updated", prompt: this.#prompt, todos }]
+    const todos = entries.map((entry) => todoIn(objectIn(entry)))
+    return [{ type: "todo.updated", prompt: this.#prompt, todos: fittingTodos(todos) }]
   }
 }
 
@@ -199,6 +195,6 @@ const TODO_STATES: Readonly<Record<string, Todo["state"]>> = {
 }
 
 const todoIn = ({ content, status }: Json): Todo => ({
-  text: clip(textIn(content) ?? "", MAX_TODO_CHARS),
+  text: textIn(content) ?? "",
   state: TODO_STATES[textIn(status) ?? ""] ?? "pending",
 })

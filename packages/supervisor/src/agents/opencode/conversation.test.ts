@@ -1,3 +1,4 @@
+import { MAX_EVENT_BYTES } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it } from "vitest"
 import { MAX_DELTA_CHARS, together } from "../together.ts"
@@ -160,6 +161,20 @@ describe("a conversation", () => {
     )
     const changed = bodies.flatMap((body) => (body.type === "file.changed" ? [body.path] : []))
     expect(changed).toEqual(["/repo/a.txt", "/repo/b.txt"])
+  })
+
+  it("tells no more of a plan or a question than one event can hold", () => {
+    const long = "\u0001".repeat(100_000)
+    const todos = Array.from({ length: 1_000 }, () => ({ content: long, status: "completed" }))
+    const options = Array.from({ length: 100 }, () => ({ label: long }))
+    const { bodies, asked } = hear(
+      ...[...BEGUN, event("todo.updated", { todos })],
+      event("question.asked", { id: "que_1", questions: [{ question: long, options }] }),
+    )
+    const [question] = asked.flatMap((each) => (each.kind === "question" ? each.questions : []))
+    for (const told of [bodies, question])
+      expect(JSON.stringify(told).length).toBeLessThan(MAX_EVENT_BYTES)
+    expect(bodies).toMatchObject([{ type: "todo.updated" }])
   })
 
   it("survives events of any form", () => {

@@ -1,16 +1,11 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { EventBody, Todo } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
-import {
-  MAX_CHOICES,
-  MAX_NAME_CHARS,
-  MAX_QUESTION_CHARS,
-  MAX_TODO_CHARS,
-  MAX_TODOS,
-} from "@berth/protocol/session-limits"
+import { MAX_CHOICES, MAX_NAME_CHARS, MAX_QUESTION_CHARS } from "@berth/protocol/session-limits"
 import { clip, toolText } from "../clip.ts"
 import { errorEvent } from "../failure.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
+import { fittingTodos } from "../todos.ts"
 import { Edits } from "./edits.ts"
 import { Usage } from "./usage.ts"
 import { wordsOf } from "./words.ts"
@@ -22,6 +17,8 @@ export const MARK = "berth"
 const MAX_KEPT = 20_000
 const MAX_WORDS = 4_000
 const MAX_PATH_CHARS = 4096
+/** With all of them and the question, an event is not too large. */
+const MAX_CHOICE_CHARS = 512
 
 /** OpenCode tries for good what a provider says may be tried again. With this try, or for a longer wait, it is over. */
 export const LAST_TRY = 3
@@ -235,8 +232,8 @@ export class Conversation {
 
   #todos(todos: readonly unknown[]): EventBody[] {
     if (this.#phase === "before") return []
-    const all = todos.slice(0, MAX_TODOS).map((todo) => todoIn(objectIn(todo)))
-    return [{ type: "todo.updated", prompt: this.#prompt, todos: all }]
+    const all = todos.map((todo) => todoIn(objectIn(todo)))
+    return [{ type: "todo.updated", prompt: this.#prompt, todos: fittingTodos(all) }]
   }
 
   /** Of its own messages, and of those of its helpers. */
@@ -315,7 +312,7 @@ const questionsIn = (id: string, { questions }: Json): Question[] =>
     return {
       ask: place === 0 ? id : `${id}-${place + 1}`,
       question: clip(textIn(question) ?? "", MAX_QUESTION_CHARS),
-      choices: labels.slice(0, MAX_CHOICES).map((label) => clip(label, MAX_QUESTION_CHARS)),
+      choices: labels.slice(0, MAX_CHOICES).map((label) => clip(label, MAX_CHOICE_CHARS)),
     }
   })
 
@@ -336,7 +333,7 @@ const TODO_STATES: Readonly<Record<string, Todo["state"]>> = {
 }
 
 const todoIn = ({ content, status }: Json): Todo => ({
-  text: clip(textIn(content) ?? "", MAX_TODO_CHARS),
+  text: textIn(content) ?? "",
   state: TODO_STATES[textIn(status) ?? ""] ?? "pending",
 })
 
