@@ -1,9 +1,9 @@
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { setTimeout as pause } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
 import { openBridge } from "@berth/server/bridge/bridge"
 import { findLinks } from "@berth/server/sandboxes/links"
-import Sqlite from "better-sqlite3"
 import { findSupervisor, kill } from "./inside.ts"
 import type { World } from "./world.ts"
 
@@ -75,7 +75,7 @@ const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<void> => {
 }
 
 const lastSeenOf = (dataDir: string, sandbox: SandboxId): number | undefined => {
-  const database = new Sqlite(join(dataDir, "berth.db"), { readonly: true })
+  const database = new DatabaseSync(join(dataDir, "berth.db"), { readOnly: true })
   try {
     const row = database.prepare("SELECT last_seen FROM sandboxes WHERE id = ?").get(sandbox)
     return (row as { last_seen: number } | undefined)?.last_seen

@@ -99,6 +99,19 @@ describe("what a sandbox says", () => {
     expect((await bodies()).slice(1)).toEqual([ready])
   })
 
+  it("[R1.6] is followed by what is done to it, for those whose last prompt it had", async () => {
+    const { events, addSandbox, given, bodies, changes } = await setUp()
+    const [before, now] = [await addSandbox(), await addSandbox()]
+    await changes.end(await given(before), { state: "interrupted" })
+    await given(now)
+    const phase = (sandbox: SandboxId): EventBody => ({
+      ...{ type: "sandbox.phase", sandbox, phase: "draining", reason: "changed" },
+    })
+    await events.tell(before, [phase(before)])
+    await events.tell(now, [phase(now)])
+    expect((await bodies()).slice(3)).toEqual([phase(now)])
+  })
+
   it("is stored though what another says at the same time cannot be", async () => {
     const { events, addSandbox, given, bodies } = await setUp()
     const [good, bad] = [await addSandbox(), await addSandbox()]

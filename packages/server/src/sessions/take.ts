@@ -55,7 +55,7 @@ const PROMPTS = `
 
 /** Whose last prompt it had. */
 const SESSIONS_IN = `
-  SELECT sessions.id FROM sessions WHERE state = 'open' AND ?1 = (
+  SELECT sessions.id FROM sessions WHERE state = 'open' AND ? = (
     SELECT sandbox FROM prompts
     WHERE prompts.session = sessions.id AND sandbox IS NOT NULL ORDER BY number DESC LIMIT 1
   )`
