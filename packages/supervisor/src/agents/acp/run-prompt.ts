@@ -81,8 +81,8 @@ const resultOf = (
   { stopReason }: PromptResponse,
   signal: AbortSignal,
 ): PromptResult => {
-  if (stopReason === "cancelled")
-    return signal.aborted ? { state: "stopped" } : { state: "stopped", reason: STOPPED_INSIDE }
+  if (signal.aborted) return { state: "stopped" }
+  if (stopReason === "cancelled") return { state: "stopped", reason: STOPPED_INSIDE }
   const why = UNFINISHED[stopReason]
   return why === undefined
     ? { state: "succeeded" }

@@ -2,8 +2,8 @@ import type { PromptId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { Permissions } from "@berth/protocol/workspace"
 import type { Say } from "../agent.ts"
+import type { Asked, Question, Settled } from "./asked.ts"
 import type { Client } from "./client.ts"
-import type { Asked, Question, Settled } from "./conversation.ts"
 
 /** Told to an agent that asks where nobody is to be asked: it goes on by itself. */
 const NOBODY = "Nobody is there to answer: decide for yourself, and go on."

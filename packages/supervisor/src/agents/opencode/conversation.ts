@@ -1,11 +1,12 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { EventBody, Todo } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
-import { MAX_CHOICES, MAX_NAME_CHARS, MAX_QUESTION_CHARS } from "@berth/protocol/session-limits"
+import { MAX_NAME_CHARS } from "@berth/protocol/session-limits"
 import { clip, toolText } from "../clip.ts"
 import { errorEvent } from "../failure.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
 import { fittingTodos } from "../todos.ts"
+import { type Asked, askedIn, type Settled, settledIn } from "./asked.ts"
 import { Edits } from "./edits.ts"
 import { Usage } from "./usage.ts"
 import { wordsOf } from "./words.ts"
@@ -17,31 +18,10 @@ export const MARK = "berth"
 const MAX_KEPT = 20_000
 const MAX_WORDS = 4_000
 const MAX_PATH_CHARS = 4096
-/** With all of them and the question, an event is not too large. */
-const MAX_CHOICE_CHARS = 512
 
 /** OpenCode tries for good what a provider says may be tried again. With this try, or for a longer wait, it is over. */
 export const LAST_TRY = 3
 export const LONGEST_WAIT_MS = 60_000
-
-export interface Question {
-  readonly ask: string
-  readonly question: string
-  readonly choices: readonly string[]
-}
-
-/** What OpenCode wants to know before it goes on. */
-export type Asked =
-  | { readonly kind: "permission"; readonly id: string; readonly about: string }
-  | { readonly kind: "question"; readonly id: string; readonly questions: readonly Question[] }
-
-/** What it was answered. */
-export interface Settled {
-  readonly id: string
-  readonly allowed: boolean
-  /** By the places of the questions; undefined: declined. */
-  readonly answers: readonly string[] | undefined
-}
 
 export interface Heard {
   readonly bodies: readonly EventBody[]
@@ -292,38 +272,6 @@ export class Conversation {
   #hasOpen(states: ReadonlyMap<string, string>): boolean {
     return [...states.values()].some((state) => state !== "completed")
   }
-}
-
-const askedIn = (type: unknown, said: Json): Asked[] => {
-  const id = textIn(said.id) ?? ""
-  // It goes into a path as it is.
-  if (!/^\w{1,128}$/.test(id)) return []
-  if (type === "question.asked") return [{ kind: "question", id, questions: questionsIn(id, said) }]
-  if (type !== "permission.asked") return []
-  const patterns = listIn(said.patterns).filter((each) => typeof each === "string")
-  const about = [String(said.permission), ...(patterns.length > 0 ? [patterns.join(", ")] : [])]
-  return [{ kind: "permission", id, about: clip(about.join(": "), MAX_QUESTION_CHARS) }]
-}
-
-const questionsIn = (id: string, { questions }: Json): Question[] =>
-  listIn(questions).map((each, place) => {
-    const { question, options } = objectIn(each)
-    const labels = listIn(options).map((option) => textIn(objectIn(option).label) ?? "")
-    return {
-      ask: place === 0 ? id : `${id}-${place + 1}`,
-      question: clip(textIn(question) ?? "", MAX_QUESTION_CHARS),
-      choices: labels.slice(0, MAX_CHOICES).map((label) => clip(label, MAX_CHOICE_CHARS)),
-    }
-  })
-
-const settledIn = (type: unknown, said: Json): Settled[] => {
-  const id = textIn(said.requestID) ?? ""
-  const [allowed, answers] = [said.reply !== "reject", undefined]
-  if (type === "permission.replied" || type === "question.rejected")
-    return [{ id, allowed, answers }]
-  if (type !== "question.replied") return []
-  const words = listIn(said.answers).map((each) => listIn(each).map(String).join(", "))
-  return [{ id, allowed, answers: words.map((each) => clip(each, MAX_QUESTION_CHARS)) }]
 }
 
 const TODO_STATES: Readonly<Record<string, Todo["state"]>> = {

@@ -46,10 +46,12 @@ const open = async () => {
   const say: Say = async (body) => {
     said.push(body)
   }
-  const ask = (text: string, signal = never, sayIt = say) =>
-    agent.prompt({ prompt: newId.prompt(), session: newId.session(), text }, sayIt, signal)
+  const ask = (text: string, signal = never, sayIt = say, attachments: string[] = []) => {
+    const start = { prompt: newId.prompt(), session: newId.session(), text, attachments }
+    return agent.prompt(start, sayIt, signal)
+  }
   const text = () => said.map((body) => (body.type === "message.delta" ? body.text : "")).join("")
-  return { ask, said, text }
+  return { ask, say, said, text }
 }
 
 describe("the shell agent", () => {
@@ -61,6 +63,12 @@ describe("the shell agent", () => {
     expect(text()).toBe(`out\nerr\n${directory}\n`)
     expect(readFileSync(join(directory, "file"), "utf8")).toBe("ünï\n")
     expect(said.at(-1)?.type).toBe("message.completed")
+  })
+
+  it("has the files that came with a prompt as its arguments", async () => {
+    const { ask, say, text } = await open()
+    await ask('printf "%s|" "$@"', never, say, ["/a/b c", "/a/d"])
+    expect(text()).toBe("/a/b c|/a/d|")
   })
 
   it("has its keys in the environment of the command", async () => {

@@ -13,7 +13,12 @@ const STOP_GRACE_MS = 500
 /** Of one event: JSON may write each character as six bytes, and one event has 256 KiB. */
 const MAX_DELTA_CHARS = 32 * 1024
 
-/** Runs each prompt as a command, for use without any model. What it leaves running, runs on. */
+const SHELL = "/bin/sh"
+
+/**
+ * Runs each prompt as a command, for use without any model. The files that came with it are its arguments. What it
+ * leaves running, runs on.
+ */
 export const shellAgent = (parts: AgentParts): Agent => {
   let cwd: string | undefined
   return {
@@ -37,7 +42,7 @@ export const shellAgent = (parts: AgentParts): Agent => {
 }
 
 const run = async (
-  { prompt, text }: PromptStart,
+  { prompt, text, attachments = [] }: PromptStart,
   { clock, pipes, user, environment, keys, cwd }: AgentParts & { cwd: string },
   say: Say,
   signal: AbortSignal,
@@ -56,7 +61,13 @@ const run = async (
   try {
     return await runCommand(
       {
-        ...{ title: "the prompt", command: ["/bin/sh", "-c", text], env, cwd, user },
+        ...{
+          title: "the prompt",
+          command: [SHELL, "-c", text, SHELL, ...attachments],
+          env,
+          cwd,
+          user,
+        },
         origin: "prompt",
         ...{ deadlineMs: SHELL_PROMPT_LIMIT_MS, stopGraceMs: STOP_GRACE_MS, keepBackground: true },
       },

@@ -1,0 +1,59 @@
+import { MAX_CHOICES, MAX_QUESTION_CHARS } from "@berth/protocol/session-limits"
+import { clip } from "../clip.ts"
+import { type Json, listIn, objectIn, textIn } from "../read.ts"
+
+/** With all of them and the question, an event is not too large. */
+const MAX_CHOICE_CHARS = 512
+
+export interface Question {
+  readonly ask: string
+  readonly question: string
+  readonly choices: readonly string[]
+}
+
+/** What OpenCode wants to know before it goes on. */
+export type Asked =
+  | { readonly kind: "permission"; readonly id: string; readonly about: string }
+  | { readonly kind: "question"; readonly id: string; readonly questions: readonly Question[] }
+
+/** What it was answered. */
+export interface Settled {
+  readonly id: string
+  readonly allowed: boolean
+  /** By the places of the questions; undefined: declined. */
+  readonly answers: readonly string[] | undefined
+}
+
+/** What an event of this type asks. */
+export const askedIn = (type: unknown, said: Json): Asked[] => {
+  const id = textIn(said.id) ?? ""
+  // It goes into a path as it is.
+  if (!/^\w{1,128}$/.test(id)) return []
+  if (type === "question.asked") return [{ kind: "question", id, questions: questionsIn(id, said) }]
+  if (type !== "permission.asked") return []
+  const patterns = listIn(said.patterns).filter((each) => typeof each === "string")
+  const about = [String(said.permission), ...(patterns.length > 0 ? [patterns.join(", ")] : [])]
+  return [{ kind: "permission", id, about: clip(about.join(": "), MAX_QUESTION_CHARS) }]
+}
+
+const questionsIn = (id: string, { questions }: Json): Question[] =>
+  listIn(questions).map((each, place) => {
+    const { question, options } = objectIn(each)
+    const labels = listIn(options).map((option) => textIn(objectIn(option).label) ?? "")
+    return {
+      ask: place === 0 ? id : `${id}-${place + 1}`,
+      question: clip(textIn(question) ?? "", MAX_QUESTION_CHARS),
+      choices: labels.slice(0, MAX_CHOICES).map((label) => clip(label, MAX_CHOICE_CHARS)),
+    }
+  })
+
+/** What an event of this type says was answered. */
+export const settledIn = (type: unknown, said: Json): Settled[] => {
+  const id = textIn(said.requestID) ?? ""
+  const [allowed, answers] = [said.reply !== "reject", undefined]
+  if (type === "permission.replied" || type === "question.rejected")
+    return [{ id, allowed, answers }]
+  if (type !== "question.replied") return []
+  const words = listIn(said.answers).map((each) => listIn(each).map(String).join(", "))
+  return [{ id, allowed, answers: words.map((each) => clip(each, MAX_QUESTION_CHARS)) }]
+}
