@@ -36,7 +36,9 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     const types = bodies(events).map(({ type }) => type)
     expect(types.indexOf("boot.ready")).toBeGreaterThan(0)
     expect(types.indexOf("boot.ready")).toBeLessThan(types.indexOf("message.delta"))
-    const states = bodies(events).flatMap((body) => (body.type === "prompt.state" ? body.state : []))
+    const states = bodies(events).flatMap((body) =>
+      body.type === "prompt.state" ? body.state : [],
+    )
     expect(states).toEqual(["queued", "running", "succeeded"])
     const shown = await calls.get<{ prompts: Prompt[] }>(`/v1/sessions/${session.id}/prompts`)
     expect(shown.prompts).toMatchObject([{ id: prompt.id, state: "succeeded" }])
@@ -86,9 +88,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     const next = await calls.prompt(session.id, "pgrep -x sleep || echo none left")
     const events = await calls.until(session.id, 0, (body) => ended(body, next.id))
     expect(textOf(events)).toContain("none left")
-    const { prompts } = await calls.get<{ prompts: Prompt[] }>(
-      `/v1/sessions/${session.id}/prompts`,
-    )
+    const { prompts } = await calls.get<{ prompts: Prompt[] }>(`/v1/sessions/${session.id}/prompts`)
     expect(prompts.map(({ state }) => state)).toEqual(["stopped", "stopped", "succeeded"])
   })
 
@@ -97,7 +97,10 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     const content = Buffer.from([0, 1, 255]).toString("base64")
     const attachments = [{ name: "odd name.bin", content }]
     const prompt = await calls.post<Prompt>(
-      ...[`/v1/sessions/${session.id}/prompts`, { text: "od -An -tu1 ~/attachments/*/*", attachments }],
+      ...[
+        `/v1/sessions/${session.id}/prompts`,
+        { text: "od -An -tu1 ~/attachments/*/*", attachments },
+      ],
       202,
     )
     const events = await calls.until(session.id, 0, (body) => ended(body, prompt.id))
@@ -106,7 +109,8 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
 
   it("[R1.9] goes on over a server that is killed, and its events have no gap and no repeat", async () => {
     const session = await open("killed")
-    const text = "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done; echo ran >> /workspace/ran"
+    const text =
+      "for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done; echo ran >> /workspace/ran"
     const prompt = await calls.prompt(session.id, text)
     const seen = await calls.until(session.id, 0, (body) => isDelta(body))
     await server.kill()
@@ -147,7 +151,10 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
       [`/v1/sessions/${newId.session()}/prompts`, { text: "x" }, 404, "session.unknown"],
       ["/v1/sessions", { workspace: "no-such" }, 404, "not_found"],
       [
-        ...["/v1/sessions", { workspace: { slug: "keys", agent: { kind: "shell", keys: ["NO_KEY"] } } }],
+        ...[
+          "/v1/sessions",
+          { workspace: { slug: "keys", agent: { kind: "shell", keys: ["NO_KEY"] } } },
+        ],
         ...[424, "agent.key_missing"],
       ],
       [
