@@ -47,11 +47,12 @@ const refuse = (
   api: ModelApi,
   { status, message, retryAfterS }: Extract<ModelReply, { status: number }>,
 ): void => {
+  const { headers, body } = api.refusal(status, message)
   response.writeHead(status, {
-    "content-type": "application/json",
+    ...{ "content-type": "application/json", ...headers },
     ...(retryAfterS !== undefined && { "retry-after": String(retryAfterS) }),
   })
-  response.end(JSON.stringify(api.refusal(status, message)))
+  response.end(JSON.stringify(body))
 }
 
 const written = ({ event, data }: ServerEvent): string => {

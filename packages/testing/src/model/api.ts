@@ -20,8 +20,13 @@ export interface ModelApi {
   read(request: unknown): Omit<ModelTurn, "key">
   text(pieces: readonly string[]): TextStream
   call(tool: string, parameters: Readonly<Record<string, unknown>>): readonly ServerEvent[]
-  /** The body of a refusal. */
-  refusal(status: number, message: string): unknown
+  /** What it says when it refuses. */
+  refusal(status: number, message: string): Refusal
+}
+
+export interface Refusal {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: unknown
 }
 
 /** A message, as all of them can be read: its role, and its parts. */

@@ -36,7 +36,9 @@ export const chatCompletions: ModelApi = {
       ...closing("tool_calls"),
     ]
   },
-  refusal: (status, message) => ({ error: { message, type: "scripted", code: status } }),
+  refusal: (status, message) => ({
+    body: { error: { message, type: "scripted", code: status } },
+  }),
 }
 
 const textOf = ({ content }: ChatMessage): string =>

@@ -40,9 +40,10 @@ export const messages: ModelApi = {
       ...closing("tool_use"),
     ]
   },
+  // Without the header, Anthropic's own agent repeats even what can never succeed, for minutes.
   refusal: (status, message) => ({
-    type: "error",
-    error: { type: ERROR_TYPES[status] ?? "api_error", message },
+    headers: { "x-should-retry": String(status === 429 || status >= 500) },
+    body: { type: "error", error: { type: ERROR_TYPES[status] ?? "api_error", message } },
   }),
 }
 

@@ -1,10 +1,11 @@
+import { extname } from "node:path"
 import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
 
 const SOURCE = fileURLToPath(new URL("..", import.meta.url))
 
 /** Plays a script of data: see there. */
-const PLAYER = 'import "./model/main.ts"'
+const PLAYER = `import "./model/main${extname(import.meta.filename)}"`
 
 /**
  * A scripted model as one plain file, which runs wherever node does: a sandbox cannot reach the host's loopback.

@@ -63,7 +63,9 @@ export const responses: ModelApi = {
       ...closing({ ...call, status: "completed", arguments: whole }),
     ]
   },
-  refusal: (status, message) => ({ error: { message, type: "scripted", code: String(status) } }),
+  refusal: (status, message) => ({
+    body: { error: { message, type: "scripted", code: String(status) } },
+  }),
 }
 
 const saidIn = ({ type = "message", role, content = "", output = "" }: Item): Said[] => {
