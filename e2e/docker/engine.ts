@@ -3,13 +3,9 @@ import { readdirSync, readFileSync } from "node:fs"
 import { promisify } from "node:util"
 import { type DockerEngineOptions, startDockerEngine } from "@berth/testing/docker/engine"
 import { importSystemImage } from "@berth/testing/docker/image"
+import { BOOT_PACKAGES } from "@berth/testing/system-files"
 
 const exec = promisify(execFile)
-
-/** What a boot with a repo needs of an image beside a shell. */
-const PACKAGES = [
-  ...["git", "zlib1g", "procps", "libproc2-0", "libncursesw6", "libstdc++6", "libgcc-s1"],
-]
 
 export interface Container {
   readonly Id: string
@@ -34,7 +30,7 @@ export const startEngine = async (options: Partial<DockerEngineOptions> = {}) =>
     await exec("curl", ["-sf", "--unix-socket", engine.socket, ...args])
   }
   try {
-    const image = await importSystemImage(engine, PACKAGES)
+    const image = await importSystemImage(engine, BOOT_PACKAGES)
     return {
       ...engine,
       image,

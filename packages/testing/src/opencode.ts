@@ -26,9 +26,12 @@ export const makeOpencodeToolbox = (directory: string, binary = opencodeBinary()
 const SCRIPTED_MODEL = "scripted/scripted-1"
 
 /** A configuration of OpenCode that has a scripted model and no other. */
-export const scriptedConfig = (baseUrl: string): Readonly<Record<string, unknown>> => {
+export const scriptedConfig = (
+  baseUrl: string,
+  apiKey = "x",
+): Readonly<Record<string, unknown>> => {
   const models = { "scripted-1": { limit: { context: 128_000, output: 8_192 } } }
-  const options = { baseURL: baseUrl, apiKey: "x" }
+  const options = { baseURL: baseUrl, apiKey }
   const scripted = { npm: "@ai-sdk/openai-compatible", options, models }
   return {
     ...{ provider: { scripted }, enabled_providers: ["scripted"] },

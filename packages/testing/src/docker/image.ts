@@ -1,9 +1,9 @@
 import { execFile } from "node:child_process"
-import { lstatSync } from "node:fs"
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { promisify } from "node:util"
+import { systemFiles } from "../system-files.ts"
 import type { DockerEngine } from "./engine.ts"
 
 const exec = promisify(execFile)
@@ -23,13 +23,6 @@ export const importHostImage = async (engine: DockerEngine): Promise<void> => {
   await importImage(engine, HOST_IMAGE, [])
 }
 
-/** Debian's packages, with all that they load: /bin/sh, coreutils, perl and a few small tools. */
-const SYSTEM_PACKAGES = [
-  ...["dash", "bash", "coreutils", "findutils", "grep", "sed", "perl-base", "util-linux", "mount"],
-  ...["libc6", "libcrypt1", "libselinux1", "libpcre2-8-0", "libacl1", "libattr1", "libgmp10"],
-  ...["libtinfo6", "libblkid1", "libmount1", "libsmartcols1", "libuuid1", "libcap2"],
-]
-const NOT_NEEDED = /^usr\/share\/(doc|man|locale|info|lintian|bash-completion)\//
 const SYSTEM_IMAGE = "berth-test/system:latest"
 
 /** Makes an image with a small system of its own, from the host's files; gives its digest. */
@@ -37,22 +30,23 @@ export const importSystemImage = async (
   engine: DockerEngine,
   more: readonly string[] = [],
 ): Promise<string> => {
-  const { stdout } = await exec("dpkg", ["--listfiles", ...SYSTEM_PACKAGES, ...more])
-  const listed = stdout.split("\n").map(mergedPath)
-  const files = [...new Set([...listed, "usr/bin/sh"])].filter(
-    (path) => path.startsWith("usr/") && !NOT_NEEDED.test(path) && isFile(`/${path}`),
+  return importImage(engine, SYSTEM_IMAGE, await systemFiles(more))
+}
+
+/** Makes an image of a directory that holds a whole system. */
+export const importTree = async (
+  engine: DockerEngine,
+  name: string,
+  directory: string,
+): Promise<string> => {
+  const { stdout } = await exec(
+    ...(["sh", ["-c", IMPORT_TREE, "sh", directory, engine.host, name]] as const),
+    { timeout: IMPORT_DEADLINE_MS },
   )
-  return importImage(engine, SYSTEM_IMAGE, files)
+  return stdout.trim()
 }
 
-/** /bin, /sbin and /lib are links into /usr, but the package database may name files by them. */
-const mergedPath = (path: string): string =>
-  path.replace(/^\/(bin|sbin|lib|lib64)\//, "/usr/$1/").slice(1)
-
-const isFile = (path: string): boolean => {
-  const seen = lstatSync(path, { throwIfNoEntry: false })
-  return seen !== undefined && !seen.isDirectory()
-}
+const IMPORT_TREE = 'tar --create --directory "$1" . | docker --host "$2" import - "$3"'
 
 const importImage = async (
   engine: DockerEngine,

@@ -1,0 +1,98 @@
+import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
+import type { ModelReply, ModelScript } from "@berth/testing/model/script"
+import { scriptedConfig } from "@berth/testing/opencode"
+
+/** Inside a sandbox, which has a network of its own. */
+export const MODEL_PORT = 4_199
+const MODEL = `http://127.0.0.1:${MODEL_PORT}`
+
+/** What the prompt of the same words does with each of them. */
+export const MAKE_A_FILE = "Please make a file."
+
+/** What the models know beside that. */
+export const SAW_A_BIRD = "I saw a heron."
+export const WHICH_BIRD = "Which bird was it?"
+export const BE_REFUSED = "Be refused."
+
+/** Not to be found in anything that is kept. */
+export const KEY = "sk-scripted-0123456789abcdef"
+
+export interface RealAgent {
+  readonly agent: WorkspaceSpecInput["agent"]
+  readonly environment: Readonly<Record<string, string>>
+  readonly script: ModelScript
+  /** Its own words for a model that knows no such key. */
+  readonly refused: string
+}
+
+/** Writes a file and reads it by a command, by these calls, and says so. */
+const making = (...calls: [ModelReply, ...ModelReply[]]): ModelScript => [
+  { prompt: MAKE_A_FILE, replies: [...calls, { text: ["It ", "is ", "made."], pauseMs: 300 }] },
+  { prompt: SAW_A_BIRD, replies: [{ text: ["A fine bird."] }] },
+  { prompt: WHICH_BIRD, replies: [{ text: ["A heron."] }] },
+  { prompt: BE_REFUSED, replies: [{ status: 401, message: "no such key" }] },
+]
+
+const OPENCODE_ENVIRONMENT = {
+  OPENCODE_CONFIG_CONTENT: JSON.stringify(scriptedConfig(`${MODEL}/v1`, "{env:SCRIPTED_KEY}")),
+  OPENCODE_DISABLE_MODELS_FETCH: "1",
+  OPENCODE_DISABLE_AUTOUPDATE: "1",
+}
+
+const OPENCODE_SCRIPT = making(
+  { tool: "write", arguments: { filePath: "made.txt", content: "made\n" } },
+  { tool: "bash", arguments: { command: "cat made.txt", description: "reads it" } },
+)
+
+/** Of each vendor one, as its users set it up. */
+export const AGENTS = {
+  opencode: {
+    agent: { kind: "opencode", keys: ["SCRIPTED_KEY"] },
+    environment: OPENCODE_ENVIRONMENT,
+    ...{ script: OPENCODE_SCRIPT, refused: "no such key" },
+  },
+  "opencode-acp": {
+    agent: { kind: "acp", command: ["opencode", "acp"], keys: ["SCRIPTED_KEY"] },
+    environment: OPENCODE_ENVIRONMENT,
+    ...{ script: OPENCODE_SCRIPT, refused: "no such key" },
+  },
+  claude: {
+    agent: { kind: "acp", command: ["claude-agent-acp"], keys: ["ANTHROPIC_API_KEY"] },
+    environment: {
+      ANTHROPIC_BASE_URL: MODEL,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+      DISABLE_AUTOUPDATER: "1",
+    },
+    script: making(
+      { tool: "Write", arguments: { file_path: "/workspace/app/made.txt", content: "made\n" } },
+      { tool: "Bash", arguments: { command: "cat made.txt", description: "reads it" } },
+    ),
+    refused: "Authentication required",
+  },
+  codex: {
+    agent: {
+      ...{ kind: "acp", command: ["codex-acp"], keys: ["SCRIPTED_KEY"] },
+      // Its own sandbox needs what a sandbox does not let it do.
+      mode: "agent-full-access",
+    },
+    environment: {
+      CODEX_CONFIG: JSON.stringify({
+        ...{ model: "scripted-1", model_provider: "scripted" },
+        model_providers: {
+          scripted: {
+            ...{ name: "scripted", base_url: `${MODEL}/v1`, wire_api: "responses" },
+            env_key: "SCRIPTED_KEY",
+          },
+        },
+      }),
+      NO_BROWSER: "1",
+    },
+    script: making(
+      { tool: "exec_command", arguments: { cmd: "echo made > made.txt" } },
+      { tool: "exec_command", arguments: { cmd: "cat made.txt" } },
+    ),
+    refused: "Authentication required",
+  },
+} as const satisfies Record<string, RealAgent>
+
+export type AgentName = keyof typeof AGENTS

@@ -1,0 +1,121 @@
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import type { Event } from "@berth/protocol/event"
+import type { SystemSource, WorkspaceSpecInput } from "@berth/protocol/workspace"
+import type { Session } from "@berth/sdk/sessions"
+import { startDockerEngine } from "@berth/testing/docker/engine"
+import { importTree } from "@berth/testing/docker/image"
+import { modelProgram } from "@berth/testing/model/program"
+import type { ModelTurn } from "@berth/testing/model/script"
+import { makeRepo } from "../boot/stage.ts"
+import { openServer } from "../sandboxes/server.ts"
+import { AGENTS, type AgentName, KEY, MODEL_PORT } from "./agents.ts"
+import { makeAgentSystem } from "./system.ts"
+
+const IMAGE = "berth-test/agents:latest"
+
+/** Where the model writes down what it is asked: it stays when the sandbox is replaced. */
+const ASKED = "/workspace/asked"
+
+type Server = Awaited<ReturnType<typeof openServer>>
+
+/** A real server whose sandboxes have real agents in them, and a model for each. */
+export interface Stage {
+  readonly server: Server
+  workspace(agent: AgentName): WorkspaceSpecInput & { readonly slug: string }
+  /** What the model of a workspace was asked, so far. */
+  asked(workspace: string): Promise<ModelTurn[]>
+  /** The workspace's sandbox. */
+  sandbox(workspace: string): Promise<ReturnType<Server["sandbox"]>>
+  close(): Promise<void>
+}
+
+export const openEmbeddedStage = async (): Promise<Stage> => {
+  const server = await openServer()
+  const system = join(server.base, "system")
+  await makeAgentSystem(system)
+  const stage = await stageOf(server, { kind: "rootfs", path: system })
+  return { ...stage, close: () => server.close() }
+}
+
+export const openDockerStage = async (): Promise<Stage> => {
+  const engine = await startDockerEngine({ networks: false })
+  try {
+    const server = await openServer(["--backend", "docker", "--engine", engine.host])
+    const system = join(server.base, "system")
+    await makeAgentSystem(system)
+    await importTree(engine, IMAGE, system)
+    const stage = await stageOf(server, { kind: "image", reference: IMAGE })
+    const close = async () => {
+      try {
+        await server.close()
+      } finally {
+        await engine.stop()
+      }
+    }
+    return { ...stage, close }
+  } catch (failure) {
+    await engine.stop()
+    throw failure
+  }
+}
+
+const stageOf = async (server: Server, system: SystemSource): Promise<Omit<Stage, "close">> => {
+  const scripts = Object.entries(AGENTS).map(([name, { script }]) => [
+    `${name}.json`,
+    JSON.stringify(script),
+  ])
+  const app = makeRepo(join(server.base, "app"), { README: "hello\n" })
+  const model = makeRepo(join(server.base, "model"), {
+    ...{ "model-server.mjs": await modelProgram(), ...Object.fromEntries(scripts) },
+  })
+  const keys = `ANTHROPIC_API_KEY=${KEY}\nSCRIPTED_KEY=${KEY}\n`
+  writeFileSync(join(server.dataDir, "keys.env"), keys, { mode: 0o600 })
+
+  const sandbox = async (workspace: string) => {
+    const all = await server.client().sandboxes.list()
+    const found = all.findLast(({ identity }) => identity.workspace === workspace)
+    if (found === undefined) throw new Error(`${workspace} has no sandbox`)
+    return server.sandbox(found.identity.sandbox)
+  }
+  return {
+    server,
+    sandbox,
+    workspace: (name) => {
+      const { agent, environment } = AGENTS[name]
+      const files = ["model-server.mjs", `${name}.json`].map((file) => `/workspace/model/${file}`)
+      return {
+        ...{ slug: name, system, network: { kind: "none" } },
+        repos: [
+          { url: app, directory: "app" },
+          { url: model, directory: "model" },
+        ],
+        ...{ agent: agent as WorkspaceSpecInput["agent"], environment: { ...environment } },
+        sidecars: [
+          {
+            ...{ name: "model", command: ["/opt/berth/bin/node", ...files, ASKED] },
+            ...{ port: MODEL_PORT, afterHooks: true, required: true },
+          },
+        ],
+      }
+    },
+    asked: async (workspace) => {
+      const text = await (await sandbox(workspace)).files.readText(`${ASKED}/asked.jsonl`)
+      return text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line)]))
+    },
+  }
+}
+
+const ENDS = new Set(["succeeded", "failed", "stopped", "interrupted"])
+
+/** Sends a prompt, and gives what happened in its session up to its end. */
+export const promptToEnd = async (session: Session, text: string): Promise<Event[]> => {
+  const { id } = await session.prompt(text)
+  const events: Event[] = []
+  for await (const event of session.events()) {
+    events.push(event)
+    const { body } = event
+    if (body.type === "prompt.state" && body.prompt === id && ENDS.has(body.state)) break
+  }
+  return events
+}
