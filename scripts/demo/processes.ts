@@ -8,13 +8,25 @@ interface Options {
   readonly signal: AbortSignal
 }
 
+interface Choices {
+  /** The exit statuses that are no failure. */
+  readonly accept?: readonly number[]
+  readonly cwd?: string
+}
+
 /** Runs a program to its end and gives what it wrote; what it writes as an error reaches the reader at once. */
 export const run = async (
   command: string,
   args: readonly string[],
-  { env, signal, accept = [0] }: Options & { readonly accept?: readonly number[] },
+  { env, signal, cwd, accept = [0] }: Options & Choices,
 ): Promise<string> => {
-  const child = spawn(command, args, { env, signal, stdio: ["ignore", "pipe", "inherit"] })
+  const where = cwd === undefined ? {} : { cwd }
+  const child = spawn(command, args, {
+    env,
+    signal,
+    ...where,
+    stdio: ["ignore", "pipe", "inherit"],
+  })
   const [output, status] = await Promise.all([text(child.stdout), exitOf(child)])
   if (accept.some((accepted) => accepted === status)) return output
   throw new Error(`\`${[command, ...args].join(" ")}\` ended with ${status}`)

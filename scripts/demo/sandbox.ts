@@ -1,58 +1,92 @@
 import { execFileSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
-import { performance } from "node:perf_hooks"
-import { ToolboxBuild } from "@berth/protocol/toolbox"
-import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { createLogger, standardError } from "@berth/server/logging/logger"
-import { Secrets } from "@berth/server/logging/secrets"
-import { openStandalone } from "@berth/server/standalone"
+import { dirname, join } from "node:path"
+import { modelProgram } from "@berth/testing/model/program"
+import type { ModelScript } from "@berth/testing/model/script"
+import { scriptedConfig } from "@berth/testing/opencode"
 import type { Scene } from "./scene.ts"
 
-const PROMPT = `echo "I am $(id -un) of $(hostname), in $(pwd), on branch $(git branch --show-current)"
+const COMMAND = `echo "I am $(id -un) of $(hostname), in $(pwd), on branch $(git branch --show-current)"
 cat greeting
 echo "the host's files: $(cat /etc/shadow 2>&1)"
-echo "the network: $(ls /sys/class/net | tr '\\n' ' ')"
-echo "a line by the agent" >> README && git diff --stat`
+echo "the network: $(ls /sys/class/net | tr '\\n' ' ')"`
 
-const FILES = {
-  README: "A sample.\n",
-  ".berth/setup.sh": "#!/bin/sh\necho hello > greeting\n",
-  ".berth/start.sh": "#!/bin/sh\necho the start hook ran >> greeting\n",
-}
+const PROMPT = "Add a line about the weather to the README."
 
-/** Boots a sandbox from a sample repo, runs a prompt of the `shell` agent in it, and shows how it booted. */
-export const runPrompt = async ({ directory, berth, defer, signal }: Scene): Promise<string> => {
-  const toolbox = ToolboxBuild.parse(JSON.parse(await berth(["toolbox", "build", "--json"])))
-  const secrets = new Secrets()
-  const destination = standardError()
-  const log = await createLogger({ level: "warn", pretty: false, secrets, destination })
-  const standalone = await openStandalone(
-    {
-      ...{ dataDir: join(directory, "sandboxes"), links: join(directory, "data/links") },
-      ...{ toolbox, log, secrets, environment: process.env },
-    },
-    signal,
-  )
-  defer(() => standalone.close())
-  const workspace = WorkspaceSpec.parse({
-    ...{ slug: "demo", network: { kind: "none" } },
-    repos: [{ url: makeRepo(join(directory, "sample")) }],
+/** In the sandbox, which has a loopback of its own. */
+const MODEL_PORT = 4_199
+const CONFIG = JSON.stringify(scriptedConfig(`http://127.0.0.1:${MODEL_PORT}/v1`))
+
+/** What the model does, instead of thinking. */
+const SCRIPT: ModelScript = [
+  {
+    prompt: PROMPT,
+    replies: [
+      {
+        tool: "bash",
+        arguments: { command: "echo 'The weather is fine.' >> README", description: "adds it" },
+      },
+      { tool: "bash", arguments: { command: "cat README", description: "looks at it" } },
+      { text: ["The README ", "speaks of ", "the weather now.\n"] },
+    ],
+  },
+]
+
+/** Starts the model beside the agent. */
+const START = `#!/bin/sh
+echo the start hook ran >> greeting
+PORT=${MODEL_PORT} /opt/berth/bin/node .berth/model.mjs .berth/script.json /tmp/model > /tmp/model.log 2>&1 &
+for try in $(seq 100); do [ -s /tmp/model/port ] && exit 0; sleep 0.1; done
+cat /tmp/model.log; exit 1
+`
+
+export const sampleOf = ({ directory }: Pick<Scene, "directory">): string =>
+  join(directory, "sample")
+
+/** A sample repo, with a model that plays a script. */
+export const makeSample = async ({ directory }: Scene): Promise<string> =>
+  makeRepo(sampleOf({ directory }), {
+    README: "A sample.\n",
+    ".gitignore": "greeting\n",
+    ".berth/setup.sh": "#!/bin/sh\necho hello > greeting\n",
+    ".berth/start.sh": START,
+    ".berth/model.mjs": await modelProgram(),
+    ".berth/script.json": JSON.stringify(SCRIPT),
   })
-  const startedMs = performance.now()
-  const sandbox = await standalone.launch(workspace, "fresh")
-  await sandbox.until(({ type }) => type === "boot.ready" || type === "boot.ended")
-  const readyMs = Math.round(performance.now() - startedMs)
-  const waterfall = await berth(["boot"], { accept: [0, 1] })
-  if ((await sandbox.trace()).readyAtMs === null) throw new Error(`it did not boot:\n${waterfall}`)
-  const { state, output } = await sandbox.prompt(PROMPT)
-  await sandbox.remove()
-  return `${waterfall}from nothing to ready in ${readyMs} ms; the prompt ${state}:\n${output}`
+
+/** Boots a sandbox from the sample and runs a command as a prompt. Gives how the boot went, and what it wrote. */
+export const runCommand = async (scene: Scene, sample: string): Promise<string> => {
+  const { berth, defer } = scene
+  defer(() => removeSandboxes(scene))
+  const output = await berth(["run", "--network", "none", COMMAND], { cwd: sample })
+  return `${await berth(["boot"])}${output}`
 }
 
-const makeRepo = (path: string): string => {
-  mkdirSync(join(path, ".berth"), { recursive: true })
-  for (const [name, text] of Object.entries(FILES)) writeFileSync(join(path, name), text)
+/** The workspace gets another agent: its sandbox is replaced, its files stay. Gives what the agent said, and the diff. */
+export const runAgent = async (scene: Scene, sample: string): Promise<string> => {
+  const given = ["--agent", "opencode", "--env", `OPENCODE_CONFIG_CONTENT=${CONFIG}`]
+  const output = await scene.berth(["run", ...given, PROMPT], { cwd: sample })
+  await removeSandboxes(scene)
+  return output
+}
+
+const cleaned = new WeakSet<Scene>()
+
+/** While there is a server to ask. Twice is as good as once. */
+const removeSandboxes = async (scene: Scene): Promise<void> => {
+  if (cleaned.has(scene)) return
+  cleaned.add(scene)
+  const { sandboxes } = JSON.parse(await scene.berth(["ps", "--json"])) as {
+    sandboxes: { identity: { sandbox: string } }[]
+  }
+  for (const { identity } of sandboxes) await scene.berth(["rm", "--force", identity.sandbox])
+}
+
+const makeRepo = (path: string, files: Readonly<Record<string, string>>): string => {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(path, name)), { recursive: true })
+    writeFileSync(join(path, name), text)
+  }
   const who = ["-c", "user.name=demo", "-c", "user.email=demo@example.com"]
   for (const args of [
     ["init", "-qb", "main"],

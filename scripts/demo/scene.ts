@@ -4,6 +4,12 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { run, type Server, show, startServer } from "./processes.ts"
 
+export interface BerthCall {
+  /** The exit statuses that are no failure. Default: 0. */
+  readonly accept?: readonly number[]
+  readonly cwd?: string
+}
+
 /** What the steps of the demo share. */
 export interface Scene {
   /** The project. */
@@ -15,7 +21,7 @@ export interface Scene {
   /** Runs a program to its end, for the reader to watch. */
   show(command: string, ...args: string[]): Promise<void>
   /** Runs a command of Berth on the demo's data directory, and gives what it wrote. */
-  berth(args: readonly string[], expected?: { accept: readonly number[] }): Promise<string>
+  berth(args: readonly string[], how?: BerthCall): Promise<string>
   startServer(): Promise<Server>
   /** The server that an earlier step started. */
   server(): Server
@@ -38,7 +44,7 @@ export const openScene = (signal: AbortSignal): Scene => {
     directory: dir,
     signal,
     show: (command, ...args) => show(command, args, options),
-    berth: (args, expected) => run(launcher, [...args, ...onDataDir], { ...options, ...expected }),
+    berth: (args, how) => run(launcher, [...args, ...onDataDir], { ...options, ...how }),
     startServer: async () => {
       server = await startServer(launcher, onDataDir, options)
       undo.push(server.stop)

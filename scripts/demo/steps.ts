@@ -42,10 +42,18 @@ export const STEPS: readonly Step[] = [
     run: ({ berth }) => berth(["toolbox", "build"]),
   },
   {
-    title: "A sandbox boots from a sample repo, and the shell agent runs a prompt: berth boot",
+    title: "A sandbox boots from a sample repo and runs a command: berth run, berth boot",
     run: async (scene) => {
-      const { runPrompt } = await import("./sandbox.ts")
-      return await runPrompt(scene)
+      const { makeSample, runCommand } = await import("./sandbox.ts")
+      return await runCommand(scene, await makeSample(scene))
+    },
+  },
+  {
+    title:
+      "OpenCode edits the sample, with a model that plays a script: berth run --agent opencode",
+    run: async (scene) => {
+      const { runAgent, sampleOf } = await import("./sandbox.ts")
+      return await runAgent(scene, sampleOf(scene))
     },
   },
   {
