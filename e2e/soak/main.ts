@@ -19,8 +19,11 @@ const { values } = parseArgs({
 })
 const lengthMs = Number(values.minutes) * 60_000
 const ACTORS = 4
-const RESTART_EVERY_MS = 75_000
+/** Long enough for each server to show whether it grows. */
+const RESTART_EVERY_MS = 190_000
 const SAMPLE_EVERY_MS = 5_000
+/** Until all of its code has run, a server grows. */
+const WARM_UP_MS = 60_000
 /** A heap that is not collected yet is not a leak. */
 const MAX_GROWTH = 1.3
 
@@ -29,7 +32,8 @@ const server = await openServer(["--idle-pause", "20s", "--idle-stop", "90s"])
 const endMs = performance.now() + lengthMs
 const over = new AbortController()
 const soaked = new Soaked(() => server.client(), Number(values.sandboxes), random)
-const samples: { readonly atMs: number; readonly mb: number }[] = []
+/** Of each server, by its pid. */
+const samples = new Map<number, { readonly atMs: number; readonly mb: number }[]>()
 const problems: string[] = []
 let restarts = 0
 
@@ -55,7 +59,9 @@ const restart = async (): Promise<void> => {
 }
 const sample = async (): Promise<void> => {
   while (!over.signal.aborted) {
-    samples.push({ atMs: performance.now(), mb: memoryMbOf(server.pid()) })
+    const pid = server.pid()
+    const mb = memoryMbOf(pid)
+    if (mb > 0) samples.set(pid, [...(samples.get(pid) ?? []), { atMs: performance.now(), mb }])
     await pause(SAMPLE_EVERY_MS, undefined, { signal: over.signal }).catch(() => {})
   }
 }
@@ -67,20 +73,28 @@ over.abort()
 await Promise.all([sampling, restarting])
 problems.push(...(await soaked.check()))
 const descriptors = descriptorsOf(server.pid())
-const third = Math.max(1, Math.floor(samples.length / 3))
-const early = medianMb(samples.slice(0, third))
-const late = medianMb(samples.slice(-third))
-if (late > early * MAX_GROWTH) problems.push(`the server's memory grew from ${early} to ${late} MB`)
+const memory = [...samples.values()].flatMap(growthOf)
+for (const { earlyMb, lateMb } of memory)
+  if (lateMb > earlyMb * MAX_GROWTH)
+    problems.push(`the server's memory grew from ${earlyMb} to ${lateMb} MB`)
 for (const { identity } of await server.client().sandboxes.list())
   await server.client().sandboxes.remove(identity.sandbox, { force: true })
 const left = await takeLeftovers(server.client(), server.dataDir)
 if (left.length > 0) problems.push(`left over: ${left.join(", ")}`)
 await server.close()
-const report = { ...soaked.counts, restarts, earlyMb: early, lateMb: late, descriptors, problems }
+const report = { ...soaked.counts, restarts, memory, descriptors, problems }
 process.stdout.write(`${JSON.stringify(report, undefined, 2)}\n`)
 process.exitCode = problems.length === 0 ? 0 : 1
 
-function medianMb(of: typeof samples): number {
+/** Of one server that lived long enough to tell: in the first and in the last third after it was warm. */
+function growthOf(of: readonly { readonly atMs: number; readonly mb: number }[]) {
+  const warm = of.filter(({ atMs }) => atMs - (of[0]?.atMs ?? 0) > WARM_UP_MS)
+  const third = Math.floor(warm.length / 3)
+  if (third === 0) return []
+  return [{ earlyMb: medianMb(warm.slice(0, third)), lateMb: medianMb(warm.slice(-third)) }]
+}
+
+function medianMb(of: readonly { readonly mb: number }[]): number {
   const sorted = of.map(({ mb }) => mb).sort((one, other) => one - other)
   return sorted[Math.floor(sorted.length / 2)] ?? 0
 }

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
+import type { SessionId } from "@berth/protocol/ids"
 import type { Client } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 
@@ -9,11 +10,12 @@ interface Workspace {
   readonly lines: string[]
   version: number
   isBusy: boolean
+  session: SessionId | undefined
 }
 
 /** Many workspaces that are used and changed at random. Each remembers what its files must hold. */
 export class Soaked {
-  readonly counts = { commands: 0, background: 0, terminals: 0, changes: 0, stops: 0 }
+  readonly counts = { prompts: 0, commands: 0, background: 0, terminals: 0, changes: 0, stops: 0 }
   readonly #client: () => Client
   readonly #random: () => number
   readonly #workspaces: Workspace[]
@@ -23,7 +25,7 @@ export class Soaked {
     this.#client = client
     this.#random = random
     this.#workspaces = Array.from({ length: count }, (_, index) => ({
-      ...{ name: `soak-${index}`, lines: [], version: 0, isBusy: false },
+      ...{ name: `soak-${index}`, lines: [], version: 0, isBusy: false, session: undefined },
     }))
   }
 
@@ -59,6 +61,8 @@ export class Soaked {
       if (!isKept || new Set(found).size !== found.length)
         wrong.push(`${workspace.name} holds ${found.length} lines of ${workspace.lines.length}`)
     }
+    const pending = (await this.#client().sessions.list()).flatMap((session) => session.pending)
+    if (pending.length > 0) wrong.push(`prompts without an end: ${pending.join(", ")}`)
     return wrong
   }
 
@@ -67,7 +71,8 @@ export class Soaked {
     if (chance < 0.15) workspace.version += 1
     if (chance < 0.15) this.counts.changes += 1
     const sandbox = await this.#sandbox(workspace)
-    if (chance < 0.5) return await this.#write(sandbox, workspace)
+    if (chance < 0.3) return await this.#write(sandbox, workspace)
+    if (chance < 0.5) return await this.#prompt(workspace)
     if (chance < 0.7) return await this.#leave(sandbox)
     if (chance < 0.9) return await this.#look(sandbox)
     await sandbox.stop()
@@ -90,6 +95,22 @@ export class Soaked {
     if (status !== 0) throw new Error(`a line could not be written: ${status}`)
     lines.push(line)
     this.counts.commands += 1
+  }
+
+  /** Its session goes on whatever becomes of sandboxes and servers. */
+  async #prompt(workspace: Workspace): Promise<void> {
+    const { sessions } = this.#client()
+    workspace.session ??= (await sessions.create({ workspace: workspace.name })).id
+    const session = sessions.at(workspace.session)
+    const { lastEvent: after } = await session.get()
+    const line = `${workspace.lines.length} ${this.#random()}`
+    const { id } = await session.prompt(`echo ${line} >> /workspace/kept`, { key: line })
+    for await (const { body } of session.events({ after })) {
+      if (body.type !== "prompt.state" || body.prompt !== id) continue
+      if (body.state === "succeeded") workspace.lines.push(line)
+      if (body.state !== "queued" && body.state !== "running") break
+    }
+    this.counts.prompts += 1
   }
 
   async #leave(sandbox: Sandbox): Promise<void> {
