@@ -149,10 +149,12 @@ export const openRequests = (parts: RequestsParts): Requests => {
     },
 
     remove: async (sandbox, { force }) => {
-      const { workspace, phase } = await end(sandbox, "a person removed it", force)
-      // What was not known is no word about the workspace that it says it is of.
-      if (phase === "quarantined") return
+      const { workspace } = await find(sandbox, force)
+      // From its end on, so that nobody who waits for the next one gets it in between.
       await parts.serially(workspace, async () => {
+        const { phase } = await end(sandbox, "a person removed it", force)
+        // What was not known is no word about the workspace that it says it is of.
+        if (phase === "quarantined") return
         if ((await rows.ofWorkspace(workspace)).length === 0) await removeWorkspace(workspace)
       })
     },

@@ -52,6 +52,10 @@ export class MemoryBackend {
     this.#to(sandbox, "exited")
   }
 
+  async listCaches() {
+    return []
+  }
+
   async describe() {
     return { pause: true, layers: true }
   }
