@@ -1,7 +1,7 @@
 import { requires } from "@berth/testing/requires"
-import { describeAgents } from "./describe-agents.ts"
-import { openDockerStage } from "./stage.ts"
+import { openDockerStage, useStage } from "./stage.ts"
+import { describeWork } from "./work.ts"
 
-requires("root", "docker", "tini").describe("real agents in containers of Docker", () =>
-  describeAgents(openDockerStage),
-)
+requires("root", "docker", "tini").describe("real agents in containers of Docker", () => {
+  describeWork(useStage(openDockerStage))
+})

@@ -1,8 +1,13 @@
 import { requires } from "@berth/testing/requires"
-import { describeAgents } from "./describe-agents.ts"
-import { openEmbeddedStage } from "./stage.ts"
+import { openEmbeddedStage, useStage } from "./stage.ts"
+import { describeTroubles } from "./troubles.ts"
+import { describeWork } from "./work.ts"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "real agents in embedded sandboxes",
-  () => describeAgents(openEmbeddedStage),
+  () => {
+    const stage = useStage(openEmbeddedStage)
+    describeWork(stage)
+    describeTroubles(stage)
+  },
 )

@@ -1,5 +1,5 @@
 import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
-import type { ModelReply, ModelScript } from "@berth/testing/model/script"
+import type { ModelReply, ModelScript, ScriptedPrompt } from "@berth/testing/model/script"
 import { scriptedConfig } from "@berth/testing/opencode"
 
 /** Inside a sandbox, which has a network of its own. */
@@ -14,6 +14,17 @@ export const SAW_A_BIRD = "I saw a heron."
 export const WHICH_BIRD = "Which bird was it?"
 export const BE_REFUSED = "Be refused."
 
+const UNCLEAR = "Be unclear."
+
+/** What a model does once before it answers, by the prompt. */
+export const FAULTS = {
+  "Be late.": { text: ["I am here."], delayMs: 2_000 },
+  "Be slowed down.": { status: 429, message: "too many requests", retryAfterS: 1 },
+  "Fall over.": { status: 500, message: "out of order" },
+  "Be cut off.": { cutAfter: "I was " },
+  [UNCLEAR]: { malformedAfter: "I was " },
+} as const satisfies Record<string, ModelReply>
+
 /** Not to be found in anything that is kept. */
 export const KEY = "sk-scripted-0123456789abcdef"
 
@@ -23,6 +34,8 @@ export interface RealAgent {
   readonly script: ModelScript
   /** Its own words for a model that knows no such key. */
   readonly refused: string
+  /** The fault after which it does not ask again. */
+  readonly givesUp?: keyof typeof FAULTS
 }
 
 /** Writes a file and reads it by a command, by these calls, and says so. */
@@ -31,6 +44,11 @@ const making = (...calls: [ModelReply, ...ModelReply[]]): ModelScript => [
   { prompt: SAW_A_BIRD, replies: [{ text: ["A fine bird."] }] },
   { prompt: WHICH_BIRD, replies: [{ text: ["A heron."] }] },
   { prompt: BE_REFUSED, replies: [{ status: 401, message: "no such key" }] },
+  ...Object.entries(FAULTS).map(
+    ([prompt, fault]): ScriptedPrompt => ({
+      ...{ prompt, replies: [fault, { text: ["I am here."] }] },
+    }),
+  ),
 ]
 
 const OPENCODE_ENVIRONMENT = {
@@ -44,17 +62,19 @@ const OPENCODE_SCRIPT = making(
   { tool: "bash", arguments: { command: "cat made.txt", description: "reads it" } },
 )
 
+export type AgentName = "opencode" | "opencode-acp" | "claude" | "codex"
+
 /** Of each vendor one, as its users set it up. */
-export const AGENTS = {
+export const AGENTS: Readonly<Record<AgentName, RealAgent>> = {
   opencode: {
     agent: { kind: "opencode", keys: ["SCRIPTED_KEY"] },
     environment: OPENCODE_ENVIRONMENT,
-    ...{ script: OPENCODE_SCRIPT, refused: "no such key" },
+    ...{ script: OPENCODE_SCRIPT, refused: "no such key", givesUp: UNCLEAR },
   },
   "opencode-acp": {
     agent: { kind: "acp", command: ["opencode", "acp"], keys: ["SCRIPTED_KEY"] },
     environment: OPENCODE_ENVIRONMENT,
-    ...{ script: OPENCODE_SCRIPT, refused: "no such key" },
+    ...{ script: OPENCODE_SCRIPT, refused: "no such key", givesUp: UNCLEAR },
   },
   claude: {
     agent: { kind: "acp", command: ["claude-agent-acp"], keys: ["ANTHROPIC_API_KEY"] },
@@ -93,6 +113,6 @@ export const AGENTS = {
     ),
     refused: "Authentication required",
   },
-} as const satisfies Record<string, RealAgent>
+}
 
-export type AgentName = keyof typeof AGENTS
+export const NAMES = Object.keys(AGENTS) as AgentName[]

@@ -7,6 +7,7 @@ import { startDockerEngine } from "@berth/testing/docker/engine"
 import { importTree } from "@berth/testing/docker/image"
 import { modelProgram } from "@berth/testing/model/program"
 import type { ModelTurn } from "@berth/testing/model/script"
+import { afterAll, beforeAll } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { AGENTS, type AgentName, KEY, MODEL_PORT } from "./agents.ts"
@@ -28,6 +29,21 @@ export interface Stage {
   /** The workspace's sandbox. */
   sandbox(workspace: string): Promise<ReturnType<Server["sandbox"]>>
   close(): Promise<void>
+}
+
+/** A toolbox is built, a system of a gigabyte is put together, and on Docker imported, beside other tests. */
+const STAGE_DEADLINE_MS = 240_000
+/** A sandbox boots with an agent that takes seconds of two cores, beside other tests. */
+export const DEADLINE_MS = 180_000
+
+/** For the tests of one block. */
+export const useStage = (open: () => Promise<Stage>): (() => Stage) => {
+  let stage: Stage
+  beforeAll(async () => {
+    stage = await open()
+  }, STAGE_DEADLINE_MS)
+  afterAll(() => stage?.close(), STAGE_DEADLINE_MS)
+  return () => stage
 }
 
 export const openEmbeddedStage = async (): Promise<Stage> => {
@@ -90,7 +106,7 @@ const stageOf = async (server: Server, system: SystemSource): Promise<Omit<Stage
           { url: app, directory: "app" },
           { url: model, directory: "model" },
         ],
-        ...{ agent: agent as WorkspaceSpecInput["agent"], environment: { ...environment } },
+        ...{ agent, environment: { ...environment } },
         sidecars: [
           {
             ...{ name: "model", command: ["/opt/berth/bin/node", ...files, ASKED] },
