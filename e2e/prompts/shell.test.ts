@@ -92,6 +92,20 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect(prompts.map(({ state }) => state)).toEqual(["stopped", "stopped", "succeeded"])
   })
 
+  it("[R1.7] keeps its sandbox in use while a process lives that it left running", async () => {
+    const session = await open("first")
+    const left = "setsid sleep 988 > /dev/null 2>&1 & echo $!"
+    const prompt = await calls.prompt(session.id, left)
+    const events = await calls.until(session.id, 0, (body) => ended(body, prompt.id))
+    const { sandbox } = await promptOf(session.id, prompt.id)
+    const holders = async () =>
+      (await server.sandbox(sandbox ?? "").get()).leases.map(({ holder }) => holder)
+    await expect.poll(holders).toEqual(["processes left running"])
+    const next = await calls.prompt(session.id, `kill ${textOf(events)}`)
+    await calls.until(session.id, 0, (body) => ended(body, next.id))
+    await expect.poll(holders).toEqual([])
+  })
+
   it("brings its attachments", async () => {
     const session = await open("first")
     const content = Buffer.from([0, 1, 255]).toString("base64")

@@ -63,8 +63,14 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
       await attend({ ...prompt, sandbox: use.sandbox }, signal)
     } finally {
       // One that is only let go of keeps its sandbox until the next server takes it up.
-      if (!over.signal.aborted) await use.end()
+      if (!over.signal.aborted) await endUse(use)
     }
+  }
+
+  /** What the prompt left running keeps the sandbox on. */
+  const endUse = async (use: Use): Promise<void> => {
+    await use.leave()
+    await use.end()
   }
 
   /** One that was given to a sandbox before: it is that one's, whatever has become of it. */
