@@ -213,20 +213,31 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
   const wake = (session: SessionId): void => {
     bells.ring(session)
     if (led.has(session) || over.signal.aborted) return
-    const leading = lead(session)
-      .catch(async (err: unknown) => {
-        if (over.signal.aborted) return
+    led.set(session, leadOn(session))
+  }
+
+  const leadOn = async (session: SessionId): Promise<void> => {
+    await keepTrying(session, () => lead(session))
+    led.delete(session)
+    // What came between the last look and now.
+    const next = await keepTrying(session, () => rows.next(session))
+    if (next !== undefined) wake(session)
+  }
+
+  /** What is accepted waits for as long as it takes. undefined: it is let go of. */
+  const keepTrying = async <Result>(
+    session: SessionId,
+    work: () => Promise<Result>,
+  ): Promise<Result | undefined> => {
+    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+      try {
+        return await work()
+      } catch (err) {
+        if (over.signal.aborted) return undefined
         log.error({ op: "session.lead", session, err }, "is tried again")
-        await pause(LONGEST_RETRY_MS, undefined, { signal: over.signal }).catch(() => {})
-      })
-      .finally(async () => {
-        led.delete(session)
-        // What came between the last look and now.
-        const isIdle =
-          over.signal.aborted || (await rows.next(session).catch(() => undefined)) === undefined
-        if (!isIdle) wake(session)
-      })
-    led.set(session, leading)
+        await pause(waitMs, undefined, { signal: over.signal }).catch(() => {})
+      }
+    }
   }
 
   return {

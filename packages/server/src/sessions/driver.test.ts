@@ -1,0 +1,69 @@
+import type { PromptStanding } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
+import { newId, Slug } from "@berth/protocol/ids"
+import { CreatePrompt } from "@berth/protocol/sessions"
+import { AgentSpec } from "@berth/protocol/workspace"
+import { expect, it, onTestFinished } from "vitest"
+import { createLogger } from "../logging/logger.ts"
+import { Secrets } from "../logging/secrets.ts"
+import { systemClock } from "../sandboxes/clock.ts"
+import type { Kept } from "../sandboxes/kept.ts"
+import type { Use } from "../sandboxes/use.ts"
+import { makeDataDir } from "../store/testing/data-dir.ts"
+import { openForTest } from "../store/testing/open-for-test.ts"
+import { type DriverParts, openDriver } from "./driver.ts"
+import { openStored, type Stored } from "./stored.ts"
+
+const log = await createLogger({
+  ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
+})
+
+/** A driver on a real store, before a sandbox that succeeds with everything at once. */
+const setUp = async (change: (stored: Stored) => Partial<Stored> = () => ({})) => {
+  const store = await openForTest({ dataDir: makeDataDir() })
+  const whole = openStored({ store, clock: systemClock })
+  const stored: Stored = { ...whole, ...change(whole) }
+  const session = await whole.rows.create({
+    ...{ workspace: Slug.parse("app"), agent: AgentSpec.parse({ kind: "shell" }) },
+    ...{ onInterrupt: "wait", atMs: 1 },
+  })
+  const use = {
+    ...{ sandbox: newId.sandbox(), leave: async () => {}, end: async () => {} },
+  } as Partial<Use> as Use
+  const started: PromptStanding = { state: "started" }
+  const kept: Partial<Kept> = {
+    startPrompt: async ({ prompt }) => {
+      await whole.changes.end(prompt, { state: "succeeded" })
+      return started
+    },
+  }
+  const sandboxes = {
+    ...{ useOf: async () => use, resume: async () => use, endUses: async () => {} },
+    gone: (_, signal) =>
+      new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason))
+      }),
+    kept: () => kept as Kept,
+  } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
+  const driver = openDriver({ stored, sandboxes, log })
+  whole.onChange(driver.wake)
+  onTestFinished(() => driver.close())
+  const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))
+  const states = async () => (await whole.rows.prompts(session.id)).map(({ state }) => state)
+  return { driver, send, states }
+}
+
+it("[R3.1] a prompt waits out a store that cannot be read for a while", async () => {
+  let failures = 3
+  const { send, states } = await setUp(({ rows }) => ({
+    rows: {
+      ...rows,
+      next: async (session) => {
+        if (failures-- > 0) throw new BerthError("store.busy", "somebody has it")
+        return await rows.next(session)
+      },
+    },
+  }))
+  await send("go")
+  await expect.poll(states, { timeout: 10_000 }).toEqual(["succeeded"])
+})
