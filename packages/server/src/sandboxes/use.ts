@@ -111,7 +111,7 @@ export const openUses = (parts: UseParts): Uses => {
         await parts.booted(use.sandbox, signal)
         signal.throwIfAborted()
         const boot = parts.bootOf(use.sandbox)
-        if (boot === undefined || boot.readyAtMs === null) throw bootFailed(use.sandbox, boot)
+        if (boot === undefined || boot.readyAtMs === null) throw notReady(use.sandbox, boot)
         return use
       } catch (thrown) {
         await use.end()
@@ -201,8 +201,13 @@ const dial = async (
 const ended = (sandbox: SandboxId, cause: unknown): BerthError =>
   new BerthError("backend.unknown_sandbox", `${sandbox} has ended`, { details: { sandbox }, cause })
 
-const bootFailed = (sandbox: SandboxId, boot: BootSummary | undefined): BerthError => {
-  const { step, reason } = boot?.ending ?? { step: null, reason: "it ended early" }
+/** One that could not say why it ended was ended from outside, and the next may be well. */
+const notReady = (sandbox: SandboxId, boot: BootSummary | undefined): BerthError => {
+  if (boot?.ending == null)
+    return new BerthError("bridge.dropped", `${sandbox} ended before it was ready`, {
+      details: { sandbox },
+    })
+  const { step, reason } = boot.ending
   return new BerthError("boot.failed", `the boot of ${sandbox} failed: ${reason}`, {
     details: { sandbox, step, reason },
   })

@@ -1,0 +1,45 @@
+import { type SandboxId, Slug } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it, onTestFinished } from "vitest"
+import { FakeClock } from "./testing/clock.ts"
+import { MemoryBackend } from "./testing/memory-backend.ts"
+import { openMemoryHost } from "./testing/memory-host.ts"
+import { storeOfFile } from "./testing/store.ts"
+import { POLICY } from "./testing/world.ts"
+
+const { signal } = new AbortController()
+const store = storeOfFile()
+const claim = { kind: "prompt", holder: "a prompt" } as const
+
+const open = async (slug: string, boot: (sandbox: SandboxId) => Promise<void>) => {
+  const backend = new MemoryBackend()
+  const sandboxes = await openMemoryHost({
+    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, boot },
+  })
+  onTestFinished(() => sandboxes.close())
+  await sandboxes.adopt(signal)
+  await sandboxes.describe(WorkspaceSpec.parse({ slug }))
+  return { backend, use: () => sandboxes.useOf(Slug.parse(slug), claim, signal) }
+}
+
+it("[R3.4] a boot that is cut short from outside may be tried again, and the next is used", async () => {
+  const booting = Promise.withResolvers<SandboxId>()
+  let boots = 0
+  const { backend, use } = await open("cut", async (sandbox) => {
+    booting.resolve(sandbox)
+    if (++boots === 1) await new Promise(() => {})
+  })
+  const first = use()
+  const cut = await booting.promise
+  backend.exit(cut)
+  const exit = { code: null, reason: "signalled", at: new Date(0).toISOString() } as const
+  backend.tell({ kind: "exited", sandbox: cut, exit })
+  await expect(first).rejects.toMatchObject({ code: "bridge.dropped", retry: "now" })
+  const { sandbox } = await use()
+  expect(sandbox).not.toBe(cut)
+})
+
+it("a boot that fails by itself is not tried again", async () => {
+  const { use } = await open("fails", () => Promise.reject(new Error("the hook failed")))
+  await expect(use()).rejects.toMatchObject({ code: "boot.failed", retry: "never" })
+})
