@@ -1,19 +1,29 @@
 import { readdirSync, readFileSync } from "node:fs"
 import type { SandboxId } from "@berth/protocol/ids"
 
-/** The supervisor of a sandbox and its parent, the first process there, as the host sees them. */
-export const findSupervisor = (
-  sandbox: SandboxId,
-): { readonly supervisor: number; readonly first: number } | undefined => {
+/** The processes around the supervisor of a sandbox, as the host sees them. */
+export interface Inside {
+  readonly supervisor: number
+  /** The first one of the sandbox, whose child it is. */
+  readonly first: number
+  /** The one outside that waits for the first and keeps its log. */
+  readonly monitor: number
+}
+
+export const findInside = (sandbox: SandboxId): Inside | undefined => {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    // Each sees the directory of its own link, whatever engine made it.
-    if (!read(pid, "cmdline").includes("/supervisor/main")) continue
+    const [program = "", ...args] = read(pid, "cmdline").split("\0")
+    // Each sees the directory of its own link, whatever engine made it. The first process names it, too.
+    if (!program.endsWith("/node") || !args.some((arg) => arg.includes("/supervisor/main")))
+      continue
     if (!read(pid, "mountinfo").includes(`/links/${sandbox}/`)) continue
-    const parent = Number(/\) \S (\d+)/.exec(read(pid, "stat"))?.[1])
-    return { supervisor: Number(pid), first: parent }
+    const first = parentOf(pid)
+    return { supervisor: Number(pid), first, monitor: parentOf(String(first)) }
   }
   return undefined
 }
+
+const parentOf = (pid: string): number => Number(/\) \S (\d+)/.exec(read(pid, "stat"))?.[1])
 
 /** It may have ended before. */
 export const kill = (pid: number | undefined, signal: NodeJS.Signals): void => {

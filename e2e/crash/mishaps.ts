@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
 import { openBridge } from "@berth/server/bridge/bridge"
 import { findLinks } from "@berth/server/sandboxes/links"
-import { findSupervisor, kill } from "./inside.ts"
+import { findInside, kill } from "./inside.ts"
 import type { World } from "./world.ts"
 
 /** What may happen at any moment. When it resolves, it has; the server runs again. */
@@ -33,20 +33,26 @@ export const MISHAPS: Readonly<Record<string, Mishap>> = {
     if (sandbox !== undefined) await cut(world, sandbox)
   },
   "the supervisor is killed": async (_, sandbox) => {
-    if (sandbox !== undefined) kill(findSupervisor(sandbox)?.supervisor, "SIGKILL")
+    if (sandbox !== undefined) kill(findInside(sandbox)?.supervisor, "SIGKILL")
   },
   "the supervisor stands still": async (_, sandbox, random) => {
-    const found = sandbox === undefined ? undefined : findSupervisor(sandbox)
+    const found = sandbox === undefined ? undefined : findInside(sandbox)
     kill(found?.supervisor, "SIGSTOP")
     await pause(200 + random() * 1_000)
     kill(found?.supervisor, "SIGCONT")
   },
   "the sandbox is killed": async (_, sandbox) => {
-    if (sandbox !== undefined) kill(findSupervisor(sandbox)?.first, "SIGKILL")
+    if (sandbox !== undefined) kill(findInside(sandbox)?.first, "SIGKILL")
+  },
+  "what keeps its log is killed, then the sandbox": async (_, sandbox, random) => {
+    const found = sandbox === undefined ? undefined : findInside(sandbox)
+    kill(found?.monitor, "SIGKILL")
+    await pause(random() * 300)
+    kill(found?.first, "SIGKILL")
   },
   "server and sandbox are killed": async (world, sandbox) => {
     await world.kill()
-    if (sandbox !== undefined) kill(findSupervisor(sandbox)?.first, "SIGKILL")
+    if (sandbox !== undefined) kill(findInside(sandbox)?.first, "SIGKILL")
     await world.restart()
   },
 }

@@ -15,6 +15,8 @@ export const run = (
   }
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal)
 
+  // Whoever keeps the log may be gone. To report that would fail as well, and be reported, without end.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
   // A defect in one corner must not take the agent's work with it.
   process.on("uncaughtException", report)
   process.on("unhandledRejection", report)

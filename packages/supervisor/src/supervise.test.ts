@@ -6,7 +6,7 @@ import type { Event } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
 import { describe, expect, it } from "vitest"
-import { get } from "./bridge/testing/supervisor.ts"
+import { AUTHORIZED, connect, get } from "./bridge/testing/supervisor.ts"
 import { makePlaces, start } from "./testing/start.ts"
 
 type Made = ReturnType<typeof makePlaces>
@@ -57,6 +57,24 @@ const prompt = (text: string) => ({
 })
 
 describe("a supervisor", () => {
+  it("goes on when nobody keeps its log any more", async () => {
+    const supervisor = start()
+    await supervisor.answers()
+    supervisor.child.stderr?.destroy()
+    const wrong = connect(supervisor.socket, AUTHORIZED)
+    await wrong.opened
+    // What is reported cannot be written down.
+    wrong.say({ type: "nonsense" })
+    await wrong.closed
+    const client = await supervisor.bridge()
+    await heard(client, "boot.ready")
+    const { prompt: id, ...started } = prompt("echo still here")
+    client.say({ ...started, prompt: id })
+    await client.until(() =>
+      bodies(client).some((body) => body.type === "prompt.state" && body.state === "succeeded"),
+    )
+  })
+
   it("[R2.1] [R2.2] [R2.3] boots fresh: clone, setup, start, agent, ready, and takes a prompt", async () => {
     const made = makePlaces()
     const repos = makeRepo(made, {

@@ -58,6 +58,7 @@ export class Kept {
   readonly #over = new AbortController()
   readonly #connected = Promise.withResolvers<void>()
   #boot: BootSummary | undefined
+  #isBootOverTold = false
   #hasExited = false
   #complaint: BerthError["code"] | undefined
 
@@ -135,15 +136,16 @@ export class Kept {
   }
 
   async #take(events: readonly Event[]): Promise<void> {
-    const wasOver = this.#boot !== undefined && isBootOver(this.#boot)
     for (const { body } of events) {
       // After a restart nothing is known of it; one that tells of its boot is booting.
       if (body.type.startsWith("boot.")) this.#boot ??= begunBoot(this.#mode)
       if (this.#boot) this.#boot = follow(this.#boot, body)
     }
     // What follows from them is done first: once they are stored they do not come again.
-    if (!wasOver && this.#boot !== undefined && isBootOver(this.#boot))
+    if (!this.#isBootOverTold && this.#boot !== undefined && isBootOver(this.#boot)) {
       await this.#parts.onBootOver(this.link.sandbox, this.#boot)
+      this.#isBootOverTold = true
+    }
     await this.#parts.events.take(this.link.sandbox, events)
     this.heard.add(events)
   }
