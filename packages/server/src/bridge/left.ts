@@ -15,7 +15,7 @@ const Kept = Event.omit({ sequence: true })
 
 /**
  * What a sandbox that does not run any more had written to its journal after that number. The directory was in its
- * hands: no link is followed, and what is no journal of ours is an error.
+ * hands: no link is followed, and what is no journal of ours is an error, after all that comes before it.
  */
 export async function* readLeft(
   { directory }: { readonly directory: string },
@@ -25,11 +25,16 @@ export async function* readLeft(
   if (journal === undefined) return
   try {
     let batch: Event[] = []
-    for (const event of eventsIn(`/proc/self/fd/${journal}`, after)) {
-      batch.push(event)
-      if (batch.length < BATCH_EVENTS) continue
-      yield batch
-      batch = []
+    try {
+      for (const event of eventsIn(`/proc/self/fd/${journal}`, after)) {
+        batch.push(event)
+        if (batch.length < BATCH_EVENTS) continue
+        yield batch
+        batch = []
+      }
+    } catch (thrown) {
+      if (batch.length > 0) yield batch
+      throw thrown
     }
     if (batch.length > 0) yield batch
   } finally {
@@ -50,7 +55,11 @@ function* eventsIn(directory: string, after: number): Generator<Event> {
     // Numbers that nobody was told yet follow what was seen last.
     let sequence = kind === "uncertain" ? Math.max(first, next) : first
     for (const payload of recordsIn(join(directory, name))) {
-      if (sequence > next) throw damaged(`event ${next} is missing`)
+      if (sequence > next && next > after + 1) throw damaged(`event ${next} is missing`)
+      if (sequence > next) {
+        yield notHeld(next, sequence - 1)
+        next = sequence
+      }
       if (sequence === next) yield { sequence: next++, ...parseFromSandbox(payload, Kept) }
       sequence++
     }
@@ -76,6 +85,12 @@ function* recordsIn(path: string): Generator<Buffer> {
     closeSync(file)
   }
 }
+
+/** A server may have lost to a power loss what it had acknowledged: its sandbox has forgotten that. */
+const notHeld = (from: number, to: number): Event => ({
+  ...{ sequence: to, at: new Date().toISOString() },
+  body: { type: "gap", reason: `the events ${from} to ${to} of the sandbox are not held any more` },
+})
 
 const openAs = (path: string, flag: number): number | undefined => {
   try {
