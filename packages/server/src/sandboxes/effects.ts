@@ -1,4 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
+import type { Event } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "../backends/backend.ts"
 import { bounded } from "../host/bounded.ts"
@@ -10,7 +11,7 @@ import type { WorkspaceFiles } from "./files.ts"
 import type { Keepers } from "./keepers.ts"
 import type { SandboxEvents } from "./kept.ts"
 import type { FailPoint } from "./launch.ts"
-import type { Links } from "./links.ts"
+import type { Links, SandboxLink } from "./links.ts"
 import type { Lives } from "./lives.ts"
 import type { Effects } from "./look.ts"
 import type { Records } from "./records.ts"
@@ -62,17 +63,23 @@ export const openEffects = (parts: EffectsParts): Effects => {
     return text.trim().slice(-MAX_LAST_WORDS)
   }
 
-  /** What it had on disk to say when it ended. */
+  /** What it had on disk to say when it ended. A store that cannot take it now is tried again. */
   const takeLeft = async (sandbox: SandboxId): Promise<void> => {
+    const link = await links.find(sandbox)
+    if (link === undefined) return
+    for await (const events of leftOf(link)) await parts.events.take(sandbox, events)
+  }
+
+  /** It is in the sandbox's hands: what is not as it should be is not believed, and holds up nothing. */
+  const leftOf = async function* (link: SandboxLink): AsyncGenerator<readonly Event[]> {
+    const { sandbox } = link
+    const after = await parts.events.lastSeen(sandbox)
     try {
-      const link = await links.find(sandbox)
-      if (link === undefined) return
-      const after = await parts.events.lastSeen(sandbox)
-      for await (const events of parts.bridges.left(link, after))
-        await parts.events.take(sandbox, events)
+      yield* parts.bridges.left(link, after)
     } catch (err) {
-      // It is in the sandbox's hands: what is not as it should be is not believed, and holds up nothing.
       log.warn({ op: "sandbox.takeLeft", sandbox, err }, "what it said last is not known")
+      const reason = "what the sandbox said last cannot be read"
+      await parts.events.tell(sandbox, [{ type: "gap", reason }])
     }
   }
 
