@@ -59,6 +59,22 @@ describe("an agent with keys", () => {
     }
   })
 
+  it("tells nobody either when it fails in another way than it should", async () => {
+    const keys = new AgentKeys(["SOME_KEY"], async () => ({ SOME_KEY: KEY }))
+    const failing: Agent = {
+      ...indiscreet(keys),
+      prompt: async () => {
+        throw new TypeError(`${KEY} is not a function`)
+      },
+    }
+    const agent = discreet(failing, keys)
+    await agent.start(never, () => {})
+    const start = { prompt: newId.prompt(), session: newId.session(), text: "?" }
+    await expect(agent.prompt(start, async () => {}, never)).rejects.toThrow(
+      /^\[hidden\] is not a function$/,
+    )
+  })
+
   it("does not start without them", async () => {
     const keys = new AgentKeys(["SOME_KEY"], async () => {
       throw new BerthError("agent.key_missing", "the server has no SOME_KEY")

@@ -29,9 +29,16 @@ const redacted = async <Result>(keys: AgentKeys, call: () => Promise<Result>): P
   try {
     return keys.redaction.within(await call())
   } catch (thrown) {
-    if (!(thrown instanceof BerthError)) throw thrown
+    if (!(thrown instanceof Error)) throw thrown
+    if (!(thrown instanceof BerthError)) throw withoutKeys(keys, thrown)
     const { code, message, details, cause } = thrown
     const told = keys.redaction.within({ message, details })
     throw new BerthError(code, told.message, { details: told.details, cause })
   }
+}
+
+/** Of an error that is no one of ours, the message is what is told. */
+const withoutKeys = (keys: AgentKeys, error: Error): Error => {
+  const message = keys.redaction.of(error.message)
+  return message === error.message ? error : new Error(message)
 }
