@@ -53,6 +53,8 @@ export interface LookParts {
 export interface Seen {
   readonly row: SandboxRow | undefined
   readonly observed: ObservedSandbox | undefined
+  /** How long nobody had used it. */
+  readonly idleMs: number
   readonly decision: Decision
 }
 
@@ -82,7 +84,7 @@ export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> =
     ...{ idleMs: parts.idleMs(sandbox), pressure: parts.pressure(sandbox) },
     ...{ canPause, policy },
   }
-  return { row, observed, decision: decide(world) }
+  return { row, observed, idleMs: world.idleMs, decision: decide(world) }
 }
 
 const hasOther = async (rows: Rows, { id, workspace }: SandboxRow): Promise<boolean> =>
@@ -111,6 +113,9 @@ const act = async (parts: LookParts, sandbox: SandboxId, seen: Seen): Promise<vo
   if (isThere || action.kind !== "keep") await parts.decisions.add(sandbox, action.kind, reason)
   else parts.decisions.end(sandbox)
   if (row === undefined) return await actOnUnknown(parts, sandbox, action, observed)
+  // Somebody has asked for it since.
+  const isWanted = parts.idleMs(sandbox) < seen.idleMs
+  if (action.kind === "stop" && action.cause === "idle" && isWanted) return
   await actOnKnown(parts, row, { action, reason }, observed)
 }
 

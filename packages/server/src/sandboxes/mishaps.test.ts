@@ -21,16 +21,18 @@ const store = storeOfFile()
 let backend: MemoryBackend
 let before: BeforeCall
 let inside: Inside
+let clock: FakeClock
 let sandboxes: Sandboxes
 
 const start = (on = backend): Promise<Sandboxes> =>
-  openMemoryHost({ db: store.db, backend: on, clock: new FakeClock(), policy: POLICY, inside })
+  openMemoryHost({ db: store.db, backend: on, clock, policy: POLICY, inside })
 
 beforeEach(async () => {
   for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)
     await store.db.deleteFrom(table).execute()
   before = () => {}
   inside = new Inside()
+  clock = new FakeClock()
   backend = new MemoryBackend((call, sandbox) => before(call, sandbox))
   sandboxes = await start()
   return () => sandboxes.close()
@@ -54,6 +56,20 @@ const leave = async (sandbox: SandboxId): Promise<void> => {
 }
 
 describe("a mishap", () => {
+  it("[R1.6] of time does not stop as idle what somebody has just asked for", async () => {
+    const sandbox = await make("app")
+    clock.pass((POLICY.stopAfterMs ?? 0) - 1)
+    expect(await sandboxes.up(specOf("app"), { mode: "fresh" }, signal)).toEqual({
+      ...{ sandbox, made: false },
+    })
+    clock.pass(2)
+    await sandboxes.reconcile({ dryRun: false })
+    expect(["ready", "paused"]).toContain(await phaseOf(sandbox))
+    clock.pass(POLICY.stopAfterMs ?? 0)
+    await sandboxes.reconcile({ dryRun: false })
+    expect(await phaseOf(sandbox)).toBe("gone")
+  })
+
   it("[R1.7] of the store while a use ends does not keep the sandbox for ever", async () => {
     const sandbox = await make("app")
     const use = await sandboxes.use(sandbox, { kind: "exec", holder: "a call" }, signal)

@@ -34,7 +34,7 @@ import { openPressure } from "./pressure.ts"
 import { everySandbox, reconcile } from "./reconcile.ts"
 import type { Records } from "./records.ts"
 import { openRequests, type Requests } from "./requests.ts"
-import { openRows } from "./rows.ts"
+import { isCurrentPhase, openRows } from "./rows.ts"
 import type { Shortage } from "./shortage.ts"
 import { unknownSandbox } from "./unknown.ts"
 import { openUses, type Uses } from "./use.ts"
@@ -325,7 +325,13 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
     up: async (workspace, options, signal) => {
       await describe(workspace)
-      return await ensure(workspace.slug, { ...options, isRequested: true }, signal)
+      for (;;) {
+        const ensured = await ensure(workspace.slug, { ...options, isRequested: true }, signal)
+        // Whoever asked for it finds it there, though it had been idle for as long as may be.
+        idle.begin(ensured.sandbox)
+        const row = await rows.get(ensured.sandbox)
+        if (ensured.made || (row !== undefined && isCurrentPhase(row.phase))) return ensured
+      }
     },
 
     fork: async (sandbox, to, signal) => {
