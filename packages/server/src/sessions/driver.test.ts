@@ -19,7 +19,10 @@ const log = await createLogger({
 })
 
 /** A driver on a real store, before a sandbox that succeeds with everything at once. */
-const setUp = async (change: (stored: Stored) => Partial<Stored> = () => ({})) => {
+const setUp = async (
+  change: (stored: Stored) => Partial<Stored> = () => ({}),
+  others: Partial<DriverParts["sandboxes"]> = {},
+) => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const whole = openStored({ store, clock: systemClock })
   const stored: Stored = { ...whole, ...change(whole) }
@@ -44,6 +47,7 @@ const setUp = async (change: (stored: Stored) => Partial<Stored> = () => ({})) =
         signal.addEventListener("abort", () => reject(signal.reason))
       }),
     kept: () => kept as Kept,
+    ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const driver = openDriver({ stored, sandboxes, log })
   whole.onChange(driver.wake)
@@ -66,4 +70,16 @@ it("[R3.1] a prompt waits out a store that cannot be read for a while", async ()
   }))
   await send("go")
   await expect.poll(states, { timeout: 10_000 }).toEqual(["succeeded"])
+})
+
+it("[R3.4] the end of a sandbox is heard, though the store fails when it is first looked for", async () => {
+  let looks = 0
+  const { send, states } = await setUp(undefined, {
+    kept: () => ({ startPrompt: async () => ({ state: "started" }) }) as Partial<Kept> as Kept,
+    gone: async () => {
+      if (++looks === 1) throw new BerthError("store.busy", "somebody has it")
+    },
+  })
+  await send("go")
+  await expect.poll(states, { timeout: 5_000 }).toEqual(["interrupted"])
 })

@@ -148,8 +148,8 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
     signal: AbortSignal,
   ): Promise<void> => {
     const { id, session, sandbox } = prompt
-    const gone = sandboxes.gone(sandbox, signal).then(() => true as const)
-    gone.catch(() => {})
+    const gone = keepTrying(session, () => sandboxes.gone(sandbox, signal), signal)
+    const isGone = gone.then(() => !signal.aborted)
     let isStarted = false
     let isStopped = false
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
@@ -165,8 +165,8 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
           await sandboxes.kept(sandbox).startPrompt(startOf(prompt))
           isStarted = true
         }
-        const isGone = await Promise.race([rung.then(() => false), gone])
-        if (isGone) return await interruptWhenGone(id, sandbox)
+        if (await Promise.race([rung.then(() => false), isGone]))
+          return await interruptWhenGone(id, sandbox)
       } catch (thrown) {
         if (signal.aborted) return
         const error = errorOf(thrown)
@@ -174,11 +174,8 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
           return await fail(id, error)
         log.debug({ op: "prompt.start", prompt: id, sandbox, err: error }, "is said again")
         waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)
-        const isGone = await Promise.race([
-          gone.catch(() => false),
-          pause(waitMs, false, { signal }).catch(() => false),
-        ])
-        if (isGone) return await interruptWhenGone(id, sandbox)
+        const waited = pause(waitMs, false, { signal }).catch(() => false)
+        if (await Promise.race([isGone, waited])) return await interruptWhenGone(id, sandbox)
       }
     }
   }
@@ -228,14 +225,15 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
   const keepTrying = async <Result>(
     session: SessionId,
     work: () => Promise<Result>,
+    signal = over.signal,
   ): Promise<Result | undefined> => {
     for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
       try {
         return await work()
       } catch (err) {
-        if (over.signal.aborted) return undefined
+        if (signal.aborted) return undefined
         log.error({ op: "session.lead", session, err }, "is tried again")
-        await pause(waitMs, undefined, { signal: over.signal }).catch(() => {})
+        await pause(waitMs, undefined, { signal }).catch(() => {})
       }
     }
   }
