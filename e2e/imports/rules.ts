@@ -49,6 +49,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     browser: false,
     places: {
       main: ["run", "*.ts"],
+      bundled: ["run", "*.ts"],
       run: ["run-command", "overview", "*.ts"],
       "run-command": ["overview", "commands", "*.ts"],
       overview: ["commands", "*.ts"],

@@ -1,4 +1,12 @@
-import { chmodSync, copyFileSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
@@ -11,9 +19,9 @@ const LAUNCHER = fileURLToPath(new URL("../../../bin/berth", import.meta.url))
 const makeProject = () => {
   const dir = makeDir()
   const root = join(dir, "the project")
-  const main = join(root, "packages/cli/dist/main.js")
+  const main = join(root, "packages/cli/dist/bundle/berth.js")
   const node = join(root, "node_modules/.bin/node")
-  for (const folder of ["bin", "packages/cli/dist", "node_modules/.bin"]) {
+  for (const folder of ["bin", "packages/cli/dist/bundle", "node_modules/.bin"]) {
     mkdirSync(join(root, folder), { recursive: true })
   }
   copyFileSync(LAUNCHER, join(root, "bin/berth"))
@@ -85,6 +93,21 @@ describe("bin/berth", () => {
     writeFileSync(join(dir, "node"), "#!/bin/sh\necho wrong node\n")
     chmodSync(join(dir, "node"), 0o755)
     expect(await run(launcher, [], { path: `${dir}:/usr/bin:/bin` })).toEqual(reached())
+  })
+
+  it("runs what the compiler has made since the bundle was", async () => {
+    const { root, main, launcher } = makeProject()
+    const compiled = join(root, "packages/server/dist/.tsbuildinfo")
+    mkdirSync(join(root, "packages/server/dist"), { recursive: true })
+    writeFileSync(compiled, "")
+    writeFileSync(join(root, "packages/cli/dist/main.js"), "console.log('as compiled')\n")
+    const [earlier, now] = [new Date(Date.now() - 60_000), new Date()]
+    utimesSync(compiled, earlier, earlier)
+    utimesSync(main, now, now)
+    expect(await run(launcher)).toEqual(reached())
+    utimesSync(compiled, now, now)
+    utimesSync(main, earlier, earlier)
+    expect(await run(launcher)).toMatchObject({ status: 0, stdout: "as compiled\n" })
   })
 
   it("says what to do when it is not built, has no node for this machine, or is not installed", async () => {

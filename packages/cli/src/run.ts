@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs"
+import { findPackageJSON } from "node:module"
 import { DONE, WRONG_USAGE } from "./exit-status.ts"
 import { overview } from "./overview.ts"
 import type { Terminal } from "./terminal.ts"
@@ -25,6 +26,7 @@ export const run = async (args: readonly string[], terminal: Terminal): Promise<
 }
 
 const version = (): string => {
-  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8")
-  return JSON.parse(manifest).version
+  // Found from wherever this was bundled to.
+  const manifest = findPackageJSON("..", import.meta.url)
+  return JSON.parse(readFileSync(manifest as string, "utf8")).version
 }

@@ -1,4 +1,5 @@
 import { accessSync, constants, readFileSync } from "node:fs"
+import { findPackageJSON } from "node:module"
 import { homedir } from "node:os"
 import { join } from "node:path"
 import { performance } from "node:perf_hooks"
@@ -355,6 +356,7 @@ const exitOnDefect = (log: Logger): void => {
 }
 
 const version = (): string => {
-  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8")
-  return JSON.parse(manifest).version
+  // Found from wherever this was bundled to.
+  const manifest = findPackageJSON("..", import.meta.url)
+  return JSON.parse(readFileSync(manifest as string, "utf8")).version
 }

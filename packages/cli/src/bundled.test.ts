@@ -1,0 +1,69 @@
+import { once } from "node:events"
+import { chownSync, cpSync, mkdirSync, readdirSync } from "node:fs"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { text } from "node:stream/consumers"
+import { fileURLToPath } from "node:url"
+import { requires } from "@berth/testing/requires"
+import { describe, expect, it } from "vitest"
+import { exitOf, makeDir, startProcess } from "./testing/berth.ts"
+
+const BUNDLE = fileURLToPath(new URL("../dist/bundle", import.meta.url))
+const SERVE = ["serve", "--port", "0", "--data-dir"]
+
+/** A bundle in which nothing is compiled yet. */
+const copyBundle = () => {
+  const copy = join(makeDir(), "bundle")
+  cpSync(BUNDLE, copy, { recursive: true, filter: (path) => !path.startsWith(`${BUNDLE}/cache`) })
+  const compiled = join(copy, "cache")
+  mkdirSync(compiled)
+  return { command: join(copy, "berth.js"), compiled }
+}
+
+const help = async (command: string) => {
+  const child = startProcess(process.execPath, [command, "--help"])
+  const [stdout, status] = await Promise.all([text(child.stdout), exitOf(child)])
+  expect(stdout).toContain("Usage: berth COMMAND")
+  expect(status).toBe(0)
+}
+
+describe("the bundle", () => {
+  it("logs for people when its log is a terminal", async () => {
+    const command = [process.execPath, join(BUNDLE, "berth.js"), ...SERVE, makeDir()].join(" ")
+    const child = startProcess("script", ["-qefc", `exec ${command} >/dev/null`, "/dev/null"], {
+      env: { SHELL: "/bin/sh", TERM: "xterm" },
+    })
+    const [line] = await once(createInterface({ input: child.stdout }), "line")
+    expect(line).toMatch(/INFO.*server\.start ok/)
+    expect(line).not.toContain('"level"')
+    child.stdin.write("\x03")
+    expect(await exitOf(child)).toBe(0)
+  })
+
+  it("asks engines", async () => {
+    const engine = `unix://${makeDir()}/none.sock`
+    const args = [...SERVE, makeDir(), "--backend", "docker", "--engine", engine]
+    const child = startProcess(process.execPath, [join(BUNDLE, "berth.js"), ...args])
+    const said: unknown[] = []
+    for await (const line of createInterface({ input: child.stderr })) {
+      const { op, err } = JSON.parse(line)
+      if (op === "backend.open" && said.push(err) > 0) break
+    }
+    expect(said).toMatchObject([{ code: "backend.unavailable" }])
+    child.kill("SIGTERM")
+    expect(await exitOf(child)).toBe(0)
+  })
+
+  it("keeps what node compiles, for the next start", async () => {
+    const { command, compiled } = copyBundle()
+    await help(command)
+    expect(readdirSync(compiled)).not.toEqual([])
+  })
+
+  requires("root").it("leaves nothing in what another user has built", async () => {
+    const { command, compiled } = copyBundle()
+    chownSync(compiled, 65_534, 65_534)
+    await help(command)
+    expect(readdirSync(compiled)).toEqual([])
+  })
+})
