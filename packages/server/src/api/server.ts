@@ -43,6 +43,7 @@ export const createApi = (options: ApiOptions) => {
       headersTimeout: limits.receiveMs,
       connectionsCheckingInterval: Math.min(limits.receiveMs, MAX_CHECK_INTERVAL_MS),
     },
+    schemaController: { compilersFactory: { buildValidator: notAsked, buildSerializer: notAsked } },
     // `drainWhileStopping` says the same as an error of the table.
     return503OnClosing: false,
     clientErrorHandler: answerBrokenRequest,
@@ -68,6 +69,11 @@ export const createApi = (options: ApiOptions) => {
   proxyRoutes(api, sandboxes)
   passUpgrades(api, { log, token, provide: sandboxes })
   return api
+}
+
+/** Requests are parsed with the protocol's schemas; loading fastify's own compilers would hold up every start. */
+const notAsked = () => {
+  throw new Error("a route has a schema of fastify's")
 }
 
 /** How often Node looks for requests that arrive too slowly. */
