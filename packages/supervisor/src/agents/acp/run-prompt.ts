@@ -2,6 +2,7 @@ import { basename } from "node:path"
 import { pathToFileURL } from "node:url"
 import type { ContentBlock, PromptResponse, StopReason } from "@agentclientprotocol/sdk/unstable"
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
 import type { Clock } from "../../processes/clock.ts"
 import { failureOf } from "./failure.ts"
 import type { Life } from "./process.ts"
@@ -50,6 +51,8 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
       return stoppedByForce(title)
     }
     await turn.spent(response.usage)
+    if (turn.failure !== undefined && !signal.aborted)
+      throw new BerthError("agent.failed", `${title} failed: ${turn.failure}`)
     return resultOf(title, response, signal)
   } catch (thrown) {
     if (signal.aborted) return { state: "stopped" }

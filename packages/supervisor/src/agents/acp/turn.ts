@@ -36,6 +36,11 @@ export class Turn {
     this.#updates = new Updates(parts.prompt, parts.terminalText)
   }
 
+  /** Why it failed, of an agent that says so beside the protocol. */
+  get failure(): string | undefined {
+    return this.#updates.failure
+  }
+
   hear(update: unknown): Promise<void> {
     return this.#tell(this.#updates.hear(update))
   }

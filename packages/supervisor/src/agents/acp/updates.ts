@@ -30,6 +30,8 @@ export class Updates {
   readonly #changed = new Set<string>()
   #message: string | undefined
   #messages = 0
+  #lastText = ""
+  #hasFailed = false
 
   constructor(
     prompt: PromptId,
@@ -49,9 +51,17 @@ export class Updates {
         return this.#call(update)
       case "plan":
         return this.#plan(listIn(update.entries))
+      case "session_info_update":
+        this.#hasFailed = saysFailed(update) ?? this.#hasFailed
+        return []
       default:
         return []
     }
+  }
+
+  /** Why it failed, in its own words, of an agent that says so beside the protocol. */
+  get failure(): string | undefined {
+    return this.#hasFailed ? this.#lastText || "it did not say why" : undefined
   }
 
   /** An agent that asks whether it may make a call has begun with it. */
@@ -80,6 +90,7 @@ export class Updates {
     const ended = isOther ? this.#endMessage() : []
     this.#message ??= clip(named ?? `${this.#prompt}-${++this.#messages}`, MAX_NAME_CHARS)
     const [prompt, message] = [this.#prompt, this.#message]
+    this.#lastText = clip(ended.length > 0 ? text : this.#lastText + text, MAX_TOOL_TEXT_CHARS)
     return [...ended, { type: "message.delta", prompt, message, text }]
   }
 
@@ -179,6 +190,12 @@ const hasWords = (value: unknown): boolean =>
   typeof value === "object" && value !== null
     ? Object.keys(value).length > 0
     : value !== undefined && value !== null && value !== ""
+
+/** Codex ends a turn that its model refused as any other, and tells only there that it failed. */
+const saysFailed = ({ _meta }: Json): boolean | undefined => {
+  const { type } = objectIn(objectIn(objectIn(_meta).codex).threadStatus)
+  return typeof type === "string" ? type === "systemError" : undefined
+}
 
 const CHANGING = new Set(["edit", "delete", "move"])
 

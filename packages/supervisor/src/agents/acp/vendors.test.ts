@@ -51,6 +51,7 @@ const makeVendor = async (name: keyof typeof AGENTS) => {
   onTestFinished(() => model.close())
   const { run, ...options } = AGENTS[name](model.port)
   script = ({ prompt, toolResults }) => {
+    if (prompt.includes("Be refused.")) return { status: 400, message: "no such model" }
     const [, command] = /run: (.*)/.exec(prompt) ?? []
     if (command !== undefined && toolResults.length === 0) return run(command)
     return { text: [toolResults.at(-1) ?? "Hello"] }
@@ -59,6 +60,19 @@ const makeVendor = async (name: keyof typeof AGENTS) => {
 }
 
 describe.each(Object.keys(AGENTS) as (keyof typeof AGENTS)[])("%s over ACP", (name) => {
+  it("fails with its model's own words when that refuses, and goes on", {
+    timeout: TEST_LIMIT_MS,
+  }, async () => {
+    const agent = await started(await makeVendor(name))
+    const session = newId.session()
+    const refused = await ask(agent, "Be refused.", { session })
+    expect(refused.result).toMatchObject({
+      ...{ state: "failed", reason: expect.stringContaining("no such model") },
+    })
+    expect(refused.types).toContain("error")
+    expect((await ask(agent, "Go on.", { session })).result).toEqual({ state: "succeeded" })
+  })
+
   it("[R3.3] [R3.5] is stopped within a second with what it runs, goes on, and remembers in another sandbox", {
     timeout: TEST_LIMIT_MS,
   }, async () => {
