@@ -178,6 +178,8 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     ] as const
     for (const [at, body, status, code] of refusals)
       expect(await calls.post(at as string, body, status as number)).toMatchObject({ code })
+    // What is refused changes nothing.
+    expect(await calls.get("/v1/workspaces/keys")).toMatchObject({ code: "not_found" })
   })
 })
 

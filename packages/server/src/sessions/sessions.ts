@@ -85,13 +85,14 @@ export const openSessions = async (
 
   return {
     create: async ({ workspace, onInterrupt }) => {
-      if (typeof workspace !== "string") await sandboxes.describe(workspace)
       const { slug, agent } = await specOf(sandboxes, workspace)
       if (onInterrupt === "continue" && agent.kind === "shell")
         throw new BerthError("input.invalid", "the agent shell has no conversation to go on with", {
           details: { path: "onInterrupt", allowed: "wait" },
         })
       await keys.read(agent.keys)
+      // Last, so that a session that is refused changes nothing.
+      if (typeof workspace !== "string") await sandboxes.describe(workspace)
       return await rows.create({ workspace: slug, agent, onInterrupt, atMs: clock.now() })
     },
     list: () => rows.list(),
