@@ -16,7 +16,7 @@ export class Departures {
     this.#waiting.delete(sandbox)
   }
 
-  /** Resolves when the store has it as gone. Rejects when the signal fires before. */
+  /** Resolves when the store has it as gone, or as quarantined, in which nothing runs either. Rejects when the signal fires before. */
   async of(sandbox: SandboxId, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiters = this.#waiting.get(sandbox) ?? new Set()
@@ -26,7 +26,8 @@ export class Departures {
     if (signal.aborted) onAbort()
     try {
       const row = await this.#rows.get(sandbox)
-      if (row !== undefined && row.phase !== "gone") await promise
+      const isOver = row === undefined || row.phase === "gone" || row.phase === "quarantined"
+      if (!isOver) await promise
     } finally {
       promise.catch(() => {})
       signal.removeEventListener("abort", onAbort)
