@@ -5,6 +5,7 @@ import type { Event, EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { AskAnswer } from "@berth/protocol/session"
+import type { AgentSpec } from "@berth/protocol/workspace"
 import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Secrets } from "../logging/secrets.ts"
@@ -51,6 +52,8 @@ export interface Keeping {
 /** A sandbox that this server is connected to, from its start or from the server's own until it is gone. */
 export class Kept {
   readonly link: SandboxLink
+  /** The one that is in it, whatever its workspace wants by now. */
+  readonly agent: AgentSpec["kind"]
   readonly heard = new Heard()
   readonly #parts: KeepParts
   readonly #mode: BootMode
@@ -68,6 +71,7 @@ export class Kept {
     const repos = workspaceRepos(record.workspace.repos)
     const readKeys = () => parts.keys.read(record.workspace.agent.keys)
     this.link = link
+    this.agent = record.workspace.agent.kind
     this.#parts = parts
     this.#mode = record.mode
     this.#boot = boot

@@ -18,6 +18,8 @@ const log = await createLogger({
   ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
 })
 
+const keeping = (kept: Partial<Kept>): Kept => kept as Kept
+
 /** A driver on a real store, before a sandbox that succeeds with everything at once. */
 const setUp = async (
   change: (stored: Stored) => Partial<Stored> = () => ({}),
@@ -35,6 +37,7 @@ const setUp = async (
   } as Partial<Use> as Use
   const started: PromptStanding = { state: "started" }
   const kept: Partial<Kept> = {
+    agent: "shell",
     startPrompt: async ({ prompt }) => {
       await whole.changes.end(prompt, { state: "succeeded" })
       return started
@@ -46,7 +49,7 @@ const setUp = async (
       new Promise((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason))
       }),
-    kept: () => kept as Kept,
+    kept: () => keeping(kept),
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const driver = openDriver({ stored, sandboxes, log })
@@ -75,11 +78,28 @@ it("[R3.1] a prompt waits out a store that cannot be read for a while", async ()
 it("[R3.4] the end of a sandbox is heard, though the store fails when it is first looked for", async () => {
   let looks = 0
   const { send, states } = await setUp(undefined, {
-    kept: () => ({ startPrompt: async () => ({ state: "started" }) }) as Partial<Kept> as Kept,
+    kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "started" }) }),
     gone: async () => {
       if (++looks === 1) throw new BerthError("store.busy", "somebody has it")
     },
   })
   await send("go")
   await expect.poll(states, { timeout: 5_000 }).toEqual(["interrupted"])
+})
+
+it("a prompt that was written for one agent is not given to another", async () => {
+  let starts = 0
+  const { send, states } = await setUp(undefined, {
+    kept: () =>
+      keeping({
+        agent: "opencode",
+        startPrompt: async () => {
+          starts++
+          return { state: "started" }
+        },
+      }),
+  })
+  await send("remove what is old")
+  await expect.poll(states).toEqual(["failed"])
+  expect(starts).toBe(0)
 })

@@ -6,6 +6,7 @@ import { Bells } from "../events/bells.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { Claim, Use } from "../sandboxes/use.ts"
+import { agentChanged } from "./agent-changed.ts"
 import type { PendingPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 
@@ -127,10 +128,13 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
 
   const offer = async (
     use: Use,
-    { id }: PendingPrompt,
+    { id, session, workspace, agent }: PendingPrompt,
     signal: AbortSignal,
   ): Promise<Use | undefined> => {
     try {
+      // It may have been changed while the prompt waited, and what is a wish to one is a command to another.
+      const there = sandboxes.kept(use.sandbox).agent
+      if (there !== agent) throw agentChanged({ session, workspace, was: agent, is: there })
       for (const { name, content } of await rows.attachments(id))
         await sandboxes.putFile(use.sandbox, attachmentPath(id, name), content, signal)
       if (await changes.give(id, use.sandbox)) return use

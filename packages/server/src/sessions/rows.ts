@@ -4,7 +4,7 @@ import { newId, type PromptId, type SessionId, type Slug } from "@berth/protocol
 import { type OnInterrupt, Prompt, type PromptState, Session } from "@berth/protocol/session"
 import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
 import type { CreatePrompt } from "@berth/protocol/sessions"
-import type { AgentSpec } from "@berth/protocol/workspace"
+import { AgentSpec } from "@berth/protocol/workspace"
 import type { Kysely, Selectable, Transaction } from "kysely"
 import type { Database, PromptsTable, SessionsTable } from "../store/database.ts"
 
@@ -37,6 +37,8 @@ export interface NewSession {
 
 export interface PendingPrompt extends Prompt {
   readonly workspace: Slug
+  /** Whom it was written for. */
+  readonly agent: AgentSpec["kind"]
   readonly isStopRequested: boolean
 }
 
@@ -84,7 +86,7 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .selectFrom("prompts")
       .innerJoin("sessions", "sessions.id", "prompts.session")
       .selectAll("prompts")
-      .select("sessions.workspace")
+      .select(["sessions.workspace", "sessions.agent"])
       .where("session", "=", session)
       .where("prompts.state", "in", PENDING)
       // One that was given away is not overtaken; then what takes up an interrupted one, then the others.
@@ -94,8 +96,10 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .limit(1)
       .executeTakeFirst()
     if (row === undefined) return undefined
-    const { workspace, ...prompt } = row
-    return { ...promptOf(prompt), workspace, isStopRequested: row.stop_requested === 1 }
+    const { workspace, agent, ...prompt } = row
+    const { kind } = AgentSpec.parse(JSON.parse(agent))
+    const isStopRequested = row.stop_requested === 1
+    return { ...promptOf(prompt), workspace, agent: kind, isStopRequested }
   },
   isPending: async (prompt) => {
     const row = await db

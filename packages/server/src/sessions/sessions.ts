@@ -10,6 +10,7 @@ import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import { agentChanged } from "./agent-changed.ts"
 import { openDriver } from "./driver.ts"
 import type { Stored } from "./stored.ts"
 
@@ -74,12 +75,9 @@ export const openSessions = async (
   /** What keeps a prompt from running is said when it is sent, where that is known. */
   const check = async (session: Session): Promise<void> => {
     const { agent } = await sandboxes.workspace(session.workspace)
-    if (agent.kind !== session.agent.kind)
-      throw new BerthError(
-        "agent.changed",
-        `the session is with ${session.agent.kind}, and ${session.workspace} has ${agent.kind} now`,
-        { details: { session: session.id, workspace: session.workspace } },
-      )
+    const { id, workspace, agent: before } = session
+    if (agent.kind !== before.kind)
+      throw agentChanged({ session: id, workspace, was: before.kind, is: agent.kind })
     await keys.read(agent.keys)
   }
 
