@@ -56,7 +56,7 @@ const INSERT = `
   SELECT value ->> 'session', value ->> 'sequence', value ->> 'atMs', value ->> 'type', value ->> 'json'
   FROM json_each(?)`
 
-export const openLog = (db: Kysely<Database>): EventLog => {
+export const openLog = (db: Kysely<Database>, now: () => number): EventLog => {
   const bells = new Bells<SessionId>()
 
   const read = async (session: SessionId, after: number): Promise<StoredEvent[]> => {
@@ -75,12 +75,14 @@ export const openLog = (db: Kysely<Database>): EventLog => {
       const next = new Map(
         rows.map(({ id, last_event }) => [id, last_event - (counts.get(id)?.length ?? 0) + 1]),
       )
+      // How old it is counts from here: when it happened is a sandbox's word, and what is told late is not old.
+      const atMs = now()
       const numbered = events.flatMap(({ session, at, body }) => {
         const sequence = next.get(session)
         if (sequence === undefined) return []
         next.set(session, sequence + 1)
         const json = JSON.stringify({ sequence, at, body })
-        return [{ session, sequence, atMs: Date.parse(at), type: body.type, json }]
+        return [{ session, sequence, atMs, type: body.type, json }]
       })
       await trx.executeQuery(CompiledQuery.raw(INSERT, [JSON.stringify(numbered)]))
     },

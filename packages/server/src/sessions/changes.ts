@@ -1,4 +1,5 @@
 import type { PromptResult } from "@berth/protocol/bridge"
+import { MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import type { EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Prompt, PromptState } from "@berth/protocol/session"
@@ -69,7 +70,8 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
       bodies.map((body) => ({ session, at: now(), body })),
     )
 
-  const moveIn: Changes["moveIn"] = async (trx, prompt, { state, reason, at }) => {
+  const moveIn: Changes["moveIn"] = async (trx, prompt, { state, at, ...move }) => {
+    const reason = move.reason?.slice(0, MAX_REASON_CHARS)
     const isStart = state === "running"
     const row = await trx
       .updateTable("prompts")

@@ -1,9 +1,12 @@
+import { MAX_PROMPT_CHARS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import type { Event, EventBody } from "@berth/protocol/event"
 import { newId, type PromptId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { ConfigHash } from "@berth/protocol/sandbox"
+import { Prompt } from "@berth/protocol/session"
 import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
 import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
+import { sql } from "kysely"
 import { describe, expect, it } from "vitest"
 import { systemClock } from "../sandboxes/clock.ts"
 import { openRows as openSandboxRows } from "../sandboxes/rows.ts"
@@ -113,13 +116,14 @@ describe("what a sandbox says", () => {
   })
 
   it("is stored though what another says at the same time cannot be", async () => {
-    const { events, addSandbox, given, bodies } = await setUp()
+    const { store, events, addSandbox, given, bodies } = await setUp()
     const [good, bad] = [await addSandbox(), await addSandbox()]
     const [one, two] = [await given(good, "one"), await given(bad, "two")]
-    const broken = { ...event(1, delta(two, "x")), at: "not a time" }
+    await sql`CREATE TRIGGER refuse BEFORE INSERT ON events WHEN NEW.json LIKE '%broken%'
+      BEGIN SELECT RAISE(ABORT, 'it cannot be stored'); END`.execute(store.db)
     const results = await Promise.allSettled([
       events.take(good, [event(1, delta(one, "y"))]),
-      events.take(bad, [broken]),
+      events.take(bad, [event(1, delta(two, "broken"))]),
     ])
     expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected"])
     expect((await bodies()).slice(2)).toEqual([delta(one, "y")])
@@ -182,6 +186,18 @@ describe("a prompt", () => {
     expect((await rows.next(session.id))?.id).toBe(last)
     expect((await bodies()).filter(({ type }) => type === "warning")).toHaveLength(1)
   })
+
+  it("has a reason of the length that a reason has, however long its sandbox's is", async () => {
+    const { events, addSandbox, given, session, rows } = await setUp("continue")
+    const sandbox = await addSandbox()
+    const prompt = await given(sandbox)
+    const reason = "x".repeat(MAX_PROMPT_CHARS)
+    const said: EventBody = { type: "prompt.state", prompt, state: "interrupted", reason }
+    await events.take(sandbox, [event(1, said)])
+    const [interrupted, next] = await rows.prompts(session.id)
+    expect(interrupted?.reason).toHaveLength(MAX_REASON_CHARS)
+    expect(Prompt.parse(next)).toMatchObject({ continues: prompt })
+  })
 })
 
 describe("the log", () => {
@@ -208,6 +224,17 @@ describe("the log", () => {
     const idle = read(800, 0)
     over.abort()
     expect(await idle).toEqual([])
+  })
+
+  it("is as old as it is here, whatever a sandbox says of when it happened", async () => {
+    const { events, addSandbox, given, log, bodies } = await setUp()
+    const sandbox = await addSandbox()
+    const prompt = await given(sandbox)
+    const at = "1970-01-01T00:00:00.000Z"
+    await events.take(sandbox, [{ ...event(1, delta(prompt, "done in secret")), at }])
+    await events.take(sandbox, [{ ...event(2, delta(prompt, "long ago")), at }])
+    await log.removeBefore(Date.now() - 60_000)
+    expect((await bodies()).map(({ type }) => type)).not.toContain("gap")
   })
 
   it("says that there is a gap where old events were", async () => {

@@ -24,7 +24,7 @@ export const openStored = ({
   readonly store: Pick<Store, "db" | "durably">
   readonly clock: Clock
 }): Stored => {
-  const log = openLog(store.db)
+  const log = openLog(store.db, () => clock.now())
   let listener: (session: SessionId) => void = () => {}
   const onChange = (session: SessionId) => listener(session)
   const changes = openChanges({ store, log, clock, onChange })
