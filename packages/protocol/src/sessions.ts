@@ -72,6 +72,7 @@ const part = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shap
 
 /** A piece of what an agent said or did. */
 export const MessagePart = z.discriminatedUnion("kind", [
+  /** Of one that is very long, the beginning: a note says so. */
   part("text", { message: z.string(), text: z.string(), isComplete: z.boolean() }),
   part("tool", {
     call: z.string(),

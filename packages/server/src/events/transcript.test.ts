@@ -1,7 +1,7 @@
 import type { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it } from "vitest"
-import { TranscriptFold } from "./transcript.ts"
+import { foldLog, MAX_TEXT_CHARS, TranscriptFold } from "./transcript.ts"
 
 const prompt = newId.prompt()
 const other = newId.prompt()
@@ -56,4 +56,35 @@ describe("a transcript", () => {
     expect(transcript.partsOf(other)).toMatchObject([{ text: "two" }, { level: "warning" }])
     expect(transcript.partsOf(newId.prompt())).toEqual([])
   })
+})
+
+it("has the beginning of a message that has no end, and says so once", () => {
+  const transcript = new TranscriptFold()
+  const text = "x".repeat(MAX_TEXT_CHARS / 4)
+  for (let count = 0; count < 10; count++)
+    transcript.add({ type: "message.delta", prompt, message: "m", text })
+  transcript.add({ type: "message.completed", prompt, message: "m" })
+  expect(transcript.partsOf(prompt)).toMatchObject([
+    { kind: "text", text: "x".repeat(MAX_TEXT_CHARS), isComplete: true },
+    { kind: "note", level: "gap" },
+  ])
+})
+
+it("gives others their turn while a long log is put together", async () => {
+  let turns = 0
+  let isOver = false
+  const takeTurn = () => {
+    turns++
+    if (!isOver) setImmediate(takeTurn)
+  }
+  setImmediate(takeTurn)
+  const read = async (_: unknown, after: number) => {
+    const sequence = after + 1
+    const body = { type: "gap", reason: "none" }
+    const json = JSON.stringify({ sequence, at: "2026-01-02T03:04:05.678Z", body })
+    return [{ sequence, type: "gap", json }]
+  }
+  await foldLog({ read }, newId.session(), 20)
+  isOver = true
+  expect(turns).toBeGreaterThanOrEqual(19)
 })

@@ -1,13 +1,34 @@
-import type { EventBody } from "@berth/protocol/event"
-import type { PromptId } from "@berth/protocol/ids"
+import { setImmediate as soon } from "node:timers/promises"
+import { Event, type EventBody } from "@berth/protocol/event"
+import type { PromptId, SessionId } from "@berth/protocol/ids"
 import type { MessagePart } from "@berth/protocol/sessions"
+import type { EventLog } from "./log.ts"
+
+/** Of one message: more than people read, while what a command writes has no end. */
+export const MAX_TEXT_CHARS = 256 * 1024
 
 type Part = { -readonly [Key in keyof MessagePart]: MessagePart[Key] } & MessagePart
+
+/** Puts a log together up to that number. Others have their turn after each page of it. */
+export const foldLog = async (
+  log: Pick<EventLog, "read">,
+  session: SessionId,
+  lastEvent: number,
+): Promise<TranscriptFold> => {
+  const fold = new TranscriptFold()
+  for (let seen = 0; seen < lastEvent; await soon()) {
+    const page = (await log.read(session, seen)).filter(({ sequence }) => sequence <= lastEvent)
+    for (const { json } of page) fold.add(Event.parse(JSON.parse(json)).body)
+    seen = page.at(-1)?.sequence ?? lastEvent
+  }
+  return fold
+}
 
 /** Puts a log together: what each prompt brought, as messages, calls and notes, in their order. */
 export class TranscriptFold {
   readonly #turns = new Map<PromptId, Part[]>()
   readonly #open = new Map<string, Part>()
+  readonly #cut = new Set<string>()
   #last: PromptId | undefined
 
   add(body: EventBody): void {
@@ -43,10 +64,21 @@ export class TranscriptFold {
   }
 
   #text({ prompt, message, text }: Extract<EventBody, { type: "message.delta" }>): void {
-    const part = this.#open.get(`${prompt} message ${message}`)
-    if (part?.kind === "text") part.text += text
-    else
-      this.#begin(prompt, `message ${message}`, { kind: "text", message, text, isComplete: false })
+    const key = `${prompt} message ${message}`
+    const part = this.#open.get(key)
+    const before = part?.kind === "text" ? part.text : ""
+    const room = MAX_TEXT_CHARS - before.length
+    if (part?.kind === "text") part.text += text.slice(0, room)
+    else {
+      const begun = { message, text: text.slice(0, room), isComplete: false }
+      this.#begin(prompt, `message ${message}`, { kind: "text", ...begun })
+    }
+    if (text.length <= room || this.#cut.has(key)) return
+    this.#cut.add(key)
+    this.#note(
+      "gap",
+      `this message has more than ${MAX_TEXT_CHARS} characters: its events have all`,
+    )
   }
 
   #started({ prompt, call, tool, input }: Extract<EventBody, { type: "tool.started" }>): void {

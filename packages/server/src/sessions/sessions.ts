@@ -1,11 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
-import { Event } from "@berth/protocol/event"
 import type { PromptId, SessionId } from "@berth/protocol/ids"
 import type { AskAnswer, Prompt, Session } from "@berth/protocol/session"
 import type { CreatePrompt, CreateSession, StopPrompts, Transcript } from "@berth/protocol/sessions"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { StoredEvent } from "../events/log.ts"
-import { TranscriptFold } from "../events/transcript.ts"
+import { foldLog } from "../events/transcript.ts"
 import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Clock } from "../sandboxes/clock.ts"
@@ -125,13 +124,7 @@ export const openSessions = async (
     transcript: async (session) => {
       const { lastEvent } = await rows.get(session)
       const prompts = await rows.prompts(session)
-      const fold = new TranscriptFold()
-      for (let seen = 0; seen < lastEvent; ) {
-        const page = (await log.read(session, seen)).filter(({ sequence }) => sequence <= lastEvent)
-        if (page.length === 0) break
-        for (const { json } of page) fold.add(Event.parse(JSON.parse(json)).body)
-        seen = page.at(-1)?.sequence ?? lastEvent
-      }
+      const fold = await foldLog(log, session, lastEvent)
       const turns = prompts.map((prompt) => ({ prompt, parts: fold.partsOf(prompt.id) }))
       return { lastEvent, turns }
     },
