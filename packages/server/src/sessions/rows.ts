@@ -19,6 +19,8 @@ export interface Rows {
   get(session: SessionId): Promise<Session>
   list(): Promise<Session[]>
   prompts(session: SessionId): Promise<Prompt[]>
+  /** Whether a prompt was taken on under this key. */
+  hasKey(session: SessionId, key: string): Promise<boolean>
   /** The one that is to run next, or that runs. */
   next(session: SessionId): Promise<PendingPrompt | undefined>
   /** Whether it waits or runs. */
@@ -81,6 +83,7 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .execute()
     return rows.map(promptOf)
   },
+  hasKey: async (session, key) => (await underKey(db, session, key)) !== undefined,
   next: async (session) => {
     const row = await db
       .selectFrom("prompts")
@@ -198,8 +201,8 @@ export const insertPrompt = async (
   return { prompt: promptOf(row), isNew: true }
 }
 
-const underKey = (trx: Transaction<Database>, session: SessionId, key: string) =>
-  trx
+const underKey = (db: Kysely<Database>, session: SessionId, key: string) =>
+  db
     .selectFrom("prompts")
     .selectAll()
     .where("session", "=", session)

@@ -1,0 +1,43 @@
+import { Slug } from "@berth/protocol/ids"
+import { CreatePrompt } from "@berth/protocol/sessions"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it, onTestFinished } from "vitest"
+import { NO_KEYS } from "../keys/keys.ts"
+import { createLogger } from "../logging/logger.ts"
+import { Secrets } from "../logging/secrets.ts"
+import { systemClock } from "../sandboxes/clock.ts"
+import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import { makeDataDir } from "../store/testing/data-dir.ts"
+import { openForTest } from "../store/testing/open-for-test.ts"
+import { openSessions } from "./sessions.ts"
+import { openStored } from "./stored.ts"
+
+const log = await createLogger({
+  ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
+})
+
+it("[R3.1] a prompt that is sent again is the one that was accepted, whatever has changed since", async () => {
+  let spec = WorkspaceSpec.parse({ slug: "app" })
+  const sandboxes = {
+    ...{ workspace: async () => spec, endUses: async () => {} },
+    useOf: (_: unknown, __: unknown, signal: AbortSignal) =>
+      new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason))
+      }),
+  } as Partial<Sandboxes> as Sandboxes
+  const store = await openForTest({ dataDir: makeDataDir() })
+  const sessions = await openSessions({
+    ...{ stored: openStored({ store, clock: systemClock }), sandboxes, keys: NO_KEYS, log },
+    ...{ clock: systemClock, keepEventsMs: null },
+  })
+  onTestFinished(() => sessions.closeAll())
+  const workspace = Slug.parse("app")
+  const { id } = await sessions.create({ workspace, onInterrupt: "wait" })
+  const sent = CreatePrompt.parse({ text: "go", key: "k" })
+  const accepted = await sessions.prompt(id, sent)
+  spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
+  expect((await sessions.prompt(id, sent)).id).toBe(accepted.id)
+  await expect(sessions.prompt(id, { ...sent, key: "other" })).rejects.toMatchObject({
+    code: "agent.changed",
+  })
+})
