@@ -1,8 +1,8 @@
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, it } from "vitest"
+import { it } from "vitest"
 import { MISHAPS } from "./mishaps.ts"
 import { liveThrough, ROUND_MS } from "./prompts-suite.ts"
-import { openWorld, type World } from "./world.ts"
+import { worldOfFile } from "./world.ts"
 
 /** `npm run test:crash` runs hundreds. */
 const COUNT = Number(process.env.BERTH_CRASH_ROUNDS ?? 4)
@@ -11,17 +11,13 @@ const SEED = Number(process.env.BERTH_CRASH_SEED ?? 20_261_116)
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "prompts, whatever ends while they run",
   () => {
-    let world: World
-    beforeAll(async () => {
-      world = await openWorld(AbortSignal.timeout(60_000))
-    }, 60_000)
-    afterAll(() => world.close(), 60_000)
+    const world = worldOfFile()
 
     it(
       `[R1.9] [R3.2] [R3.4] are neither lost nor run twice, and neither is an event (${COUNT} times, seed ${SEED})`,
       async ({ onTestFailed }) => {
-        onTestFailed(() => console.error(world.log().join("\n")))
-        await liveThrough(world, { count: COUNT, seed: SEED, mishaps: MISHAPS })
+        onTestFailed(() => console.error(world().log().join("\n")))
+        await liveThrough(world(), { count: COUNT, seed: SEED, mishaps: MISHAPS })
       },
       COUNT * ROUND_MS,
     )

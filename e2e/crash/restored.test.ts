@@ -1,49 +1,48 @@
 import { copyFileSync, existsSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, expect, it } from "vitest"
-import { openWorld, type World } from "./world.ts"
+import { expect, it } from "vitest"
+import { worldOfFile } from "./world.ts"
 
 const FILES = ["berth.db", "berth.db-wal", "berth.db-shm"]
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "a server whose database was put back from a backup",
   () => {
-    let world: World
-    beforeAll(async () => {
-      world = await openWorld(AbortSignal.timeout(60_000))
-    }, 60_000)
-    afterAll(() => world.close(), 60_000)
+    const world = worldOfFile()
 
     const make = async (slug: string) => {
       const workspace = { slug, network: { kind: "none" as const } }
-      const sandbox = await world.client().sandboxes.create({ workspace })
+      const sandbox = await world().client().sandboxes.create({ workspace })
       await sandbox.ready()
       return sandbox
     }
     const copyAll = (from: string, to: string) => {
       for (const name of FILES) {
-        rmSync(join(world.dataDir, `${name}${to}`), { force: true })
-        if (existsSync(join(world.dataDir, `${name}${from}`)))
-          copyFileSync(join(world.dataDir, `${name}${from}`), join(world.dataDir, `${name}${to}`))
+        rmSync(join(world().dataDir, `${name}${to}`), { force: true })
+        if (existsSync(join(world().dataDir, `${name}${from}`)))
+          copyFileSync(
+            join(world().dataDir, `${name}${from}`),
+            join(world().dataDir, `${name}${to}`),
+          )
       }
     }
 
     it("[R1.9] [R1.10] adopts what lives, and does not believe what it says of running things", async () => {
       const old = await make("old")
       const { id: ended } = await old.commands.start(["sleep", "1000"])
-      await world.kill()
+      await world().kill()
       copyAll("", ".backup")
-      await world.restart()
-      await world.client().sandboxes.at(old.id).commands.kill(ended)
+      await world().restart()
+      await world().client().sandboxes.at(old.id).commands.kill(ended)
       const later = await make("later")
       await later.files.write("kept", "still here\n")
       const { id: running } = await later.commands.start(["sleep", "1000"])
-      await world.kill()
+      await world().kill()
       copyAll(".backup", "")
-      await world.restart()
+      await world().restart()
 
-      const { sandboxes } = world.client()
+      const { sandboxes } = world().client()
       const usersOf = async (id: string) =>
         (await sandboxes.get(id)).leases.map(({ holder }) => holder)
       await expect.poll(() => usersOf(later.id)).toEqual([`command ${running}`])
@@ -57,24 +56,24 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
 
     it("[R3.4] runs no prompt again, and says of what is not known any more that it is not", async () => {
       const workspace = { slug: "talk", network: { kind: "none" as const } }
-      const session = await world.client().sessions.create({ workspace })
-      const again = () => world.client().sessions.at(session.id)
+      const session = await world().client().sessions.create({ workspace })
+      const again = () => world().client().sessions.at(session.id)
       const { id } = await session.prompt("echo ran >> /workspace/ran; sleep 1000")
       await expect
         .poll(async () => (await again().prompts()).map(({ state }) => state))
         .toEqual(["running"])
-      await world.kill()
+      await world().kill()
       copyAll("", ".backup")
-      await world.restart()
+      await world().restart()
       await again().stop()
       await again().prompt("echo later >> /workspace/ran")
       await expect
         .poll(async () => (await again().prompts()).map(({ state }) => state))
         .toEqual(["stopped", "succeeded"])
       const { lastEvent } = await again().get()
-      await world.kill()
+      await world().kill()
       copyAll(".backup", "")
-      await world.restart()
+      await world().restart()
 
       expect(await again().prompts()).toMatchObject([{ id, state: "interrupted" }])
       const { prompt } = again()

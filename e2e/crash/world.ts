@@ -7,6 +7,7 @@ import { createInterface } from "node:readline"
 import type { Readable, Writable } from "node:stream"
 import { fileURLToPath } from "node:url"
 import { type Client, createClient } from "@berth/sdk/client"
+import { afterAll, beforeAll } from "vitest"
 import { buildSmallToolbox } from "../boot/stage.ts"
 import { type ChildSettings, TOKEN } from "./settings.ts"
 
@@ -87,3 +88,15 @@ export const openWorld = async (
 const entries = (path: string): string[] => (existsSync(path) ? readdirSync(path) : [])
 
 export type World = Awaited<ReturnType<typeof openWorld>>
+
+/** One for all tests of a file. */
+export const worldOfFile = (): (() => World) => {
+  let world: World | undefined
+  beforeAll(async () => {
+    world = await openWorld(AbortSignal.timeout(STAGE_MS))
+  }, STAGE_MS)
+  afterAll(() => world?.close(), STAGE_MS)
+  return () => world as World
+}
+
+const STAGE_MS = 60_000

@@ -4,7 +4,8 @@ import { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import { describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
-import { ask, ignore, makeStage, never, SCRIPTED, started } from "./testing/stage.ts"
+import { ask, ignore, never } from "../testing/ask.ts"
+import { makeStage, SCRIPTED, started } from "./testing/stage.ts"
 
 /** A node that starts, on a busy machine. */
 const TEST_LIMIT_MS = 60_000

@@ -5,7 +5,7 @@ import type { PromptId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { Permissions } from "@berth/protocol/workspace"
 import type { Agent, AgentReport, Say } from "../agent.ts"
-import { errorEvent } from "../failure.ts"
+import { failingOf } from "../failure.ts"
 import type { AgentParts } from "../parts.ts"
 import { Strays } from "../strays.ts"
 import { failureOf } from "./failure.ts"
@@ -102,13 +102,9 @@ class Acp implements Agent {
   async prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
     const since = this.#strays.begin()
     try {
-      return await this.#prompt(start, say, signal)
-    } catch (thrown) {
-      if (signal.aborted) return { state: "stopped" }
-      this.#sessions.forget(start.session)
-      if (!(thrown instanceof BerthError)) throw thrown
-      await say(errorEvent(start.prompt, thrown))
-      return { state: "failed", reason: thrown.message }
+      const onFailure = () => this.#sessions.forget(start.session)
+      const told = { prompt: start.prompt, say, signal, onFailure }
+      return await failingOf(() => this.#prompt(start, say, signal), told)
     } finally {
       if (signal.aborted) await this.#strays.end(this.#process.grown, since)
       this.#strays.over(since)

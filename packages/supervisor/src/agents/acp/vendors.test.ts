@@ -5,7 +5,8 @@ import { newId } from "@berth/protocol/ids"
 import { type ModelReply, type ModelTurn, startScriptedModel } from "@berth/testing/scripted-model"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { until } from "../../processes/testing/until.ts"
-import { ask, makeStage, started } from "./testing/stage.ts"
+import { ask } from "../testing/ask.ts"
+import { makeStage, started } from "./testing/stage.ts"
 
 /** A cold start takes seconds of CPU; this covers a busy machine. */
 const TEST_LIMIT_MS = 90_000

@@ -11,7 +11,8 @@ import {
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { until } from "../../processes/testing/until.ts"
-import { ask, ignore, makeStage, never } from "./testing/stage.ts"
+import { ask, ignore, never } from "../testing/ask.ts"
+import { makeStage } from "./testing/stage.ts"
 
 /** A server in the place of OpenCode: says that it listens, then does what the script says with each request. */
 const serving = (onRequest: string): string => `

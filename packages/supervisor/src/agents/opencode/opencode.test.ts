@@ -8,7 +8,8 @@ import type { ModelReply, ModelTurn } from "@berth/testing/scripted-model"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import type { Agent } from "../agent.ts"
-import { ask, ignore, makeStage, never, type Stage, type Told, typesOf } from "./testing/stage.ts"
+import { ask, ignore, never, type Told } from "../testing/ask.ts"
+import { makeStage, type Stage } from "./testing/stage.ts"
 
 /** A cold start takes two seconds of CPU; this covers a busy machine. */
 const TEST_LIMIT_MS = 90_000
@@ -129,7 +130,7 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
     const told = await running
     expect(performance.now() - stoppedAtMs).toBeLessThan(1_000)
     expect(told.result.state).toBe("stopped")
-    expect(typesOf(told).filter((type) => type !== "usage")).toEqual([
+    expect(told.types.filter((type) => type !== "usage")).toEqual([
       ...["tool.started", "tool.completed"],
     ])
     await until(() => stage.family.running().length <= before)
@@ -151,7 +152,7 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
     })
     expect(performance.now() - stoppedAtMs).toBeLessThan(1_000)
     expect(told).toMatchObject({ result: { state: "stopped" }, text: "I be" })
-    expect(typesOf(told)).toEqual(["message.delta", "message.completed"])
+    expect(told.types).toEqual(["message.delta", "message.completed"])
   })
 
   it("runs the prompts of two sessions at the same time, each with its own words", async () => {
@@ -173,7 +174,7 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
   it("tries a few times what a provider says may be tried again, then fails", async () => {
     const told = await ask(stage.agent, "fail: 429")
     expect(told.result).toEqual({ state: "failed", reason: expect.any(String) })
-    expect(typesOf(told)).toEqual(["warning", "warning", "error"])
+    expect(told.types).toEqual(["warning", "warning", "error"])
     expect(await ask(stage.agent, "greet me")).toMatchObject({ text: "Hello, world" })
   })
 
@@ -313,7 +314,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
 
     const told = await ask(agent, "greet me")
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
-    const types = typesOf(told).filter((type) => type !== "usage")
+    const types = told.types.filter((type) => type !== "usage")
     expect(new Set(types.slice(0, -1))).toEqual(new Set(["message.delta"]))
     expect(types.at(-1)).toBe("message.completed")
   })
@@ -356,7 +357,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       onEvent: ({ type }) => type === "message.delta" && process.kill(pid, "SIGKILL"),
     })
     expect(crashed.result).toMatchObject({ state: "failed" })
-    expect(typesOf(crashed)).toEqual(["message.delta", "message.completed", "error"])
+    expect(crashed.types).toEqual(["message.delta", "message.completed", "error"])
     const told = await ask(agent, "run: pwd > where.txt")
     expect(told.result).toEqual({ state: "succeeded" })
     expect(readFileSync(join(stage.repo, "where.txt"), "utf8").trim()).toBe(stage.repo)

@@ -3,7 +3,8 @@ import { join } from "node:path"
 import { opencodeBinary } from "@berth/testing/opencode"
 import { requires } from "@berth/testing/requires"
 import { expect } from "vitest"
-import { ask, ignore, makeStage, never } from "./testing/stage.ts"
+import { ask, ignore, never } from "../testing/ask.ts"
+import { makeStage } from "./testing/stage.ts"
 
 /** Every system call of OpenCode that names a file is looked at, which makes it several times slower. */
 const TRACED_LIMIT_MS = 120_000

@@ -2,9 +2,6 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import type { PromptResult } from "@berth/protocol/bridge"
-import type { EventBody } from "@berth/protocol/event"
-import { newId, type SessionId } from "@berth/protocol/ids"
 import { onTestFinished } from "vitest"
 import { systemClock } from "../../../processes/clock.ts"
 import { Pipes } from "../../../processes/output/pipes.ts"
@@ -12,10 +9,8 @@ import { ProcessSet } from "../../../processes/set.ts"
 import { Family } from "../../../processes/testing/family.ts"
 import type { User } from "../../../processes/user.ts"
 import type { Agent } from "../../agent.ts"
+import { ignore, never } from "../../testing/ask.ts"
 import { type AcpOptions, acpAgent } from "../acp.ts"
-
-export const never: AbortSignal = new AbortController().signal
-export const ignore = () => {}
 
 export const SCRIPTED = [
   process.execPath,
@@ -69,39 +64,4 @@ export const started = async ({ agent, repo }: { agent: Agent; repo: string }): 
   await agent.start(never, ignore)
   await agent.attach(repo, never)
   return agent
-}
-
-export interface Told {
-  readonly result: PromptResult
-  readonly events: readonly EventBody[]
-  readonly types: readonly string[]
-  /** All that it said to the user. */
-  readonly text: string
-}
-
-/** Runs one prompt, and gives what came of it. */
-export const ask = async (
-  agent: Agent,
-  text: string,
-  {
-    session = newId.session(),
-    signal = never,
-    onEvent = ignore,
-    attachments = [],
-  }: {
-    session?: SessionId
-    signal?: AbortSignal
-    onEvent?: (body: EventBody) => unknown
-    attachments?: string[]
-  } = {},
-): Promise<Told> => {
-  const events: EventBody[] = []
-  const say = async (body: EventBody) => {
-    events.push(body)
-    await onEvent(body)
-  }
-  const start = { prompt: newId.prompt(), session, text, attachments }
-  const result = await agent.prompt(start, say, signal)
-  const said = events.flatMap((body) => (body.type === "message.delta" ? [body.text] : []))
-  return { result, events, types: events.map(({ type }) => type), text: said.join("") }
 }

@@ -1,9 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { PromptResult } from "@berth/protocol/bridge"
-import type { EventBody } from "@berth/protocol/event"
-import { newId, type SessionId } from "@berth/protocol/ids"
 import { makeOpencodeToolbox, scriptedConfig } from "@berth/testing/opencode"
 import {
   type ModelReply,
@@ -19,9 +16,6 @@ import type { ProcessEvent } from "../../../processes/spec.ts"
 import { Family } from "../../../processes/testing/family.ts"
 import type { Agent } from "../../agent.ts"
 import { type OpenCodeOptions, opencodeAgent } from "../opencode.ts"
-
-export const never: AbortSignal = new AbortController().signal
-export const ignore = () => {}
 
 export interface Stage {
   readonly agent: Agent
@@ -98,40 +92,3 @@ export const makeStage = async (
   })
   return { ...make(), another: () => make().agent, family, model, directory, repo, home, news }
 }
-
-export interface Told {
-  readonly result: PromptResult
-  readonly events: readonly EventBody[]
-  /** All that it said to the user. */
-  readonly text: string
-}
-
-/** Runs one prompt, and gives what came of it. */
-export const ask = async (
-  agent: Agent,
-  text: string,
-  {
-    session = newId.session(),
-    signal = never,
-    onEvent = ignore,
-    attachments = [],
-  }: {
-    session?: SessionId
-    signal?: AbortSignal
-    onEvent?: (body: EventBody) => void
-    attachments?: string[]
-  } = {},
-): Promise<Told> => {
-  const events: EventBody[] = []
-  const say = async (body: EventBody) => {
-    events.push(body)
-    onEvent(body)
-  }
-  const start = { prompt: newId.prompt(), session, text, attachments }
-  const result = await agent.prompt(start, say, signal)
-  const said = events.flatMap((body) => (body.type === "message.delta" ? [body.text] : []))
-  return { result, events, text: said.join("") }
-}
-
-/** The types of the events, in order. */
-export const typesOf = ({ events }: Told): string[] => events.map(({ type }) => type)
