@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
@@ -9,7 +9,7 @@ const make = (text?: string) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-keys-"))
   onTestFinished(() => rmSync(directory, { recursive: true }))
   const path = join(directory, "keys.env")
-  if (text !== undefined) writeFileSync(path, text)
+  if (text !== undefined) writeFileSync(path, text, { mode: 0o600 })
   return { path, keys: openKeys(path, new Secrets()) }
 }
 
@@ -19,6 +19,15 @@ describe("the keys of agents", () => {
     expect(await keys.read(["TWO"])).toEqual({ TWO: "with = and space" })
     writeFileSync(path, "ONE=second\n")
     expect(await keys.read(["ONE"])).toEqual({ ONE: "second" })
+  })
+
+  it("are not taken from a file that others may read", async () => {
+    const { path, keys } = make("ONE=first\n")
+    chmodSync(path, 0o640)
+    await expect(keys.read(["ONE"])).rejects.toMatchObject({
+      code: "config.invalid",
+      details: { path },
+    })
   })
 
   it("that are not there are named, with where they belong", async () => {

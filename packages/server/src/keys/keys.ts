@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises"
+import { readFile, stat } from "node:fs/promises"
 import { parseEnv } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
 import { Environment } from "@berth/protocol/workspace"
@@ -31,10 +31,21 @@ export const openKeys = (path: string, secrets: Secrets): Keys => ({
   },
 })
 
+/** The rights of everybody but the owner. */
+const OTHERS = 0o077
+
+const readableByOthers = (path: string): BerthError =>
+  new BerthError("config.invalid", `others than its owner may use the file of keys: ${path}`, {
+    details: { path, allowed: "a file of mode 600: chmod 600" },
+  })
+
 const readKeys = async (path: string): Promise<Environment> => {
   try {
+    const { mode } = await stat(path)
+    if ((mode & OTHERS) !== 0) throw readableByOthers(path)
     return Environment.parse(parseEnv(await readFile(path, "utf8")))
   } catch (cause) {
+    if (cause instanceof BerthError) throw cause
     if ((cause as NodeJS.ErrnoException).code === "ENOENT") return {}
     // Its own words could repeat a line of the file.
     throw new BerthError("config.invalid", `the file of keys cannot be read: ${path}`, {
