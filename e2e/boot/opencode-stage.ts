@@ -2,18 +2,15 @@ import { execFileSync } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { WorkspaceSpec as WorkspaceSchema, type WorkspaceSpec } from "@berth/protocol/workspace"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { type FoundLinks, findLinks } from "@berth/server/sandboxes/links"
 import { openStandalone, type Standalone } from "@berth/server/standalone"
-import { currentInputs } from "@berth/server/toolbox/inputs/current"
-import { openToolboxes, type Toolbox } from "@berth/server/toolbox/store"
+import type { Toolbox } from "@berth/server/toolbox/store"
 import { modelProgram } from "@berth/testing/model/program"
 import { scriptedConfig } from "@berth/testing/opencode"
-
-const BERTH = fileURLToPath(new URL("../..", import.meta.url))
+import { buildToolbox } from "../toolboxes/build.ts"
 
 /** Inside a sandbox, which has a network of its own. */
 const MODEL_PORT = 4_199
@@ -45,12 +42,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
   const base = mkdtempSync(join(tmpdir(), "berth-boot-opencode-"))
   // Sandboxes have their toolbox from here, and are nobody outside.
   chmodSync(base, 0o711)
-  const arch = process.arch as "x64" | "arm64"
-  const path = process.env.PATH ?? ""
-  const inputs = await currentInputs({ arch, from: BERTH, path, signal })
-  const toolbox = await openToolboxes({ root: join(base, "toolbox"), arch }).build(inputs, {
-    signal,
-  })
+  const toolbox = await buildToolbox("whole", join(base, "toolbox"), signal)
   return {
     ...{ toolbox, tracing: { ...toolbox, directory: traced(toolbox.directory, base) } },
     repo: await makeRepo(join(base, "repo")),
@@ -68,7 +60,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
           toolbox,
           log,
           secrets,
-          environment: { PATH: path, HOME: base },
+          environment: { PATH: process.env.PATH, HOME: base },
         },
         signal,
       )

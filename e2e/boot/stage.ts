@@ -10,27 +10,12 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { fileURLToPath } from "node:url"
 import type { SandboxId } from "@berth/protocol/ids"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import type { BackendChoice } from "@berth/server/open-backend"
 import { openStandalone } from "@berth/server/standalone"
-import { node } from "@berth/server/toolbox/inputs/node"
-import { pty } from "@berth/server/toolbox/inputs/pty"
-import { supervisor } from "@berth/server/toolbox/inputs/supervisor"
-import { tini } from "@berth/server/toolbox/inputs/tini"
-import { openToolboxes } from "@berth/server/toolbox/store"
-
-const FROM = fileURLToPath(new URL("../..", import.meta.url))
-
-/** Without agents, so that it is made quickly. */
-export const buildSmallToolbox = async (root: string, signal: AbortSignal) => {
-  const arch = process.arch as "x64" | "arm64"
-  const source = { arch, from: FROM, path: process.env.PATH ?? "", signal }
-  const inputs = await Promise.all([node, tini, pty, supervisor].map((find) => find(source)))
-  return await openToolboxes({ root, arch }).build(inputs, { signal })
-}
+import { buildToolbox } from "../toolboxes/build.ts"
 
 /** Real sandboxes with the supervisor as it is built. */
 export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => {
@@ -39,7 +24,7 @@ export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => 
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
-  const toolbox = await buildSmallToolbox(join(dataDir, "toolbox"), signal)
+  const toolbox = await buildToolbox("small", join(dataDir, "toolbox"), signal)
   const lines: string[] = []
   const secrets = new Secrets()
   const destination = { write: (line: string) => void lines.push(line) }

@@ -8,7 +8,7 @@ import type { Readable, Writable } from "node:stream"
 import { fileURLToPath } from "node:url"
 import { type Client, createClient } from "@berth/sdk/client"
 import { afterAll, beforeAll } from "vitest"
-import { buildSmallToolbox } from "../boot/stage.ts"
+import { buildToolbox } from "../toolboxes/build.ts"
 import { type ChildSettings, TOKEN } from "./settings.ts"
 
 const CHILD = fileURLToPath(new URL("./child.ts", import.meta.url))
@@ -24,7 +24,7 @@ export const openWorld = async (
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
-  const toolbox = await buildSmallToolbox(join(dataDir, "toolbox"), signal)
+  const toolbox = await buildToolbox("small", join(dataDir, "toolbox"), signal)
   let port = 0
   let server: Server | undefined
   let client: Client | undefined
@@ -33,7 +33,8 @@ export const openWorld = async (
   const start = async (): Promise<void> => {
     const settings: ChildSettings = { dataDir, toolbox, backend, port }
     const args = ["--conditions=source", CHILD, JSON.stringify(settings)]
-    const env = { PATH: process.env.PATH, HOME: base }
+    const { PATH, NODE_COMPILE_CACHE } = process.env
+    const env = { PATH, NODE_COMPILE_CACHE, HOME: base }
     const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "pipe"] })
     server = child
     log = []

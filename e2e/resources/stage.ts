@@ -19,7 +19,7 @@ import type { Shortage } from "@berth/server/sandboxes/shortage"
 import { openStored } from "@berth/server/sessions/stored"
 import { openStore } from "@berth/server/store/open"
 import { expect } from "vitest"
-import { buildSmallToolbox } from "../boot/stage.ts"
+import { buildToolbox } from "../toolboxes/build.ts"
 
 export type Stage = Awaited<ReturnType<typeof setStage>>
 
@@ -33,7 +33,7 @@ export const setStage = async (
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
-  const toolbox = await buildSmallToolbox(join(dataDir, "toolbox"), signal)
+  const toolbox = await buildToolbox("small", join(dataDir, "toolbox"), signal)
   const lines: string[] = []
   const secrets = new Secrets()
   const destination = { write: (line: string) => void lines.push(line) }

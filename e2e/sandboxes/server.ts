@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url"
 import { type Client, createClient } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { readToken } from "@berth/server/api/token"
+import { giveToolbox } from "../toolboxes/give.ts"
 
 const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
 const BERTH = [process.execPath, "--conditions=source", MAIN] as const
@@ -26,11 +27,13 @@ export const openServer = async (flags: readonly string[] = [], directory = tmpd
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
+  await giveToolbox(dataDir)
   const log: string[] = []
   let server: ChildProcess | undefined
   let client: Client | undefined
 
-  const env = { PATH: process.env.PATH, HOME: base }
+  const { PATH, NODE_COMPILE_CACHE } = process.env
+  const env = { PATH, NODE_COMPILE_CACHE, HOME: base }
   const start = async () => {
     const [node, ...own] = BERTH
     const args = [...own, "serve", "--port", "0", "--json", "--data-dir", dataDir, ...flags]

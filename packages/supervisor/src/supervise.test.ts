@@ -351,6 +351,8 @@ describe("a supervisor", () => {
       expect(execFileSync("git", ["-C", app, "status", "--porcelain"], { encoding: "utf8" })).toBe(
         "?? order\n",
       )
+      // Who takes what it says last spares it the wait for that.
+      await again.bridge()
       again.child.kill("SIGTERM")
       await again.ended
     },

@@ -80,6 +80,7 @@ export const startProcess = (
   const child = spawn(command, args, {
     env: {
       PATH: process.env.PATH,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
       HOME: home,
       XDG_STATE_HOME: home,
       XDG_CONFIG_HOME: home,

@@ -1,0 +1,24 @@
+import { fileURLToPath } from "node:url"
+import { currentInputs } from "@berth/server/toolbox/inputs/current"
+import { node } from "@berth/server/toolbox/inputs/node"
+import { pty } from "@berth/server/toolbox/inputs/pty"
+import type { FindInput, InputSource } from "@berth/server/toolbox/inputs/source"
+import { supervisor } from "@berth/server/toolbox/inputs/supervisor"
+import { tini } from "@berth/server/toolbox/inputs/tini"
+import { openToolboxes } from "@berth/server/toolbox/store"
+import { sharedStore, type ToolboxKind } from "./shared.ts"
+
+const FROM = fileURLToPath(new URL("../..", import.meta.url))
+const SMALL: readonly FindInput[] = [node, tini, pty, supervisor]
+
+const INPUTS = {
+  small: (source: InputSource) => Promise.all(SMALL.map((find) => find(source))),
+  whole: currentInputs,
+}
+
+/** The toolbox that tests of this run share: who comes first makes it. Outside of a run, one in a store of its own. */
+export const buildToolbox = async (kind: ToolboxKind, own: string, signal: AbortSignal) => {
+  const arch = process.arch as "x64" | "arm64"
+  const inputs = await INPUTS[kind]({ arch, from: FROM, path: process.env.PATH ?? "", signal })
+  return await openToolboxes({ root: sharedStore(kind) ?? own, arch }).build(inputs, { signal })
+}
