@@ -18,6 +18,10 @@ const log = await createLogger({
   ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
 })
 
+const use = {
+  ...{ sandbox: newId.sandbox(), leave: async () => {}, end: async () => {} },
+} as Partial<Use> as Use
+
 const keeping = (kept: Partial<Kept>): Kept => kept as Kept
 
 /** A driver on a real store, before a sandbox that succeeds with everything at once. */
@@ -32,9 +36,6 @@ const setUp = async (
     ...{ workspace: Slug.parse("app"), agent: AgentSpec.parse({ kind: "shell" }) },
     ...{ onInterrupt: "wait", atMs: 1 },
   })
-  const use = {
-    ...{ sandbox: newId.sandbox(), leave: async () => {}, end: async () => {} },
-  } as Partial<Use> as Use
   const started: PromptStanding = { state: "started" }
   const kept: Partial<Kept> = {
     agent: "shell",
@@ -102,4 +103,15 @@ it("a prompt that was written for one agent is not given to another", async () =
   await send("remove what is old")
   await expect.poll(states).toEqual(["failed"])
   expect(starts).toBe(0)
+})
+
+it("[R3.1] a prompt does not wait until it is known what the one before it left running", async () => {
+  const looked = Promise.withResolvers<void>()
+  const { send, states } = await setUp(undefined, {
+    useOf: async () => ({ ...use, leave: () => looked.promise }),
+  })
+  onTestFinished(() => looked.resolve())
+  await send("one")
+  await send("two")
+  await expect.poll(states).toEqual(["succeeded", "succeeded"])
 })

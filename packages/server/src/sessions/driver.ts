@@ -41,6 +41,7 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
   const { rows, changes } = stored
   const over = new AbortController()
   const led = new Map<SessionId, Promise<void>>()
+  const ending = new Set<Promise<void>>()
   /** Rings when something has changed for a session's prompts. */
   const bells = new Bells<SessionId>()
 
@@ -64,14 +65,17 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
       await attend({ ...prompt, sandbox: use.sandbox }, signal)
     } finally {
       // One that is only let go of keeps its sandbox until the next server takes it up.
-      if (!over.signal.aborted) await endUse(use)
+      if (!over.signal.aborted) endUse(use)
     }
   }
 
-  /** What the prompt left running keeps the sandbox on. */
-  const endUse = async (use: Use): Promise<void> => {
-    await use.leave()
-    await use.end()
+  /** What the prompt left running keeps the sandbox on. It takes a while to look for that: nobody waits for it. */
+  const endUse = (use: Use): void => {
+    const ended = use
+      .leave()
+      .then(() => use.end())
+      .finally(() => ending.delete(ended))
+    ending.add(ended)
   }
 
   /** One that was given to a sandbox before: it is that one's, whatever has become of it. */
@@ -256,7 +260,7 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
     wake,
     close: async () => {
       over.abort()
-      await Promise.allSettled(led.values())
+      await Promise.allSettled([...led.values(), ...ending])
     },
   }
 }
