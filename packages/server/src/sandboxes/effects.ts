@@ -52,9 +52,13 @@ export const openEffects = (parts: EffectsParts): Effects => {
   const { backend, rows, links, records, keepers, lives, files, log, at, frozen } = parts
   const inTurn = bounded(REMOVALS_AT_ONCE)
 
+  /** Of one that is not there any more: nothing. */
   const stopInOrder = async (sandbox: SandboxId): Promise<void> => {
-    if ((await backend.inspect(sandbox)) === undefined) return
-    await backend.stop(sandbox, { graceMs: STOP_GRACE_MS })
+    try {
+      await backend.stop(sandbox, { graceMs: STOP_GRACE_MS })
+    } catch (thrown) {
+      if (!(thrown instanceof BerthError && thrown.code === "backend.unknown_sandbox")) throw thrown
+    }
   }
 
   /** What its first process said last, which is why it ended, if it said why. */
