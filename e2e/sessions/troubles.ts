@@ -1,3 +1,4 @@
+import { sampled } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
 import { AGENTS, BE_REFUSED, FAULTS, NAMES } from "./agents.ts"
 import { ofType, statesOf, textOf } from "./read-events.ts"
@@ -8,7 +9,7 @@ const REFUSAL_LIMIT_MS = 30_000
 
 /** What comes of agents whose models fail them. */
 export const describeTroubles = (stage: () => Stage) => {
-  for (const name of NAMES)
+  for (const name of sampled(NAMES, 2))
     it(
       `${name} says at once that its model refuses it`,
       async () => {
@@ -30,7 +31,7 @@ export const describeTroubles = (stage: () => Stage) => {
       DEADLINE_MS,
     )
 
-  for (const name of NAMES)
+  for (const name of sampled(NAMES, 2))
     it(
       `${name} goes on when its model is late, refuses for now, breaks off or is unclear`,
       async () => {

@@ -53,7 +53,7 @@ const setUp = async (
     kept: () => keeping(kept),
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
-  const driver = openDriver({ stored, sandboxes, log })
+  const driver = openDriver({ stored, sandboxes, log, toldWithinMs: 50 })
   whole.onChange(driver.wake)
   onTestFinished(() => driver.close())
   const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))
@@ -114,4 +114,13 @@ it("[R3.1] a prompt does not wait until it is known what the one before it left 
   await send("one")
   await send("two")
   await expect.poll(states).toEqual(["succeeded", "succeeded"])
+})
+
+it("[R3.4] a prompt has ended as its sandbox says, though the event of it never comes", async () => {
+  const result = { state: "failed", reason: "no" } as const
+  const { send, states } = await setUp(undefined, {
+    kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "ended", result }) }),
+  })
+  await send("go")
+  await expect.poll(states).toEqual(["failed"])
 })

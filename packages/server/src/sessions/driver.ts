@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises"
+import type { PromptStanding } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SandboxId, SessionId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
@@ -14,6 +15,8 @@ export interface DriverParts {
   readonly stored: Stored
   readonly sandboxes: Pick<Sandboxes, "useOf" | "resume" | "endUses" | "kept" | "gone" | "putFile">
   readonly log: Logger
+  /** Default: TOLD_WITHIN_MS. */
+  readonly toldWithinMs?: number
 }
 
 /** Leads prompts from their place in the queue to their end: those of one session one after another. */
@@ -32,12 +35,20 @@ const LONGEST_RETRY_MS = 2_000
 /** So long a sandbox that cannot be had for now is tried again: an engine restarts in less. */
 const PATIENCE_MS = 10 * 60_000
 
+/** The event of an end is on its way when the sandbox answers that it has ended; after so long, it is not. */
+const TOLD_WITHIN_MS = 30_000
+
 /** Words that nobody else uses who holds a lease of that kind. */
 const claimOf = (prompt: PromptId): Claim => ({
   ...{ kind: "prompt", holder: `prompt ${prompt}`, isLasting: true },
 })
 
-export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
+export const openDriver = ({
+  stored,
+  sandboxes,
+  log,
+  toldWithinMs = TOLD_WITHIN_MS,
+}: DriverParts): Driver => {
   const { rows, changes } = stored
   const over = new AbortController()
   const led = new Map<SessionId, Promise<void>>()
@@ -160,21 +171,25 @@ export const openDriver = ({ stored, sandboxes, log }: DriverParts): Driver => {
     const isGone = gone.then(() => !signal.aborted)
     let isStarted = false
     let isStopped = false
+    let standing: PromptStanding = { state: "unknown" }
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
       const rung = bells.next(session, signal)
       const now = await currently(prompt)
       if (now === undefined) return
       try {
         if (now.isStopRequested && !isStopped) {
-          const { state } = await sandboxes.kept(sandbox).stopPrompt(id)
-          if (state === "unknown") return await changes.end(id, { state: "stopped" })
+          standing = await sandboxes.kept(sandbox).stopPrompt(id)
+          if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
           isStopped = true
         } else if (!isStarted && !now.isStopRequested) {
-          await sandboxes.kept(sandbox).startPrompt(startOf(prompt))
+          standing = await sandboxes.kept(sandbox).startPrompt(startOf(prompt))
           isStarted = true
         }
-        if (await Promise.race([rung.then(() => false), isGone]))
-          return await interruptWhenGone(id, sandbox)
+        const overdue = standing.state === "ended" ? after(toldWithinMs, signal) : never
+        const next = await Promise.race([rung.then(() => "look"), isGone.then(toGone), overdue])
+        if (next === "gone") return await interruptWhenGone(id, sandbox)
+        if (next === "overdue" && standing.state === "ended")
+          return await changes.end(id, standing.result)
       } catch (thrown) {
         if (signal.aborted) return
         const error = errorOf(thrown)
@@ -276,6 +291,18 @@ const startOf = ({ id, session, text, attachments, deadlineMs }: PendingPrompt) 
 /** In the home, so that whoever looks at the conversation later finds it. */
 const attachmentPath = (prompt: PromptId, name: string): string =>
   `${AGENT_USER.home}/attachments/${prompt}/${name}`
+
+const never = new Promise<never>(() => {})
+
+const after = async (ms: number, signal: AbortSignal): Promise<"overdue" | "look"> => {
+  try {
+    return await pause(ms, "overdue" as const, { signal })
+  } catch {
+    return "look"
+  }
+}
+
+const toGone = (isGone: boolean): "gone" | "look" => (isGone ? "gone" : "look")
 
 const isEnded = (thrown: unknown): boolean =>
   thrown instanceof BerthError && thrown.code === "sandbox.ended"
