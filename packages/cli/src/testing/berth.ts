@@ -70,11 +70,17 @@ const start = (args: readonly string[], { env = {}, cwd, node = [] }: Surroundin
   return startProcess(command, [...node, ...own, ...args], { env, cwd })
 }
 
+interface ProcessOptions {
+  /** What is undefined is not passed on. */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  readonly cwd?: string | undefined
+}
+
 /** Starts a process that has nothing of the caller's configuration or home, and that ends with the test. */
 export const startProcess = (
   command: string,
   args: readonly string[],
-  { env = {}, cwd }: { env?: Readonly<Record<string, string>>; cwd?: string | undefined } = {},
+  { env = {}, cwd }: ProcessOptions = {},
 ) => {
   const home = makeDir()
   const child = spawn(command, args, {
