@@ -7,7 +7,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "real agents in embedded sandboxes",
   () => {
     const stage = useStage(openEmbeddedStage)
-    describeWork(stage)
+    describeWork(stage, 3)
     describeTroubles(stage)
   },
 )
