@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises"
 import type { Event, EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { PromptState } from "@berth/protocol/session"
@@ -73,6 +74,8 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
   const storeAll = async (): Promise<void> => {
     isStoring = true
     while (waiting.length > 0) {
+      // Storing lets nothing else happen: what has arrived from others meanwhile is heard first, and stored together.
+      await nextTurn()
       const group = waiting
       waiting = []
       try {
