@@ -1,4 +1,3 @@
-import { once } from "node:events"
 import { chownSync, cpSync, mkdirSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
@@ -7,6 +6,7 @@ import { fileURLToPath } from "node:url"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it } from "vitest"
 import { exitOf, makeDir, startProcess } from "./testing/berth.ts"
+import { expectLogForPeople } from "./testing/log-for-people.ts"
 
 const BUNDLE = fileURLToPath(new URL("../dist/bundle", import.meta.url))
 const SERVE = ["serve", "--port", "0", "--data-dir"]
@@ -32,14 +32,7 @@ const help = async (command: string) => {
 describe("the bundle", () => {
   it("logs for people when its log is a terminal", async () => {
     const command = [process.execPath, join(BUNDLE, "berth.js"), ...SERVE, makeDir()].join(" ")
-    const child = startProcess("script", ["-qefc", `exec ${command} >/dev/null`, "/dev/null"], {
-      env: { SHELL: "/bin/sh", TERM: "xterm" },
-    })
-    const [line] = await once(createInterface({ input: child.stdout }), "line")
-    expect(line).toMatch(/INFO.*server\.start ok/)
-    expect(line).not.toContain('"level"')
-    child.stdin.write("\x03")
-    expect(await exitOf(child)).toBe(0)
+    await expectLogForPeople(command)
   })
 
   it("asks engines", async () => {

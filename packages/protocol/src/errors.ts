@@ -499,11 +499,6 @@ export const ERRORS = {
     retry: "never",
     hint: "`berth boot SANDBOX` shows which step failed and what it wrote last.",
   },
-  "agent.unsupported": {
-    status: 400,
-    retry: "never",
-    hint: "Choose another agent in the workspace; the details name those that there are.",
-  },
   "agent.not_installed": {
     status: 424,
     retry: "never",

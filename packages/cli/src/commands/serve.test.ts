@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { describe, expect, it } from "vitest"
 import { BERTH, berth, exitOf, makeDir, startProcess, startServer } from "../testing/berth.ts"
+import { expectLogForPeople } from "../testing/log-for-people.ts"
 
 const on = (dataDir: string) => ["--data-dir", dataDir]
 
@@ -69,15 +70,7 @@ describe("berth serve", () => {
 
   it("logs for people when its log is a terminal", async () => {
     const command = [...BERTH, "serve", "--port", "0", ...on(makeDir())].join(" ")
-    const child = startProcess("script", ["-qefc", `exec ${command} >/dev/null`, "/dev/null"], {
-      env: { SHELL: "/bin/sh", TERM: "xterm" },
-    })
-    const [line] = await once(createInterface({ input: child.stdout }), "line")
-    expect(line).toMatch(/INFO.*server\.start ok/)
-    expect(line).not.toContain('"level"')
-    // As the terminal's Ctrl-C.
-    child.stdin.write("\x03")
-    expect(await exitOf(child)).toBe(0)
+    await expectLogForPeople(command)
   })
 
   it("keeps the installation and the token from one start to the next", async () => {
