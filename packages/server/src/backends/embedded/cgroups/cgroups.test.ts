@@ -1,10 +1,11 @@
 import { access, mkdir, readFile, rmdir, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
+import { setTimeout as delay } from "node:timers/promises"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it } from "vitest"
 import type { Cgroup } from "./cgroups.ts"
-import { HOST, leftovers, onlyV2, openHere, SMALL, soon } from "./testing/host.ts"
+import { fileWith, HOST, leftovers, onlyV2, openHere, SMALL, soon } from "./testing/host.ts"
 import { runOutside, shellInside } from "./testing/process.ts"
 
 const MIB = 1024 * 1024
@@ -200,6 +201,21 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
         if (round === 2) await cgroup.thaw(soon())
       }
       expect(await cgroup.isFrozen()).toBe(false)
+    })
+
+    it("comes to a stop also when a program of many threads replaces itself just then", async () => {
+      const { cgroups } = await openHere(await view())
+      const limits = { memoryBytes: 512 * MIB, cpus: 2, pids: 100 }
+      const cgroup = await cgroups.create(newId.sandbox(), limits)
+      const node = process.execPath
+      const again = await fileWith(`process.execve("${node}", ["${node}", __filename], {})`)
+      for (const _ of [1, 2, 3]) await shellInside(cgroup, `exec ${node} ${again} 2> /dev/null`)
+      for (let round = 0; round < 60; round++) {
+        await cgroup.freeze(soon())
+        await cgroup.thaw(soon())
+        // Another moment of a program's life in each round.
+        await delay((round * 7) % 50)
+      }
     })
 
     it("is killed while frozen, with what is frozen on its own in a nested one", async () => {

@@ -6,6 +6,11 @@ import { poll } from "./poll.ts"
 
 /** Freezing takes milliseconds; a process that waits for a dead disk can hold it up for good. */
 const FREEZE_DEADLINE_MS = 4_000
+/**
+ * Under v1, a process that replaces itself just then waits for threads that were frozen before they could
+ * end: neither moves until they are thawed for a moment. Longer than freezing takes on a busy machine.
+ */
+const DEADLOCK_MS = 250
 
 export interface Freezer {
   readonly version: 1 | 2
@@ -32,12 +37,19 @@ export const freeze = async (freezer: Freezer, signal: AbortSignal): Promise<voi
 export const freezeWithin = (
   freezer: Freezer,
   bounds: { signal: AbortSignal; withinMs: number },
-): Promise<boolean> =>
-  poll(async () => {
+): Promise<boolean> => {
+  let triedSince = performance.now()
+  return poll(async () => {
+    if (freezer.version === 1 && performance.now() - triedSince > DEADLOCK_MS) {
+      await requestThaw(freezer)
+      triedSince = performance.now()
+      return false
+    }
     // Asked again at every look: under v1 that is what brings a late process to a stop.
     await request(freezer, "frozen")
     return isFrozen(freezer)
   }, bounds)
+}
 
 export const thaw = async (freezer: Freezer, signal: AbortSignal): Promise<void> => {
   await requestThaw(freezer)
