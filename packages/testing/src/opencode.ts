@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync } from "node:fs"
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 
@@ -10,9 +10,10 @@ const BINARIES: Readonly<Record<string, string>> = {
 const resolve = createRequire(import.meta.url).resolve
 const directoryOf = (name: string): string => dirname(resolve(`${name}/package.json`))
 
+const installed = (): string => directoryOf(BINARIES[process.arch] ?? "opencode")
+
 /** The OpenCode that npm installed. */
-export const opencodeBinary = (): string =>
-  join(directoryOf(BINARIES[process.arch] ?? "opencode"), "bin/opencode")
+export const opencodeBinary = (): string => join(installed(), "bin/opencode")
 
 /** As much of a toolbox as OpenCode needs, made of links. */
 export const makeOpencodeToolbox = (directory: string, binary = opencodeBinary()): void => {
@@ -38,4 +39,21 @@ export const scriptedConfig = (
     ...{ model: SCRIPTED_MODEL, small_model: SCRIPTED_MODEL },
     ...{ autoupdate: false, share: "disabled" },
   }
+}
+
+/**
+ * A configuration directory in which OpenCode finds its plugin package installed, as a toolbox has it: where it does
+ * not, its first prompt waits for an installation from the registry.
+ */
+export const writeOpencodeConfig = (directory: string, config: object): void => {
+  const { version } = JSON.parse(readFileSync(join(installed(), "package.json"), "utf8"))
+  const dependencies = { "@opencode-ai/plugin": version }
+  const files = {
+    "opencode.json": config,
+    "package.json": { dependencies },
+    "package-lock.json": { lockfileVersion: 3, packages: { "": { dependencies } } },
+  }
+  mkdirSync(join(directory, "node_modules"), { recursive: true })
+  for (const [name, content] of Object.entries(files))
+    writeFileSync(join(directory, name), JSON.stringify(content))
 }

@@ -1,10 +1,16 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
-import { opencodeBinary, scriptedConfig } from "@berth/testing/opencode"
-import { type ModelReply, type ModelTurn, startScriptedModel } from "@berth/testing/scripted-model"
-import { describe, expect, it, onTestFinished } from "vitest"
+import { opencodeBinary, scriptedConfig, writeOpencodeConfig } from "@berth/testing/opencode"
+import {
+  type ModelReply,
+  type ModelTurn,
+  type ScriptedModel,
+  startScriptedModel,
+} from "@berth/testing/scripted-model"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
+import type { Agent } from "../agent.ts"
 import { ask } from "../testing/ask.ts"
 import { makeStage, started } from "./testing/stage.ts"
 
@@ -30,20 +36,24 @@ const obedient = ({ prompt, toolResults }: ModelTurn): ModelReply => {
   return { text: [toolResults.at(-1) ?? "Hello"] }
 }
 
-const makeOpencode = async () => {
-  const model = await startScriptedModel(obedient)
-  onTestFinished(() => model.close())
-  const stage = makeStage({ command: [opencodeBinary(), "acp"], environment: ENVIRONMENT })
-  const config = join(stage.home, ".config/opencode")
-  mkdirSync(config, { recursive: true })
-  writeFileSync(join(config, "opencode.json"), JSON.stringify(scriptedConfig(model.baseUrl)))
-  return { ...stage, model }
-}
-
 describe("OpenCode over ACP", { timeout: TEST_LIMIT_MS }, () => {
+  let stage: ReturnType<typeof makeStage>
+  let model: ScriptedModel
+  let agent: Agent
+  const ends: (() => Promise<void>)[] = []
+  beforeAll(async () => {
+    model = await startScriptedModel(obedient)
+    ends.push(() => model.close())
+    const options = { command: [opencodeBinary(), "acp"], environment: ENVIRONMENT }
+    stage = makeStage(options, (end) => ends.push(end))
+    writeOpencodeConfig(join(stage.home, ".config/opencode"), scriptedConfig(model.baseUrl))
+    agent = await started(stage)
+  }, TEST_LIMIT_MS)
+  afterAll(async () => {
+    for (const end of ends) await end()
+  })
+
   it("[R3.6] writes a file and runs a command, and tells of both; a failing model is told at once", async () => {
-    const stage = await makeOpencode()
-    const agent = await started(stage)
     const path = join(stage.repo, "made.txt")
     const told = await ask(agent, `write: ${path}`)
     expect(told.result).toEqual({ state: "succeeded" })
@@ -64,8 +74,6 @@ describe("OpenCode over ACP", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   it("[R3.3] [R3.5] is stopped within a second, goes on, and remembers in another sandbox", async () => {
-    const stage = await makeOpencode()
-    const agent = await started(stage)
     const session = newId.session()
     await ask(agent, "remember me", { session })
     const stop = new AbortController()
@@ -83,6 +91,6 @@ describe("OpenCode over ACP", { timeout: TEST_LIMIT_MS }, () => {
     const second = await started({ ...stage, agent: stage.another().agent })
     const told = await ask(second, "what was it?", { session })
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello" })
-    expect(stage.model.turns.at(-1)?.messages).toBeGreaterThan(5)
+    expect(model.turns.at(-1)?.messages).toBeGreaterThan(5)
   })
 })

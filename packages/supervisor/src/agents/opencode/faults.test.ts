@@ -173,7 +173,7 @@ describe("the directory that it starts in", () => {
     expect(readlinkSync(`/proc/${processes.get("opencode")?.status().pid}/cwd`)).toBe(place)
     expect(lstatSync(place).mode & 0o7777).toBe(0o555)
     expect(readdirSync(join(directory, "tmp"))).toEqual([])
-    await another().start(never, ignore)
+    await another().agent.start(never, ignore)
     expect(readdirSync(place)).toEqual([])
   })
 

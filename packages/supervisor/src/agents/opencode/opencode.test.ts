@@ -7,14 +7,14 @@ import { MAX_TOOL_TEXT_CHARS } from "@berth/protocol/session-limits"
 import type { ModelReply, ModelTurn } from "@berth/testing/scripted-model"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
-import type { Agent } from "../agent.ts"
+import type { Agent, AgentReport } from "../agent.ts"
 import { ask, ignore, never, type Told } from "../testing/ask.ts"
 import { makeStage, type Stage } from "./testing/stage.ts"
 
 /** A cold start takes two seconds of CPU; this covers a busy machine. */
 const TEST_LIMIT_MS = 90_000
 
-const started = async (stage: Stage, agent: Agent = stage.agent): Promise<Agent> => {
+const started = async (stage: Stage, agent: Agent): Promise<Agent> => {
   await agent.start(never, ignore)
   await agent.attach(stage.repo, never)
   return agent
@@ -62,15 +62,39 @@ const write = (filePath: string, toolResults: readonly string[]): ModelReply => 
   return toolResults.length === 1 ? run("cat made.txt") : { text: [toolResults[1] ?? ""] }
 }
 
-describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
+/** What was asked and answered, in order. */
+const asksIn = ({ events }: Told): object[] =>
+  events.flatMap((body): object[] =>
+    /^(permission|question)\./.test(body.type) ? [{ ...body, ask: undefined }] : [],
+  )
+
+describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   let stage: Stage
+  let before: string | undefined
+  let report: AgentReport
   const ends: (() => Promise<void>)[] = []
   beforeAll(async () => {
-    stage = await makeStage({ script: obedient }, (end) => ends.push(end))
-    await started(stage)
+    const config = { permission: { bash: { "*": "allow", "touch *": "ask" } } }
+    const options = { script: obedient, config, permissions: "ask" } as const
+    stage = await makeStage(options, (end) => ends.push(end))
+    before = stage.agent.trouble()
+    report = await stage.agent.start(never, ignore)
+    await stage.agent.attach(stage.repo, never)
   }, TEST_LIMIT_MS)
   afterAll(async () => {
     for (const end of ends) await end()
+  })
+
+  it("[R3.6] starts, takes a directory, and answers a prompt as deltas", async () => {
+    expect(before).toBeDefined()
+    expect(report.facts).toMatchObject({ version: "1.18.33", pid: expect.any(Number) })
+    expect(stage.agent.trouble()).toBeUndefined()
+
+    const told = await ask(stage.agent, "greet me")
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
+    const types = told.types.filter((type) => type !== "usage")
+    expect(new Set(types.slice(0, -1))).toEqual(new Set(["message.delta"]))
+    expect(types.at(-1)).toBe("message.completed")
   })
 
   it("[R3.6] writes a file and runs a command, and tells of both", async () => {
@@ -194,134 +218,71 @@ describe("OpenCode that is up", { timeout: TEST_LIMIT_MS }, () => {
     const port = /:(\d+)/.exec(readFileSync(join(logs, "opencode.log"), "utf8"))?.[1]
     expect((await fetch(`http://127.0.0.1:${port}/global/health`)).status).toBe(401)
   })
-})
 
-const ASKS = { script: obedient, config: { permission: { bash: "ask" } } }
-
-/** What was asked and answered, in order. */
-const asksIn = ({ events }: Told): object[] =>
-  events.flatMap((body): object[] =>
-    /^(permission|question)\./.test(body.type) ? [{ ...body, ask: undefined }] : [],
-  )
-
-describe("what OpenCode asks, where nobody is to be asked,", { timeout: TEST_LIMIT_MS }, () => {
-  it("is allowed when it is a permission, and declined when it is a question", async () => {
-    const stage = await makeStage(ASKS)
-    const told = await ask(await started(stage), "run: echo allowed > allowed.txt")
-    expect(told.result).toEqual({ state: "succeeded" })
-    expect(readFileSync(join(stage.repo, "allowed.txt"), "utf8")).toBe("allowed\n")
-    expect(asksIn(told)).toMatchObject([
-      { type: "permission.asked", about: "bash: echo allowed > allowed.txt" },
-      { type: "permission.answered", allowed: true },
-    ])
-    const asked = await ask(stage.agent, "question: Which colour?")
-    expect(asked.result).toEqual({ state: "succeeded" })
-    expect(asked.text).toContain("decide for yourself")
-    expect(asksIn(asked)).toMatchObject([
-      { type: "question.asked", question: "Which colour?", choices: ["red", "blue"] },
-      { type: "question.answered", answer: null },
-    ])
-  })
-
-  it("is denied when the workspace denies it, and the agent goes on", async () => {
-    const stage = await makeStage({ ...ASKS, permissions: "deny" })
-    const told = await ask(await started(stage), "run: touch denied.txt")
-    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
-    expect(existsSync(join(stage.repo, "denied.txt"))).toBe(false)
-    expect(asksIn(told)).toMatchObject([
-      { type: "permission.asked" },
-      { type: "permission.answered", allowed: false },
-    ])
-  })
-})
-
-describe("what OpenCode asks a person", { timeout: TEST_LIMIT_MS }, () => {
-  let stage: Stage
-  const ends: (() => Promise<void>)[] = []
-  beforeAll(async () => {
-    stage = await makeStage({ ...ASKS, permissions: "ask" }, (end) => ends.push(end))
-    await started(stage)
-  }, TEST_LIMIT_MS)
-  afterAll(async () => {
-    for (const end of ends) await end()
-  })
-
-  /** Answers each ask when it comes; whether that was taken. */
-  const answering = (answerTo: (ask: string, place: number) => AskAnswer) => {
-    const taken: boolean[] = []
-    const onEvent = (body: EventBody) => {
-      if (body.type === "permission.asked" || body.type === "question.asked")
-        taken.push(stage.agent.answer(body.prompt, answerTo(body.ask, taken.length)))
+  describe("asks a person", () => {
+    /** Answers each ask when it comes; whether that was taken. */
+    const answering = (answerTo: (ask: string, place: number) => AskAnswer) => {
+      const taken: boolean[] = []
+      const onEvent = (body: EventBody) => {
+        if (body.type === "permission.asked" || body.type === "question.asked")
+          taken.push(stage.agent.answer(body.prompt, answerTo(body.ask, taken.length)))
+      }
+      return { taken, onEvent }
     }
-    return { taken, onEvent }
-  }
 
-  it.each([true, false])("as a permission waits for the answer %s", async (allow) => {
-    const { taken, onEvent } = answering((ask) => ({ kind: "permission", ask, allow }))
-    const file = `by-person-${allow}.txt`
-    const told = await ask(stage.agent, `run: touch ${file}`, { onEvent })
-    expect(taken).toEqual([true])
-    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
-    expect(existsSync(join(stage.repo, file))).toBe(allow)
-    expect(asksIn(told).at(-1)).toMatchObject({ type: "permission.answered", allowed: allow })
-  })
-
-  it("as several questions waits for all the answers", async () => {
-    const { taken, onEvent } = answering((ask, place) => ({
-      ...{ kind: "question", ask, answer: ["red", "some other"][place] ?? "" },
-    }))
-    const told = await ask(stage.agent, "question: One?+Two?", { onEvent })
-    expect(taken).toEqual([true, true])
-    expect(told.text).toContain('"One?"="red"')
-    expect(told.text).toContain('"Two?"="some other"')
-    expect(asksIn(told)).toMatchObject([
-      ...[{ question: "One?" }, { question: "Two?" }, { answer: "red" }, { answer: "some other" }],
-    ])
-  })
-
-  it("can be declined; what it does not ask cannot be answered; and it can be stopped", async () => {
-    const { onEvent } = answering((ask) => ({ kind: "question", ask, answer: null }))
-    const told = await ask(stage.agent, "question: One?", { onEvent })
-    expect(asksIn(told).at(-1)).toMatchObject({ type: "question.answered", answer: null })
-
-    const stop = new AbortController()
-    const taken: boolean[] = []
-    const stopped = await ask(stage.agent, "run: true", {
-      signal: stop.signal,
-      onEvent: (body) => {
-        if (body.type !== "permission.asked") return
-        const other = { kind: "permission", ask: "per_other", allow: true } as const
-        const wrong = { kind: "question", ask: body.ask, answer: "yes" } as const
-        for (const answer of [other, wrong]) taken.push(stage.agent.answer(body.prompt, answer))
-        taken.push(stage.agent.answer(newId.prompt(), { ...other, ask: body.ask }))
-        stop.abort()
-      },
+    it.each([true, false])("as a permission waits for the answer %s", async (allow) => {
+      const { taken, onEvent } = answering((ask) => ({ kind: "permission", ask, allow }))
+      const file = `by-person-${allow}.txt`
+      const told = await ask(stage.agent, `run: touch ${file}`, { onEvent })
+      expect(taken).toEqual([true])
+      expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
+      expect(existsSync(join(stage.repo, file))).toBe(allow)
+      expect(asksIn(told).at(-1)).toMatchObject({ type: "permission.answered", allowed: allow })
     })
-    expect(taken).toEqual([false, false, false])
-    expect(stopped.result.state).toBe("stopped")
-  })
-})
 
-describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
-  it("[R3.6] starts, takes a directory, and answers a prompt as deltas", async () => {
-    const stage = await makeStage({ script: obedient })
-    const { agent } = stage
-    expect(agent.trouble()).toBeDefined()
-    const report = await agent.start(never, ignore)
-    expect(report.facts).toMatchObject({ version: "1.18.33", pid: expect.any(Number) })
-    await agent.attach(stage.repo, never)
-    expect(agent.trouble()).toBeUndefined()
+    it("as several questions waits for all the answers", async () => {
+      const { taken, onEvent } = answering((ask, place) => ({
+        ...{ kind: "question", ask, answer: ["red", "some other"][place] ?? "" },
+      }))
+      const told = await ask(stage.agent, "question: One?+Two?", { onEvent })
+      expect(taken).toEqual([true, true])
+      expect(told.text).toContain('"One?"="red"')
+      expect(told.text).toContain('"Two?"="some other"')
+      expect(asksIn(told)).toMatchObject([
+        ...[
+          { question: "One?" },
+          { question: "Two?" },
+          { answer: "red" },
+          { answer: "some other" },
+        ],
+      ])
+    })
 
-    const told = await ask(agent, "greet me")
-    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
-    const types = told.types.filter((type) => type !== "usage")
-    expect(new Set(types.slice(0, -1))).toEqual(new Set(["message.delta"]))
-    expect(types.at(-1)).toBe("message.completed")
+    it("can be declined; what it does not ask cannot be answered; and it can be stopped", async () => {
+      const { onEvent } = answering((ask) => ({ kind: "question", ask, answer: null }))
+      const told = await ask(stage.agent, "question: One?", { onEvent })
+      expect(asksIn(told).at(-1)).toMatchObject({ type: "question.answered", answer: null })
+
+      const stop = new AbortController()
+      const taken: boolean[] = []
+      const stopped = await ask(stage.agent, "run: touch never.txt", {
+        signal: stop.signal,
+        onEvent: (body) => {
+          if (body.type !== "permission.asked") return
+          const other = { kind: "permission", ask: "per_other", allow: true } as const
+          const wrong = { kind: "question", ask: body.ask, answer: "yes" } as const
+          for (const answer of [other, wrong]) taken.push(stage.agent.answer(body.prompt, answer))
+          taken.push(stage.agent.answer(newId.prompt(), { ...other, ask: body.ask }))
+          stop.abort()
+        },
+      })
+      expect(taken).toEqual([false, false, false])
+      expect(stopped.result.state).toBe("stopped")
+    })
   })
 
   it("[R3.3] is ended when it does not stop, and the session goes on", async () => {
-    const stage = await makeStage({ script: obedient })
-    const agent = await started(stage)
+    const { agent } = stage
     const session = newId.session()
     await ask(agent, "remember me", { session })
     const pid = stage.processes.get("opencode")?.status().pid as number
@@ -350,8 +311,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   it("starts again after a crash, and is told the directory before the next prompt", async () => {
-    const stage = await makeStage({ script: obedient })
-    const agent = await started(stage)
+    const { agent } = stage
     const pid = stage.processes.get("opencode")?.status().pid as number
     const crashed = await ask(agent, "hang", {
       onEvent: ({ type }) => type === "message.delta" && process.kill(pid, "SIGKILL"),
@@ -363,35 +323,68 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     expect(readFileSync(join(stage.repo, "where.txt"), "utf8").trim()).toBe(stage.repo)
   })
 
-  it("[R3.5] goes on with a conversation in another sandbox, from OpenCode's own files", async () => {
-    const stage = await makeStage({ script: obedient })
+  describe("in another sandbox, where nobody is to be asked,", () => {
     const session = newId.session()
-    await ask(await started(stage), "remember me", { session })
-    await stage.processes.stop()
-    const second = await started(stage, stage.another())
-    await ask(second, "again", { session })
-    expect(stage.model.turns.at(-1)?.messages).toBeGreaterThan(3)
-    await ask(second, "a conversation of its own")
-    expect(stage.model.turns.at(-1)?.messages).toBeLessThanOrEqual(3)
+    let second: ReturnType<Stage["another"]>
+    beforeAll(async () => {
+      await ask(stage.agent, "remember me", { session })
+      await stage.processes.stop()
+      second = stage.another({ permissions: "allow" })
+      await started(stage, second.agent)
+    }, TEST_LIMIT_MS)
+
+    it("[R3.5] goes on with a conversation, from OpenCode's own files", async () => {
+      await ask(second.agent, "again", { session })
+      expect(stage.model.turns.at(-1)?.messages).toBeGreaterThan(3)
+      await ask(second.agent, "a conversation of its own")
+      expect(stage.model.turns.at(-1)?.messages).toBeLessThanOrEqual(3)
+    })
+
+    it("is allowed what it asks a permission for, and its questions are declined", async () => {
+      const told = await ask(second.agent, "run: touch allowed.txt")
+      expect(told.result).toEqual({ state: "succeeded" })
+      expect(existsSync(join(stage.repo, "allowed.txt"))).toBe(true)
+      expect(asksIn(told)).toMatchObject([
+        { type: "permission.asked", about: "bash: touch allowed.txt" },
+        { type: "permission.answered", allowed: true },
+      ])
+      const asked = await ask(second.agent, "question: Which colour?")
+      expect(asked.result).toEqual({ state: "succeeded" })
+      expect(asked.text).toContain("decide for yourself")
+      expect(asksIn(asked)).toMatchObject([
+        { type: "question.asked", question: "Which colour?", choices: ["red", "blue"] },
+        { type: "question.answered", answer: null },
+      ])
+    })
+
+    it("leaves no process behind when it is stopped in the middle of a tool's work", async () => {
+      const deep =
+        "run: (setsid sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000' &) ; sleep 1000"
+      const running = ask(second.agent, deep)
+      await until(() => stage.family.running().length >= 5)
+      await second.processes.stop()
+      expect(stage.family.running()).toEqual([])
+      expect((await running).result.state).toBe("failed")
+    })
   })
 
-  it("takes the model that the workspace names, and refuses a name that is none", async () => {
-    const told = await ask(await started(await makeStage({ model: "scripted/none" })), "hello")
-    expect(told.result).toEqual({
+  it("is denied what the workspace denies, and goes on", async () => {
+    const agent = await started(stage, stage.another({ permissions: "deny" }).agent)
+    const told = await ask(agent, "run: touch denied.txt")
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
+    expect(existsSync(join(stage.repo, "denied.txt"))).toBe(false)
+    expect(asksIn(told)).toMatchObject([
+      { type: "permission.asked" },
+      { type: "permission.answered", allowed: false },
+    ])
+  })
+
+  it("is asked for the model that the workspace names, and refuses a name that is none", async () => {
+    const { agent } = stage.another({ model: "scripted/none" })
+    expect((await ask(await started(stage, agent), "hello")).result).toEqual({
       state: "failed",
       reason: expect.stringContaining("Model not found: scripted/none"),
     })
-    await expect(makeStage({ model: "scripted" })).rejects.toMatchObject({ code: "input.invalid" })
-  })
-
-  it("leaves no process behind when it is stopped in the middle of a tool's work", async () => {
-    const stage = await makeStage({ script: obedient })
-    const agent = await started(stage)
-    const deep = "run: (setsid sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000' &) ; sleep 1000"
-    const running = ask(agent, deep)
-    await until(() => stage.family.running().length >= 5)
-    await stage.processes.stop()
-    expect(stage.family.running()).toEqual([])
-    expect((await running).result.state).toBe("failed")
+    expect(() => stage.another({ model: "scripted" })).toThrow("is not like provider/model")
   })
 })

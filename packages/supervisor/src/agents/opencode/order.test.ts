@@ -27,7 +27,7 @@ requires("strace").it(
     const calls = readFileSync(join(stage.home, "calls"), "utf8").split("\n")
     const ofRepo = calls.filter((call) => call.includes("watched-repo"))
     const before = ofRepo.filter((call) => Number(call.split(/ +/, 2)[1]) < attachedAtS)
-    expect(calls.length).toBeGreaterThan(1_000)
+    expect(calls.length).toBeGreaterThan(500)
     expect(before).toEqual([])
     expect(ofRepo.some((call) => call.includes(".opencode"))).toBe(true)
     expect(ofRepo.some((call) => call.includes("AGENTS.md"))).toBe(true)

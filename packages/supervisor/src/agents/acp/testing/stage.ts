@@ -23,8 +23,11 @@ export interface StageOptions extends Partial<AcpOptions> {
   readonly environment?: Readonly<Record<string, string>>
 }
 
-/** An agent with a home and a repo of its own; everything is gone after the test. */
-export const makeStage = (options: StageOptions = {}) => {
+/** An agent with a home and a repo of its own; everything is gone after the test, or what it is made for. */
+export const makeStage = (
+  options: StageOptions = {},
+  atEnd: (cleanUp: () => Promise<void>) => void = onTestFinished,
+) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-acp-test-"))
   const [home, repo, toolbox, logs] = ["home", "repo", "toolbox", "logs"].map((name) => {
     mkdirSync(join(directory, name))
@@ -51,7 +54,7 @@ export const makeStage = (options: StageOptions = {}) => {
     const agent = acpAgent(parts, { command: SCRIPTED, permissions: "allow", ...acp })
     return { agent, processes }
   }
-  onTestFinished(async () => {
+  atEnd(async () => {
     await Promise.all(sets.map((processes) => processes.stop({ graceMs: 0 })))
     pipes.close()
     family.killAll()

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { makeOpencodeToolbox, scriptedConfig } from "@berth/testing/opencode"
+import { makeOpencodeToolbox, scriptedConfig, writeOpencodeConfig } from "@berth/testing/opencode"
 import {
   type ModelReply,
   type ModelTurn,
@@ -20,7 +20,7 @@ import { type OpenCodeOptions, opencodeAgent } from "../opencode.ts"
 export interface Stage {
   readonly agent: Agent
   /** A second agent with the same files, as another sandbox has it. */
-  another(): Agent
+  another(options?: Partial<OpenCodeOptions>): Pick<Stage, "agent" | "processes">
   readonly processes: ProcessSet
   readonly family: Family
   readonly model: ScriptedModel
@@ -57,12 +57,8 @@ export const makeStage = async (
   }) as [string, string, string, string, string]
   const family = new Family()
   const model = await startScriptedModel(options.script ?? (() => ({ text: ["Hello"] })))
-  const config = join(home, ".config/opencode")
-  mkdirSync(config, { recursive: true })
-  writeFileSync(
-    join(config, "opencode.json"),
-    JSON.stringify({ ...scriptedConfig(model.baseUrl), ...options.config }),
-  )
+  const config = { ...scriptedConfig(model.baseUrl), ...options.config }
+  writeOpencodeConfig(join(home, ".config/opencode"), config)
   const instead = join(directory, "instead")
   if (options.instead === undefined) makeOpencodeToolbox(toolbox)
   else {
@@ -72,14 +68,13 @@ export const makeStage = async (
   const news: ProcessEvent[] = []
   const pipes = new Pipes(logs)
   const sets: ProcessSet[] = []
-  const make = (): { agent: Agent; processes: ProcessSet } => {
+  const make = ({ model, permissions = "allow" }: Partial<OpenCodeOptions>) => {
     const processes = new ProcessSet({ clock: systemClock, pipes, onEvent: (it) => news.push(it) })
     sets.push(processes)
     const path = `${family.env.PATH}:${join(toolbox, "bin")}`
     const environment = { ...family.env, PATH: path, HOME: home, TMPDIR: scratch }
     const places = { home, toolbox, logs }
     const parts = { clock: systemClock, pipes, processes, user: undefined, environment, places }
-    const { model, permissions = "allow" } = options
     const keys = { environment: {} }
     return { agent: opencodeAgent({ ...parts, keys }, { model, permissions }), processes }
   }
@@ -90,5 +85,6 @@ export const makeStage = async (
     family.killAll()
     rmSync(directory, { recursive: true, force: true })
   })
-  return { ...make(), another: () => make().agent, family, model, directory, repo, home, news }
+  const another = (others: Partial<OpenCodeOptions> = {}) => make({ ...options, ...others })
+  return { ...make(options), another, family, model, directory, repo, home, news }
 }
