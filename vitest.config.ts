@@ -1,6 +1,8 @@
+import { globSync, readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
+import { BaseSequencer, type TestSpecification } from "vitest/node"
 import { SkipReporter } from "./packages/testing/src/skip-reporter.ts"
 
 /** Where a machine reads the results; unset, only people do. */
@@ -9,12 +11,44 @@ const reportFile = process.env.BERTH_TEST_REPORT
 // Every process that tests start from the source finds there what the one before it compiled.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules/.cache/compiled")
 
+const TESTS = ["packages/*/src/**/*.test.ts", "e2e/**/*.test.ts", "bench/**/*.test.ts"]
+
+/** Of those that start programs, or change or measure the process that they run in. */
+const ALONE =
+  /requires\(|child_process|testing\/(berth|child|family|stage|start)|globalThis|memoryUsage|process\.(?!arch|execPath|hrtime|pid|version)|\bvi\./
+
+/** The others share a few processes: starting one takes longer than most of them do. */
+const together = globSync(TESTS, { cwd: import.meta.dirname }).filter(
+  (file) => !file.startsWith("e2e/") && !ALONE.test(readFileSync(file, "utf8")),
+)
+
+/** Whole systems take longest, however short the file is that names what they go through. */
+const SYSTEMS = /\/(e2e|src\/agents|src\/backends|src\/layers|src\/commands)\//
+
+/** What takes long comes first, so that none of it runs on its own in the end. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId, project }: TestSpecification) =>
+      project.name === "together" ? 2 : SYSTEMS.test(moduleId) ? 0 : 1
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
+  }
+}
+
 export default defineConfig({
   resolve: { conditions: ["source"] },
   ssr: { resolve: { conditions: ["source"] } },
   test: {
-    include: ["packages/*/src/**/*.test.ts", "e2e/**/*.test.ts", "bench/**/*.test.ts"],
-    globalSetup: ["e2e/toolboxes/setup.ts"],
+    projects: [
+      {
+        extends: true,
+        test: {
+          ...{ name: "alone", include: TESTS, exclude: together },
+          globalSetup: ["e2e/toolboxes/setup.ts"],
+        },
+      },
+      { extends: true, test: { name: "together", include: together, isolate: false } },
+    ],
+    sequence: { sequencer: LongestFirst },
     // They wait for processes more than they compute, so more than one a core; more than this, and a machine of
     // two cores misses deadlines.
     maxWorkers: Math.max(3, Math.floor(availableParallelism() / 2)),
