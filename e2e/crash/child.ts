@@ -34,6 +34,7 @@ const started = startSandboxes({
     environment: process.env,
     keys: NO_KEYS,
     keepEventsMs: null,
+    sessionKeepMs: 1_000,
     toolbox: () => async () => toolbox,
   },
   policy: { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null },

@@ -7,6 +7,7 @@ import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { freeze } from "./freeze.ts"
+import { sessionLeases } from "./sessions.ts"
 import { setStage } from "./stage.ts"
 
 /** A toolbox is built, and sandboxes boot beside other tests. */
@@ -241,6 +242,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await lost.files.readText("kept")).toBe("still here\n")
       })
     })
+
+    describe("of sessions", () => sessionLeases(() => stage))
 
     describe("with little patience", () => {
       let paused: Sandbox

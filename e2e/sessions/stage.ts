@@ -13,6 +13,9 @@ import { openServer } from "../sandboxes/server.ts"
 import { AGENTS, type AgentName, KEY, MODEL_PORT } from "./agents.ts"
 import { makeAgentSystem } from "./system.ts"
 
+/** So that a sandbox whose workspace changes between two prompts is soon replaced. */
+const KEEP = ["--session-keep", "1s"]
+
 const IMAGE = "berth-test/agents:latest"
 
 /** Where the model writes down what it is asked: it stays when the sandbox is replaced. */
@@ -47,7 +50,7 @@ export const useStage = (open: () => Promise<Stage>): (() => Stage) => {
 }
 
 export const openEmbeddedStage = async (): Promise<Stage> => {
-  const server = await openServer()
+  const server = await openServer(KEEP)
   const system = join(server.base, "system")
   await makeAgentSystem(system)
   const stage = await stageOf(server, { kind: "rootfs", path: system })
@@ -57,7 +60,7 @@ export const openEmbeddedStage = async (): Promise<Stage> => {
 export const openDockerStage = async (): Promise<Stage> => {
   const engine = await startDockerEngine({ networks: false })
   try {
-    const server = await openServer(["--backend", "docker", "--engine", engine.host])
+    const server = await openServer(["--backend", "docker", "--engine", engine.host, ...KEEP])
     const system = join(server.base, "system")
     await makeAgentSystem(system)
     await importTree(engine, IMAGE, system)

@@ -28,7 +28,14 @@ const WARM_UP_MS = 60_000
 const MAX_GROWTH = 1.3
 
 const random = seeded(Number(values.seed))
-const server = await openServer(["--idle-pause", "20s", "--idle-stop", "90s"])
+const server = await openServer([
+  "--idle-pause",
+  "20s",
+  "--idle-stop",
+  "90s",
+  "--session-keep",
+  "2s",
+])
 const endMs = performance.now() + lengthMs
 const over = new AbortController()
 const soaked = new Soaked(() => server.client(), Number(values.sandboxes), random)

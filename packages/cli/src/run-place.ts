@@ -1,9 +1,11 @@
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
-import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
+import { makeWay } from "./make-way.ts"
 import { findSession } from "./server.ts"
 import { describedBy, slugOf, urlOf, type WorkspaceFlags } from "./workspace-flags.ts"
 
@@ -38,7 +40,11 @@ export const sessionFor = async (
   if (known !== undefined && Object.keys(described).length === 0)
     return await client.sessions.create({ workspace: slug })
   const base = known ?? { repos: url === undefined ? [] : [{ url }] }
-  return await client.sessions.create({ workspace: { ...base, slug, ...described } })
+  const wanted = { ...base, slug, ...described }
+  // What cannot be so is for the server to say.
+  const { success, data } = WorkspaceSpec.safeParse(wanted)
+  if (known !== undefined && success && !isDeepStrictEqual(data, known)) await makeWay(client, slug)
+  return await client.sessions.create({ workspace: wanted })
 }
 
 const knownAs = async (client: Client, slug: string): Promise<WorkspaceSpec | undefined> => {

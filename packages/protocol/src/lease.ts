@@ -1,5 +1,5 @@
 import { z } from "zod"
-import { LeaseId, SandboxId } from "./ids.ts"
+import { LeaseId, SandboxId, type SessionId } from "./ids.ts"
 
 /** What can keep a sandbox in use. */
 export const LeaseKind = z.enum(["prompt", "exec", "terminal", "preview", "session", "hold"])
@@ -22,3 +22,16 @@ export type Lease = z.infer<typeof Lease>
 /** Who uses a sandbox by this lease, for whoever asks. */
 export const userOf = ({ kind, holder }: Pick<Lease, "kind" | "holder">): string =>
   kind === "hold" ? `a hold of ${holder}` : holder
+
+/** Words that nobody else uses who holds a lease of that kind. */
+const THINKING = "session "
+
+/** Whoever may think about the next prompt of a session. */
+export const thinkingHolder = (session: SessionId): string => `${THINKING}${session}`
+
+/**
+ * A session keeps its sandbox between its prompts, from all that happens by itself. Nothing of it runs then, and
+ * it can go on in another: a person who wants the sandbox ended need not wait for it.
+ */
+export const isThinking = ({ kind, holder }: Pick<Lease, "kind" | "holder">): boolean =>
+  kind === "session" && holder.startsWith(THINKING)

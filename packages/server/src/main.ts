@@ -96,6 +96,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       ...{ log, secrets, dataDir, backend, environment: process.env },
       installation: store.installationId,
       ...{ store, policy: policyOf(config), keepEventsMs: keptMs(config.keepEvents) },
+      sessionKeepMs: keptMs(config.sessionKeep) ?? 0,
       keys: openKeys(config.keysFile ?? join(dataDir, "keys.env"), secrets),
       toolbox: (signal) => currentToolbox(options, log, signal),
     })

@@ -35,7 +35,13 @@ const startOn = async (answer: (reply: ServerResponse) => void) => {
   const started = startSandboxes({
     ...{ log, secrets, dataDir, store, installation: store.installationId },
     ...{ backend: { name: "docker", engine: { socketPath }, image: "none" } },
-    ...{ environment: {}, keys: NO_KEYS, keepEventsMs: null, policy: DEFAULT_POLICY },
+    ...{
+      environment: {},
+      keys: NO_KEYS,
+      keepEventsMs: null,
+      sessionKeepMs: 0,
+      policy: DEFAULT_POLICY,
+    },
     toolbox: () => async () => {
       throw new Error("no sandbox is made here")
     },

@@ -26,6 +26,7 @@ export interface SandboxesStart extends BackendStart {
   readonly keys: Keys
   /** For how long what happened in sessions is kept; null: for ever. */
   readonly keepEventsMs: number | null
+  readonly sessionKeepMs: number
   /** What gives the toolbox of new sandboxes, until the signal fires. */
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
@@ -86,6 +87,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     const sessions = await openSessions({
       ...{ stored, sandboxes, keys, clock: systemClock, log },
       keepEventsMs: start.keepEventsMs,
+      sessionKeepMs: start.sessionKeepMs,
     })
     closeSandboxes = async () => {
       await sessions.closeAll()

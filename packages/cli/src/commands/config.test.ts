@@ -33,6 +33,7 @@ describe("berth config", () => {
         image: { value: "buildpack-deps:bookworm", origin: "default" },
         idlePause: { value: "10m", origin: "default" },
         idleStop: { value: "24h", origin: "default" },
+        sessionKeep: { value: "5m", origin: "default" },
         keepEvents: { value: "90d", origin: "default" },
         keysFile: { value: null, origin: "default" },
         token: { value: "(hidden)", origin: file },

@@ -2,6 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
+import { makeWay } from "../make-way.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
@@ -49,6 +50,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
       const onWait = (reason: string) => {
         if (!said.has(reason)) err(printable(`waiting: ${reason}\n`))
         said.add(reason)
+        void makeWay(client, workspace.slug).catch(() => {})
       }
       const sandbox = await client.sandboxes.create({ workspace }, { signal, onWait })
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })

@@ -48,6 +48,7 @@ describe("where values come from", () => {
       image: "buildpack-deps:bookworm",
       idlePause: "10m",
       idleStop: "24h",
+      sessionKeep: "5m",
       keepEvents: "90d",
     })
     expect(new Set(Object.values(origins))).toEqual(new Set(["default"]))

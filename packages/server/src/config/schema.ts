@@ -30,6 +30,9 @@ export const DEFAULT_IDLE = { idlePause: Duration.parse("10m"), idleStop: Durati
 
 const DEFAULT_KEEP_EVENTS = Duration.parse("90d")
 
+/** Long enough to read what the agent has done and to think about what comes next. */
+const DEFAULT_SESSION_KEEP = Duration.parse("5m")
+
 const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
 
 /** Letters that need no quoting in a header, a shell or a URL. */
@@ -98,6 +101,11 @@ export const Config = z.strictObject({
     description: "Time without a use after which a sandbox is stopped; its files are kept",
     allowed: IDLE_ALLOWED,
     defaultValue: () => DEFAULT_IDLE.idleStop,
+  }),
+  sessionKeep: z.preprocess(zero, Duration).register(facts, {
+    description: "Time after a session's last prompt for which its sandbox counts as used",
+    allowed: "a whole number with s, m, h or d, such as 5m; 0 for none",
+    defaultValue: () => DEFAULT_SESSION_KEEP,
   }),
   keepEvents: z.preprocess(zero, Duration).register(facts, {
     description: "Time for which what happened in sessions is kept",

@@ -33,6 +33,8 @@ export interface Leases {
   /** Twice is as good as once. Never fails: where the store cannot be written, it ends as soon as that can be. */
   release(lease: LeaseId): Promise<void>
   of(sandbox: SandboxId): Promise<Lease[]>
+  /** Of one kind, by any of these holders. */
+  by(kind: LeaseKind, holders: readonly string[]): Promise<Lease[]>
   /** By sandbox. */
   all(): Promise<Map<SandboxId, Lease[]>>
   /** Deletes what no one renewed in time. Called by the clock's tick. */
@@ -137,6 +139,16 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
         .selectFrom("leases")
         .selectAll()
         .where("sandbox", "=", sandbox)
+        .orderBy("acquired_at_ms")
+        .execute()
+      return rows.map(shownOf)
+    },
+    by: async (kind, holders) => {
+      const rows = await db
+        .selectFrom("leases")
+        .selectAll()
+        .where("kind", "=", kind)
+        .where("holder", "in", [...holders])
         .orderBy("acquired_at_ms")
         .execute()
       return rows.map(shownOf)

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
-import { type Lease, userOf } from "@berth/protocol/lease"
+import { isThinking, type Lease, userOf } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
 import type { Serially } from "../host/serial.ts"
@@ -56,7 +56,10 @@ export const openRequests = (parts: RequestsParts): Requests => {
       if (await begin(sandbox, { cause: "person", reason })) return
       const phase = (await rows.get(sandbox))?.phase
       if (phase === "stopping" || phase === "gone") return
-      if (waitedMs >= ENDING_MS) throw inUse(sandbox, await leases.of(sandbox))
+      const held = await leases.of(sandbox)
+      if (waitedMs >= ENDING_MS) throw inUse(sandbox, held)
+      // Nothing runs, and nobody looks: whoever asks knows best whether anybody means to go on.
+      if (held.every(isThinking)) for (const { id } of held) await leases.release(id)
       await pause(ENDING_PAUSE_MS)
     }
   }

@@ -74,6 +74,8 @@ export interface Sandboxes extends Views, Requests, Uses {
   workspace(slug: Slug): Promise<WorkspaceSpec>
   /** Sends a file into it, for its user. */
   putFile(sandbox: SandboxId, path: string, content: Buffer, signal: AbortSignal): Promise<void>
+  /** The sandbox that any of these holders has a use of. */
+  usedBy(kind: LeaseKind, holders: readonly string[]): Promise<SandboxId | undefined>
   /** Ends the lasting uses of that kind whose holders begin so, but those by these. */
   endUses(kind: LeaseKind, prefix: string, but: ReadonlySet<string>): Promise<void>
   /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
@@ -361,6 +363,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       const body = Readable.from([content])
       await bridges.put(await linkOf(sandbox), `/files/content?${query}`, body, signal)
     },
+
+    usedBy: async (kind, holders) => (await leases.by(kind, holders)).at(-1)?.sandbox,
 
     endUses: async (kind, prefix, but) => {
       for (const lease of [...(await leases.all()).values()].flat()) {

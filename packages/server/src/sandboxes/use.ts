@@ -39,6 +39,8 @@ export interface Uses {
   use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
   /** The same of a workspace's current one, made if there is none. Fails if its boot does. */
   useOf(workspace: Slug, claim: Claim, signal: AbortSignal): Promise<Use>
+  /** Of this one, as it is: stale or not. Fails where it is not to be used any more. */
+  useOnly(sandbox: SandboxId, claim: Claim): Promise<Use>
   /** Goes on with a use that is lasting. Fails where that sandbox is not to be used any more. */
   resume(sandbox: SandboxId, claim: Claim): Promise<Use>
 }
@@ -58,6 +60,9 @@ export interface UseParts {
   readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
   readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
 }
+
+/** Who waits for longer than this is told for whom, and may wait on. */
+const UNTOLD_MS = 1_000
 
 /** One that has just been started listens in a moment; on a host that is busy, in a few. */
 const DIAL_MS = 5_000
@@ -104,7 +109,7 @@ export const openUses = (parts: UseParts): Uses => {
       await begin(await acquire(parts, sandbox, claim, signal), claim),
 
     useOf: async (workspace, claim, signal) => {
-      const options = { mode: "fresh", isRequested: false } as const
+      const options = { mode: "fresh", isRequested: false, waitMs: UNTOLD_MS } as const
       const { sandbox } = await ensure(workspace, options, signal)
       const use = await begin(await acquire(parts, sandbox, claim, signal), claim)
       try {
@@ -117,6 +122,13 @@ export const openUses = (parts: UseParts): Uses => {
         await use.end()
         throw thrown
       }
+    },
+
+    useOnly: async (sandbox, claim) => {
+      // One that has just ended is found out before anybody relies on it.
+      await workers.settle(sandbox)
+      const lease = await leases.acquire(requestOf(claim, sandbox))
+      return await begin({ sandbox, lease }, claim)
     },
 
     resume: async (sandbox, claim) => {

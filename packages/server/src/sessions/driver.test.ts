@@ -53,7 +53,8 @@ const setUp = async (
     kept: () => keeping(kept),
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
-  const driver = openDriver({ stored, sandboxes, log, toldWithinMs: 50 })
+  const presence = { of: async () => undefined, work: async () => {} }
+  const driver = openDriver({ stored, sandboxes, presence, log, toldWithinMs: 50 })
   whole.onChange(driver.wake)
   onTestFinished(() => driver.close())
   const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))

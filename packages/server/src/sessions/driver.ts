@@ -8,12 +8,17 @@ import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { Claim, Use } from "../sandboxes/use.ts"
 import { agentChanged } from "./agent-changed.ts"
+import type { Presence } from "./presence.ts"
 import type { PendingPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 
 export interface DriverParts {
   readonly stored: Stored
-  readonly sandboxes: Pick<Sandboxes, "useOf" | "resume" | "endUses" | "kept" | "gone" | "putFile">
+  readonly sandboxes: Pick<
+    Sandboxes,
+    "useOf" | "useOnly" | "resume" | "endUses" | "kept" | "gone" | "putFile"
+  >
+  readonly presence: Pick<Presence, "of" | "work">
   readonly log: Logger
   /** Default: TOLD_WITHIN_MS. */
   readonly toldWithinMs?: number
@@ -46,6 +51,7 @@ const claimOf = (prompt: PromptId): Claim => ({
 export const openDriver = ({
   stored,
   sandboxes,
+  presence,
   log,
   toldWithinMs = TOLD_WITHIN_MS,
 }: DriverParts): Driver => {
@@ -72,18 +78,21 @@ export const openDriver = ({
   const leadOne = async (prompt: PendingPrompt, signal: AbortSignal): Promise<void> => {
     const use = prompt.sandbox === null ? await give(prompt, signal) : await goOn(prompt)
     if (use === undefined) return
+    const kept = presence.work(prompt.session, signal)
     try {
       await attend({ ...prompt, sandbox: use.sandbox }, signal)
     } finally {
       // One that is only let go of keeps its sandbox until the next server takes it up.
-      if (!over.signal.aborted) endUse(use)
+      if (!over.signal.aborted) endUse(use, kept)
     }
   }
 
-  /** What the prompt left running keeps the sandbox on. It takes a while to look for that: nobody waits for it. */
-  const endUse = (use: Use): void => {
-    const ended = use
-      .leave()
+  /**
+   * What the prompt left running keeps the sandbox on, and so does its session. It takes a while to look for that:
+   * nobody waits for it.
+   */
+  const endUse = (use: Use, kept: Promise<void>): void => {
+    const ended = Promise.all([use.leave(), kept])
       .then(() => use.end())
       .finally(() => ending.delete(ended))
     ending.add(ended)
@@ -110,7 +119,7 @@ export const openDriver = ({
 
   /** Finds it a sandbox. undefined: it has ended, in whatever way. */
   const give = async (prompt: PendingPrompt, signal: AbortSignal): Promise<Use | undefined> => {
-    const { id, session, workspace } = prompt
+    const { id, session } = prompt
     const stopped = whenOver(prompt, signal)
     const either = AbortSignal.any([signal, stopped.signal])
     const startedMs = performance.now()
@@ -118,12 +127,12 @@ export const openDriver = ({
     try {
       for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
         try {
-          return await offer(await sandboxes.useOf(workspace, claimOf(id), either), prompt, either)
+          return await offer(await findUse(prompt, either), prompt, either)
         } catch (thrown) {
           if (either.aborted) return undefined
           const error = errorOf(thrown)
-          const isPatient =
-            error.code === "workspace.draining" || performance.now() - startedMs < PATIENCE_MS
+          const isDraining = error.code === "workspace.draining"
+          const isPatient = isDraining || performance.now() - startedMs < PATIENCE_MS
           if (error.retry === "never" || !isPatient) {
             await fail(id, error)
             return undefined
@@ -133,12 +142,28 @@ export const openDriver = ({
             const message = `it waits for a sandbox: ${error.message}`
             await changes.tell(session, { type: "warning", prompt: id, message })
           }
+          // Whoever has the stale one was waited for already.
+          if (isDraining) waitMs = FIRST_RETRY_MS
           await pause(waitMs, undefined, { signal: either }).catch(() => {})
         }
       }
     } finally {
       stopped.release()
     }
+  }
+
+  /** Where its session is, if it keeps that: nobody who works in a sandbox is sent to another. */
+  const findUse = async (
+    { id, session, workspace }: PendingPrompt,
+    signal: AbortSignal,
+  ): Promise<Use> => {
+    const kept = await presence.of(session)
+    try {
+      if (kept !== undefined) return await sandboxes.useOnly(kept, claimOf(id))
+    } catch (thrown) {
+      if (!isEnded(thrown)) throw thrown
+    }
+    return await sandboxes.useOf(workspace, claimOf(id), signal)
   }
 
   const offer = async (

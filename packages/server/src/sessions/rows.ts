@@ -1,6 +1,12 @@
 import { createHash } from "node:crypto"
 import { BerthError } from "@berth/protocol/errors"
-import { newId, type PromptId, type SessionId, type Slug } from "@berth/protocol/ids"
+import {
+  newId,
+  type PromptId,
+  type SandboxId,
+  type SessionId,
+  type Slug,
+} from "@berth/protocol/ids"
 import { type OnInterrupt, Prompt, type PromptState, Session } from "@berth/protocol/session"
 import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
 import type { CreatePrompt } from "@berth/protocol/sessions"
@@ -28,6 +34,8 @@ export interface Rows {
   attachments(prompt: PromptId): Promise<{ readonly name: string; readonly content: Buffer }[]>
   /** Sessions with prompts that wait or run. */
   busy(): Promise<SessionId[]>
+  /** Whom its last prompt was given to that was given to any. */
+  lastSandbox(session: SessionId): Promise<SandboxId | undefined>
 }
 
 export interface NewSession {
@@ -127,6 +135,17 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .where("state", "in", PENDING)
       .execute()
     return rows.map(({ session }) => session)
+  },
+  lastSandbox: async (session) => {
+    const row = await db
+      .selectFrom("prompts")
+      .select("sandbox")
+      .where("session", "=", session)
+      .where("sandbox", "is not", null)
+      .orderBy("number", "desc")
+      .limit(1)
+      .executeTakeFirst()
+    return row?.sandbox ?? undefined
   },
 })
 

@@ -28,7 +28,7 @@ it("[R3.1] a prompt that is sent again is the one that was accepted, whatever ha
   const store = await openForTest({ dataDir: makeDataDir() })
   const sessions = await openSessions({
     ...{ stored: openStored({ store, clock: systemClock }), sandboxes, keys: NO_KEYS, log },
-    ...{ clock: systemClock, keepEventsMs: null },
+    ...{ clock: systemClock, keepEventsMs: null, sessionKeepMs: 0 },
   })
   onTestFinished(() => sessions.closeAll())
   const workspace = Slug.parse("app")

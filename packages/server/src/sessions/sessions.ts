@@ -11,6 +11,7 @@ import type { Clock } from "../sandboxes/clock.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import { agentChanged } from "./agent-changed.ts"
 import { openDriver } from "./driver.ts"
+import { openPresence } from "./presence.ts"
 import type { Stored } from "./stored.ts"
 
 /** The sessions of an installation: what was accepted is neither lost nor run twice, whatever ends in between. */
@@ -47,6 +48,8 @@ export interface SessionsParts {
   readonly log: Logger
   /** For how long what happened is kept; null: for ever. */
   readonly keepEventsMs: number | null
+  /** For how long a session keeps its sandbox after it was active; 0: not at all. */
+  readonly sessionKeepMs: number
 }
 
 const FORGET_EVERY_MS = 3600 * 1000
@@ -57,7 +60,8 @@ export const openSessions = async (
 ): Promise<Sessions & { closeAll(): Promise<void> }> => {
   const { stored, sandboxes, keys, clock } = parts
   const { rows, changes, log } = stored
-  const driver = openDriver(parts)
+  const presence = openPresence({ ...parts, rows })
+  const driver = openDriver({ ...parts, presence })
   stored.onChange(driver.wake)
   await driver.start()
   const forget = async (): Promise<void> => {
@@ -97,6 +101,7 @@ export const openSessions = async (
     close: async (session) => {
       await changes.close(session)
       await changes.requestStop(session, undefined)
+      await presence.end(session)
       return await rows.get(session)
     },
     prompt: async (session, sent) => {
@@ -132,10 +137,12 @@ export const openSessions = async (
     },
     events: async (session, after, signal) => {
       await rows.get(session)
+      presence.watch(session, signal)
       return log.follow(session, after, signal)
     },
     closeAll: async () => {
       clearInterval(forgetting)
+      presence.close()
       await driver.close()
     },
   }

@@ -1,0 +1,121 @@
+import type { Sandbox } from "@berth/sdk/sandboxes"
+import type { Session } from "@berth/sdk/sessions"
+import { beforeAll, describe, expect, it } from "vitest"
+import type { setStage } from "./stage.ts"
+
+type Stage = Awaited<ReturnType<typeof setStage>>
+
+const FOR_LONG = "idlePause: 0\nidleStop: 0\nsessionKeep: 1h\n"
+const BRIEFLY = "idlePause: 0\nidleStop: 0\nsessionKeep: 1s\n"
+const NOT_AT_ALL = "idlePause: 0\nidleStop: 0\nsessionKeep: 0\n"
+
+/** The server starts again with another configuration. */
+const DEADLINE_MS = 120_000
+
+const CHANGED = { A: "2" }
+
+export const sessionLeases = (stage: () => Stage): void => {
+  /** A session on a sandbox of its own, whose first prompt has run there. */
+  const begin = async (name: string): Promise<{ box: Sandbox; session: Session }> => {
+    const box = await stage().make(name)
+    const session = await stage().client().sessions.create({ workspace: name })
+    await ran(session, "echo first > said")
+    return { box, session }
+  }
+
+  /** Where a prompt ran that has succeeded. */
+  const ran = async (session: Session, text: string): Promise<string | null | undefined> => {
+    const { id } = await session.prompt(text)
+    return await end(session, id)
+  }
+
+  const end = async (session: Session, id: string): Promise<string | null | undefined> => {
+    const find = async () => (await session.prompts()).find((each) => each.id === id)
+    await expect.poll(async () => (await find())?.state).toBe("succeeded")
+    return (await find())?.sandbox
+  }
+
+  const isWanted = async (name: string): Promise<void> => {
+    await expect(stage().create(name, CHANGED, { deadlineMs: 900 })).rejects.toMatchObject({
+      code: "workspace.draining",
+    })
+  }
+
+  describe("that are kept for long", () => {
+    beforeAll(() => stage().configure(FOR_LONG), DEADLINE_MS)
+
+    it("[R1.6] [R1.7] go on in their stale sandbox, also after a crash, while new ones wait for it", async () => {
+      const { box, session } = await begin("thinking")
+      await expect.poll(() => stage().usersOf(box)).toEqual([`session ${session.id}`])
+      await isWanted("thinking")
+      expect(await stage().phaseOf(box)).toBe("draining")
+      expect(await ran(session, "cat said; echo \"A is '$A'\"")).toBe(box.id)
+
+      const other = await stage().client().sessions.create({ workspace: "thinking" })
+      const waiting = await other.prompt("cat said; echo $A")
+      const reason = `it waits for a sandbox: thinking waits for ${box.id}, which is used by session ${session.id}`
+      await stage().kill()
+      await stage().restart()
+      const [again, later] = [session, other].map(({ id }) => stage().client().sessions.at(id))
+      if (again === undefined || later === undefined) throw new Error("they are there")
+      for await (const { body } of later.events())
+        if (body.type === "warning" && body.message === reason) break
+      expect(await ran(again, "echo second >> said")).toBe(box.id)
+      expect(await stage().phaseOf(box)).toBe("draining")
+
+      await again.close()
+      expect(await end(later, waiting.id)).not.toBe(box.id)
+      expect(await stage().phaseOf(box)).toBe("gone")
+      const parts = (await later.messages()).turns[0]?.parts
+      expect(parts).toContainEqual(
+        expect.objectContaining({ kind: "text", text: "first\nsecond\n2\n" }),
+      )
+    })
+
+    it("let a person stop it between their prompts, but not under one", async () => {
+      const { box, session } = await begin("stopped")
+      const running = await session.prompt("until [ -e go ]; do sleep 0.02; done")
+      await expect.poll(() => stage().usersOf(box)).toContain(`prompt ${running.id}`)
+      expect(await stage().told("stop", "stopped")).toMatchObject({
+        ...{ status: 1, stderr: expect.stringContaining(`is used by`) },
+      })
+      await box.files.write("go", "")
+      await end(session, running.id)
+      await expect.poll(() => stage().usersOf(box)).toEqual([`session ${session.id}`])
+      expect(await stage().told("stop", "stopped")).toMatchObject({ status: 0, stderr: "" })
+      expect(await ran(session, "cat said")).not.toBe(box.id)
+    })
+  })
+
+  describe("that are kept briefly", () => {
+    beforeAll(() => stage().configure(BRIEFLY), DEADLINE_MS)
+
+    it("[R1.6] leave a stale sandbox to be replaced when nobody has said anything for so long", async () => {
+      const { box, session } = await begin("brief")
+      await stage().create("brief", CHANGED)
+      expect(await stage().phaseOf(box)).toBe("gone")
+      expect(await ran(session, "cat said")).not.toBe(box.id)
+    })
+  })
+
+  describe("that are not kept", () => {
+    beforeAll(() => stage().configure(NOT_AT_ALL), DEADLINE_MS)
+
+    it("[R1.7] have their sandbox while somebody watches, and no longer", async () => {
+      const { box, session } = await begin("watched")
+      const watching = new AbortController()
+      const events = session.events({ signal: watching.signal })[Symbol.asyncIterator]()
+      await events.next()
+      const user = `whoever watches ${session.id}`
+      await expect.poll(() => stage().usersOf(box)).toEqual([user])
+      await isWanted("watched")
+      expect(await stage().told("stop", "watched")).toMatchObject({
+        ...{ status: 1, stderr: expect.stringContaining(`is used by ${user}`) },
+      })
+      expect(await ran(session, "cat said")).toBe(box.id)
+      watching.abort()
+      await stage().create("watched", CHANGED)
+      expect(await stage().phaseOf(box)).toBe("gone")
+    })
+  })
+}

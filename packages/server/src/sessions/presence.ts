@@ -1,0 +1,137 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId, SessionId } from "@berth/protocol/ids"
+import type { Logger } from "../logging/logger.ts"
+import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import { thinkingClaim, watchedClaim } from "../sandboxes/session-claims.ts"
+import type { Claim, Use } from "../sandboxes/use.ts"
+import type { Rows } from "./rows.ts"
+
+export interface PresenceParts {
+  readonly rows: Pick<Rows, "get" | "lastSandbox">
+  readonly sandboxes: Pick<Sandboxes, "resume" | "endUses" | "usedBy">
+  /** For how long a session keeps its sandbox after it was active; 0: not at all. */
+  readonly sessionKeepMs: number
+  readonly log: Logger
+}
+
+/**
+ * How sessions keep the sandbox that their last prompt was given to, beyond their prompts: while somebody watches,
+ * and for a while after that and after each prompt.
+ */
+export interface Presence {
+  /** The one that a session keeps: it goes on there, though the sandbox may be about to be replaced. */
+  of(session: SessionId): Promise<SandboxId | undefined>
+  /** A prompt of it runs until the signal fires. Resolves when its sandbox is kept; never fails. */
+  work(session: SessionId, signal: AbortSignal): Promise<void>
+  /** Somebody watches it until the signal fires. */
+  watch(session: SessionId, signal: AbortSignal): void
+  /** It is closed. */
+  end(session: SessionId): Promise<void>
+  /** What is kept is kept on, for the next server. */
+  close(): void
+}
+
+/** Several times before any lease of it would end. */
+const RENEW_EVERY_MS = 10_000
+
+interface Present {
+  working: number
+  watching: number
+  thought: Use | undefined
+  watched: Use | undefined
+  /** One change of it after another. */
+  turn: Promise<void>
+}
+
+export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresenceParts): Presence => {
+  const present = new Map<SessionId, Present>()
+  let isOver = false
+
+  const begin = async (
+    session: SessionId,
+    what: "working" | "watching",
+    signal: AbortSignal,
+  ): Promise<void> => {
+    if (signal.aborted) return
+    const its = present.get(session) ?? {
+      ...{ working: 0, watching: 0, thought: undefined, watched: undefined },
+      turn: Promise.resolve(),
+    }
+    present.set(session, its)
+    its[what]++
+    signal.addEventListener("abort", () => {
+      its[what]--
+      void inTurn(session, its)
+    })
+    await inTurn(session, its)
+  }
+
+  const inTurn = (session: SessionId, its: Present): Promise<void> => {
+    its.turn = its.turn.then(() => bringInLine(session, its))
+    return its.turn
+  }
+
+  /** Its leases are on the sandbox of its last prompt, and the time of the one that stays begins anew. */
+  const bringInLine = async (session: SessionId, its: Present): Promise<void> => {
+    if (isOver) return
+    try {
+      const { state } = await rows.get(session)
+      const sandbox = state === "open" ? await rows.lastSandbox(session) : undefined
+      const kept = sessionKeepMs > 0 ? sandbox : undefined
+      its.thought = await moved(its.thought, kept, thinkingClaim(session, sessionKeepMs))
+      const seen = its.watching > 0 ? sandbox : undefined
+      its.watched = await moved(its.watched, seen, watchedClaim(session))
+    } catch (err) {
+      log.warn({ op: "session.keep", session, err }, "its sandbox may not be kept for it")
+    }
+    if (its.working === 0 && its.watching === 0) present.delete(session)
+  }
+
+  const moved = async (
+    before: Use | undefined,
+    sandbox: SandboxId | undefined,
+    claim: Claim,
+  ): Promise<Use | undefined> => {
+    const use = before?.sandbox === sandbox ? before : await take(sandbox, claim)
+    use?.renew()
+    if (use !== before) await before?.end()
+    return use
+  }
+
+  /** undefined: it is not to be had any more. */
+  const take = async (sandbox: SandboxId | undefined, claim: Claim): Promise<Use | undefined> => {
+    try {
+      return sandbox && (await sandboxes.resume(sandbox, claim))
+    } catch (thrown) {
+      if (thrown instanceof BerthError && thrown.code === "sandbox.ended") return undefined
+      throw thrown
+    }
+  }
+
+  const renew = () => {
+    for (const { thought, watched } of present.values()) {
+      thought?.renew()
+      watched?.renew()
+    }
+  }
+  const renewing = setInterval(renew, Math.min(RENEW_EVERY_MS, sessionKeepMs / 3 || RENEW_EVERY_MS))
+  renewing.unref()
+
+  const holdersOf = (session: SessionId): string[] =>
+    [thinkingClaim(session, sessionKeepMs), watchedClaim(session)].map(({ holder }) => holder)
+
+  return {
+    of: (session) => sandboxes.usedBy("session", holdersOf(session)),
+    work: (session, signal) => begin(session, "working", signal),
+    watch: (session, signal) => void begin(session, "watching", signal),
+    end: async (session) => {
+      const its = present.get(session)
+      if (its !== undefined) await inTurn(session, its)
+      for (const holder of holdersOf(session)) await sandboxes.endUses("session", holder, new Set())
+    },
+    close: () => {
+      isOver = true
+      clearInterval(renewing)
+    },
+  }
+}
