@@ -26,7 +26,7 @@ import { openKeepers } from "./keepers.ts"
 import type { KeepParts, Kept } from "./kept.ts"
 import type { LaunchParts } from "./launch.ts"
 import { openLeases } from "./leases.ts"
-import type { SandboxLink } from "./links.ts"
+import type { Links, SandboxLink } from "./links.ts"
 import { openLives } from "./lives.ts"
 import { type LookParts, look } from "./look.ts"
 import { openMake } from "./make.ts"
@@ -36,6 +36,7 @@ import type { Records } from "./records.ts"
 import { openRequests, type Requests } from "./requests.ts"
 import { isCurrentPhase, openRows } from "./rows.ts"
 import type { Shortage } from "./shortage.ts"
+import { removeOldLinks, takeUp } from "./take-up.ts"
 import { unknownSandbox } from "./unknown.ts"
 import { openUses, type Uses } from "./use.ts"
 import { openViews, type Views } from "./views.ts"
@@ -95,7 +96,15 @@ const RECONCILE_EVERY_MS = 60_000
 const REMEMBER_MS = 7 * 24 * 3600 * 1000
 
 export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> => {
-  const { backend, installation, links, records, bridges, log, clock, policy, at } = parts
+  const { backend, installation, records, bridges, log, clock, policy, at } = parts
+  const links: Links = {
+    ...parts.links,
+    remove: async (sandbox) => {
+      const err = await parts.links.remove(sandbox)
+      if (err !== undefined) log.warn({ op: "link.remove", sandbox, err }, "its link stays")
+      return err
+    },
+  }
   const { db } = parts.store
   const rows = openRows(db, clock)
   const workspaces = openWorkspaces(db, clock)
@@ -268,40 +277,6 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   let watching: Promise<void> | undefined
   let passing: NodeJS.Timeout | undefined
 
-  /** Those that this server had before are connected to again; one that cannot be is seen by its worker. */
-  const takeUp = async (signal: AbortSignal): Promise<number> => {
-    const live = new Set(
-      (await rows.list())
-        .filter(({ phase }) => phase !== "quarantined" && phase !== "stopping")
-        .map(({ id }) => id),
-    )
-    const found = (await backend.list({ signal })).filter(({ identity }) =>
-      live.has(identity.sandbox),
-    )
-    const taken = await Promise.allSettled(
-      found.map(async ({ identity: { sandbox }, state }) => {
-        if (state === "paused") frozen.add(sandbox)
-        const one = await keepers.takeUp(sandbox)
-        if (state === "exited") one?.exited()
-      }),
-    )
-    for (const each of taken)
-      if (each.status === "rejected")
-        log.warn({ op: "sandboxes.adopt", err: each.reason }, "a sandbox is not taken up")
-    return found.length
-  }
-
-  /** Links of sandboxes that nobody has any more. */
-  const removeOldLinks = async (signal: AbortSignal): Promise<number> => {
-    const here = new Set([
-      ...(await rows.listShown()).map(({ id }) => id),
-      ...(await backend.list({ signal })).map(({ identity }) => identity.sandbox),
-    ])
-    const old = (await links.list()).filter((sandbox) => !here.has(sandbox))
-    for (const sandbox of old) await links.remove(sandbox)
-    return old.length
-  }
-
   const views = openViews({
     ...{ installation, backend, rows, leases, decisions, keepers, links, bridges },
   })
@@ -316,8 +291,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     adopt: (signal) =>
       operation(log, "sandboxes.adopt", {}, async (note) => {
         watching = watch().catch(unwatched)
-        const sandboxes = await takeUp(signal)
-        note({ sandboxes, linksRemoved: await removeOldLinks(signal) })
+        const there = { backend, rows, links, keepers, frozen, log }
+        const sandboxes = await takeUp(there, signal)
+        note({ sandboxes, linksRemoved: await removeOldLinks(there, signal) })
         void wakeAll().catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
         if (sandboxes > 0) void wants.prepare().then(pass).catch(notPassed)
