@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
+import { lookAtBundle } from "./packages/testing/src/berth.ts"
 import { SkipReporter } from "./packages/testing/src/skip-reporter.ts"
 
 /** Where a machine reads the results; unset, only people do. */
@@ -10,6 +11,8 @@ const reportFile = process.env.BERTH_TEST_REPORT
 
 // Every process that tests start from the source finds there what the one before it compiled.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules/.cache/compiled")
+
+lookAtBundle()
 
 const TESTS = ["packages/*/src/**/*.test.ts", "e2e/**/*.test.ts", "bench/**/*.test.ts"]
 

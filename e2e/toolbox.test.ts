@@ -4,17 +4,15 @@ import { chmodSync, mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
-import { fileURLToPath } from "node:url"
 import { newId, Slug } from "@berth/protocol/ids"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import { SandboxConfig } from "@berth/protocol/sandbox"
 import { ToolboxBuild } from "@berth/protocol/toolbox"
 import { openEmbedded } from "@berth/server/backends/embedded/backend"
 import { configHash } from "@berth/server/sandboxes/config-hash"
+import { BERTH } from "@berth/testing/berth"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-
-const MAIN = fileURLToPath(new URL("../packages/cli/src/main.ts", import.meta.url))
 
 /** The build reads and writes half a gigabyte; this covers a busy machine. */
 const BUILD_DEADLINE_MS = 180_000
@@ -26,7 +24,8 @@ chmodSync(base, 0o711)
 afterAll(() => rmSync(base, { recursive: true, force: true }))
 
 const berth = async (...args: string[]) => {
-  const child = spawn(process.execPath, ["--conditions=source", MAIN, "toolbox", ...args], {
+  const [node, ...own] = BERTH
+  const child = spawn(node, [...own, "toolbox", ...args], {
     env: { PATH: process.env.PATH, HOME: base, BERTH_DATA_DIR: dataDir },
     stdio: ["ignore", "pipe", "pipe"],
   })

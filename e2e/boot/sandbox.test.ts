@@ -3,7 +3,6 @@ import { once } from "node:events"
 import { readFileSync, writeFileSync } from "node:fs"
 import { request } from "node:http"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { BootTrace } from "@berth/protocol/boot"
 import type { EventBody } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
@@ -12,11 +11,11 @@ import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspac
 import type { BackendEvent } from "@berth/server/backends/backend"
 import { readActivity } from "@berth/server/bridge/read-activity"
 import { findLinks, type SandboxLink } from "@berth/server/sandboxes/links"
+import { BERTH } from "@berth/testing/berth"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
 import { makeRepo, processesOf, setStage } from "./stage.ts"
 
-const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
 /** A toolbox is read and written, and several sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 const { signal } = new AbortController()
@@ -78,11 +77,11 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         state: "succeeded",
         output: "setup\nstart\nhello\nagent\n?? order\n",
       })
-      const shown = spawnSync(
-        process.execPath,
-        ["--conditions=source", MAIN, "boot", sandbox.id, "--data-dir", stage.dataDir],
-        { encoding: "utf8", env: { PATH: process.env.PATH, HOME: stage.base } },
-      )
+      const [node, ...berth] = BERTH
+      const shown = spawnSync(node, [...berth, "boot", sandbox.id, "--data-dir", stage.dataDir], {
+        encoding: "utf8",
+        env: { PATH: process.env.PATH, HOME: stage.base },
+      })
       expect(shown).toMatchObject({ status: 0, stderr: "" })
       expect(shown.stdout).toMatch(/^fresh boot of .*: ready after /)
       for (const step of ["git-sync", "setup-hook", "start-hook", "agent-start", "ready"])

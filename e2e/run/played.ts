@@ -1,7 +1,6 @@
 import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import type { EventBody } from "@berth/protocol/event"
 import { newId, type PromptId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
@@ -16,9 +15,8 @@ import { Secrets } from "@berth/server/logging/secrets"
 import type { Sandboxes } from "@berth/server/sandboxes/sandboxes"
 import type { Sessions } from "@berth/server/sessions/sessions"
 import { writeLockHolder } from "@berth/server/store/lock-holder"
+import { BERTH } from "@berth/testing/berth"
 import { onTestFinished } from "vitest"
-
-const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
 
 /** What the agent does when it gets a prompt, and when it is answered. */
 export interface Part {
@@ -97,14 +95,6 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
   return {
     ...{ id, answers, env: { PATH: process.env.PATH, HOME: dataDir } },
     command: ([name = "", ...args]: readonly string[]) =>
-      [
-        process.execPath,
-        "--conditions=source",
-        MAIN,
-        name,
-        "--data-dir",
-        dataDir,
-        ...args,
-      ] as const,
+      [...BERTH, name, "--data-dir", dataDir, ...args] as const,
   }
 }

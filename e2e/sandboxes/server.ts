@@ -5,14 +5,11 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
-import { fileURLToPath } from "node:url"
 import { type Client, createClient } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { readToken } from "@berth/server/api/token"
+import { BERTH } from "@berth/testing/berth"
 import { giveToolbox } from "../toolboxes/give.ts"
-
-const MAIN = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url))
-const BERTH = [process.execPath, "--conditions=source", MAIN] as const
 
 export interface Told {
   readonly stdout: Buffer

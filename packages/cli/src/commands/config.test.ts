@@ -1,8 +1,9 @@
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
+import { BERTH } from "@berth/testing/berth"
 import { describe, expect, it } from "vitest"
-import { BERTH, berth, exitOf, makeDir, startProcess } from "../testing/berth.ts"
+import { berth, exitOf, makeDir, startProcess } from "../testing/berth.ts"
 
 const SECRET = "s3cret-value-0123456789"
 

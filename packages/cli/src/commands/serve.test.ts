@@ -3,8 +3,9 @@ import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "no
 import { connect } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
+import { BERTH } from "@berth/testing/berth"
 import { describe, expect, it } from "vitest"
-import { BERTH, berth, exitOf, makeDir, startProcess, startServer } from "../testing/berth.ts"
+import { berth, exitOf, makeDir, startProcess, startServer } from "../testing/berth.ts"
 import { expectLogForPeople } from "../testing/log-for-people.ts"
 
 const on = (dataDir: string) => ["--data-dir", dataDir]
@@ -40,7 +41,7 @@ describe("berth serve", () => {
   })
 
   it("says its address to people as a sentence", async () => {
-    const [command = "", ...own] = BERTH
+    const [command, ...own] = BERTH
     const child = startProcess(command, [...own, "serve", "--port", "0", ...on(makeDir())])
     const [line] = await once(createInterface({ input: child.stdout }), "line")
     expect(line).toMatch(/^Berth answers on http:\/\/127\.0\.0\.1:\d+$/)

@@ -5,15 +5,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
-import { fileURLToPath } from "node:url"
+import { BERTH } from "@berth/testing/berth"
 import { onTestFinished } from "vitest"
-
-/** The command as it stands in the source, on the Node that runs the tests. */
-export const BERTH: readonly string[] = [
-  process.execPath,
-  "--conditions=source",
-  fileURLToPath(new URL("../main.ts", import.meta.url)),
-]
 
 export interface Surroundings {
   readonly env?: Readonly<Record<string, string>>
@@ -66,7 +59,7 @@ export const startServer = async (args: readonly string[], surroundings: Surroun
 }
 
 const start = (args: readonly string[], { env = {}, cwd, node = [] }: Surroundings) => {
-  const [command = "", ...own] = BERTH
+  const [command, ...own] = BERTH
   return startProcess(command, [...node, ...own, ...args], { env, cwd })
 }
 
