@@ -24,7 +24,7 @@ export const openServer = async (flags: readonly string[] = [], directory = tmpd
   chmodSync(base, 0o711)
   const dataDir = join(base, "data")
   mkdirSync(dataDir, { mode: 0o711 })
-  await giveToolbox(dataDir)
+  const takeToolbox = await giveToolbox(dataDir)
   const log: string[] = []
   let server: ChildProcess | undefined
   let client: Client | undefined
@@ -90,6 +90,7 @@ export const openServer = async (flags: readonly string[] = [], directory = tmpd
       for (const { identity } of await (client as Client).sandboxes.list())
         await (client as Client).sandboxes.remove(identity.sandbox, { force: true })
       await stop("SIGTERM")
+      await takeToolbox()
       rmSync(base, { recursive: true, force: true })
     },
   }

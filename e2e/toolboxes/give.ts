@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process"
-import { copyFile, mkdir } from "node:fs/promises"
+import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { layoutAt } from "@berth/server/toolbox/layout"
@@ -7,20 +7,21 @@ import { sealed } from "@berth/server/toolbox/seal"
 import { buildToolbox } from "./build.ts"
 import { sharedStore } from "./shared.ts"
 
+const exec = promisify(execFile)
 const never = new AbortController().signal
 
 /**
- * Puts the shared toolbox into the store of a server, which compares it before its use and has nothing to copy. Its
- * files are the shared ones under other names: whoever changes them builds a toolbox of its own.
+ * Makes the shared store the one of a server, which has nothing to copy and nothing to read: links to its files would
+ * change them, and every server had to compare them all again. Whoever changes a toolbox builds its own. Gives what
+ * takes it back, before the directory is removed.
  */
-export const giveToolbox = async (dataDir: string): Promise<void> => {
+export const giveToolbox = async (dataDir: string): Promise<() => Promise<void>> => {
   const store = sharedStore("whole")
-  if (store === undefined) return
-  const from = layoutAt(store)
-  const to = layoutAt(join(dataDir, "toolbox"))
-  const [id = (await buildToolbox("whole", store, never)).id] = await sealed(from)
-  await mkdir(to.seals, { recursive: true })
-  await promisify(execFile)("cp", ["--archive", "--link", from.toolbox(id), to.root])
-  // Written anew by whoever compares: no other name of the same file.
-  await copyFile(from.seal(id), to.seal(id))
+  if (store === undefined) return async () => {}
+  const [id] = await sealed(layoutAt(store))
+  if (id === undefined) await buildToolbox("whole", store, never)
+  const place = join(dataDir, "toolbox")
+  await mkdir(place)
+  await exec("mount", ["--bind", store, place])
+  return async () => void (await exec("umount", ["--lazy", place]))
 }
