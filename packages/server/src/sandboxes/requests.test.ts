@@ -1,6 +1,7 @@
-import { Slug } from "@berth/protocol/ids"
+import { newId, Slug } from "@berth/protocol/ids"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { expect, it } from "vitest"
+import { expect, it, onTestFinished } from "vitest"
+import { thinkingClaim } from "./session-claims.ts"
 import { FakeClock } from "./testing/clock.ts"
 import { MemoryBackend } from "./testing/memory-backend.ts"
 import { openMemoryHost } from "./testing/memory-host.ts"
@@ -32,4 +33,22 @@ it("a workspace that is removed is gone, though somebody waits for its next sand
   } finally {
     await sandboxes.close()
   }
+})
+
+it("a stale sandbox that a session keeps is stopped by the person who asks, and no other follows", async () => {
+  const sandboxes = await openMemoryHost({
+    ...{ db: store.db, backend: new MemoryBackend(), clock: new FakeClock(), policy: POLICY },
+  })
+  onTestFinished(() => sandboxes.close())
+  const slug = Slug.parse("kept")
+  const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
+  await sandboxes.resume(sandbox, thinkingClaim(newId.session(), 60_000))
+  await sandboxes.describe(WorkspaceSpec.parse({ slug, environment: { A: "2" } }))
+  await sandboxes.reconcile({ dryRun: false })
+  expect(await sandboxes.get(sandbox, signal)).toMatchObject({ phase: "draining" })
+  await sandboxes.stop(sandbox, { force: false })
+  const stopped = store.db.selectFrom("sandboxes").selectAll().where("workspace", "=", slug)
+  expect(await stopped.execute()).toMatchObject([
+    { id: sandbox, phase: "gone", stop_cause: "person", stop_reason: "a person stopped it" },
+  ])
 })

@@ -52,14 +52,16 @@ export const openRequests = (parts: RequestsParts): Requests => {
 
   const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
     const begin = force ? rows.beginStopRegardless : rows.beginStop
+    const stop = { cause: "person", reason } as const
     for (let waitedMs = 0; ; waitedMs += ENDING_PAUSE_MS) {
-      if (await begin(sandbox, { cause: "person", reason })) return
+      if (await begin(sandbox, stop)) return
       const phase = (await rows.get(sandbox))?.phase
       if (phase === "stopping" || phase === "gone") return
       const held = await leases.of(sandbox)
       if (waitedMs >= ENDING_MS) throw inUse(sandbox, held)
       // Nothing runs, and nobody looks: whoever asks knows best whether anybody means to go on.
-      if (held.every(isThinking)) for (const { id } of held) await leases.release(id)
+      const kept = held.map(({ id }) => id)
+      if (held.every(isThinking) && (await rows.beginStopDespite(sandbox, stop, kept))) return
       await pause(ENDING_PAUSE_MS)
     }
   }

@@ -1,5 +1,5 @@
 import type { BootMode } from "@berth/protocol/boot"
-import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import { type Kysely, type Selectable, sql } from "kysely"
 import { z } from "zod"
@@ -55,6 +55,8 @@ export interface Rows {
   warn(sandbox: SandboxId, warnings: readonly string[]): Promise<void>
   /** False: somebody uses it, or it is stopping already. */
   beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
+  /** The same where nobody uses it but by these leases, which end with it. */
+  beginStopDespite(sandbox: SandboxId, stop: Stop, leases: readonly LeaseId[]): Promise<boolean>
   /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
   beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that was taken for dead and is not; false: it is not such a one. */
@@ -163,6 +165,28 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         .executeTakeFirst()
       return numUpdatedRows === 1n
     },
+    beginStopDespite: (sandbox, stop, leases) =>
+      db.transaction().execute(async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("sandboxes")
+          .set(stopping(stop))
+          .where("id", "=", sandbox)
+          .where("phase", "in", STOPPABLE)
+          .where(({ not, exists, selectFrom }) =>
+            not(
+              exists(
+                selectFrom("leases")
+                  .select("id")
+                  .where("leases.sandbox", "=", sandbox)
+                  .where("leases.id", "not in", leases),
+              ),
+            ),
+          )
+          .executeTakeFirst()
+        if (numUpdatedRows !== 1n) return false
+        await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
+        return true
+      }),
     beginStopRegardless: (sandbox, stop) =>
       db.transaction().execute(async (trx) => {
         const { numUpdatedRows } = await trx
