@@ -1,6 +1,7 @@
-import { type SandboxId, Slug } from "@berth/protocol/ids"
+import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { expect, it, onTestFinished } from "vitest"
+import { watchedClaim } from "./session-claims.ts"
 import { FakeClock } from "./testing/clock.ts"
 import { MemoryBackend } from "./testing/memory-backend.ts"
 import { openMemoryHost } from "./testing/memory-host.ts"
@@ -19,7 +20,7 @@ const open = async (slug: string, boot: (sandbox: SandboxId) => Promise<void>) =
   onTestFinished(() => sandboxes.close())
   await sandboxes.adopt(signal)
   await sandboxes.describe(WorkspaceSpec.parse({ slug }))
-  return { backend, use: () => sandboxes.useOf(Slug.parse(slug), claim, signal) }
+  return { backend, sandboxes, use: () => sandboxes.useOf(Slug.parse(slug), claim, signal) }
 }
 
 it("[R3.4] a boot that is cut short from outside may be tried again, and the next is used", async () => {
@@ -42,4 +43,16 @@ it("[R3.4] a boot that is cut short from outside may be tried again, and the nex
 it("a boot that fails by itself is not tried again", async () => {
   const { use } = await open("fails", () => Promise.reject(new Error("the hook failed")))
   await expect(use()).rejects.toMatchObject({ code: "boot.failed", retry: "never" })
+})
+
+it("a use that has ended does not begin again with what is late to renew it", async () => {
+  const { sandboxes, use } = await open("late", async () => {})
+  const { sandbox, end } = await use()
+  await end()
+  const watched = await sandboxes.resume(sandbox, watchedClaim(newId.session()))
+  await watched.end()
+  watched.renew()
+  // Written after whatever that began.
+  const next = await sandboxes.hold(sandbox, "a person")
+  expect((await sandboxes.get(sandbox, signal)).leases).toEqual([next])
 })

@@ -74,7 +74,9 @@ export const openUses = (parts: UseParts): Uses => {
   const begin = async ({ sandbox, lease: first }: Taken, claim: Claim): Promise<Use> => {
     let lease = first
     let renewing: Promise<void> | undefined
+    let isOver = false
     const end = async () => {
+      isOver = true
       await renewing
       await leases.release(lease)
     }
@@ -92,7 +94,7 @@ export const openUses = (parts: UseParts): Uses => {
       dial: (until) => dial(parts, sandbox, until),
       renew: () => {
         // Refused where the sandbox has been given up meanwhile: the connection ends with it.
-        if (claim.ttlMs === undefined || leases.renew(lease)) return
+        if (isOver || claim.ttlMs === undefined || leases.renew(lease)) return
         renewing ??= again()
           .catch(() => {})
           .finally(() => {
