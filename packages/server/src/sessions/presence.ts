@@ -39,6 +39,8 @@ interface Present {
   watching: number
   thought: Use | undefined
   watched: Use | undefined
+  /** It could not be seen to, and is tried again. */
+  isBehind: boolean
   /** One change of it after another. */
   turn: Promise<void>
 }
@@ -54,12 +56,14 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
   ): Promise<void> => {
     if (signal.aborted) return
     const its = present.get(session) ?? {
-      ...{ working: 0, watching: 0, thought: undefined, watched: undefined },
+      ...{ working: 0, watching: 0, thought: undefined, watched: undefined, isBehind: false },
       turn: Promise.resolve(),
     }
     present.set(session, its)
     its[what]++
     signal.addEventListener("abort", () => {
+      // Whom this server sends away is waited for by the next.
+      if (isStopping(signal.reason)) return
       its[what]--
       void inTurn(session, its)
     })
@@ -67,8 +71,14 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
   }
 
   const inTurn = (session: SessionId, its: Present): Promise<void> => {
-    its.turn = its.turn.then(() => bringInLine(session, its))
-    return its.turn
+    const turn = its.turn.then(async () => {
+      await bringInLine(session, its)
+      // Not before the last: who comes meanwhile is counted with those who are there.
+      const isOver = its.working === 0 && its.watching === 0
+      if (isOver && its.turn === turn) present.delete(session)
+    })
+    its.turn = turn
+    return turn
   }
 
   /** Its leases are on the sandbox of its last prompt, and the time of the one that stays begins anew. */
@@ -82,9 +92,9 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
       const seen = its.watching > 0 ? sandbox : undefined
       its.watched = await moved(its.watched, seen, watchedClaim(session))
     } catch (err) {
+      its.isBehind = true
       log.warn({ op: "session.keep", session, err }, "its sandbox may not be kept for it")
     }
-    if (its.working === 0 && its.watching === 0) present.delete(session)
   }
 
   const moved = async (
@@ -92,9 +102,10 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     sandbox: SandboxId | undefined,
     claim: Claim,
   ): Promise<Use | undefined> => {
-    const use = before?.sandbox === sandbox ? before : await take(sandbox, claim)
+    // Also where it was had before: it may have been taken for dead in between, and every lease of it ended.
+    const use = await take(sandbox, claim)
     use?.renew()
-    if (use !== before) await before?.end()
+    if (before?.sandbox !== sandbox) await before?.end()
     return use
   }
 
@@ -109,9 +120,11 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
   }
 
   const renew = () => {
-    for (const { thought, watched } of present.values()) {
-      thought?.renew()
-      watched?.renew()
+    for (const [session, its] of present) {
+      its.thought?.renew()
+      its.watched?.renew()
+      if (its.isBehind) void inTurn(session, its)
+      its.isBehind = false
     }
   }
   const renewing = setInterval(renew, Math.min(RENEW_EVERY_MS, sessionKeepMs / 3 || RENEW_EVERY_MS))
@@ -135,3 +148,6 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     },
   }
 }
+
+const isStopping = (reason: unknown): boolean =>
+  reason instanceof BerthError && reason.code === "server.stopping"

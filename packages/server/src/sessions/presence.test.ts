@@ -1,0 +1,109 @@
+import { BerthError } from "@berth/protocol/errors"
+import { newId, type SandboxId } from "@berth/protocol/ids"
+import { userOf } from "@berth/protocol/lease"
+import type { Session } from "@berth/protocol/session"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it, onTestFinished } from "vitest"
+import { createLogger } from "../logging/logger.ts"
+import { Secrets } from "../logging/secrets.ts"
+import { openRows } from "../sandboxes/rows.ts"
+import { FakeClock } from "../sandboxes/testing/clock.ts"
+import { MemoryBackend } from "../sandboxes/testing/memory-backend.ts"
+import { openMemoryHost } from "../sandboxes/testing/memory-host.ts"
+import { storeOfFile } from "../sandboxes/testing/store.ts"
+import { POLICY } from "../sandboxes/testing/world.ts"
+import { openPresence } from "./presence.ts"
+
+const { signal } = new AbortController()
+const store = storeOfFile()
+const log = await createLogger({
+  ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
+})
+
+const open = { state: "open" } as Partial<Session> as Session
+
+/** A session whose last prompt was given to a sandbox that is there. */
+const setUp = async (slug: string, sessionKeepMs: number, read = async () => open) => {
+  const clock = new FakeClock()
+  const sandboxes = await openMemoryHost({
+    ...{ db: store.db, backend: new MemoryBackend(), clock, policy: POLICY },
+  })
+  onTestFinished(() => sandboxes.close())
+  await sandboxes.adopt(signal)
+  const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
+  const rows = { get: read, lastSandbox: async (): Promise<SandboxId> => sandbox }
+  const presence = openPresence({ rows, sandboxes, sessionKeepMs, log })
+  onTestFinished(() => presence.close())
+  const session = newId.session()
+  return {
+    ...{ presence, session, sandbox, clock },
+    watcher: `whoever watches ${session}`,
+    watch: () => {
+      const watching = new AbortController()
+      presence.watch(session, watching.signal)
+      return watching
+    },
+    /** Who uses it when all that was begun or ended until now is seen to. */
+    users: async () => {
+      const work = new AbortController()
+      await presence.work(session, work.signal)
+      work.abort()
+      return (await sandboxes.get(sandbox, signal)).leases.map(userOf)
+    },
+    usersNow: async () => (await sandboxes.get(sandbox, signal)).leases.map(userOf),
+  }
+}
+
+it("[R1.7] who begins to watch while the last others leave keeps the sandbox until they leave, too", async () => {
+  const last = { isSeenTo: Promise.withResolvers<void>(), goOn: Promise.withResolvers<void>() }
+  let reads = 0
+  const { watch, watcher, users, usersNow } = await setUp("watched", 0, async () => {
+    // Two begin, and two end.
+    if (++reads === 4) {
+      last.isSeenTo.resolve()
+      await last.goOn.promise
+    }
+    return open
+  })
+  const others = [watch(), watch()]
+  await expect.poll(usersNow).toEqual([watcher])
+  for (const other of others) other.abort()
+  await last.isSeenTo.promise
+  watch()
+  last.goOn.resolve()
+  await expect.poll(usersNow).toEqual([watcher])
+  const later = watch()
+  expect(await users()).toEqual([watcher])
+  later.abort()
+  expect(await users()).toEqual([watcher])
+})
+
+it("[R1.7] who watches keeps the sandbox when the server stops, for the next one", async () => {
+  const { watch, watcher, users } = await setUp("stopped", 0)
+  const [one, other] = [watch(), watch()]
+  expect(await users()).toEqual([watcher])
+  one.abort()
+  other.abort(new BerthError("server.stopping", "the server is stopping"))
+  expect(await users()).toEqual([watcher])
+})
+
+it("[R1.7] a store that cannot be read when somebody begins to watch is read again", async () => {
+  let failures = 1
+  const { watch, watcher, session, usersNow } = await setUp("failing", 150, async () => {
+    if (failures-- > 0) throw new BerthError("store.busy", "somebody has it")
+    return open
+  })
+  watch()
+  await expect.poll(usersNow).toEqual([`session ${session}`, watcher])
+})
+
+it("[R1.7] a session that goes on in a sandbox which was taken for dead keeps it", async () => {
+  const { watch, watcher, session, sandbox, clock, users } = await setUp("revived", 60_000)
+  watch()
+  const both = expect.arrayContaining([`session ${session}`, watcher])
+  expect(await users()).toEqual(both)
+  const rows = openRows(store.db, clock)
+  await rows.beginStopRegardless(sandbox, { cause: "ended", reason: "its engine has lost it" })
+  await rows.revive(sandbox, "ready")
+  expect(await users()).toEqual(both)
+})
