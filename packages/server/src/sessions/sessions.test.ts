@@ -1,4 +1,5 @@
-import { Slug } from "@berth/protocol/ids"
+import { BerthError } from "@berth/protocol/errors"
+import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { CreatePrompt } from "@berth/protocol/sessions"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { expect, it, onTestFinished } from "vitest"
@@ -16,14 +17,16 @@ const log = await createLogger({
   ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
 })
 
-it("[R3.1] a prompt that is sent again is the one that was accepted, whatever has changed since", async () => {
+/** A session with the agent shell, whose workspace gets another, and whose prompts find no sandbox. */
+const setUp = async (kept?: SandboxId) => {
   let spec = WorkspaceSpec.parse({ slug: "app" })
   const sandboxes = {
-    ...{ workspace: async () => spec, endUses: async () => {} },
-    useOf: (_: unknown, __: unknown, signal: AbortSignal) =>
+    ...{ workspace: async () => spec, endUses: async () => {}, usedBy: async () => kept },
+    useOf: (_, __, signal) =>
       new Promise((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason))
       }),
+    useOnly: () => Promise.reject(new BerthError("bridge.down", "not now")),
   } as Partial<Sandboxes> as Sandboxes
   const store = await openForTest({ dataDir: makeDataDir() })
   const sessions = await openSessions({
@@ -33,11 +36,27 @@ it("[R3.1] a prompt that is sent again is the one that was accepted, whatever ha
   onTestFinished(() => sessions.closeAll())
   const workspace = Slug.parse("app")
   const { id } = await sessions.create({ workspace, onInterrupt: "wait" })
+  const change = () => {
+    spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
+  }
+  return { sessions, id, change }
+}
+
+it("[R3.1] a prompt that is sent again is the one that was accepted, whatever has changed since", async () => {
+  const { sessions, id, change } = await setUp()
   const sent = CreatePrompt.parse({ text: "go", key: "k" })
   const accepted = await sessions.prompt(id, sent)
-  spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
+  change()
   expect((await sessions.prompt(id, sent)).id).toBe(accepted.id)
   await expect(sessions.prompt(id, { ...sent, key: "other" })).rejects.toMatchObject({
     code: "agent.changed",
+  })
+})
+
+it("[R1.6] a session that keeps its sandbox goes on with the agent in that, whatever its workspace has now", async () => {
+  const { sessions, id, change } = await setUp(newId.sandbox())
+  change()
+  expect(await sessions.prompt(id, CreatePrompt.parse({ text: "go" }))).toMatchObject({
+    state: "queued",
   })
 })

@@ -77,10 +77,13 @@ export const openSessions = async (
 
   /** What keeps a prompt from running is said when it is sent, where that is known. */
   const check = async (session: Session): Promise<void> => {
-    const { agent } = await sandboxes.workspace(session.workspace)
     const { id, workspace, agent: before } = session
-    if (agent.kind !== before.kind)
-      throw agentChanged({ session: id, workspace, was: before.kind, is: agent.kind })
+    const { agent: wanted } = await sandboxes.workspace(workspace)
+    const isOther = wanted.kind !== before.kind
+    // One that keeps its sandbox goes on there, with the agent that it was begun with.
+    if (isOther && (await presence.of(id)) === undefined)
+      throw agentChanged({ session: id, workspace, was: before.kind, is: wanted.kind })
+    const agent = isOther ? before : wanted
     await keys.read(agent.keys)
   }
 
