@@ -1,7 +1,13 @@
 import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
+import { NAMES } from "./agents.ts"
 import { openDockerStage, useStage } from "./stage.ts"
 import { describeWork } from "./work.ts"
 
 requires("root", "docker", "tini").describe("real agents in containers of Docker", () => {
-  describeWork(useStage(openDockerStage), 2)
+  describeWork(
+    useStage(() => openDockerStage(sampled(NAMES, 2))),
+    2,
+    1,
+  )
 })

@@ -7,7 +7,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "real agents in embedded sandboxes",
   () => {
     const stage = useStage(openEmbeddedStage)
-    describeWork(stage, 3)
     describeTroubles(stage)
+    // In the end their sandboxes are replaced.
+    describeWork(stage, 3, 3)
   },
 )

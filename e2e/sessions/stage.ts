@@ -10,7 +10,7 @@ import type { ModelTurn } from "@berth/testing/model/script"
 import { afterAll, beforeAll } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
-import { AGENTS, type AgentName, KEY, MODEL_PORT } from "./agents.ts"
+import { AGENTS, type AgentName, KEY, MODEL_PORT, NAMES } from "./agents.ts"
 import { makeAgentSystem } from "./system.ts"
 
 /** So that a sandbox whose workspace changes between two prompts is soon replaced. */
@@ -52,17 +52,18 @@ export const useStage = (open: () => Promise<Stage>): (() => Stage) => {
 export const openEmbeddedStage = async (): Promise<Stage> => {
   const server = await openServer(KEEP)
   const system = join(server.base, "system")
-  await makeAgentSystem(system)
+  await makeAgentSystem(system, NAMES)
   const stage = await stageOf(server, { kind: "rootfs", path: system })
   return { ...stage, close: () => server.close() }
 }
 
-export const openDockerStage = async (): Promise<Stage> => {
+/** Only with these agents: the image is imported. */
+export const openDockerStage = async (agents: readonly AgentName[]): Promise<Stage> => {
   const engine = await startDockerEngine({ networks: false })
   try {
     const server = await openServer(["--backend", "docker", "--engine", engine.host, ...KEEP])
     const system = join(server.base, "system")
-    await makeAgentSystem(system)
+    await makeAgentSystem(system, agents)
     await importTree(engine, IMAGE, system)
     const stage = await stageOf(server, { kind: "image", reference: IMAGE })
     const close = async () => {

@@ -5,23 +5,27 @@ import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { packageTree } from "@berth/server/toolbox/inputs/packages"
 import { BOOT_PACKAGES, systemFiles } from "@berth/testing/system-files"
+import type { AgentName } from "./agents.ts"
 
 const exec = promisify(execFile)
 
 const BERTH = fileURLToPath(new URL("../..", import.meta.url))
 const MODULES = "usr/local/lib/node_modules"
 
-/** Agents that are a system's own, by the command that starts each. */
-const AGENTS = {
-  "claude-agent-acp": "@agentclientprotocol/claude-agent-acp",
-  "codex-acp": "@agentclientprotocol/codex-acp",
-} as const
+/** Agents that are a system's own: the command that starts each, and the package that has it. */
+const OWN: Partial<Record<AgentName, readonly [command: string, name: string]>> = {
+  claude: ["claude-agent-acp", "@agentclientprotocol/claude-agent-acp"],
+  codex: ["codex-acp", "@agentclientprotocol/codex-acp"],
+}
 
 /**
- * A system with the agents that Berth does not bring, where `npm install --global` puts them. Its files are those of
- * the host and of this checkout, under another name: they have a gigabyte.
+ * A system with those of the agents that Berth does not bring, where `npm install --global` puts them. Its files are
+ * those of the host and of this checkout, under another name: they have a gigabyte.
  */
-export const makeAgentSystem = async (root: string): Promise<void> => {
+export const makeAgentSystem = async (
+  root: string,
+  agents: readonly AgentName[],
+): Promise<void> => {
   for (const each of ["usr/local/bin", "etc", "proc", "sys", "dev", "tmp", "run", "home", "sbin"])
     await mkdir(join(root, each), { recursive: true })
   await chmod(join(root, "tmp"), 0o1777)
@@ -29,7 +33,9 @@ export const makeAgentSystem = async (root: string): Promise<void> => {
   await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n")
   await writeFile(join(root, "etc/group"), "root:x:0:\n")
   await copy(["--parents", ...(await systemFiles(BOOT_PACKAGES)), root], "/")
-  for (const [command, name] of Object.entries(AGENTS)) {
+  for (const agent of agents) {
+    const [command, name] = OWN[agent] ?? []
+    if (command === undefined || name === undefined) continue
     for (const part of await packageTree(command, name, { from: BERTH, to: MODULES })) {
       if (part.kind !== "tree") continue
       const to = join(root, part.to)
