@@ -56,3 +56,10 @@ it("a use that has ended does not begin again with what is late to renew it", as
   const next = await sandboxes.hold(sandbox, "a person")
   expect((await sandboxes.get(sandbox, signal)).leases).toEqual([next])
 })
+
+it("[R3.4] one that has ended unheard is not taken for a prompt that would go on in it", async () => {
+  const { backend, sandboxes, use } = await open("unheard", async () => {})
+  const { sandbox } = await use()
+  backend.exit(sandbox)
+  await expect(sandboxes.useOnly(sandbox, claim)).rejects.toMatchObject({ code: "sandbox.ended" })
+})

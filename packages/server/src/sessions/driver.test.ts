@@ -28,6 +28,7 @@ const keeping = (kept: Partial<Kept>): Kept => kept as Kept
 const setUp = async (
   change: (stored: Stored) => Partial<Stored> = () => ({}),
   others: Partial<DriverParts["sandboxes"]> = {},
+  keptBy: DriverParts["presence"]["of"] = async () => undefined,
 ) => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const whole = openStored({ store, clock: systemClock })
@@ -53,13 +54,15 @@ const setUp = async (
     kept: () => keeping(kept),
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
-  const presence = { of: async () => undefined, work: async () => {} }
+  const presence = { of: keptBy, work: async () => {} }
   const driver = openDriver({ stored, sandboxes, presence, log, toldWithinMs: 50 })
   whole.onChange(driver.wake)
   onTestFinished(() => driver.close())
   const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))
   const states = async () => (await whole.rows.prompts(session.id)).map(({ state }) => state)
-  return { driver, send, states }
+  const sandboxesOf = async () =>
+    (await whole.rows.prompts(session.id)).map(({ sandbox }) => sandbox)
+  return { driver, send, states, sandboxesOf }
 }
 
 it("[R3.1] a prompt waits out a store that cannot be read for a while", async () => {
@@ -124,4 +127,24 @@ it("[R3.4] a prompt has ended as its sandbox says, though the event of it never 
   })
   await send("go")
   await expect.poll(states).toEqual(["failed"])
+})
+
+it("[R1.6] a prompt goes to the sandbox that its session keeps, and elsewhere only when that has ended", async () => {
+  const kept = newId.sandbox()
+  let isThere = true
+  const { send, sandboxesOf } = await setUp(
+    undefined,
+    {
+      useOnly: async (sandbox) => {
+        if (!isThere) throw new BerthError("sandbox.ended", "it is not there any more")
+        return { ...use, sandbox }
+      },
+    },
+    async () => kept,
+  )
+  await send("one")
+  await expect.poll(sandboxesOf).toEqual([kept])
+  isThere = false
+  await send("two")
+  await expect.poll(sandboxesOf).toEqual([kept, use.sandbox])
 })
