@@ -30,6 +30,8 @@ export interface Leases {
   acquire(request: LeaseRequest): Promise<LeaseId>
   /** False: it has ended. */
   renew(lease: LeaseId): boolean
+  /** From now on it is for so long, also for the next server: what is configured may have changed since. */
+  retime(lease: LeaseId, ttlMs: number): Promise<void>
   /** Twice is as good as once. Never fails: where the store cannot be written, it ends as soon as that can be. */
   release(lease: LeaseId): Promise<void>
   of(sandbox: SandboxId): Promise<Lease[]>
@@ -132,6 +134,12 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
       if (deadline === undefined) return false
       deadline.atMs = clock.monotonicMs() + deadline.ttlMs
       return true
+    },
+    retime: async (lease, ttlMs) => {
+      const before = deadlines.get(lease)?.ttlMs
+      if (before === undefined || before === ttlMs) return
+      expectRenewal(lease, ttlMs)
+      await db.updateTable("leases").set({ ttl_ms: ttlMs }).where("id", "=", lease).execute()
     },
     release,
     of: async (sandbox) => {

@@ -136,9 +136,9 @@ export const openUses = (parts: UseParts): Uses => {
     resume: async (sandbox, claim) => {
       const isSame = ({ kind, holder }: Pick<LeaseRequest, "kind" | "holder">) =>
         kind === claim.kind && holder === claim.holder
-      const lease =
-        (await leases.of(sandbox)).find(isSame)?.id ??
-        (await leases.acquire(requestOf(claim, sandbox)))
+      const found = (await leases.of(sandbox)).find(isSame)?.id
+      if (found !== undefined && claim.ttlMs !== undefined) await leases.retime(found, claim.ttlMs)
+      const lease = found ?? (await leases.acquire(requestOf(claim, sandbox)))
       return await begin({ sandbox, lease }, claim)
     },
   }

@@ -32,11 +32,16 @@ const setUp = async (slug: string, sessionKeepMs: number, read = async () => ope
   await sandboxes.adopt(signal)
   const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
   const rows = { get: read, lastSandbox: async (): Promise<SandboxId> => sandbox }
-  const presence = openPresence({ rows, sandboxes, sessionKeepMs, log })
-  onTestFinished(() => presence.close())
+  const openWith = (keepMs: number) => {
+    const opened = openPresence({ rows, sandboxes, sessionKeepMs: keepMs, log })
+    onTestFinished(() => opened.close())
+    return opened
+  }
+  const presence = openWith(sessionKeepMs)
   const session = newId.session()
   return {
-    ...{ presence, session, sandbox, clock },
+    ...{ session, sandbox, clock, openWith },
+    leases: async () => (await sandboxes.get(sandbox, signal)).leases,
     watcher: `whoever watches ${session}`,
     watch: () => {
       const watching = new AbortController()
@@ -106,4 +111,17 @@ it("[R1.7] a session that goes on in a sandbox which was taken for dead keeps it
   await rows.beginStopRegardless(sandbox, { cause: "ended", reason: "its engine has lost it" })
   await rows.revive(sandbox, "ready")
   expect(await users()).toEqual(both)
+})
+
+it("[R1.7] a session that goes on under another server is kept for as long as that one says", async () => {
+  const { users, session, leases, clock, openWith } = await setUp("longer", 1_000)
+  expect(await users()).toEqual([`session ${session}`])
+  await openWith(60_000).work(session, signal)
+  expect((await leases()).map(({ expiresAt }) => expiresAt)).toEqual([
+    new Date(clock.now() + 60_000).toISOString(),
+  ])
+  const kept = store.db.selectFrom("leases").select("ttl_ms")
+  expect(await kept.where("holder", "=", `session ${session}`).execute()).toEqual([
+    { ttl_ms: 60_000 },
+  ])
 })
