@@ -80,8 +80,10 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").des
 
           const { output: traced } = await sandbox.prompt("run: grep -c . /tmp/calls")
           expect(Number(traced)).toBeGreaterThan(1_000)
-          const { output: read } = await sandbox.prompt("run: grep -c command/made.md /tmp/calls")
-          expect(Number(read)).toBeGreaterThan(0)
+          for (const file of ["command/made.md", "AGENTS.md"]) {
+            const { output: read } = await sandbox.prompt(`run: grep -c ${file} /tmp/calls`)
+            expect(Number(read)).toBeGreaterThan(0)
+          }
           // Neither of us changed what the repo tracks, or put a file where a checkout could fail for it.
           const { output: changed } = await sandbox.prompt("run: git status --porcelain; echo end")
           expect(changed).toBe("end\n")

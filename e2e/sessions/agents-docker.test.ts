@@ -6,8 +6,8 @@ import { describeWork } from "./work.ts"
 
 requires("root", "docker", "tini").describe("real agents in containers of Docker", () => {
   describeWork(
-    useStage(() => openDockerStage(sampled(NAMES, 2))),
-    2,
+    useStage(() => openDockerStage(sampled(NAMES, 1))),
+    1,
     1,
   )
 })
