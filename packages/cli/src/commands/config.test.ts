@@ -34,7 +34,7 @@ describe("berth config", () => {
         image: { value: "buildpack-deps:bookworm", origin: "default" },
         idlePause: { value: "10m", origin: "default" },
         idleStop: { value: "24h", origin: "default" },
-        sessionKeep: { value: "5m", origin: "default" },
+        sessionKeep: { value: "3m", origin: "default" },
         keepEvents: { value: "90d", origin: "default" },
         keysFile: { value: null, origin: "default" },
         token: { value: "(hidden)", origin: file },

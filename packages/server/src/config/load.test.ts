@@ -48,7 +48,7 @@ describe("where values come from", () => {
       image: "buildpack-deps:bookworm",
       idlePause: "10m",
       idleStop: "24h",
-      sessionKeep: "5m",
+      sessionKeep: "3m",
       keepEvents: "90d",
     })
     expect(new Set(Object.values(origins))).toEqual(new Set(["default"]))

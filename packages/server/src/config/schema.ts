@@ -30,8 +30,8 @@ export const DEFAULT_IDLE = { idlePause: Duration.parse("10m"), idleStop: Durati
 
 const DEFAULT_KEEP_EVENTS = Duration.parse("90d")
 
-/** Long enough to read what the agent has done and to think about what comes next. */
-const DEFAULT_SESSION_KEEP = Duration.parse("5m")
+/** Long enough to read what the agent has done, and shorter than clients wait for a workspace that has changed. */
+const DEFAULT_SESSION_KEEP = Duration.parse("3m")
 
 const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
 
@@ -104,7 +104,7 @@ export const Config = z.strictObject({
   }),
   sessionKeep: z.preprocess(zero, Duration).register(facts, {
     description: "Time after a session's last prompt for which its sandbox counts as used",
-    allowed: "a whole number with s, m, h or d, such as 5m; 0 for none",
+    allowed: "a whole number with s, m, h or d, such as 3m; 0 for none",
     defaultValue: () => DEFAULT_SESSION_KEEP,
   }),
   keepEvents: z.preprocess(zero, Duration).register(facts, {
