@@ -1,6 +1,7 @@
-import { chmodSync, mkdtempSync, rmSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { SHARED_TOOLBOXES } from "./shared.ts"
 
 /** Building the whole toolbox moves half a gigabyte: once a run, not once a file. */
@@ -8,5 +9,16 @@ export default () => {
   const base = mkdtempSync(join(tmpdir(), "berth-test-toolboxes-"))
   chmodSync(base, 0o711)
   process.env[SHARED_TOOLBOXES] = base
-  return () => rmSync(base, { recursive: true, force: true })
+  return () => {
+    // Of servers that failed to start.
+    for (const place of mountsOf(basename(base))) execFileSync("umount", ["--lazy", place])
+    rmSync(base, { recursive: true, force: true })
+  }
 }
+
+/** Where a directory of that name, or one below it, is mounted. */
+const mountsOf = (name: string): string[] =>
+  readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .map((line) => line.split(" "))
+    .flatMap(([, , , root = "", place = ""]) => (root.includes(`/${name}/`) ? [place] : []))
