@@ -46,6 +46,15 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         })
       })
 
+      it("gives a command its words and variables as they are, be they few or many", async () => {
+        for (const word of ["a b&c=%20+ä\n", "long".repeat(5_000)]) {
+          const { stdout } = await box.commands.run(["printf", "%s", word])
+          expect(stdout).toBe(word)
+          const env = { WORD: word }
+          expect((await box.commands.run('printf %s "$WORD"', { env })).stdout).toBe(word)
+        }
+      })
+
       it("ends a command when its caller goes away", async () => {
         const gone = new AbortController()
         const running = await box.commands.spawn(["sleep", "4711"], { signal: gone.signal })

@@ -31,6 +31,11 @@ export class ClientInput {
     )
   }
 
+  /** Nothing is read until there is a command. */
+  hold(): void {
+    this.#websocket.pause()
+  }
+
   /** The first frame. Nothing more is read until there is a command. */
   start(clock: Clock, signal: AbortSignal): Promise<CommandStart> {
     return new Promise((resolve, reject) => {
@@ -42,7 +47,7 @@ export class ClientInput {
       this.#take = (frame) => {
         takeBack()
         this.#take = (early) => void this.#early.push(early)
-        this.#websocket.pause()
+        this.hold()
         try {
           resolve(parse<CommandStart>(frame, commandStart))
         } catch (thrown) {
@@ -85,11 +90,11 @@ export class ClientInput {
         details: { limitBytes: MAX_COMMAND_FRAME_BYTES },
       })
     const room = stdin.write(data.subarray(1))
-    if (room !== undefined) this.#hold(room)
+    if (room !== undefined) this.#holdUntil(room)
   }
 
   /** Does not read until there is room. */
-  #hold(room: Promise<void>): void {
+  #holdUntil(room: Promise<void>): void {
     if (this.#websocket.isPaused) return
     this.#websocket.pause()
     const pings = setInterval(() => this.#websocket.ping(noop), PING_WHILE_HELD_MS)
@@ -103,18 +108,26 @@ export class ClientInput {
 
 const noop = (): void => {}
 
-const parse = <Message>({ data, isBinary }: Frame, check: Check): Message => {
-  const value = isBinary ? undefined : parseJson(data)
-  const problem = check(value, "message")
+const parse = <Message>({ data, isBinary }: Frame, check: Check): Message =>
+  checked(isBinary ? undefined : parseJson(data.toString("utf8"), "a text frame"), check, "message")
+
+/** What a connection's query says is to be run; undefined: nothing, a frame will say it. */
+export const startIn = (query: URLSearchParams): CommandStart | undefined => {
+  const text = query.get("start")
+  return text === null ? undefined : checked(parseJson(text, "start"), commandStart, "start")
+}
+
+const checked = <Message>(value: unknown, check: Check, at: string): Message => {
+  const problem = check(value, at)
   if (problem !== undefined) throw new BerthError("input.invalid", problem)
   return value as Message
 }
 
-const parseJson = (data: Buffer): unknown => {
+const parseJson = (text: string, what: string): unknown => {
   try {
-    return JSON.parse(data.toString("utf8"))
+    return JSON.parse(text)
   } catch (cause) {
-    throw new BerthError("input.invalid", "a text frame is not JSON", { cause })
+    throw new BerthError("input.invalid", `${what} is not JSON`, { cause })
   }
 }
 

@@ -5,6 +5,7 @@ import type { Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
 import type { Uses } from "../features/uses.ts"
 import { attach } from "./attach.ts"
+import { startIn } from "./client-input.ts"
 import { Commands } from "./commands.ts"
 import { run } from "./run.ts"
 import { commandStart, signalRequest } from "./shape.ts"
@@ -48,10 +49,10 @@ export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
     sockets: [
       {
         path: "/commands/run",
-        open:
-          async ({ signal }) =>
-          (websocket) =>
-            void run(websocket, commands, parts, signal),
+        open: async ({ query, signal }) => {
+          const start = startIn(query)
+          return (websocket) => void run(websocket, start, { commands, parts, signal })
+        },
       },
       {
         path: "/commands/:id/attach",

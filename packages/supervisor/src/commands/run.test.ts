@@ -20,6 +20,26 @@ describe("a command that a client runs", () => {
     for (const message of client.messages) CommandServerMessage.parse(message)
   })
 
+  it("starts at once where it is named with the connection, and is spoken to as any other", async () => {
+    const { path } = await stage()
+    const client = await new Client(path, naming(sh("cat; exit 7", { stdin: true }))).opened()
+    client.stdin("in")
+    client.say({ type: "stdin.end" })
+    expect(await client.message("exit")).toMatchObject({ status: 7 })
+    expect(client.stdout).toBe("in")
+    expect(client.messages.map(({ type }) => type)).toEqual(["started", "exit"])
+  })
+
+  it.each(["no json", { command: [] }])("has no connection where that names %j", async (start) => {
+    const { path } = await stage()
+    const { websocket } = new Client(path, naming(start))
+    const status = await new Promise((resolve) => {
+      websocket.on("unexpected-response", (_, { statusCode }) => resolve(statusCode))
+      websocket.on("open", () => resolve("open"))
+    })
+    expect(status).toBe(400)
+  })
+
   it("can open its three streams by name", async () => {
     const { path } = await stage()
     const script = "cat /dev/stdin > /dev/stdout; echo done > /dev/stderr"
@@ -121,6 +141,10 @@ describe("a command that a client runs", () => {
   })
 })
 
+/** The address of a connection that says what to run. */
+const naming = (start: unknown): string =>
+  `/commands/run?${new URLSearchParams({ start: typeof start === "string" ? start : JSON.stringify(start) })}`
+
 /** Nothing of what it sends is taken, in any of some looks. */
 const isHeld = async ({ websocket }: Client): Promise<boolean> => {
   const waiting = websocket.bufferedAmount
@@ -161,6 +185,16 @@ describe("a client that is gone", () => {
   it("right after the start frame leaves nothing running", async () => {
     const { path, family } = await stage()
     const clients = await Promise.all(Array.from({ length: 20 }, () => run(path, sh(script))))
+    for (const client of clients) client.websocket.terminate()
+    const last = await run(path, { command: ["true"] })
+    await last.message("exit")
+    await until(() => family.running().length === 0)
+  })
+
+  it("that named the command with its connection leaves nothing running", async () => {
+    const { path, family } = await stage()
+    const clients = Array.from({ length: 20 }, () => new Client(path, naming(sh(script))))
+    for (const client of clients) await client.opened()
     for (const client of clients) client.websocket.terminate()
     const last = await run(path, { command: ["true"] })
     await last.message("exit")

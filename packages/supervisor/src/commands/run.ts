@@ -1,20 +1,30 @@
+import type { CommandStart } from "@berth/protocol/commands"
 import type { WebSocket } from "ws"
 import type { FeatureParts } from "../features/parts.ts"
 import { ClientInput } from "./client-input.ts"
 import type { Commands } from "./commands.ts"
 import { Frames } from "./frames.ts"
 
-/** Runs the command that a client names, for as long as the client is there. It never rejects. */
+export interface RunOptions {
+  readonly commands: Commands
+  readonly parts: FeatureParts
+  readonly signal: AbortSignal
+}
+
+/**
+ * Runs the command that a client names, for as long as the client is there. It never rejects.
+ * `named`: what it has named already, with the connection; else its first frame does.
+ */
 export const run = async (
   websocket: WebSocket,
-  commands: Commands,
-  { clock }: FeatureParts,
-  signal: AbortSignal,
+  named: CommandStart | undefined,
+  { commands, parts: { clock }, signal }: RunOptions,
 ): Promise<void> => {
   const frames = new Frames(websocket)
   const input = new ClientInput(websocket)
+  if (named !== undefined) input.hold()
   try {
-    const start = await input.start(clock, signal)
+    const start = named ?? (await input.start(clock, signal))
     const command = await commands.run(start, {
       hear: {
         stdout: (chunk) => frames.output("stdout", chunk),
