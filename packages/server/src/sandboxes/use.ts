@@ -1,10 +1,10 @@
-import type { Socket } from "node:net"
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
 import type { Bridges } from "./bridges.ts"
+import { type DialAhead, type Dialed, dialAhead } from "./dial-ahead.ts"
 import type { openEnsure } from "./ensure.ts"
 import type { LeaseRequest, Leases } from "./leases.ts"
 import type { SandboxLink } from "./links.ts"
@@ -19,7 +19,7 @@ export interface Use {
   /** The one that is used: what took the place of one that is gone. */
   readonly sandbox: SandboxId
   /** A connection to what it serves, and the token that it asks for. Whoever gets it ends it. */
-  dial(signal: AbortSignal): Promise<{ socket: Socket; token: string }>
+  dial(signal: AbortSignal): Promise<Dialed>
   /** Of a use that lasts only while it is used. */
   renew(): void
   /** Something may live on that this use began: it gets a lease of its own. */
@@ -71,12 +71,17 @@ const DIAL_PAUSE_MS = 20
 export const openUses = (parts: UseParts): Uses => {
   const { leases, lives, workers, frozen, ensure } = parts
 
-  const begin = async ({ sandbox, lease: first }: Taken, claim: Claim): Promise<Use> => {
+  const begin = async (
+    { sandbox, lease: first }: Taken,
+    claim: Claim,
+    ahead?: DialAhead,
+  ): Promise<Use> => {
     let lease = first
     let renewing: Promise<void> | undefined
     let isOver = false
     const end = async () => {
       isOver = true
+      ahead?.drop()
       await renewing
       await leases.release(lease)
     }
@@ -91,7 +96,7 @@ export const openUses = (parts: UseParts): Uses => {
     }
     return {
       sandbox,
-      dial: (until) => dial(parts, sandbox, until),
+      dial: async (until) => (await ahead?.take()) ?? (await dial(parts, sandbox, until)),
       renew: () => {
         // Refused where the sandbox has been given up meanwhile: the connection ends with it.
         if (isOver || claim.ttlMs === undefined || leases.renew(lease)) return
@@ -107,8 +112,18 @@ export const openUses = (parts: UseParts): Uses => {
   }
 
   return {
-    use: async (sandbox, claim, signal) =>
-      await begin(await acquire(parts, sandbox, claim, signal), claim),
+    use: async (sandbox, claim, signal) => {
+      // The sandbox takes it while the lease is being written: one less to wait for before every command.
+      const ahead = dialAhead(() => dialOnce(parts, sandbox, signal))
+      try {
+        const taken = await acquire(parts, sandbox, claim, signal)
+        if (taken.sandbox !== sandbox) ahead.drop()
+        return await begin(taken, claim, ahead)
+      } catch (thrown) {
+        ahead.drop()
+        throw thrown
+      }
+    },
 
     useOf: async (workspace, claim, signal) => {
       const options = { mode: "fresh", isRequested: false, waitMs: UNTOLD_MS } as const
@@ -193,19 +208,23 @@ const thaw = async (workers: Workers, sandbox: SandboxId): Promise<void> => {
   if (failure !== undefined) throw failure
 }
 
-const dial = async (
-  { backend, bridges, linkOf }: UseParts,
+const dialOnce = async (
+  { bridges, linkOf }: UseParts,
   sandbox: SandboxId,
   signal: AbortSignal,
-) => {
+): Promise<Dialed> => {
   const link = await linkOf(sandbox)
+  return { socket: await bridges.dial(link, signal), token: link.token }
+}
+
+const dial = async (parts: UseParts, sandbox: SandboxId, signal: AbortSignal): Promise<Dialed> => {
   for (let waitedMs = 0; ; waitedMs += DIAL_PAUSE_MS) {
     try {
-      return { socket: await bridges.dial(link, signal), token: link.token }
+      return await dialOnce(parts, sandbox, signal)
     } catch (thrown) {
       const isEarly = thrown instanceof BerthError && thrown.code === "bridge.unreachable"
       if (!isEarly || waitedMs >= DIAL_MS) throw thrown
-      const state = (await backend.inspect(sandbox, { signal }))?.state
+      const state = (await parts.backend.inspect(sandbox, { signal }))?.state
       if (state === undefined || state === "exited") throw ended(sandbox, thrown)
       await pause(DIAL_PAUSE_MS, undefined, { signal })
     }
