@@ -25,7 +25,7 @@ export interface Stage {
 /** What much work does to the server and to a supervisor. */
 export const describeLoad = (stage: () => Stage): void => {
   describe("under load", () => {
-    it(`answers ${COMMANDS} commands at once, each as it should`, async () => {
+    it(`answers ${COMMANDS} commands at once, each as it should, and then carries as much as ever`, async () => {
       const { server } = stage()
       const box = await freshBox(server, "thousand")
       const memory = watchMemory(server.pid())
@@ -48,6 +48,7 @@ export const describeLoad = (stage: () => Stage): void => {
         }),
       )
       expect(await box.commands.list()).toEqual([])
+      await carry(box, FILE_MIB / 2)
       expect(peakMb(supervisorOf(box.id))).toBeLessThan(SUPERVISOR_MB)
       expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
     }, 120_000)
@@ -82,11 +83,7 @@ export const describeLoad = (stage: () => Stage): void => {
       const { server } = stage()
       const box = await freshBox(server, "large")
       const memory = watchMemory(server.pid())
-      await box.files.write("large", pieces(FILE_MIB))
-      let bytes = 0
-      for await (const chunk of await box.files.readStream("large")) bytes += chunk.length
-      expect(bytes).toBe(FILE_MIB * MIB)
-      await box.files.remove("large")
+      await carry(box, FILE_MIB)
       for (const pid of [supervisorOf(box.id), filesWorkerOf(box.id)])
         expect(peakMb(pid)).toBeLessThan(SUPERVISOR_MB)
       expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
@@ -109,6 +106,15 @@ const writtenIn = (box: Sandbox): number =>
     .filter(({ command }) => command.startsWith("dd "))
     .map(({ pid }) => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]))
     .reduce((sum, bytes) => sum + bytes, 0)
+
+/** A file in and out. */
+const carry = async (box: Sandbox, mib: number): Promise<void> => {
+  await box.files.write("large", pieces(mib))
+  let bytes = 0
+  for await (const chunk of await box.files.readStream("large")) bytes += chunk.length
+  expect(bytes).toBe(mib * MIB)
+  await box.files.remove("large")
+}
 
 const pieces = (count: number): ReadableStream<Uint8Array> => {
   const piece = new Uint8Array(MIB).fill(0x62)

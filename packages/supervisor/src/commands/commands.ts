@@ -13,6 +13,7 @@ import { Command, type CommandOptions } from "./command.ts"
 import type { KeptOutput } from "./kept-output.ts"
 import { Room } from "./room.ts"
 import { Starts } from "./starts.ts"
+import { Tidy } from "./tidy.ts"
 
 /** A command that outlives whoever started it, with what it said. */
 export interface InBackground {
@@ -25,6 +26,7 @@ export interface InBackground {
 export class Commands {
   readonly #parts: FeatureParts
   readonly #uses: Uses
+  readonly #tidy: Tidy
   readonly #starts: Starts
   readonly #lookout: Lookout
   readonly #room = new Room()
@@ -37,7 +39,8 @@ export class Commands {
   constructor(parts: FeatureParts, uses: Uses) {
     this.#parts = parts
     this.#uses = uses
-    this.#starts = new Starts(parts.pipes)
+    this.#tidy = new Tidy(parts.clock)
+    this.#starts = new Starts(parts.pipes, (running) => this.#tidy.onCount(running))
     this.#lookout = new Lookout(parts.user, () => this.#starts.idle())
   }
 
@@ -120,6 +123,7 @@ export class Commands {
     const commands = [...this.#attended.values(), ...this.#background.values().map(commandOf)]
     await Promise.all(commands.map((command) => command.end()))
     for (const id of [...this.#background.keys()]) this.#forget(id)
+    this.#tidy.close()
   }
 
   #start(what: CommandStart, hear: CommandOptions["hear"], signal: AbortSignal): Promise<Command> {

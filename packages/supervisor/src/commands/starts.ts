@@ -16,11 +16,14 @@ const LOOK_FOR_ROOM_MS = 50
  */
 export class Starts {
   readonly #pipes: Pipes
+  readonly #onCount: (running: number) => void
   #last: Promise<unknown> = Promise.resolve()
   #count = 0
 
-  constructor(pipes: Pipes) {
+  /** `onCount` is told how many there are, whenever that changes. */
+  constructor(pipes: Pipes, onCount: (running: number) => void) {
     this.#pipes = pipes
+    this.#onCount = onCount
   }
 
   /** Counts as one of MAX_COMMANDS until it is released. */
@@ -29,10 +32,10 @@ export class Starts {
       throw new BerthError("commands.too_many", "too many commands run at the same time", {
         details: { limit: MAX_COMMANDS },
       })
-    this.#count++
+    this.#onCount(++this.#count)
     let isTaken = true
     return () => {
-      if (isTaken) this.#count--
+      if (isTaken) this.#onCount(--this.#count)
       isTaken = false
     }
   }
