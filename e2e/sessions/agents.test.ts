@@ -1,4 +1,5 @@
 import { requires } from "@berth/testing/requires"
+import { describeInterruption } from "./interruption.ts"
 import { openEmbeddedStage, useStage } from "./stage.ts"
 import { describeTroubles } from "./troubles.ts"
 import { describeWork } from "./work.ts"
@@ -8,6 +9,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   () => {
     const stage = useStage(openEmbeddedStage)
     describeTroubles(stage)
+    describeInterruption(stage)
     // In the end their sandboxes are replaced.
     describeWork(stage, 3, 3)
   },

@@ -13,6 +13,8 @@ export const MAKE_A_FILE = "Please make a file."
 export const SAW_A_BIRD = "I saw a heron."
 export const WHICH_BIRD = "Which bird was it?"
 export const BE_REFUSED = "Be refused."
+/** Notes something, and never comes to an end; whoever is told of that afterwards looks at the notes. */
+export const NOTE_IT = "Note it once."
 
 const UNCLEAR = "Be unclear."
 
@@ -57,10 +59,18 @@ const OPENCODE_ENVIRONMENT = {
   OPENCODE_DISABLE_AUTOUPDATE: "1",
 }
 
-const OPENCODE_SCRIPT = making(
-  { tool: "write", arguments: { filePath: "made.txt", content: "made\n" } },
-  { tool: "bash", arguments: { command: "cat made.txt", description: "reads it" } },
-)
+const bash = (command: string): ModelReply => ({
+  ...{ tool: "bash", arguments: { command, description: "runs it" } },
+})
+
+const OPENCODE_SCRIPT: ModelScript = [
+  ...making(
+    { tool: "write", arguments: { filePath: "made.txt", content: "made\n" } },
+    bash("cat made.txt"),
+  ),
+  { prompt: NOTE_IT, replies: [bash("echo noted >> notes.txt"), { hangAfter: "I be" }] },
+  { prompt: "You were interrupted", replies: [bash("cat notes.txt"), { text: ["I went on."] }] },
+]
 
 export type AgentName = "opencode" | "opencode-acp" | "claude" | "codex"
 

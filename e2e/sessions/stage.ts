@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import type { Event } from "@berth/protocol/event"
+import type { Event, EventBody } from "@berth/protocol/event"
 import type { SystemSource, WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { Session } from "@berth/sdk/sessions"
 import { startDockerEngine } from "@berth/testing/docker/engine"
@@ -131,11 +131,21 @@ const ENDS = new Set(["succeeded", "failed", "stopped", "interrupted"])
 /** Sends a prompt, and gives what happened in its session up to its end. */
 export const promptToEnd = async (session: Session, text: string): Promise<Event[]> => {
   const { id } = await session.prompt(text)
+  return await eventsUntil(
+    session,
+    (body) => body.type === "prompt.state" && body.prompt === id && ENDS.has(body.state),
+  )
+}
+
+/** What happened in a session, up to the first for which it holds. */
+export const eventsUntil = async (
+  session: Session,
+  holds: (body: EventBody) => boolean,
+): Promise<Event[]> => {
   const events: Event[] = []
   for await (const event of session.events()) {
     events.push(event)
-    const { body } = event
-    if (body.type === "prompt.state" && body.prompt === id && ENDS.has(body.state)) break
+    if (holds(event.body)) break
   }
   return events
 }
