@@ -111,9 +111,14 @@ export class Kept {
     await this.heard.until(() => this.#boot !== undefined && isBootOver(this.#boot))
   }
 
+  /** Resolves with the first connection. Rejects when there will be none. */
+  get connected(): Promise<void> {
+    return this.#connected.promise
+  }
+
   /** Waits for the first connection. */
   async startPrompt(start: PromptStart): Promise<PromptStanding> {
-    await this.#connected.promise
+    await this.connected
     return await this.#bridge.startPrompt(start)
   }
 

@@ -59,10 +59,11 @@ const setUp = async (
   whole.onChange(driver.wake)
   onTestFinished(() => driver.close())
   const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))
-  const states = async () => (await whole.rows.prompts(session.id)).map(({ state }) => state)
-  const sandboxesOf = async () =>
-    (await whole.rows.prompts(session.id)).map(({ sandbox }) => sandbox)
-  return { driver, send, states, sandboxesOf }
+  const prompts = () => whole.rows.prompts(session.id)
+  const states = async () => (await prompts()).map(({ state }) => state)
+  const sandboxesOf = async () => (await prompts()).map(({ sandbox }) => sandbox)
+  const stop = () => whole.changes.requestStop(session.id, undefined)
+  return { driver, send, stop, states, sandboxesOf }
 }
 
 it("[R3.1] a prompt waits out a store that cannot be read for a while", async () => {
@@ -147,4 +148,27 @@ it("[R1.6] a prompt goes to the sandbox that its session keeps, and elsewhere on
   isThere = false
   await send("two")
   await expect.poll(sandboxesOf).toEqual([kept, use.sandbox])
+})
+
+it("[R3.3] a prompt that is stopped before its sandbox is reached is never started", async () => {
+  const connected = Promise.withResolvers<void>()
+  let starts = 0
+  const { send, stop, states, sandboxesOf } = await setUp(undefined, {
+    kept: () =>
+      keeping({
+        ...{ agent: "shell", connected: connected.promise },
+        startPrompt: async () => {
+          await connected.promise
+          starts++
+          return { state: "started" }
+        },
+        stopPrompt: async () => ({ state: starts === 0 ? "unknown" : "started" }),
+      }),
+  })
+  const { id } = await send("go")
+  await expect.poll(sandboxesOf).toEqual([use.sandbox])
+  expect(await stop()).toEqual([id])
+  connected.resolve()
+  await expect.poll(states).toEqual(["stopped"])
+  expect(starts).toBe(0)
 })

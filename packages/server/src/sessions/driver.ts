@@ -197,6 +197,8 @@ export const openDriver = ({
     let isStarted = false
     let isStopped = false
     let standing: PromptStanding = { state: "unknown" }
+    // Before the look whether it is to stop: whoever asks for that while the sandbox is not reached has the last word.
+    await reached(sandbox)
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
       const rung = bells.next(session, signal)
       const now = await currently(prompt)
@@ -226,6 +228,13 @@ export const openDriver = ({
         if (await Promise.race([isGone, waited])) return await interruptWhenGone(id, sandbox)
       }
     }
+  }
+
+  /** Or it will never be: that is found out by whoever speaks to it next. */
+  const reached = async (sandbox: SandboxId): Promise<void> => {
+    try {
+      await sandboxes.kept(sandbox).connected
+    } catch {}
   }
 
   /** undefined: it has ended. */
