@@ -26,7 +26,7 @@ export interface EventLog {
   append(trx: Transaction<Database>, events: readonly NewEvent[]): Promise<void>
   /** After the commit: whoever follows one of these sessions looks again. */
   ring(sessions: Iterable<SessionId>): void
-  /** The events after that number, as many as make a page. */
+  /** The events after that number, as many as make a page; none when there are none. */
   read(session: SessionId, after: number): Promise<StoredEvent[]>
   /** Removes what is older. In its place stands one event that says so. */
   removeBefore(atMs: number): Promise<void>
@@ -34,8 +34,12 @@ export interface EventLog {
   follow(session: SessionId, after: number, signal: AbortSignal): AsyncIterable<StoredEvent[]>
 }
 
-/** Whoever reads slowly holds a page of them, and nothing else. */
-const PAGE_EVENTS = 500
+/** Whoever reads slowly holds a page of them, and nothing else: so many, or as many as have so many characters. */
+const PAGE_EVENTS = 512
+export const PAGE_CHARS = 1024 * 1024
+
+/** Read at a time, since how long they are is seen only then: one may have 256 KiB. */
+const STEP_EVENTS = 16
 
 /*
  * Thousands of events a second pass here: each statement is written out, since building one takes longer than it
@@ -60,8 +64,16 @@ export const openLog = (db: Kysely<Database>, now: () => number): EventLog => {
   const bells = new Bells<SessionId>()
 
   const read = async (session: SessionId, after: number): Promise<StoredEvent[]> => {
-    const query = CompiledQuery.raw(READ, [session, after, PAGE_EVENTS])
-    return (await db.executeQuery<StoredEvent>(query)).rows
+    const page: StoredEvent[] = []
+    for (let chars = 0; chars < PAGE_CHARS && page.length < PAGE_EVENTS; ) {
+      const seen = page.at(-1)?.sequence ?? after
+      const query = CompiledQuery.raw(READ, [session, seen, STEP_EVENTS])
+      const { rows } = await db.executeQuery<StoredEvent>(query)
+      page.push(...rows)
+      for (const { json } of rows) chars += json.length
+      if (rows.length < STEP_EVENTS) break
+    }
+    return page
   }
 
   return {

@@ -34,7 +34,7 @@ export interface Changes {
   end(prompt: PromptId, result: PromptResult, before?: readonly EventBody[]): Promise<void>
   /** Of those that wait still: they end. Of the others it is noted. Resolves with all of them. */
   requestStop(session: SessionId, prompt: PromptId | undefined): Promise<PromptId[]>
-  /** Takes no more prompts. */
+  /** Takes no more prompts, and stops those that it has. */
   close(session: SessionId): Promise<void>
   /** Something that happens to a session, or to those of a workspace that have something to do. */
   tell(session: SessionId, body: EventBody): Promise<void>
@@ -114,6 +114,21 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
     await append(trx, id, [{ type: "prompt.state", prompt: next, state: "queued" }])
   }
 
+  const stopIn = async (
+    trx: Transaction<Database>,
+    prompts: readonly PromptId[],
+  ): Promise<void> => {
+    for (const prompt of prompts) {
+      const { sandbox } = await trx
+        .updateTable("prompts")
+        .set({ stop_requested: 1 })
+        .where("id", "=", prompt)
+        .returning("sandbox")
+        .executeTakeFirstOrThrow()
+      if (sandbox === null) await moveIn(trx, prompt, { state: "stopped", at: now() })
+    }
+  }
+
   return {
     accept: (id, sent) =>
       change(id, async (trx) => {
@@ -161,26 +176,19 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
       change(session, async (trx) => {
         const pending = (await sessionOf(trx, session)).pending
         const stopped = only === undefined ? pending : pending.filter((id) => id === only)
-        for (const prompt of stopped) {
-          const { sandbox } = await trx
-            .updateTable("prompts")
-            .set({ stop_requested: 1 })
-            .where("id", "=", prompt)
-            .returning("sandbox")
-            .executeTakeFirstOrThrow()
-          if (sandbox === null) await moveIn(trx, prompt, { state: "stopped", at: now() })
-        }
+        await stopIn(trx, stopped)
         return stopped
       }),
 
     close: (session) =>
       change(session, async (trx) => {
-        await sessionOf(trx, session)
+        const { pending } = await sessionOf(trx, session)
         await trx
           .updateTable("sessions")
           .set({ state: "closed" })
           .where("id", "=", session)
           .execute()
+        await stopIn(trx, pending)
       }),
 
     tell: (session, body) => change(session, (trx) => append(trx, session, [body])),

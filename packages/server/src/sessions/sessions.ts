@@ -103,7 +103,6 @@ export const openSessions = async (
     get: (session) => rows.get(session),
     close: async (session) => {
       await changes.close(session)
-      await changes.requestStop(session, undefined)
       await presence.end(session)
       return await rows.get(session)
     },

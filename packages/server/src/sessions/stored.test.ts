@@ -8,8 +8,11 @@ import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
 import { sql } from "kysely"
 import { describe, expect, it } from "vitest"
+import { PAGE_CHARS } from "../events/log.ts"
+import { BATCH_EVENTS } from "../events/retention.ts"
 import { systemClock } from "../sandboxes/clock.ts"
 import { openRows as openSandboxRows } from "../sandboxes/rows.ts"
+import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
 import { openForTest } from "../store/testing/open-for-test.ts"
 import { MAX_CONTINUED } from "./changes.ts"
@@ -154,6 +157,18 @@ describe("a prompt", () => {
     })
   })
 
+  it("of a session that is closed is stopped by the same change", async () => {
+    const { changes, session, addSandbox, given, rows, stateOf } = await setUp()
+    const running = await given(await addSandbox())
+    const { id: waiting } = await changes.accept(session.id, sent("x"))
+    await changes.close(session.id)
+    expect((await rows.get(session.id)).state).toBe("closed")
+    expect(await stateOf(waiting)).toBe("stopped")
+    expect(await rows.next(session.id)).toMatchObject({ id: running, isStopRequested: true })
+    await changes.close(session.id)
+    expect((await rows.get(session.id)).pending).toEqual([running])
+  })
+
   it("is given to one sandbox only, and to none once it is stopped", async () => {
     const { changes, session, addSandbox, stateOf } = await setUp()
     const [one, other] = [await addSandbox(), await addSandbox()]
@@ -200,6 +215,16 @@ describe("a prompt", () => {
   })
 })
 
+it("[R1.9] a database that was put back keeps nothing for prompts that it gives up", async () => {
+  const { store, changes, session, rows, stateOf } = await setUp()
+  const attachments = [{ name: "log.txt", content: "aGVsbG8=" }]
+  const { id } = await changes.accept(session.id, sent("x", { attachments }))
+  expect(await rows.attachments(id)).toHaveLength(1)
+  await store.db.transaction().execute((trx) => disbelieve(trx, Date.now()))
+  expect(await stateOf(id)).toBe("interrupted")
+  expect(await rows.attachments(id)).toEqual([])
+})
+
 describe("the log", () => {
   it("[R3.2] gives what was and what comes, each once, to any number of readers", async () => {
     const { log, session, changes } = await setUp()
@@ -224,6 +249,21 @@ describe("the log", () => {
     const idle = read(800, 0)
     over.abort()
     expect(await idle).toEqual([])
+  })
+
+  it("[R3.2] is read in pages that are bounded, however long its events are", async () => {
+    const { store, log, session } = await setUp()
+    const body: EventBody = { type: "warning", message: "x".repeat(200_000) }
+    const long = Array.from({ length: 50 }, () => ({ session: session.id, at: AT, body }))
+    await store.db.transaction().execute((trx) => log.append(trx, long))
+    const pages: number[] = []
+    for (let seen = 0; seen < long.length; ) {
+      const page = await log.read(session.id, seen)
+      expect(page[0]?.sequence).toBe(seen + 1)
+      seen += page.length
+      pages.push(page.reduce((chars, { json }) => chars + json.length, 0))
+    }
+    expect(Math.max(...pages)).toBeLessThan(4 * PAGE_CHARS)
   })
 
   it("is as old as it is here, whatever a sandbox says of when it happened", async () => {
@@ -251,5 +291,34 @@ describe("the log", () => {
       [5, "gap"],
       [6, "warning"],
     ])
+  })
+
+  it("is removed a part at a time, others have their turn, and the gap is told wherever that ends", async () => {
+    const { store, log, session } = await setUp()
+    const body: EventBody = { type: "warning", message: "old" }
+    const old = Array.from({ length: 3 * BATCH_EVENTS }, () => ({
+      ...{ session: session.id, at: AT, body },
+    }))
+    await store.db.transaction().execute((trx) => log.append(trx, old))
+    await sql`CREATE TRIGGER refuse BEFORE DELETE ON events WHEN OLD.sequence > ${sql.lit(2 * BATCH_EVENTS)}
+      BEGIN SELECT RAISE(ABORT, 'it cannot be removed'); END`.execute(store.db)
+    await expect(log.removeBefore(Date.now() + 1_000)).rejects.toThrow()
+    const [gap, next] = await log.read(session.id, 0)
+    expect(gap).toMatchObject({ type: "gap" })
+    expect(gap?.sequence).toBeGreaterThan(BATCH_EVENTS)
+    expect(next?.sequence).toBe((gap?.sequence ?? 0) + 1)
+
+    await sql`DROP TRIGGER refuse`.execute(store.db)
+    let turns = 0
+    let isOver = false
+    const takeTurn = () => {
+      turns++
+      if (!isOver) setImmediate(takeTurn)
+    }
+    setImmediate(takeTurn)
+    await log.removeBefore(Date.now() + 1_000)
+    isOver = true
+    expect(turns).toBeGreaterThan(1)
+    expect(await log.read(session.id, 0)).toMatchObject([{ sequence: old.length, type: "gap" }])
   })
 })

@@ -19,6 +19,8 @@ export const disbelieve = async (trx: Transaction<Database>, atMs: number): Prom
   await trx.deleteFrom("leases").where("kind", "in", ["prompt", "exec"]).execute()
   for (const { id, last_event } of await trx.selectFrom("sessions").selectAll().execute())
     await disbelieveSession(trx, { id, lastEvent: last_event }, atMs)
+  // They are kept for prompts that have not ended.
+  await trx.deleteFrom("attachments").execute()
   await trx
     .updateTable("prompts")
     .set({ state: "interrupted", reason: INTERRUPTED, ended_at_ms: atMs })
