@@ -32,10 +32,14 @@ export class KeptProcess {
   /** Ends it with all that came from it, at once; another starts. One that is not ready needs nothing. */
   async replace(): Promise<void> {
     const process = this.#process
-    if (process?.status().phase !== "ready") return
+    if (process === undefined || !this.isReady) return
     const stopped = process.stop({ graceMs: 0 })
     void this.#launchAfter(stopped)
     await stopped
+  }
+
+  get isReady(): boolean {
+    return this.#process?.status().phase === "ready"
   }
 
   get grown(): ProcessTree | undefined {

@@ -224,6 +224,27 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(stage.family.running().filter((pid) => before.includes(pid))).toEqual([])
     expect((await ask(agent, "remember", { session })).text).toBe("say: one")
   })
+
+  it("[R3.3] that it ignores interrupts the prompts of other sessions, which go on afterwards", async () => {
+    const agent = await started(makeStage())
+    const other = newId.session()
+    await ask(agent, "say: one", { session: other })
+    const heard = Promise.withResolvers<void>()
+    const bystander = ask(agent, "wait", { session: other, onEvent: () => heard.resolve() })
+    await heard.promise
+    const stop = new AbortController()
+    const stopped = await ask(agent, "ignore", {
+      signal: stop.signal,
+      onEvent: ({ type }) => type === "message.delta" && stop.abort(),
+    })
+    expect(stopped.result).toMatchObject({ state: "stopped" })
+    const interrupted = await bystander
+    expect(interrupted.result).toEqual({
+      ...{ state: "interrupted", reason: expect.stringContaining("another session") },
+    })
+    expect(interrupted.types).not.toContain("error")
+    expect((await ask(agent, "remember", { session: other })).text).toBe("say: one")
+  })
 })
 
 describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => {

@@ -6,6 +6,7 @@ import type { AskAnswer } from "@berth/protocol/session"
 import type { Permissions } from "@berth/protocol/workspace"
 import type { Agent, AgentReport, Say } from "../agent.ts"
 import { failingOf } from "../failure.ts"
+import { orInterrupted } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import { Strays } from "../strays.ts"
 import { failureOf } from "./failure.ts"
@@ -112,8 +113,17 @@ class Acp implements Agent {
   }
 
   async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
-    const { prompt } = start
     const life = await this.#process.life(signal)
+    return await orInterrupted(() => this.#take(start, { life, say, signal }), {
+      ...{ prompt: start.prompt, life, signal },
+    })
+  }
+
+  async #take(
+    start: PromptStart,
+    { life, say, signal }: { life: Life; say: Say; signal: AbortSignal },
+  ): Promise<PromptResult> {
+    const { prompt } = start
     const session = await this.#conversation(start, { life, say, signal })
     const { permissions } = this.#options
     const terminalText = (id: string) => this.#terminals.text(id)
@@ -123,7 +133,7 @@ class Acp implements Agent {
       return await runPrompt(start, {
         ...{ title: this.#title, life, clock: this.#parts.clock, session, turn, signal },
         endTerminals: () => this.#terminals.endOf(session),
-        endProcess: () => this.#process.replace(life),
+        endProcess: () => this.#process.replace(life, prompt),
       })
     } finally {
       this.#turns.delete(session)
@@ -148,7 +158,7 @@ class Acp implements Agent {
       return id
     } catch (thrown) {
       if (!late.aborted) throw failureOf(title, thrown, life.link.over)
-      await this.#process.replace(life)
+      await this.#process.replace(life, prompt)
       const ms = CONVERSATION_LIMIT_MS
       throw new BerthError("agent.failed", `${title} opened no conversation in ${ms} ms`)
     }

@@ -1,9 +1,11 @@
 import { dirname, join } from "node:path"
+import type { PromptId } from "@berth/protocol/ids"
 import type { Readiness } from "../../processes/readiness/readiness.ts"
 import type { Conversation, ProcessSpec } from "../../processes/spec.ts"
 import type { ProcessTree } from "../../processes/tree/tree.ts"
 import { makeEmptyDirectory } from "../empty-directory.ts"
 import { KeptProcess } from "../kept-process.ts"
+import type { SharedLife } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import type { Abilities, Link, Served } from "./link.ts"
 import { orAborted } from "./or-aborted.ts"
@@ -12,7 +14,7 @@ import { requireProgram } from "./program.ts"
 export type Command = readonly [string, ...string[]]
 
 /** One life of the agent: what was said to an earlier one, it knows only if it has kept it. */
-export interface Life {
+export interface Life extends SharedLife {
   readonly number: number
   readonly link: Link
   readonly abilities: Abilities
@@ -49,9 +51,11 @@ export class AgentProcess {
     return this.#process.trouble()
   }
 
-  /** Ends that life, at once; another starts. One that has ended needs nothing. */
-  async replace(life: Life): Promise<void> {
-    if (life.number === this.#lives) await this.#process.replace()
+  /** Ends that life because of a prompt, at once; another starts. One that has ended needs nothing. */
+  async replace(life: Life, prompt: PromptId): Promise<void> {
+    if (life.number !== this.#lives || !this.#process.isReady) return
+    life.endedFor = prompt
+    await this.#process.replace()
   }
 
   get grown(): ProcessTree | undefined {
@@ -80,7 +84,8 @@ export class AgentProcess {
       wait: async (_, signal) => {
         const { initialized } = link as Link
         const abilities = await orAborted(initialized, signal)
-        this.#life = { number: ++this.#lives, link: link as Link, abilities }
+        const number = ++this.#lives
+        this.#life = { number, link: link as Link, abilities, endedFor: undefined }
       },
     }
     return {

@@ -281,11 +281,15 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     })
   })
 
-  it("[R3.3] is ended when it does not stop, and the session goes on", async () => {
+  it("[R3.3] is ended when it does not stop: its session goes on, and others are interrupted", async () => {
     const { agent } = stage
     const session = newId.session()
     await ask(agent, "remember me", { session })
     const pid = stage.processes.get("opencode")?.status().pid as number
+    const other = newId.session()
+    const heard = Promise.withResolvers<void>()
+    const bystander = ask(agent, "hang", { session: other, onEvent: () => heard.resolve() })
+    await heard.promise
     const stop = new AbortController()
     let stoppedAtMs = 0
     const told = await ask(agent, "hang", {
@@ -308,6 +312,13 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)
     // The first question and its answer are still part of what the model is asked.
     expect(stage.model.turns.at(-1)?.messages).toBeGreaterThan(3)
+    // Of the other session's prompt nobody knows what it did: it has not failed.
+    const interrupted = await bystander
+    expect(interrupted.result).toEqual({
+      ...{ state: "interrupted", reason: expect.stringContaining("another session") },
+    })
+    expect(interrupted.types).toEqual(["message.delta", "message.completed"])
+    expect(await ask(agent, "again", { session: other })).toMatchObject({ text: "Hello, world" })
   })
 
   it("starts again after a crash, and is told the directory before the next prompt", async () => {

@@ -5,6 +5,7 @@ import type { AskAnswer } from "@berth/protocol/session"
 import type { Permissions } from "@berth/protocol/workspace"
 import type { Agent, AgentFile, AgentReport, Say } from "../agent.ts"
 import { failingOf } from "../failure.ts"
+import { orInterrupted } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import { objectIn, textIn } from "../read.ts"
 import { Strays } from "../strays.ts"
@@ -108,16 +109,26 @@ class OpenCode implements Agent {
 
   async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
     const life = await this.#attached(signal)
+    return await orInterrupted(() => this.#take(start, { life, say, signal }), {
+      ...{ prompt: start.prompt, life, signal },
+    })
+  }
+
+  async #take(
+    start: PromptStart,
+    { life, say, signal }: { life: Life; say: Say; signal: AbortSignal },
+  ): Promise<PromptResult> {
     const { client } = life
     const where = this.#where()
     const session = await this.#sessions.find(start.session, { client, where, signal })
     const { prompt } = start
     const asks = new Asks({ prompt, client, where, say, permissions: this.#permissions })
     this.#asks.set(prompt, asks)
-    return runPrompt(start, {
+    return await runPrompt(start, {
       ...{ client, where, session, say, signal, model: this.#model, clock: this.#parts.clock },
       ...{ asks, directory: this.#directory ?? "/" },
-      endProcess: () => this.#server.replace(life),
+      endProcess: () => this.#server.replace(life, prompt),
+      replaceBroken: () => this.#server.replace(life),
     })
   }
 

@@ -32,11 +32,14 @@ export interface PromptParts {
   readonly signal: AbortSignal
   /** For an agent that does not do as it is told. */
   readonly endProcess: () => Promise<void>
+  /** For one that does not speak any more: it has crashed, or should be taken for that. */
+  readonly replaceBroken: () => Promise<void>
 }
 
 /** Gives OpenCode a prompt, and passes on what it says until it is idle. */
 export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
-  const { client, clock, where, session, model, asks, say, signal, endProcess } = parts
+  const { client, clock, where, session, model, asks, say, signal } = parts
+  const { endProcess, replaceBroken } = parts
   const { prompt } = start
   const text = withAttachments(start.text, start.attachments)
   const conversation = new Conversation(prompt, session, parts.directory)
@@ -92,9 +95,10 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
   } finally {
     signal.removeEventListener("abort", stop)
     deadlines.clearAll()
+    const end = over.signal.aborted ? endProcess : replaceBroken
     over.abort()
     await events.return(undefined)
-    if (mayWork && !conversation.isIdle) await endProcess()
+    if (mayWork && !conversation.isIdle) await end()
     for (const body of conversation.close()) await say(body)
   }
 }

@@ -1,8 +1,10 @@
 import { dirname, join } from "node:path"
+import type { PromptId } from "@berth/protocol/ids"
 import type { ProcessSpec } from "../../processes/spec.ts"
 import type { ProcessTree } from "../../processes/tree/tree.ts"
 import { makeEmptyDirectory } from "../empty-directory.ts"
 import { KeptProcess } from "../kept-process.ts"
+import type { SharedLife } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import { Client } from "./client.ts"
 import { Listening } from "./listening.ts"
@@ -15,7 +17,7 @@ const OFFLINE = {
 }
 
 /** One life of the server: what was said to an earlier one, it does not know. */
-export interface Life {
+export interface Life extends SharedLife {
   readonly number: number
   readonly port: number
   readonly client: Client
@@ -30,6 +32,7 @@ export class Server {
   )
   #password = ""
   #emptyDirectory: string | undefined
+  #life: Life | undefined
 
   constructor(parts: AgentParts) {
     this.#parts = parts
@@ -38,17 +41,22 @@ export class Server {
   /** The life that answers now; starts one where none is kept running, and waits for it. */
   async life(signal: AbortSignal): Promise<Life> {
     await this.#process.ready(signal)
-    const { port = 0, lives } = this.#listening
-    return { number: lives, port, client: new Client({ port, password: this.#password }) }
+    const { port = 0, lives: number } = this.#listening
+    if (this.#life?.number === number) return this.#life
+    const client = new Client({ port, password: this.#password })
+    this.#life = { number, port, client, endedFor: undefined }
+    return this.#life
   }
 
   trouble(): string | undefined {
     return this.#process.trouble()
   }
 
-  /** Ends that life, at once; another starts. One that has ended needs nothing. */
-  async replace(life: Life): Promise<void> {
-    if (life.number === this.#listening.lives) await this.#process.replace()
+  /** Ends that life, at once, because of a prompt or because it is broken; another starts. One that has ended needs nothing. */
+  async replace(life: Life, prompt?: PromptId): Promise<void> {
+    if (life.number !== this.#listening.lives || !this.#process.isReady) return
+    life.endedFor = prompt
+    await this.#process.replace()
   }
 
   lastOutput(): string {

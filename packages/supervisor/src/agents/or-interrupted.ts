@@ -1,0 +1,31 @@
+import type { PromptResult } from "@berth/protocol/bridge"
+import type { PromptId } from "@berth/protocol/ids"
+
+/** A life of a process that works on prompts of several sessions. */
+export interface SharedLife {
+  /** The prompt for which it had to be ended by force. */
+  endedFor: PromptId | undefined
+}
+
+const INTERRUPTED: PromptResult = {
+  state: "interrupted",
+  reason: "the agent's process was ended by force because of another session's prompt",
+}
+
+/** Runs a prompt. One whose agent was ended because of another has not failed: nobody knows what it did. */
+export const orInterrupted = async (
+  run: () => Promise<PromptResult>,
+  {
+    prompt,
+    life,
+    signal,
+  }: { readonly prompt: PromptId; readonly life: SharedLife; readonly signal: AbortSignal },
+): Promise<PromptResult> => {
+  try {
+    return await run()
+  } catch (thrown) {
+    const isItsOwn = life.endedFor === undefined || life.endedFor === prompt
+    if (isItsOwn || signal.aborted) throw thrown
+    return INTERRUPTED
+  }
+}
