@@ -1,6 +1,8 @@
+import { execFileSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { MAX_PROMPT_CHARS } from "@berth/protocol/bridge-limits"
 import type { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
@@ -70,6 +72,24 @@ describe("the shell agent", () => {
     await ask('printf "%s|" "$@"', never, say, ["/a/b c", "/a/d"])
     expect(text()).toBe("/a/b c|/a/d|")
   })
+
+  it.each(["x", "ü", "€", "😀", "'😀"])(
+    "runs a prompt as long as one may be, of %j, as it stands",
+    async (character) => {
+      const { ask, say, text } = await open()
+      const [before, after] = [
+        "cat <<'end' | cksum\n",
+        '\nend\ncat; printf "%s|" "$0" "$@"; exit 3',
+      ]
+      const room = MAX_PROMPT_CHARS - before.length - after.length
+      const body = character.repeat(room / character.length).padEnd(room, "x")
+      expect(await ask(before + body + after, never, say, ["/a/b c", "/a/d"])).toEqual({
+        ...{ state: "failed", reason: "the command ended with status 3" },
+      })
+      const sum = execFileSync("cksum", { input: `${body}\n`, encoding: "utf8" })
+      expect(text()).toBe(`${sum}/bin/sh|/a/b c|/a/d|`)
+    },
+  )
 
   it("has its keys in the environment of the command", async () => {
     const { ask, text } = await open()

@@ -3,6 +3,7 @@ import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
 import { type CommandEnd, runCommand } from "../../processes/run.ts"
 import type { Agent, Say } from "../agent.ts"
 import type { AgentParts } from "../parts.ts"
+import { commandLine } from "./command-line.ts"
 
 /** A command may take as long as an agent: this only ends what nobody waits for any more. */
 export const SHELL_PROMPT_LIMIT_MS = 24 * 60 * 60 * 1000
@@ -12,8 +13,6 @@ const STOP_GRACE_MS = 500
 
 /** Of one event: JSON may write each character as six bytes, and one event has 256 KiB. */
 const MAX_DELTA_CHARS = 32 * 1024
-
-const SHELL = "/bin/sh"
 
 /**
  * Runs each prompt as a command, for use without any model. The files that came with it are its arguments. What it
@@ -63,7 +62,7 @@ const run = async (
       {
         ...{
           title: "the prompt",
-          command: [SHELL, "-c", text, SHELL, ...attachments],
+          command: commandLine(text, attachments),
           env,
           cwd,
           user,
