@@ -54,7 +54,6 @@ export const bothEnds = async (options: AsksOptions = {}) => {
         token: TOKEN,
         sandbox,
         lastSeen: events.length,
-        owns: () => true,
         onEvents: async (batch) => void events.push(...batch),
         onAsk,
       },

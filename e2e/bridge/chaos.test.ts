@@ -79,7 +79,6 @@ it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whate
     return openBridge(
       {
         ...{ address: { path: proxied }, token: TOKEN, sandbox, lastSeen: stored.length },
-        owns: (prompt) => prompts.includes(prompt),
         onEvents: async (events) => {
           if (storeFails) {
             storeFails = false

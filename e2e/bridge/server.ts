@@ -22,7 +22,6 @@ openBridge(
     token: readFileSync(join(directory, "token"), "utf8"),
     sandbox: SandboxId.parse(sandbox),
     lastSeen: count,
-    owns: () => true,
     onEvents: async (events) => {
       // In pieces, so that a kill finds some of them written.
       for (const event of events) writeSync(file, `${JSON.stringify(event)}\n`)

@@ -67,7 +67,6 @@ const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<void> => {
   const bridge = openBridge(
     {
       ...{ address: { path: link.socket }, token: link.token, sandbox, lastSeen },
-      owns: () => true,
       onEvents: () => Promise.reject(new Error("it only cuts")),
       onState: ({ kind }) => {
         if (kind !== "connecting") resolve()

@@ -24,11 +24,9 @@ export interface BridgeOptions {
   readonly sandbox: SandboxId
   /** The last event of this sandbox that is stored; 0 before the first. */
   readonly lastSeen: number
-  /** Whether a prompt was given to this sandbox: events of others are refused. */
-  readonly owns: (prompt: PromptId) => boolean
   /**
    * Stores events, in order, one call at a time. When it resolves they are acknowledged, and forgotten inside;
-   * when it rejects they come again.
+   * when it rejects they come again. Whose prompts they tell of is for it to look up.
    */
   readonly onEvents: (events: readonly Event[]) => Promise<void>
   /** Answers what the sandbox asks for, one of each kind at a time. Of an error the sandbox is told the message. */
@@ -72,8 +70,8 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
       const onStored = (upTo: number) => {
         lastSeen = upTo
       }
-      const { address, token, sandbox, owns, onEvents: store } = options
-      const parts = { address, token, sandbox, owns, store, lastSeen, onStored, deadlines }
+      const { address, token, sandbox, onEvents: store } = options
+      const parts = { address, token, sandbox, store, lastSeen, onStored, deadlines }
       link = await openLink({ ...parts, onAsk, asksThrottle }, signal)
     } catch (thrown) {
       return asFailure(thrown)

@@ -107,7 +107,6 @@ describe("a hostile supervisor", () => {
     ["starts at zero", "bridge.protocol_violated"],
     ["counts in halves", "bridge.protocol_violated"],
     ["counts beyond all numbers", "bridge.protocol_violated"],
-    ["speaks of another sandbox's prompt", "bridge.foreign_id"],
     ["asks a thousand times", "bridge.limit_exceeded"],
     ["asks twice under one id", "bridge.protocol_violated"],
     ["asks under an id of another kind", "bridge.protocol_violated"],

@@ -1,11 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
-import type { PromptId } from "@berth/protocol/ids"
 import { MAX_PENDING_BYTES } from "./limits.ts"
 
 export interface InboxOptions {
   readonly lastSeen: number
-  readonly owns: (prompt: PromptId) => boolean
   /** Resolves when they are safe: only then are they acknowledged. */
   readonly store: (events: readonly Event[]) => Promise<void>
   readonly onStored: (upTo: number) => void
@@ -52,20 +50,11 @@ export class Inbox {
     await this.#storing
   }
 
-  #check({ sequence, body }: Event): void {
+  #check({ sequence }: Event): void {
     if (sequence !== this.#next) {
       throw new BerthError("bridge.wrong_number", "the sandbox sent another event than the next", {
         details: { expected: this.#next, received: sequence },
       })
-    }
-    if ("prompt" in body && body.prompt !== undefined && !this.#options.owns(body.prompt)) {
-      throw new BerthError(
-        "bridge.foreign_id",
-        "the sandbox spoke of a prompt that is not its own",
-        {
-          details: { prompt: body.prompt, event: sequence },
-        },
-      )
     }
     this.#next++
   }

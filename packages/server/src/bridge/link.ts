@@ -35,7 +35,6 @@ export interface LinkOptions {
   readonly token: string
   readonly sandbox: SandboxId
   readonly lastSeen: number
-  readonly owns: (prompt: PromptId) => boolean
   readonly store: (events: readonly Event[]) => Promise<void>
   readonly onStored: (upTo: number) => void
   readonly onAsk: OnAsk
@@ -105,7 +104,7 @@ export class Link {
   readonly ended: Promise<BerthError>
 
   constructor(websocket: WebSocket, options: LinkOptions) {
-    const { lastSeen, owns, store, deadlines } = options
+    const { lastSeen, store, deadlines } = options
     this.#websocket = websocket
     this.#options = options
     this.#asks = new Asks(deadlines.answerMs)
@@ -115,7 +114,6 @@ export class Link {
     )
     this.#inbox = new Inbox({
       lastSeen,
-      owns,
       store,
       onStored: (upTo) => this.#acknowledge(upTo),
       onFull: (isFull) => this.#hold("store", isFull),

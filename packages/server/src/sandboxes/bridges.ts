@@ -33,7 +33,6 @@ export interface BridgeCall {
   readonly token: string
   readonly sandbox: SandboxId
   readonly lastSeen: number
-  readonly owns: (prompt: PromptId) => boolean
   readonly onEvents: (events: readonly Event[]) => Promise<void>
   readonly onAsk: (
     question: { readonly ask: Ask; readonly sendBundle: (body: Readable) => Promise<void> },

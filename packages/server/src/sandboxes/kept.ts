@@ -79,8 +79,6 @@ export class Kept {
     this.#bridge = parts.bridges.open(
       {
         ...{ address: { path }, token, sandbox, lastSeen },
-        // Whose a prompt is, is looked up where its events are stored: those of others are left out there.
-        owns: () => true,
         onEvents: (events) => this.#take(events),
         onAsk: answerAsks({ sandbox, repos, environment, readKeys, secrets, log }),
         onState: ({ kind, reason }) => {

@@ -195,10 +195,6 @@ export const ATTACKS = {
   "starts at zero": sendsEvents(0),
   "counts in halves": sendsEvents(1, 1.5),
   "counts beyond all numbers": sendsEvents(1, 2 ** 53),
-  "speaks of another sandbox's prompt": sends({
-    type: "events",
-    events: [eventOf(1, { type: "message.completed", prompt: PROMPT, message: "m" })],
-  }),
 
   // Questions.
   "asks a thousand times": sends(...Array.from({ length: 1_000 }, (_, place) => askOf(place))),

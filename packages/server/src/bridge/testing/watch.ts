@@ -21,7 +21,6 @@ export const watchBridge = (
       token: TOKEN,
       sandbox: newId.sandbox(),
       lastSeen: 0,
-      owns: () => false,
       ...options,
       onEvents: async (batch) => {
         await options.onEvents?.(batch)
