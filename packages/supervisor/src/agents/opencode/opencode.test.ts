@@ -215,7 +215,9 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       JSON.stringify([stage.news, told.events]),
     ]
     expect(public_.filter((text) => text.includes(password))).toEqual([])
-    const port = /:(\d+)/.exec(readFileSync(join(logs, "opencode.log"), "utf8"))?.[1]
+    // Of its last life, if it had several.
+    const log = readFileSync(join(logs, "opencode.log"), "utf8")
+    const port = [...log.matchAll(/127\.0\.0\.1:(\d+)/g)].at(-1)?.[1]
     expect((await fetch(`http://127.0.0.1:${port}/global/health`)).status).toBe(401)
   })
 
