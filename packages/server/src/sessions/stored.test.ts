@@ -8,7 +8,7 @@ import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
 import { sql } from "kysely"
 import { describe, expect, it } from "vitest"
-import { PAGE_CHARS } from "../events/log.ts"
+import { PAGE_CHARS, STEP_EVENTS } from "../events/log.ts"
 import { BATCH_EVENTS } from "../events/retention.ts"
 import { systemClock } from "../sandboxes/clock.ts"
 import { openRows as openSandboxRows } from "../sandboxes/rows.ts"
@@ -254,7 +254,11 @@ describe("the log", () => {
   it("[R3.2] is read in pages that are bounded, however long its events are", async () => {
     const { store, log, session } = await setUp()
     const body: EventBody = { type: "warning", message: "x".repeat(200_000) }
-    const long = Array.from({ length: 50 }, () => ({ session: session.id, at: AT, body }))
+    const long = Array.from({ length: 3 * STEP_EVENTS }, () => ({
+      session: session.id,
+      at: AT,
+      body,
+    }))
     await store.db.transaction().execute((trx) => log.append(trx, long))
     const pages: number[] = []
     for (let seen = 0; seen < long.length; ) {
@@ -263,7 +267,7 @@ describe("the log", () => {
       seen += page.length
       pages.push(page.reduce((chars, { json }) => chars + json.length, 0))
     }
-    expect(Math.max(...pages)).toBeLessThan(4 * PAGE_CHARS)
+    expect(Math.max(...pages)).toBeLessThan(PAGE_CHARS + STEP_EVENTS * 256 * 1024)
   })
 
   it("is as old as it is here, whatever a sandbox says of when it happened", async () => {

@@ -192,9 +192,10 @@ describe("the end of a terminal", () => {
   it("ends its jobs in the background, and leaves what has a session of its own", async () => {
     const { sh, attach, call } = await open()
     const { id } = await sh(
-      "nohup sleep 1000 >/dev/null 2>&1 & setsid sleep 2000 </dev/null >/dev/null 2>&1 & read go",
+      "nohup sleep 1000 >/dev/null 2>&1 & setsid sh -c 'echo away; exec sleep 2000 </dev/null >/dev/null 2>&1' & read go",
     )
     const viewer = await attach(id)
+    await viewer.see(/away/)
     await until(() => family.running().length === 3)
     viewer.type("\n")
     await viewer.hear("exit")

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import type { SidecarSpec } from "@berth/protocol/workspace"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
@@ -44,7 +44,9 @@ describe("a sidecar", () => {
     })
     const uid = stage.context().user?.uid ?? process.getuid?.()
     const log = () => readFileSync(stage.path("logs/sidecar-web.log"), "utf8")
-    await until(() => log().includes("it listens"))
+    await until(
+      () => existsSync(stage.path("logs/sidecar-web.log")) && log().includes("it listens"),
+    )
     expect(log()).toBe(`${uid} ${stage.path("workspace")} ${port}\nit listens\n`)
     await stage.processes.stop()
     expect(stage.running()).toEqual([])
