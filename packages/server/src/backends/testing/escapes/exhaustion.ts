@@ -74,11 +74,11 @@ export const FORK_BOMB: Endless = {
   sees: ["EAGAIN"],
   script: perl`
     $SIG{CHLD} = "IGNORE";
-    my $told = 0;
+    my ($first, $told) = ($$, 0);
     while (1) {
       my $child = fork();
       next if defined $child;
-      print "${AT_THE_END}: ", ($!{EAGAIN} ? "EAGAIN" : $!), "\n" if !$told++ && $$ == getppid() + 1;
+      print "${AT_THE_END}: ", ($!{EAGAIN} ? "EAGAIN" : $!), "\n" if $$ == $first && !$told++;
     }
   `,
 }
