@@ -3,9 +3,9 @@
  *
  * - WebSocket `/commands/run`: the client says a `CommandStart`, then `CommandClientMessage`s and standard
  *   input. A start that is short may be said with the connection instead, as JSON in `?start=`: then the command
- *   starts without waiting for a frame, and a start that is wrong is answered as a refusal. It hears `started`, the output, and `exit`; or `error`, and then nothing was started or what was
- *   is ended. Either closes the connection, with 1000 or with `COMMAND_CLOSE.failed`. The command ends with the
- *   connection, whoever closes it.
+ *   starts without waiting for a frame, and a start that is wrong is answered as a refusal. It hears `started`,
+ *   the output, and `exit`; or `error`, and then nothing was started or what was is ended. Either closes the
+ *   connection, with 1000 or with `COMMAND_CLOSE.failed`. The command ends with the connection, whoever closes it.
  * - `POST /commands` with a `CommandStart` starts one in the background: 201 and its `CommandInfo`.
  * - `GET /commands` → `CommandList`, `GET /commands/{id}` → `CommandInfo`: those that run, and those in the
  *   background that have ended, for a while.

@@ -79,10 +79,35 @@ const IS_SHOWN = sql`
 const STOPPABLE = [...USABLE_PHASES, "quarantined"] as const
 
 export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
-  const stopping = ({ cause, reason }: Stop) => ({
-    ...{ phase: "stopping" as const, phase_at_ms: clock.now() },
-    ...{ stop_cause: cause, stop_reason: reason },
-  })
+  /** `but`: only where nobody uses it but by these leases; without it, whoever does. */
+  const toStopping = async (
+    on: Kysely<Database>,
+    sandbox: SandboxId,
+    { cause, reason }: Stop,
+    but?: readonly LeaseId[],
+  ): Promise<boolean> => {
+    const update = on
+      .updateTable("sandboxes")
+      .set({
+        ...{ phase: "stopping", phase_at_ms: clock.now() },
+        ...{ stop_cause: cause, stop_reason: reason },
+      })
+      .where("id", "=", sandbox)
+      .where("phase", "in", STOPPABLE)
+    const bounded =
+      but &&
+      update.where(({ not, exists, selectFrom }) => {
+        const own = selectFrom("leases").select("id").where("leases.sandbox", "=", sandbox)
+        return not(exists(own.where("leases.id", "not in", but)))
+      })
+    return (await (bounded ?? update).executeTakeFirst()).numUpdatedRows === 1n
+  }
+  const toStoppingWithLeases = (sandbox: SandboxId, stop: Stop, but?: readonly LeaseId[]) =>
+    db.transaction().execute(async (trx) => {
+      if (!(await toStopping(trx, sandbox, stop, but))) return false
+      await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
+      return true
+    })
   return {
     insert: async ({ id, workspace, configHash, mode, phase }) => {
       const now = clock.now()
@@ -153,52 +178,9 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         .where("id", "=", sandbox)
         .execute()
     },
-    beginStop: async (sandbox, stop) => {
-      const { numUpdatedRows } = await db
-        .updateTable("sandboxes")
-        .set(stopping(stop))
-        .where("id", "=", sandbox)
-        .where("phase", "in", STOPPABLE)
-        .where(({ not, exists, selectFrom }) =>
-          not(exists(selectFrom("leases").select("id").where("leases.sandbox", "=", sandbox))),
-        )
-        .executeTakeFirst()
-      return numUpdatedRows === 1n
-    },
-    beginStopDespite: (sandbox, stop, leases) =>
-      db.transaction().execute(async (trx) => {
-        const { numUpdatedRows } = await trx
-          .updateTable("sandboxes")
-          .set(stopping(stop))
-          .where("id", "=", sandbox)
-          .where("phase", "in", STOPPABLE)
-          .where(({ not, exists, selectFrom }) =>
-            not(
-              exists(
-                selectFrom("leases")
-                  .select("id")
-                  .where("leases.sandbox", "=", sandbox)
-                  .where("leases.id", "not in", leases),
-              ),
-            ),
-          )
-          .executeTakeFirst()
-        if (numUpdatedRows !== 1n) return false
-        await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
-        return true
-      }),
-    beginStopRegardless: (sandbox, stop) =>
-      db.transaction().execute(async (trx) => {
-        const { numUpdatedRows } = await trx
-          .updateTable("sandboxes")
-          .set(stopping(stop))
-          .where("id", "=", sandbox)
-          .where("phase", "in", STOPPABLE)
-          .executeTakeFirst()
-        if (numUpdatedRows !== 1n) return false
-        await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
-        return true
-      }),
+    beginStop: (sandbox, stop) => toStopping(db, sandbox, stop, []),
+    beginStopDespite: (sandbox, stop, leases) => toStoppingWithLeases(sandbox, stop, leases),
+    beginStopRegardless: (sandbox, stop) => toStoppingWithLeases(sandbox, stop),
     revive: async (sandbox, phase) => {
       const { numUpdatedRows } = await db
         .updateTable("sandboxes")
