@@ -150,8 +150,10 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const sandbox = await boot()
       const running = sandbox.prompt("echo begun; setsid sleep 1000 & sleep 1000")
       await sandbox.until(({ type }) => type === "message.delta")
-      const exit = await stage.standalone.backend.stop(sandbox.id, { graceMs: 10_000 })
-      expect(exit).toMatchObject({ code: 0, reason: "exited" })
+      const { backend } = stage.standalone
+      await backend.stop(sandbox.id, { graceMs: 10_000 })
+      const exit = { code: 0, reason: "exited" }
+      expect(await backend.inspect(sandbox.id)).toMatchObject({ exit })
       expect(await running).toMatchObject({
         state: "interrupted",
         reason: "the sandbox was stopped",

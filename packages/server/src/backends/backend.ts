@@ -125,8 +125,8 @@ export interface Backend {
   create(spec: SandboxSpec, call?: Call): Promise<ObservedSandbox>
   /** From `created` to `running`; of a running sandbox: nothing. */
   start(sandbox: SandboxId, call?: Call): Promise<void>
-  /** Asks the first process to end, and makes it after the grace. Of an exited sandbox: its exit. */
-  stop(sandbox: SandboxId, options: { graceMs: number }, call?: Call): Promise<SandboxExit>
+  /** Asks the first process to end, and makes it after the grace. Of one that does not run: nothing. */
+  stop(sandbox: SandboxId, options: { graceMs: number }, call?: Call): Promise<void>
   pause(sandbox: SandboxId, call?: Call): Promise<void>
   resume(sandbox: SandboxId, call?: Call): Promise<void>
   /** By force, from any state; of an unknown sandbox: nothing. */

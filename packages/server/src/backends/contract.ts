@@ -86,6 +86,12 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
       return { sandbox, exit, output: await harness.backend.logs(sandbox) }
     }
 
+    /** How it ended when it was stopped. */
+    const stop = async (sandbox: SandboxId, graceMs = GRACE_MS) => {
+      await harness.backend.stop(sandbox, { graceMs })
+      return (await harness.backend.inspect(sandbox))?.exit
+    }
+
     const state = async (sandbox: SandboxId) => (await harness.backend.inspect(sandbox))?.state
 
     /** Waits until the first process has said something. */
@@ -112,9 +118,8 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
         await harness.backend.start(sandbox)
         expect(await state(sandbox)).toBe("running")
         await said(sandbox, "up")
-        const exit = await harness.backend.stop(sandbox, { graceMs: GRACE_MS })
-        expect(exit).toMatchObject({ code: 0, reason: "exited" })
-        expect(await harness.backend.inspect(sandbox)).toMatchObject({ state: "exited", exit })
+        expect(await stop(sandbox)).toMatchObject({ code: 0, reason: "exited" })
+        expect(await state(sandbox)).toBe("exited")
         await harness.backend.remove(sandbox)
         expect(await harness.backend.inspect(sandbox)).toBeUndefined()
         expect(await harness.census()).toEqual(empty)
@@ -123,14 +128,14 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
       it("makes a process end that ignores the request, when its grace is over", async () => {
         const sandbox = await boot({ command: STUBBORN })
         await said(sandbox, "up")
-        const exit = await harness.backend.stop(sandbox, { graceMs: 50 })
-        expect(exit).toMatchObject({ code: 137, reason: "signalled" })
+        expect(await stop(sandbox, 50)).toMatchObject({ code: 137, reason: "signalled" })
       })
 
       it("stops and removes twice as well as once, and what is unknown", async () => {
         const sandbox = await boot()
-        const first = await harness.backend.stop(sandbox, { graceMs: GRACE_MS })
-        expect(await harness.backend.stop(sandbox, { graceMs: GRACE_MS })).toEqual(first)
+        const first = await stop(sandbox)
+        expect(first).toBeDefined()
+        expect(await stop(sandbox)).toEqual(first)
         await harness.backend.remove(sandbox)
         await harness.backend.remove(sandbox)
         await harness.backend.remove(newId.sandbox())
@@ -263,8 +268,7 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
         const sandbox = await boot()
         await said(sandbox, "up")
         await harness.backend.pause(sandbox)
-        const exit = await harness.backend.stop(sandbox, { graceMs: GRACE_MS })
-        expect(exit).toMatchObject({ code: 0, reason: "exited" })
+        expect(await stop(sandbox)).toMatchObject({ code: 0, reason: "exited" })
       })
 
       it("is the same twice, and so is resume", async () => {

@@ -1,13 +1,13 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
-import type { SandboxExit, SandboxSpec } from "@berth/protocol/sandbox"
+import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { serialByKey } from "../../host/serial.ts"
 import { type Backend, type Call, DEADLINES_MS, type ObservedSandbox } from "../backend.ts"
 import { operations, withinDeadline } from "../call.ts"
 import { openWatchers, type Watchers } from "../watchers.ts"
 import type { EngineAddress } from "./address.ts"
 import { openCaches } from "./caches.ts"
-import { inspectContainer, inspectSandbox } from "./containers.ts"
+import { inspectContainer } from "./containers.ts"
 import { createSandbox } from "./create.ts"
 import { describeEngine } from "./describe.ts"
 import { openDirectories } from "./directories.ts"
@@ -15,10 +15,11 @@ import { openEngine } from "./engine.ts"
 import { type EngineEvent, openEvents } from "./events.ts"
 import { asBackendError } from "./failures.ts"
 import { openFar } from "./far/far.ts"
+import { openFinder } from "./finder.ts"
 import { openFresh } from "./fresh.ts"
 import { openImageSystems } from "./image-systems.ts"
 import { type OnPull, openImages } from "./images.ts"
-import { readInfo, unheldLimits } from "./info.ts"
+import { readInfo } from "./info.ts"
 import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
 import { whyUnfenced } from "./network/fence.ts"
@@ -29,7 +30,7 @@ import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { startContainer } from "./start.ts"
 import { readStats, StatsAnswer } from "./stats.ts"
-import { endContainer, neverRan, wrongState } from "./stop.ts"
+import { stopSandbox, wrongState } from "./stop.ts"
 import { type SystemOf, systemsFrom } from "./systems.ts"
 
 export interface DockerOptions {
@@ -130,16 +131,11 @@ const compose = (
   const { engine, installation, info, leaving, network } = parts
   const inTurn = serialByKey()
 
-  const find = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed | undefined> => {
-    const found = await inspectSandbox(engine, sandbox, signal)
-    return found && observe(found, installation, unheldLimits(info()))
-  }
+  const { find } = openFinder(parts)
   const need = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed> => {
     const seen = await find(sandbox, signal)
     if (seen !== undefined) return seen
-    throw new BerthError("backend.unknown_sandbox", "there is no such sandbox", {
-      details: { sandbox },
-    })
+    throw unknown(sandbox)
   }
   const post = (path: string, statuses: readonly number[], signal: AbortSignal) =>
     engine.ask({ method: "POST", path }, statuses, signal)
@@ -221,12 +217,11 @@ const compose = (
         "stop",
         { ...call, deadlineMs: call?.deadlineMs ?? graceMs + DEADLINES_MS.stop },
         (signal) =>
-          inTurn(sandbox, async (): Promise<SandboxExit> => {
-            const seen = await need(sandbox, signal)
-            if (seen.exit !== undefined) return seen.exit
-            if (seen.state === "created") return neverRan()
-            await endContainer(engine, seen, graceMs, signal)
-            return (await need(sandbox, signal)).exit ?? neverRan()
+          inTurn(sandbox, async () => {
+            leaving.add(sandbox)
+            const stopping = stopSandbox(parts, sandbox, graceMs, signal)
+            const isThere = await stopping.finally(() => leaving.delete(sandbox))
+            if (!isThere) throw unknown(sandbox)
           }),
       ),
 
@@ -310,6 +305,9 @@ const told = ({
   const seen = { identity, state, createdAt, unheldLimits: unheld }
   return exit === undefined ? seen : { ...seen, exit }
 }
+
+const unknown = (sandbox: SandboxId): BerthError =>
+  new BerthError("backend.unknown_sandbox", "there is no such sandbox", { details: { sandbox } })
 
 const refuseForeign = ({ identity }: SandboxSpec, installation: InstallationId) => {
   if (identity.installation === installation) return

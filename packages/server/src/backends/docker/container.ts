@@ -27,6 +27,9 @@ const MIB = 1024 * 1024
 /** /root and /var/tmp hold what root's programs leave behind. */
 const SMALL_TMPFS_BYTES = 64 * MIB
 
+/** What a sandbox is asked with to end, whatever its image would have. */
+export const STOP_SIGNAL = "SIGTERM"
+
 /** What the engine is told of a sandbox. */
 export const containerOf = (input: ContainerInput) => {
   const { spec, createdAt, mounts, network, filters } = input
@@ -43,6 +46,8 @@ export const containerOf = (input: ContainerInput) => {
     Entrypoint: config.command,
     Cmd: [],
     Healthcheck: { Test: ["NONE"] },
+    // An engine lets a paused one go on for this signal alone.
+    StopSignal: STOP_SIGNAL,
     Env: Object.entries(config.environment).map(([name, value]) => `${name}=${value}`),
     HostConfig: {
       Init: true,

@@ -1,5 +1,5 @@
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs"
-import { mkdir, readdir, readFile } from "node:fs/promises"
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { mkdir, readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { SandboxId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
@@ -62,7 +62,7 @@ export const openDirectories = async (directory: string): Promise<Directories> =
     },
     async read(sandbox) {
       try {
-        return Note.parse(JSON.parse(await readFile(join(root, sandbox, "note"), "utf8")))
+        return Note.parse(JSON.parse(readFileSync(join(root, sandbox, "note"), "utf8")))
       } catch {
         return undefined
       }

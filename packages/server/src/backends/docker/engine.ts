@@ -136,11 +136,13 @@ const finish = async (
   return { status, body, said: status < 300 ? "" : wordsOf(body, status) }
 }
 
+const Words = z.object({ message: z.string() })
+
 /** Engines put their words into `message`; whatever stands between may say anything. */
 const wordsOf = (body: Buffer, status: number): string => {
   const text = body.subarray(0, MAX_WORDS).toString("utf8")
   try {
-    return z.object({ message: z.string() }).parse(JSON.parse(body.toString("utf8"))).message
+    return Words.parse(JSON.parse(body.toString("utf8"))).message
   } catch {
     return text.trim() || `status ${status}`
   }

@@ -135,6 +135,62 @@ requires("docker").describe("docker behind a faulty connection", () => {
     expect(looks).toHaveLength(1)
   })
 
+  it("stops a paused one with grace where the engine refuses to signal it", async () => {
+    const command = ["/bin/sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done"]
+    const spec = specFor(harness, { command })
+    const { sandbox } = spec.identity
+    await backend.create(spec)
+    await backend.start(sandbox)
+    await expect.poll(() => backend.logs(sandbox)).toContain("up")
+    await backend.pause(sandbox)
+    faulty.fail(/\/kill/, "409", 1)
+    await backend.stop(sandbox, { graceMs: 5_000 })
+    expect(await backend.inspect(sandbox)).toMatchObject({ state: "exited", exit: { code: 0 } })
+  })
+
+  describe("many inspected at once", () => {
+    const inspections = () => faulty.asked.filter((line) => /\/containers\/\S*json/.test(line))
+
+    it("are found by one list, as each by itself", async () => {
+      const command = ["/bin/sh", "-c", "sleep 1000"]
+      const create = async () =>
+        (await backend.create(specFor(harness, { command }))).identity.sandbox
+      const created = await create()
+      const [running, paused, ended] = [await create(), await create(), await create()]
+      for (const sandbox of [running, paused, ended]) await backend.start(sandbox)
+      await backend.pause(paused)
+      await backend.stop(ended, { graceMs: 0 })
+      const all = [created, running, paused, ended, newId.sandbox()]
+      const alone = []
+      for (const sandbox of all) alone.push(await backend.inspect(sandbox))
+      expect(alone.map((seen) => seen?.state)).toEqual([
+        ...["created", "running", "paused", "exited", undefined],
+      ])
+      const before = inspections().length
+      expect(await Promise.all(all.map((sandbox) => backend.inspect(sandbox)))).toEqual(alone)
+      // A list does not tell how one ended: that one is asked for by itself.
+      expect(inspections().slice(before)).toEqual([
+        expect.stringContaining("/containers/json?"),
+        expect.stringContaining(`/containers/berth-${ended}/json`),
+      ])
+    })
+
+    it("[R1.14] end in time with a typed error each, and are asked for anew after", async () => {
+      const all = Array.from({ length: 5 }, () => newId.sandbox())
+      const inspectAll = () => all.map((sandbox) => backend.inspect(sandbox, call))
+      for (const [fault, code] of [
+        ["hang", "deadline.exceeded"],
+        ["500", "backend.engine_failed"],
+      ] as const) {
+        faulty.fail(/\/containers\/json/, fault)
+        const failures = await Promise.all(inspectAll().map(failureOf))
+        expect(failures.map((failure) => failure.code)).toEqual(all.map(() => code))
+      }
+      faulty.fail(/./, undefined)
+      expect(await Promise.all(inspectAll())).toEqual(all.map(() => undefined))
+    })
+  })
+
   it("is the same over TCP", async () => {
     const forward = createServer((socket) => {
       const onward = connect(harness.engine.socket)
@@ -203,8 +259,10 @@ requires("docker").describe("docker behind a faulty connection", () => {
       await harness.engine.restart()
       await expect.poll(() => events.seen, { timeout: 20_000 }).toContainEqual({ kind: "resync" })
       expect(await backend.list()).toMatchObject([{ identity: spec.identity, state: "running" }])
-      const exit = await backend.stop(spec.identity.sandbox, { graceMs: 5_000 })
-      expect(exit).toMatchObject({ code: 143, reason: "signalled" })
+      await backend.stop(spec.identity.sandbox, { graceMs: 5_000 })
+      expect(await backend.inspect(spec.identity.sandbox)).toMatchObject({
+        exit: { code: 143, reason: "signalled" },
+      })
     }, 60_000)
   })
 

@@ -1,8 +1,7 @@
 import type { ObservedSandbox } from "../backend.ts"
 import { inspectContainer, type Listed, listContainers } from "./containers.ts"
 import { unheldLimits } from "./info.ts"
-import { readLabels } from "./names.ts"
-import { observe, stateOf } from "./observe.ts"
+import { observe, observeListed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /** This installation's sandboxes. The engine's list tells everything but how one ended. */
@@ -17,15 +16,12 @@ export const listSandboxes = async (
 
 const lookAt = async (
   { engine, installation, info }: Parts,
-  { engineId, state: status, labels }: Listed,
+  listed: Listed,
   signal: AbortSignal,
 ): Promise<ObservedSandbox | undefined> => {
   const unheld = unheldLimits(info())
-  const state = stateOf(status)
-  if (state === "exited") {
-    const found = await inspectContainer(engine, engineId, signal)
-    return found && observe(found, installation, unheld)
-  }
-  const known = readLabels(labels, installation)
-  return known && state && { ...known, state, unheldLimits: unheld }
+  const seen = observeListed(listed, installation, unheld)
+  if (seen?.state !== "exited") return seen
+  const found = await inspectContainer(engine, listed.engineId, signal)
+  return found && observe(found, installation, unheld)
 }

@@ -3,6 +3,7 @@ import type { Ipv4Range } from "@berth/protocol/network"
 import type { SandboxExit, UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { EngineState, ObservedSandbox } from "../backend.ts"
+import type { Listed } from "./containers.ts"
 import { allowedOf, readLabels } from "./names.ts"
 
 /** What the engine says of one container, as far as it matters here. */
@@ -35,7 +36,7 @@ const STATES: Readonly<Record<string, EngineState>> = {
 }
 
 /** What an engine's word for a container's state means here; undefined for one that goes away. */
-export const stateOf = (status: string): EngineState | undefined => STATES[status]
+const stateOf = (status: string): EngineState | undefined => STATES[status]
 
 export interface Observed extends ObservedSandbox {
   /** The engine's own id of the container: a name may lead to another one later. */
@@ -51,13 +52,22 @@ export const observe = (
   installation: InstallationId,
   unheldLimits: readonly UnheldLimit[],
 ): Observed | undefined => {
-  const labels = Config.Labels ?? {}
+  const listed = { engineId: Id, state: State.Status, labels: Config.Labels ?? {} }
+  const { NetworkMode: network } = HostConfig
+  const seen = observeListed({ ...listed, network }, installation, unheldLimits)
+  return seen?.state === "exited" ? { ...seen, exit: exitOf(State) } : seen
+}
+
+/** The same by what a list tells, which is everything but how it ended. */
+export const observeListed = (
+  { engineId, state: status, labels, network }: Omit<Listed, "names">,
+  installation: InstallationId,
+  unheldLimits: readonly UnheldLimit[],
+): Observed | undefined => {
   const known = readLabels(labels, installation)
-  const state = stateOf(State.Status)
+  const state = stateOf(status)
   if (known === undefined || state === undefined) return undefined
-  const [network, allow] = [HostConfig.NetworkMode, allowedOf(labels)]
-  const seen = { ...known, unheldLimits, engineId: Id, network, allow }
-  return state === "exited" ? { ...seen, state, exit: exitOf(State) } : { ...seen, state }
+  return { ...known, state, unheldLimits, engineId, network, allow: allowedOf(labels) }
 }
 
 const exitOf = ({ ExitCode, OOMKilled, FinishedAt }: ContainerAnswer["State"]): SandboxExit => {

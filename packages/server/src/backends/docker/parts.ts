@@ -21,6 +21,6 @@ export interface Parts {
   readonly far: Far | undefined
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
-  /** The sandboxes that are being removed. */
+  /** The sandboxes that are being stopped or removed. */
   readonly leaving: Set<SandboxId>
 }

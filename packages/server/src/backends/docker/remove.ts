@@ -1,8 +1,7 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import { inspectSandbox, removeContainer } from "./containers.ts"
-import type { Note } from "./directories.ts"
-import { isStackVolume, ours, SANDBOX_LABEL } from "./names.ts"
-import { observe } from "./observe.ts"
+import { removeContainer } from "./containers.ts"
+import { ours, SANDBOX_LABEL } from "./names.ts"
+import { noteOf } from "./note-of.ts"
 import type { Parts } from "./parts.ts"
 import { listVolumes, removeVolume } from "./volumes.ts"
 
@@ -12,23 +11,10 @@ export const removeSandbox = async (
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { engine, directories } = parts
-  const note = (await directories.read(sandbox)) ?? (await lookUp(parts, sandbox, signal))
+  const note = await noteOf(parts, sandbox, signal)
   if (note === undefined) return removeTraces(parts, sandbox, signal)
-  await removeContainer(engine, note.engineId, signal)
+  await removeContainer(parts.engine, note.engineId, signal)
   await removeFiles(parts, sandbox, note.volumes, signal)
-}
-
-/** What the engine has under the sandbox's name; nothing if it is someone else's. */
-const lookUp = async (
-  { engine, installation }: Parts,
-  sandbox: SandboxId,
-  signal: AbortSignal,
-): Promise<Note | undefined> => {
-  const found = await inspectSandbox(engine, sandbox, signal)
-  if (found === undefined || observe(found, installation, []) === undefined) return undefined
-  const volumes = (found.Mounts ?? []).map(({ Name }) => Name)
-  return { engineId: found.Id, volumes: volumes.filter((name) => isStackVolume(name, sandbox)) }
 }
 
 /** Removes what a sandbox had beside a container that is gone. */

@@ -1,42 +1,62 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxExit } from "@berth/protocol/sandbox"
+import type { SandboxId } from "@berth/protocol/ids"
+import { STOP_SIGNAL } from "./container.ts"
+import { inspectContainer } from "./containers.ts"
 import type { Engine } from "./engine.ts"
+import { noteOf } from "./note-of.ts"
 import type { Observed } from "./observe.ts"
+import type { Parts } from "./parts.ts"
 
 /**
- * Asks the first process to end, and makes it when the grace is over. The engine's own `stop` counts in whole
- * seconds, and refuses paused containers.
+ * Asks the first process to end, and makes it when the grace is over; false: the engine does not have it. The
+ * engine's own `stop` counts in whole seconds, and refuses paused containers.
  */
-export const endContainer = async (
-  engine: Engine,
-  { engineId, state }: Observed,
+export const stopSandbox = async (
+  parts: Parts,
+  sandbox: SandboxId,
   graceMs: number,
   signal: AbortSignal,
-): Promise<void> => {
+): Promise<boolean> => {
+  const { engine } = parts
+  const note = await noteOf(parts, sandbox, signal)
+  if (note === undefined) return false
+  const path = `/containers/${note.engineId}`
   const hangUp = new AbortController()
   const within = AbortSignal.any([signal, hangUp.signal])
-  const path = `/containers/${engineId}`
   // Asked before the signal is sent, so that an end that comes at once is not missed.
   const query = { condition: "not-running" }
   const ended = engine.ask({ method: "POST", path: `${path}/wait`, query }, [200, 404], within)
   ended.catch(() => {})
   try {
-    if (state === "paused") {
+    const asked = await kill(engine, path, STOP_SIGNAL, signal)
+    if (asked === "unknown") return false
+    if (asked === "refused") {
+      // It does not run; or it is paused, and this engine does not let it go on for that.
+      const found = await inspectContainer(engine, note.engineId, signal)
+      if (found?.State.Status !== "paused") return found !== undefined
       await engine.ask({ method: "POST", path: `${path}/unpause` }, [204, 304, 404, 409], signal)
+      await kill(engine, path, STOP_SIGNAL, signal)
     }
-    await kill(engine, path, "SIGTERM", signal)
-    if (await inTime(ended, graceMs)) return
+    if (await inTime(ended, graceMs)) return true
     await kill(engine, path, "SIGKILL", signal)
     await ended
+    return true
   } finally {
     hangUp.abort()
   }
 }
 
-/** One that has ended in the meantime needs no signal: 409. */
-const kill = async (engine: Engine, path: string, name: string, signal: AbortSignal) => {
-  const query = { signal: name }
-  await engine.ask({ method: "POST", path: `${path}/kill`, query }, [204, 404, 409], signal)
+const KILLED = { 204: "sent", 404: "unknown", 409: "refused" } as const
+
+const kill = async (
+  engine: Engine,
+  path: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<(typeof KILLED)[keyof typeof KILLED]> => {
+  const request = { method: "POST", path: `${path}/kill`, query: { signal: name } } as const
+  const { status } = await engine.ask(request, [204, 404, 409], signal)
+  return KILLED[status as keyof typeof KILLED]
 }
 
 const inTime = async (ended: Promise<unknown>, graceMs: number): Promise<boolean> => {
@@ -50,13 +70,6 @@ const inTime = async (ended: Promise<unknown>, graceMs: number): Promise<boolean
     clearTimeout(timer)
   }
 }
-
-/** Nothing of it ever ran: there is no end to tell of. */
-export const neverRan = (): SandboxExit => ({
-  code: null,
-  reason: "unknown",
-  at: new Date().toISOString(),
-})
 
 export const wrongState = (
   { identity: { sandbox }, state }: Observed,

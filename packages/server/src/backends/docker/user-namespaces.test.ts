@@ -67,7 +67,8 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
     const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
     const { Pid } = (body as { State: { Pid: number } }).State
     expect((await stat(`/proc/${Pid}`)).uid).toBe(ROOT_ID)
-    expect(await harness.backend.stop(sandbox, { graceMs: 5_000 })).toMatchObject({ code: 143 })
+    await harness.backend.stop(sandbox, { graceMs: 5_000 })
+    expect(await harness.backend.inspect(sandbox)).toMatchObject({ exit: { code: 143 } })
   })
 
   it("ends the attempts as listed that differ without them", async () => {

@@ -206,18 +206,17 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
           inTurn(sandbox, async () => {
             const state = await need(sandbox)
             const cgroup = cgroups.open(sandbox)
-            const already = await findExit(state, cgroup, exits, signal)
-            if (already !== undefined) return already
+            if ((await findExit(state, cgroup, exits, signal)) !== undefined) return
             if (state.init) signalProcess(state.init, "SIGTERM")
             reclaims.end(sandbox)
             if (await cgroup.isFrozen()) await cgroup.thaw(signal)
             const grace = AbortSignal.any([signal, AbortSignal.timeout(graceMs)])
             const inTime = await exits.wait(sandbox, grace).catch(() => undefined)
             signal.throwIfAborted()
-            if (inTime !== undefined) return describeExit(inTime, cgroup)
+            if (inTime !== undefined) return
             if (state.init) signalProcess(state.init, "SIGKILL")
             if (cgroups.held.kill.held) await cgroup.kill(signal)
-            return describeExit(await exits.wait(sandbox, signal), cgroup)
+            await exits.wait(sandbox, signal)
           }),
       ),
 

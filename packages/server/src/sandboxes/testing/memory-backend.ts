@@ -77,10 +77,9 @@ export class MemoryBackend {
     this.#to(sandbox, "running")
   }
 
-  async stop(sandbox: SandboxId) {
+  async stop(sandbox: SandboxId): Promise<void> {
     await this.#before("stop", sandbox)
     this.#to(sandbox, "exited")
-    return { code: 0, reason: "exited" as const, at: new Date(0).toISOString() }
   }
 
   async pause(sandbox: SandboxId): Promise<void> {

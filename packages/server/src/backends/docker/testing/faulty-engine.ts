@@ -20,14 +20,14 @@ export const FAULTS = [
   "slow",
 ] as const
 /** Not for every request: most take a 404 for an answer. */
-export type Fault = (typeof FAULTS)[number] | "404"
+export type Fault = (typeof FAULTS)[number] | "404" | "409"
 
 export interface FaultyEngine {
   readonly address: { readonly socketPath: string }
   /** Every request so far: `GET /v1.41/…`. */
   readonly asked: readonly string[]
-  /** From now on, requests that match fail so; without a fault, everything passes. */
-  fail(matching: RegExp, fault: Fault | undefined): void
+  /** From now on, requests that match fail so, or the next so many; without a fault, everything passes. */
+  fail(matching: RegExp, fault: Fault | undefined, times?: number): void
   /** Hangs up on everyone. */
   cut(): void
   close(): Promise<void>
@@ -41,15 +41,18 @@ export const startFaultyEngine = async (engineSocket: string): Promise<FaultyEng
   const directory = await mkdtemp(join(tmpdir(), "berth-faulty-"))
   const socketPath = join(directory, "engine.sock")
   const open = new Set<Socket>()
-  let spoil: { matching: RegExp; fault: Fault | undefined } = { matching: /./, fault: undefined }
+  let spoil: { readonly matching: RegExp; readonly fault: Fault | undefined; times: number } = {
+    ...{ matching: /./, fault: undefined, times: Infinity },
+  }
 
   const all: string[] = []
 
   const server = createServer((asked, answer) => {
-    const { matching, fault } = spoil
+    const { matching, fault, times } = spoil
     const line = `${asked.method} ${asked.url}`
     all.push(line)
-    const hit = matching.test(line)
+    const hit = times > 0 && matching.test(line)
+    if (hit) spoil.times -= 1
     if (!hit || fault === undefined) pass(engineSocket, asked, answer)
     else if (fault === "lost") pass(engineSocket, asked, answer, () => asked.socket.destroy())
     else spoilWith(fault, asked, answer)
@@ -68,8 +71,8 @@ export const startFaultyEngine = async (engineSocket: string): Promise<FaultyEng
   return {
     address: { socketPath },
     asked: all,
-    fail: (matching, fault) => {
-      spoil = { matching, fault }
+    fail: (matching, fault, times = Infinity) => {
+      spoil = { matching, fault, times }
     },
     cut,
     async close() {
@@ -117,6 +120,7 @@ const spoilWith = (
       socket.destroy()
       return
     case "404":
+    case "409":
     case "500":
       answer.writeHead(Number(fault), { "Content-Type": "application/json" })
       answer.end(JSON.stringify({ message: ERROR_WORDS }))

@@ -1,0 +1,62 @@
+import type { SandboxId } from "@berth/protocol/ids"
+import { abortable } from "../../host/abortable.ts"
+import { DEADLINES_MS } from "../backend.ts"
+import { inspectSandbox, type Listed, listContainers } from "./containers.ts"
+import { unheldLimits } from "./info.ts"
+import { containerName } from "./names.ts"
+import { type Observed, observe, observeListed } from "./observe.ts"
+import type { Parts } from "./parts.ts"
+
+/** What the engine has of a sandbox at the moment of the call, or later. */
+export interface Finder {
+  find(sandbox: SandboxId, signal: AbortSignal): Promise<Observed | undefined>
+}
+
+/** One by one, an engine takes for so many as for a list of a hundred. */
+const WORTH_A_LIST = 4
+/** In a list, an engine takes for so many as for one by itself. */
+const LISTED_FOR_ONE = 16
+
+/** Those who ask in the same turn of the event loop, as a reconcile does, are answered from one list. */
+export const openFinder = ({ engine, installation, info }: Parts): Finder => {
+  type Listing = Promise<ReadonlyMap<string, Listed>>
+  let waiting: ((listing: Listing | undefined) => void)[] = []
+  /** How many the last list had. */
+  let listedLast = 0
+
+  const list = async (): Listing => {
+    const signal = AbortSignal.timeout(DEADLINES_MS.list)
+    const listed = await listContainers(engine, installation, signal)
+    listedLast = listed.length
+    return new Map(listed.flatMap((each) => each.names.map((name) => [name, each] as const)))
+  }
+  const answer = (): void => {
+    const all = waiting
+    waiting = []
+    const isWorthIt = all.length >= Math.max(WORTH_A_LIST, listedLast / LISTED_FOR_ONE)
+    const listing = isWorthIt ? list() : undefined
+    listing?.catch(() => {})
+    for (const resolve of all) resolve(listing)
+  }
+  const join = (): Promise<{ readonly listing: Listing | undefined }> =>
+    new Promise((resolve) => {
+      if (waiting.length === 0) setImmediate(answer)
+      waiting.push((listing) => resolve({ listing }))
+    })
+
+  const inspect = async (sandbox: SandboxId, signal: AbortSignal) => {
+    const found = await inspectSandbox(engine, sandbox, signal)
+    return found && observe(found, installation, unheldLimits(info()))
+  }
+
+  return {
+    find: async (sandbox, signal) => {
+      const { listing } = await join()
+      if (listing === undefined) return inspect(sandbox, signal)
+      const listed = (await abortable(listing, signal)).get(containerName(sandbox))
+      const seen = listed && observeListed(listed, installation, unheldLimits(info()))
+      // A list does not tell how one ended.
+      return seen?.state === "exited" ? inspect(sandbox, signal) : seen
+    },
+  }
+}
