@@ -4,8 +4,9 @@ import type { Kysely } from "kysely"
 import type { Database } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
 
-/** Of one sandbox; what is older is forgotten. */
+/** Of one sandbox; what is older is forgotten, with the first of so many that this server writes. */
 const MAX_DECISIONS = 50
+const FORGET_EVERY = 10
 
 /** Why each sandbox was kept or stopped. What is said again, as at each attempt, is not written again. */
 export interface Decisions {
@@ -20,12 +21,19 @@ export interface Decisions {
 
 export const openDecisions = (db: Kysely<Database>, clock: Clock): Decisions => {
   const last = new Map<SandboxId, { readonly decided: string; readonly failed?: string }>()
+  const written = new Map<SandboxId, number>()
 
   const write = async (sandbox: SandboxId, action: string, reason: string): Promise<void> => {
     await db
       .insertInto("decisions")
       .values({ sandbox, at_ms: clock.now(), action, reason })
       .execute()
+    const before = written.get(sandbox) ?? 0
+    written.set(sandbox, before + 1)
+    if (before % FORGET_EVERY === 0) await forgetOld(sandbox)
+  }
+
+  const forgetOld = async (sandbox: SandboxId): Promise<void> => {
     await db
       .deleteFrom("decisions")
       .where("sandbox", "=", sandbox)
@@ -56,6 +64,7 @@ export const openDecisions = (db: Kysely<Database>, clock: Clock): Decisions => 
     },
     end: (sandbox) => {
       last.delete(sandbox)
+      written.delete(sandbox)
     },
     of: async (sandbox) => {
       const rows = await db

@@ -44,8 +44,8 @@ export const STOP_GRACE_MS = 10_000
 /** A stack trace of a supervisor fits. */
 const MAX_LAST_WORDS = 2_000
 
-/** Engines do many at once, but not any number. */
-const REMOVALS_AT_ONCE = 16
+/** Most of the time one waits for what ends in it: fewer at once take longer, and any number would choke an engine. */
+const REMOVALS_AT_ONCE = 32
 
 /** What is done to sandboxes: each may be cut short by a crash, and done again. */
 export const openEffects = (parts: EffectsParts): Effects => {

@@ -12,7 +12,6 @@ import type { Leases } from "./leases.ts"
 import type { Lives } from "./lives.ts"
 import type { Rows, SandboxRow, Stop } from "./rows.ts"
 import { CURRENT_PHASES, isCurrentPhase } from "./rows.ts"
-import type { Looked } from "./workers.ts"
 
 /** What is done to sandboxes. */
 export interface Effects {
@@ -58,14 +57,35 @@ export interface Seen {
   readonly decision: Decision
 }
 
+/** What came of looking at a sandbox. */
+export interface Looked {
+  /** Absent if it could not be read. */
+  readonly seen?: Seen
+  readonly decision: Decision
+  /** Present if doing it failed. */
+  readonly failure?: unknown
+}
+
+/** The look right before another. */
+export interface Before {
+  readonly looked: Looked
+  /** Somebody has told of a change since. */
+  readonly isStale: boolean
+}
+
 /** Reads everything about a sandbox, and decides. Changes nothing. */
-export const see = async (parts: LookParts, sandbox: SandboxId): Promise<Seen> => {
+export const see = async (
+  parts: LookParts,
+  sandbox: SandboxId,
+  /** What its engine has, where that is known. */
+  left?: Pick<Seen, "observed">,
+): Promise<Seen> => {
   const { rows, leases, lives, clock, policy, canPause } = parts
   // Asked first: what is read while it is made may be from before, and it may be made when all is read.
   const wasBeingMade = parts.isBeingMade(sandbox)
   const [row, observed, held] = await Promise.all([
     rows.get(sandbox),
-    parts.backend.inspect(sandbox),
+    left === undefined ? parts.backend.inspect(sandbox) : left.observed,
     leases.of(sandbox),
   ])
   const world: World = {
@@ -93,16 +113,36 @@ const hasOther = async (rows: Rows, { id, workspace }: SandboxRow): Promise<bool
   )
 
 /** Looks at a sandbox and does the one next thing about it. */
-export const look = async (parts: LookParts, sandbox: SandboxId): Promise<Looked> => {
-  const seen = await see(parts, sandbox)
+export const look = async (
+  parts: LookParts,
+  sandbox: SandboxId,
+  before?: Before,
+): Promise<Looked> => {
+  const seen = await see(parts, sandbox, before && leftBy(before))
   const { decision } = seen
   try {
     await act(parts, sandbox, seen)
-    return { decision }
+    return { seen, decision }
   } catch (failure) {
     const said = failure instanceof BerthError ? failure.message : String(failure)
     await parts.decisions.addFailure(sandbox, decision.action.kind, said)
-    return { decision, failure }
+    return { seen, decision, failure }
+  }
+}
+
+/** What the engine has follows from the look before, where that has changed what the store knows and nothing else. */
+const leftBy = ({ looked, isStale }: Before): Pick<Seen, "observed"> | undefined => {
+  if (looked.failure !== undefined) return undefined
+  switch (looked.decision.action.kind) {
+    case "drain":
+    case "undrain":
+    case "stop":
+      return isStale ? undefined : looked.seen
+    case "remove":
+      // Whoever came since: one that was removed does not come back.
+      return { observed: undefined }
+    default:
+      return undefined
   }
 }
 
@@ -117,6 +157,7 @@ const act = async (parts: LookParts, sandbox: SandboxId, seen: Seen): Promise<vo
   const isWanted = parts.idleMs(sandbox) < seen.idleMs
   if (action.kind === "stop" && action.cause === "idle" && isWanted) return
   await actOnKnown(parts, row, { action, reason }, observed)
+  if (action.kind === "forget") parts.decisions.end(sandbox)
 }
 
 const actOnUnknown = async (

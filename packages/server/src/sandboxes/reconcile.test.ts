@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { openLeases } from "./leases.ts"
 import type { Sandboxes } from "./sandboxes.ts"
 import { FakeClock } from "./testing/clock.ts"
@@ -13,7 +13,7 @@ import { OLD_CONFIG, POLICY } from "./testing/world.ts"
 import { FIRST_BACKOFF_MS } from "./workers.ts"
 
 /** As many removals as run at once, at most. */
-const AT_ONCE = 16
+const AT_ONCE = 32
 
 const { signal } = new AbortController()
 const store = storeOfFile()
@@ -107,6 +107,14 @@ describe("reconcile", () => {
         ...{ outcome: "removed", action: "stop", reason: "its workspace has changed" },
       })
     expect(backend.all).toEqual([])
+  })
+
+  it("asks the engine once of each stale one, and once for what all of them are to be", async () => {
+    const stale = await makeStale(5)
+    const [inspect, resolve] = [vi.spyOn(backend, "inspect"), vi.spyOn(backend, "resolveSystem")]
+    expect(new Set((await outcomes()).values())).toEqual(new Set(["removed"]))
+    expect(inspect.mock.calls.flat().toSorted()).toEqual(stale.toSorted())
+    expect(resolve).toHaveBeenCalledTimes(1)
   })
 
   it("[R1.4] one that fails neither stops nor delays the others, and goes when it can", async () => {

@@ -45,27 +45,22 @@ const planOne = async (parts: ReconcileParts, sandbox: SandboxId): Promise<Recon
 }
 
 const settleOne = async (
-  { workers, looking }: ReconcileParts,
+  { workers }: ReconcileParts,
   sandbox: SandboxId,
 ): Promise<ReconciledSandbox> => {
-  let before = unseen(sandbox)
-  try {
-    before = shown(sandbox, await see(looking, sandbox))
-    const { decision, failure } = await workers.settle(sandbox)
-    const { action, reason } = decision
-    if (failure !== undefined) return { ...before, action: action.kind, reason, ...failed(failure) }
-    const after = await see(looking, sandbox)
-    // What was decided at first says why; at the end there is nothing more to do.
-    const isGone =
-      after.row === undefined ? after.observed === undefined : after.row.phase === "gone"
-    if (isGone) return { ...before, outcome: "removed" }
-    const { phase, state } = shown(sandbox, after)
-    if (phase === before.phase && state === before.state)
-      return { ...before, outcome: "kept", action: action.kind, reason }
-    return { ...before, outcome: "changed" }
-  } catch (thrown) {
-    return { ...before, ...failed(thrown) }
-  }
+  const { first, seen, decision, failure } = await workers.settle(sandbox)
+  // What was decided at first says why; at the end there is nothing more to do.
+  const before = first.seen === undefined ? unseen(sandbox) : shown(sandbox, first.seen)
+  const action = decision.action.kind
+  const { reason } = decision
+  if (failure !== undefined || seen === undefined)
+    return { ...before, action, reason, ...failed(failure) }
+  const isGone = seen.row === undefined ? seen.observed === undefined : seen.row.phase === "gone"
+  if (isGone || action === "forget") return { ...before, outcome: "removed" }
+  const { phase, state } = shown(sandbox, seen)
+  if (phase === before.phase && state === before.state)
+    return { ...before, outcome: "kept", action, reason }
+  return { ...before, outcome: "changed" }
 }
 
 /** One that fails stands alone. */

@@ -190,7 +190,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     wantedHash: (row) => wants.known(row.workspace),
   }
   const workers = openWorkers({
-    look: (sandbox) => look(looking, sandbox),
+    look: (sandbox, before) => look(looking, sandbox, before),
     onFailure: (sandbox, err, againInMs) =>
       log.warn({ op: "sandbox.look", sandbox, againInMs, err }, "is tried again"),
   })

@@ -1,6 +1,6 @@
 import type { Slug } from "@berth/protocol/ids"
 import { type ConfigHash, SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
-import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { SystemSource, WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "../backends/backend.ts"
 import type { Toolbox } from "../toolbox/store.ts"
 import { sandboxConfig } from "./config.ts"
@@ -53,17 +53,37 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
   /** Raised by whoever knows that something has changed: what was asked before is not noted after. */
   let generation = 0
 
-  const of = async (spec: WorkspaceSpec, signal: AbortSignal): Promise<Wanted> => {
+  const make = async (
+    spec: WorkspaceSpec,
+    resolve: () => Promise<SystemIdentity>,
+  ): Promise<Wanted> => {
     const begun = generation
     found = await toolbox()
-    signal.throwIfAborted()
-    const wanted = wantedOf(spec, await backend.resolveSystem(spec.system, { signal }), found)
+    const wanted = wantedOf(spec, await resolve(), found)
     if (begun === generation) hashes.set(spec.slug, wanted.hash)
     return wanted
   }
 
+  /** Many workspaces have the same system. */
+  const systems = new Map<string, Promise<SystemIdentity>>()
+  const resolveOnce = (source: SystemSource): Promise<SystemIdentity> => {
+    const key = JSON.stringify(source)
+    const known = systems.get(key)
+    if (known !== undefined) return known
+    const system = backend.resolveSystem(source, { signal: AbortSignal.timeout(KNOWN_MS) })
+    systems.set(key, system)
+    system.catch(() => {
+      if (systems.get(key) === system) systems.delete(key)
+    })
+    return system
+  }
+
   return {
-    of,
+    of: (spec, signal) =>
+      make(spec, () => {
+        signal.throwIfAborted()
+        return backend.resolveSystem(spec.system, { signal })
+      }),
     known: async (slug) => {
       const hash = hashes.get(slug)
       if (hash !== undefined || found === undefined) return hash
@@ -71,7 +91,7 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
       const spec = (await workspaces.get(slug))?.spec
       // A workspace that nobody wants any more has sandboxes that nobody replaces.
       if (spec === undefined) return undefined
-      const wanted = await of(spec, AbortSignal.timeout(KNOWN_MS)).catch(() => undefined)
+      const wanted = await make(spec, () => resolveOnce(spec.system)).catch(() => undefined)
       return begun === generation ? wanted?.hash : undefined
     },
     prepare: async () => {
@@ -80,6 +100,7 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
     refresh: () => {
       generation += 1
       hashes.clear()
+      systems.clear()
     },
   }
 }

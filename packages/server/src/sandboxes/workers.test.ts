@@ -1,7 +1,8 @@
 import { newId, type SandboxId } from "@berth/protocol/ids"
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import type { Action, Decision } from "./decide.ts"
-import { FIRST_BACKOFF_MS, type Looked, MAX_BACKOFF_MS, openWorkers } from "./workers.ts"
+import type { Before, Looked } from "./look.ts"
+import { FIRST_BACKOFF_MS, MAX_BACKOFF_MS, openWorkers } from "./workers.ts"
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -15,12 +16,16 @@ beforeEach(() => {
 
 /** Workers whose looks end when the test says so. */
 const start = () => {
-  const looks: { readonly sandbox: SandboxId; readonly end: (looked: Looked) => void }[] = []
+  const looks: {
+    readonly sandbox: SandboxId
+    readonly before: Before | undefined
+    readonly end: (looked: Looked) => void
+  }[] = []
   const failures: number[] = []
   const workers = openWorkers({
-    look: (sandbox) => {
+    look: (sandbox, before) => {
       const { promise, resolve } = Promise.withResolvers<Looked>()
-      looks.push({ sandbox, end: resolve })
+      looks.push({ sandbox, before, end: resolve })
       return promise
     },
     onFailure: (_, __, againInMs) => failures.push(againInMs),
@@ -63,11 +68,35 @@ describe("workers", () => {
   it("look again until there is nothing more to do", async () => {
     const { workers, looks, end } = start()
     const settling = workers.settle(newId.sandbox())
-    for (const kind of ["drain", "remove", "forget"] as const) await end(decided(kind))
+    for (const kind of ["ask", "drain", "remove"] as const) await end(decided(kind))
     expect(looks).toHaveLength(1)
     await end(KEEP)
-    expect(await settling).toBe(KEEP)
+    expect(await settling).toEqual({ ...KEEP, first: decided("ask") })
     expect(looks).toEqual([])
+  })
+
+  it("are done with one that is forgotten", async () => {
+    const { workers, looks, end } = start()
+    const settling = workers.settle(newId.sandbox())
+    await end(decided("forget"))
+    expect(await settling).toEqual({ ...decided("forget"), first: decided("forget") })
+    expect(looks).toEqual([])
+  })
+
+  it("tell each look of the one before, and whether somebody came since", async () => {
+    const { workers, looks, end } = start()
+    const sandbox = newId.sandbox()
+    workers.wake(sandbox)
+    expect(looks[0]?.before).toBeUndefined()
+    await end(decided("drain"))
+    expect(looks[0]?.before).toEqual({ looked: decided("drain"), isStale: false })
+    workers.wake(sandbox)
+    await end(decided("remove"))
+    expect(looks[0]?.before).toEqual({ looked: decided("remove"), isStale: true })
+    await end(KEEP)
+    workers.wake(sandbox)
+    expect(looks[0]?.before).toBeUndefined()
+    await end(KEEP)
   })
 
   it("hear whoever comes at any moment of a look's end", async () => {
@@ -92,7 +121,7 @@ describe("workers", () => {
     await end(FAILED)
     expect(looks).toHaveLength(1)
     await end(KEEP)
-    expect(await settling).toBe(KEEP)
+    expect(await settling).toEqual({ ...KEEP, first: KEEP })
   })
 
   it("look again when the decision says", async () => {

@@ -1,17 +1,17 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Decision } from "./decide.ts"
+import type { Action } from "./decide.ts"
+import type { Before, Looked } from "./look.ts"
 
-/** What came of looking at a sandbox. */
-export interface Looked {
-  readonly decision: Decision
-  /** Present if doing it failed. */
-  readonly failure?: unknown
+/** What came of the last look, with which there is nothing more to do for the moment, or that failed. */
+export interface Settled extends Looked {
+  /** The first look since it was asked for. */
+  readonly first: Looked
 }
 
 export interface WorkersParts {
-  /** Reads everything anew, decides, and does one thing. */
-  readonly look: (sandbox: SandboxId) => Promise<Looked>
+  /** Reads everything that may have changed since the look before, decides, and does one thing. */
+  readonly look: (sandbox: SandboxId, before: Before | undefined) => Promise<Looked>
   readonly onFailure: (sandbox: SandboxId, failure: unknown, againInMs: number) => void
 }
 
@@ -24,7 +24,7 @@ export interface Workers {
   /** Looks after so long, unless it does before. */
   wakeIn(sandbox: SandboxId, ms: number): void
   /** Looks now, and resolves when there is nothing more to do for the moment, or that failed. */
-  settle(sandbox: SandboxId): Promise<Looked>
+  settle(sandbox: SandboxId): Promise<Settled>
   /** Begins no more, and waits for what runs. */
   close(): Promise<void>
 }
@@ -38,8 +38,13 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1
 /** No sandbox needs as many one after another, unless it is not to be settled: then it waits as after a failure. */
 const MAX_LOOKS = 50
 
+/** After these nothing is left to do. */
+const LAST_ACTIONS: ReadonlySet<Action["kind"]> = new Set(["keep", "forget"])
+
 interface Worker {
   running: Promise<Looked> | undefined
+  /** Those who came since the last look began, and want to know the next. */
+  comers: { first?: Looked }[]
   /** Somebody came while it looked: what it saw may be over. */
   isStale: boolean
   failures: number
@@ -51,12 +56,16 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
   let isClosed = false
 
   const run = async (sandbox: SandboxId, worker: Worker): Promise<Looked> => {
+    let before: Before | undefined
     for (let looks = 1; ; looks += 1) {
       worker.isStale = false
-      const seen = await look(sandbox).catch(notRead)
-      const looked = looks < MAX_LOOKS ? seen : restless(seen)
+      const comers = worker.comers.splice(0)
+      const now = await look(sandbox, before).catch(notRead)
+      const looked = looks < MAX_LOOKS ? now : restless(now)
+      for (const comer of comers) comer.first = looked
+      before = { looked, isStale: worker.isStale }
       // Nothing is awaited from here to the end, so that nobody comes unheard.
-      const isDone = "failure" in looked || looked.decision.action.kind === "keep"
+      const isDone = "failure" in looked || LAST_ACTIONS.has(looked.decision.action.kind)
       if (!isClosed && looks < MAX_LOOKS && (worker.isStale || !isDone)) continue
       worker.running = undefined
       plan(sandbox, worker, looked)
@@ -87,7 +96,7 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
 
   const workerOf = (sandbox: SandboxId): Worker => {
     const worker = workers.get(sandbox) ?? {
-      ...{ running: undefined, isStale: false, failures: 0, next: undefined },
+      ...{ running: undefined, comers: [], isStale: false, failures: 0, next: undefined },
     }
     workers.set(sandbox, worker)
     return worker
@@ -116,7 +125,13 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
       else if (worker.next === undefined || worker.next.atMs > performance.now() + ms)
         lookIn(sandbox, worker, ms)
     },
-    settle: (sandbox) => (isClosed ? Promise.resolve(closed()) : start(sandbox)),
+    settle: async (sandbox) => {
+      if (isClosed) return { ...closed(), first: closed() }
+      const comer: Worker["comers"][number] = {}
+      workerOf(sandbox).comers.push(comer)
+      const last = await start(sandbox)
+      return { ...last, first: comer.first ?? last }
+    },
     close: async () => {
       isClosed = true
       for (const { next } of workers.values()) clearTimeout(next?.timer)
