@@ -16,7 +16,7 @@ export const recovering = (
   /** Says whether it is put right. */
   const attempt = async (
     sandbox: SandboxId | undefined,
-    work: (signal: AbortSignal) => Promise<void>,
+    work: (signal: AbortSignal) => Promise<unknown>,
   ): Promise<boolean> => {
     try {
       await operation("remove", { signal, deadlineMs: ONE_DEADLINE_MS }, work)

@@ -58,18 +58,22 @@ export const listContainers = async (
 /** Between two looks at whether a container is gone that someone else removes. */
 const GONE_POLL_MS = 20
 
-/** By force, with the volumes that nobody named. One that is gone, or is being removed, is as good. */
+/**
+ * By force, with the volumes that nobody named. One that is gone, or is being removed, is as good; false: the engine
+ * did not have it.
+ */
 export const removeContainer = async (
   engine: Engine,
   engineId: string,
   signal: AbortSignal,
-): Promise<void> => {
+): Promise<boolean> => {
   const query = { force: true, v: true }
   const request = { method: "DELETE", path: `/containers/${engineId}`, query } as const
   const { status } = await engine.ask(request, [204, 404, 409], signal)
-  if (status !== 409) return
+  if (status !== 409) return status === 204
   while ((await inspectContainer(engine, engineId, signal)) !== undefined) {
     signal.throwIfAborted()
     await new Promise((resolve) => setTimeout(resolve, GONE_POLL_MS))
   }
+  return true
 }

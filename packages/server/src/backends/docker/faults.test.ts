@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { pipeline } from "node:stream"
 import { BerthError, ERRORS } from "@berth/protocol/errors"
-import { newId, Slug } from "@berth/protocol/ids"
+import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
@@ -146,6 +146,72 @@ requires("docker").describe("docker behind a faulty connection", () => {
     faulty.fail(/\/kill/, "409", 1)
     await backend.stop(sandbox, { graceMs: 5_000 })
     expect(await backend.inspect(sandbox)).toMatchObject({ state: "exited", exit: { code: 0 } })
+  })
+
+  describe("a stop", () => {
+    const GRACEFUL = "trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done"
+
+    const boot = async () => {
+      const spec = specFor(harness, { command: ["/bin/sh", "-c", GRACEFUL] })
+      const { sandbox } = spec.identity
+      await backend.create(spec)
+      await backend.start(sandbox)
+      await expect.poll(() => backend.logs(sandbox)).toContain("up")
+      return sandbox
+    }
+
+    /** As programs do that keep containers up to date: under the same name, with another id. */
+    const recreate = async (sandbox: SandboxId, changes: object = {}) => {
+      const { engine } = harness
+      const at = `/containers/berth-${sandbox}`
+      const { body } = await askEngine(engine, "GET", `${at}/json`)
+      const { Config, HostConfig } = body as { Config: object; HostConfig: object }
+      await askEngine(engine, "DELETE", `${at}?force=1`)
+      const path = `/containers/create?name=berth-${sandbox}`
+      const made = { ...Config, HostConfig, ...changes }
+      expect(await askEngine(engine, "POST", path, made)).toMatchObject({ status: 201 })
+      await askEngine(engine, "POST", `${at}/start`)
+      await expect.poll(() => backend.logs(sandbox)).toContain("up")
+    }
+
+    const IN_ORDER = { state: "exited", exit: { code: 0 } }
+
+    it("has not ended what the engine refused to signal and runs", async () => {
+      const sandbox = await boot()
+      faulty.fail(/\/kill/, "409", 1)
+      await backend.stop(sandbox, { graceMs: 5_000 })
+      expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
+    })
+
+    it("and a removal find one that was made anew under its name", async () => {
+      const sandbox = await boot()
+      await recreate(sandbox)
+      await backend.stop(sandbox, { graceMs: 5_000 })
+      expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
+      await backend.remove(sandbox)
+      expect(await backend.inspect(sandbox)).toBeUndefined()
+    })
+
+    it("and a removal leave another one alone that somebody gave its name", async () => {
+      const [gone, other] = [await boot(), await boot()]
+      const { engine } = harness
+      await askEngine(engine, "DELETE", `/containers/berth-${gone}?force=1`)
+      await askEngine(engine, "POST", `/containers/berth-${other}/rename?name=berth-${gone}`)
+      const failure = await failureOf(backend.stop(gone, { graceMs: 5_000 }))
+      expect(failure.code).toBe("backend.unknown_sandbox")
+      await backend.remove(gone)
+      expect(await backend.list()).toMatchObject([
+        { identity: { sandbox: other }, state: "running" },
+      ])
+    })
+
+    it("lets a paused one go on whose own stop signal is another", async () => {
+      const sandbox = await boot()
+      await recreate(sandbox, { StopSignal: "SIGINT" })
+      await backend.pause(sandbox)
+      await backend.stop(sandbox, { graceMs: 5_000 })
+      expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
+    })
   })
 
   describe("many inspected at once", () => {

@@ -22,8 +22,6 @@ export const ours = (installation: InstallationId): string =>
 
 export const containerName = (sandbox: SandboxId): string => `berth-${sandbox}`
 export const stackVolume = (sandbox: SandboxId, stack: Slug): string => `berth-${sandbox}-${stack}`
-export const isStackVolume = (name: string, sandbox: SandboxId): boolean =>
-  name.startsWith(`berth-${sandbox}-`)
 export const cacheVolume = (installation: InstallationId, workspace: Slug, cache: CacheName) =>
   `berth-${installation}-${workspace}-${cache}`
 

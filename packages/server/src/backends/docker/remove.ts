@@ -1,7 +1,7 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import { removeContainer } from "./containers.ts"
+import { idByName } from "./id-by-name.ts"
 import { ours, SANDBOX_LABEL } from "./names.ts"
-import { noteOf } from "./note-of.ts"
 import type { Parts } from "./parts.ts"
 import { listVolumes, removeVolume } from "./volumes.ts"
 
@@ -11,10 +11,13 @@ export const removeSandbox = async (
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<void> => {
-  const note = await noteOf(parts, sandbox, signal)
-  if (note === undefined) return removeTraces(parts, sandbox, signal)
-  await removeContainer(parts.engine, note.engineId, signal)
-  await removeFiles(parts, sandbox, note.volumes, signal)
+  const { engine, directories } = parts
+  const note = await directories.read(sandbox)
+  if (note !== undefined && (await removeContainer(engine, note.engineId, signal)))
+    return removeFiles(parts, sandbox, note.volumes, signal)
+  const engineId = await idByName(parts, sandbox, signal)
+  if (engineId !== undefined) await removeContainer(engine, engineId, signal)
+  await removeTraces(parts, sandbox, signal)
 }
 
 /** Removes what a sandbox had beside a container that is gone. */

@@ -3,7 +3,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { STOP_SIGNAL } from "./container.ts"
 import { inspectContainer } from "./containers.ts"
 import type { Engine } from "./engine.ts"
-import { noteOf } from "./note-of.ts"
+import { idByName } from "./id-by-name.ts"
 import type { Observed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
@@ -17,33 +17,58 @@ export const stopSandbox = async (
   graceMs: number,
   signal: AbortSignal,
 ): Promise<boolean> => {
-  const { engine } = parts
-  const note = await noteOf(parts, sandbox, signal)
-  if (note === undefined) return false
-  const path = `/containers/${note.engineId}`
+  const { engine, directories } = parts
+  const note = await directories.read(sandbox)
+  if (note !== undefined && (await endContainer(engine, note.engineId, graceMs, signal)))
+    return true
+  const engineId = await idByName(parts, sandbox, signal)
+  return engineId !== undefined && (await endContainer(engine, engineId, graceMs, signal))
+}
+
+/** Of what has not ended by then it is asked whether its engine took the signal and left it paused. */
+const SOON_MS = 2_000
+
+const endContainer = async (
+  engine: Engine,
+  engineId: string,
+  graceMs: number,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  const path = `/containers/${engineId}`
   const hangUp = new AbortController()
   const within = AbortSignal.any([signal, hangUp.signal])
   // Asked before the signal is sent, so that an end that comes at once is not missed.
   const query = { condition: "not-running" }
   const ended = engine.ask({ method: "POST", path: `${path}/wait`, query }, [200, 404], within)
   ended.catch(() => {})
+  let leftMs = graceMs
   try {
     const asked = await kill(engine, path, STOP_SIGNAL, signal)
     if (asked === "unknown") return false
     if (asked === "refused") {
       // It does not run; or it is paused, and this engine does not let it go on for that.
-      const found = await inspectContainer(engine, note.engineId, signal)
-      if (found?.State.Status !== "paused") return found !== undefined
-      await engine.ask({ method: "POST", path: `${path}/unpause` }, [204, 304, 404, 409], signal)
+      const status = (await inspectContainer(engine, engineId, signal))?.State.Status
+      if (status !== "paused" && status !== "running") return status !== undefined
+      if (status === "paused") await unpause(engine, path, signal)
       await kill(engine, path, STOP_SIGNAL, signal)
+    } else {
+      const soonMs = Math.min(graceMs, SOON_MS)
+      if (await inTime(ended, soonMs)) return true
+      const found = await inspectContainer(engine, engineId, signal)
+      if (found?.State.Status === "paused") await unpause(engine, path, signal)
+      else leftMs -= soonMs
     }
-    if (await inTime(ended, graceMs)) return true
+    if (await inTime(ended, leftMs)) return true
     await kill(engine, path, "SIGKILL", signal)
     await ended
     return true
   } finally {
     hangUp.abort()
   }
+}
+
+const unpause = async (engine: Engine, path: string, signal: AbortSignal): Promise<void> => {
+  await engine.ask({ method: "POST", path: `${path}/unpause` }, [204, 304, 404, 409], signal)
 }
 
 const KILLED = { 204: "sent", 404: "unknown", 409: "refused" } as const
