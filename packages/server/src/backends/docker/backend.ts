@@ -131,12 +131,9 @@ const compose = (
   const { engine, installation, info, leaving, network } = parts
   const inTurn = serialByKey()
 
-  const { find } = openFinder(parts)
-  const need = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed> => {
-    const seen = await find(sandbox, signal)
-    if (seen !== undefined) return seen
-    throw unknown(sandbox)
-  }
+  const { find, inspect } = openFinder(parts)
+  const need = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed> =>
+    (await find(sandbox, signal)) ?? unknown(sandbox)
   const post = (path: string, statuses: readonly number[], signal: AbortSignal) =>
     engine.ask({ method: "POST", path }, statuses, signal)
 
@@ -145,17 +142,17 @@ const compose = (
   const operation = operations(asBackendError)
 
   /** Brings a sandbox from one state to the next; of one that is there already: nothing. */
-  const change = (
+  const change = <Seen extends Observed>(
     name: "start" | "pause" | "resume",
     { from, to, done }: { from: string; to: string; done: string },
     sandbox: SandboxId,
     call: Call | undefined,
-    act: (seen: Observed, signal: AbortSignal) => Promise<unknown>,
+    look: (sandbox: SandboxId, signal: AbortSignal) => Promise<Seen>,
+    act: (seen: Seen, signal: AbortSignal) => Promise<unknown>,
   ) =>
     operation(name, call, (signal) =>
       inTurn(sandbox, async () => {
-        const made = name === "start" ? await fresh.take(sandbox) : undefined
-        const seen = made ?? (await need(sandbox, signal))
+        const seen = await look(sandbox, signal)
         if (seen.state === to) return
         if (seen.state !== from) throw wrongState(seen, done, from)
         await act(seen, signal)
@@ -206,6 +203,8 @@ const compose = (
         { from: "created", to: "running", done: "started" },
         sandbox,
         call,
+        async (_, signal) =>
+          (await fresh.take(sandbox)) ?? (await inspect(sandbox, signal)) ?? unknown(sandbox),
         async (seen, signal) => {
           await startContainer(parts, seen, signal)
           await openWay(parts, sandbox)
@@ -221,7 +220,7 @@ const compose = (
             leaving.add(sandbox)
             const stopping = stopSandbox(parts, sandbox, graceMs, signal)
             const isThere = await stopping.finally(() => leaving.delete(sandbox))
-            if (!isThere) throw unknown(sandbox)
+            if (!isThere) unknown(sandbox)
           }),
       ),
 
@@ -231,6 +230,7 @@ const compose = (
         { from: "running", to: "paused", done: "paused" },
         sandbox,
         call,
+        need,
         ({ engineId }, signal) => post(`/containers/${engineId}/pause`, [204], signal),
       ),
 
@@ -240,6 +240,7 @@ const compose = (
         { from: "paused", to: "running", done: "resumed" },
         sandbox,
         call,
+        need,
         ({ engineId }, signal) => post(`/containers/${engineId}/unpause`, [204], signal),
       ),
 
@@ -306,8 +307,11 @@ const told = ({
   return exit === undefined ? seen : { ...seen, exit }
 }
 
-const unknown = (sandbox: SandboxId): BerthError =>
-  new BerthError("backend.unknown_sandbox", "there is no such sandbox", { details: { sandbox } })
+const unknown = (sandbox: SandboxId): never => {
+  throw new BerthError("backend.unknown_sandbox", "there is no such sandbox", {
+    details: { sandbox },
+  })
+}
 
 const refuseForeign = ({ identity }: SandboxSpec, installation: InstallationId) => {
   if (identity.installation === installation) return

@@ -7,10 +7,9 @@ import { ContainerAnswer } from "./observe.ts"
 const ListAnswer = z.array(
   z.object({
     Id: z.string(),
-    Names: z.array(z.string()),
+    Names: z.array(z.string()).nullish(),
     State: z.string(),
     Labels: z.record(z.string(), z.string()).nullish(),
-    HostConfig: z.object({ NetworkMode: z.string() }),
   }),
 )
 
@@ -19,7 +18,6 @@ export interface Listed {
   readonly names: readonly string[]
   readonly state: string
   readonly labels: Labels
-  readonly network: string
 }
 
 /** What the engine has by a name or an id; undefined when there is nothing. */
@@ -45,13 +43,12 @@ export const listContainers = async (
   const query = { all: true, filters: { label: [ours(installation)] } }
   const request = { method: "GET", path: "/containers/json", query } as const
   const listed = await engine.read(request, ListAnswer, signal)
-  return listed.map(({ Id, Names, State, Labels, HostConfig }) => ({
+  return listed.map(({ Id, Names, State, Labels }) => ({
     engineId: Id,
     // In lists they begin with a slash.
-    names: Names.map((name) => name.replace(/^\//, "")),
+    names: (Names ?? []).map((name) => name.replace(/^\//, "")),
     state: State,
     labels: Labels ?? {},
-    network: HostConfig.NetworkMode,
   }))
 }
 

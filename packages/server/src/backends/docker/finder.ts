@@ -1,15 +1,18 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import { abortable } from "../../host/abortable.ts"
 import { DEADLINES_MS } from "../backend.ts"
+import { withinDeadline } from "../call.ts"
 import { inspectSandbox, type Listed, listContainers } from "./containers.ts"
 import { unheldLimits } from "./info.ts"
 import { containerName } from "./names.ts"
-import { type Observed, observe, observeListed } from "./observe.ts"
+import { type Observed, observe, observeListed, type Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /** What the engine has of a sandbox at the moment of the call, or later. */
 export interface Finder {
   find(sandbox: SandboxId, signal: AbortSignal): Promise<Observed | undefined>
+  /** Always by itself, and with more than a list tells. */
+  inspect(sandbox: SandboxId, signal: AbortSignal): Promise<Startable | undefined>
 }
 
 /** One by one, an engine takes for so many as for a list of a hundred. */
@@ -25,8 +28,9 @@ export const openFinder = ({ engine, installation, info }: Parts): Finder => {
   let listedLast = 0
 
   const list = async (): Listing => {
-    const signal = AbortSignal.timeout(DEADLINES_MS.list)
-    const listed = await listContainers(engine, installation, signal)
+    const listed = await withinDeadline("sandbox.list", DEADLINES_MS.list, {}, (signal) =>
+      listContainers(engine, installation, signal),
+    )
     listedLast = listed.length
     return new Map(listed.flatMap((each) => each.names.map((name) => [name, each] as const)))
   }
@@ -50,6 +54,7 @@ export const openFinder = ({ engine, installation, info }: Parts): Finder => {
   }
 
   return {
+    inspect,
     find: async (sandbox, signal) => {
       const { listing } = await join()
       if (listing === undefined) return inspect(sandbox, signal)

@@ -1,19 +1,19 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import type { ObservedSandbox } from "../backend.ts"
-import type { Observed } from "./observe.ts"
+import type { Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /** Containers that this server has made and nobody has touched since: before their start, nothing need be asked. */
 export interface Fresh {
   add(spec: SandboxSpec, seen: ObservedSandbox): void
   /** Once: after that, the engine knows better. */
-  take(sandbox: SandboxId): Promise<Observed | undefined>
+  take(sandbox: SandboxId): Promise<Startable | undefined>
   drop(sandbox: SandboxId): void
 }
 
 export const openFresh = ({ directories, network }: Parts): Fresh => {
-  const all = new Map<SandboxId, Omit<Observed, "engineId">>()
+  const all = new Map<SandboxId, Omit<Startable, "engineId">>()
   return {
     add({ identity: { sandbox }, config }, seen) {
       if (seen.state !== "created") return

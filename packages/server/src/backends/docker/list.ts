@@ -4,7 +4,7 @@ import { unheldLimits } from "./info.ts"
 import { observe, observeListed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
-/** This installation's sandboxes. The engine's list tells everything but how one ended. */
+/** This installation's sandboxes. The engine's list does not tell how one ended. */
 export const listSandboxes = async (
   parts: Parts,
   signal: AbortSignal,

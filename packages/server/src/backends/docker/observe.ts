@@ -41,6 +41,10 @@ const stateOf = (status: string): EngineState | undefined => STATES[status]
 export interface Observed extends ObservedSandbox {
   /** The engine's own id of the container: a name may lead to another one later. */
   readonly engineId: string
+}
+
+/** The same with what its start needs. */
+export interface Startable extends Observed {
   /** The name of its network in the engine, and the ranges for which that one is made. */
   readonly network: string
   readonly allow: readonly Ipv4Range[]
@@ -51,23 +55,25 @@ export const observe = (
   { Id, State, Config, HostConfig }: ContainerAnswer,
   installation: InstallationId,
   unheldLimits: readonly UnheldLimit[],
-): Observed | undefined => {
-  const listed = { engineId: Id, state: State.Status, labels: Config.Labels ?? {} }
-  const { NetworkMode: network } = HostConfig
-  const seen = observeListed({ ...listed, network }, installation, unheldLimits)
-  return seen?.state === "exited" ? { ...seen, exit: exitOf(State) } : seen
+): Startable | undefined => {
+  const labels = Config.Labels ?? {}
+  const listed = { engineId: Id, state: State.Status, labels }
+  const seen = observeListed(listed, installation, unheldLimits)
+  if (seen === undefined) return undefined
+  const startable = { ...seen, network: HostConfig.NetworkMode, allow: allowedOf(labels) }
+  return seen.state === "exited" ? { ...startable, exit: exitOf(State) } : startable
 }
 
-/** The same by what a list tells, which is everything but how it ended. */
+/** The same by what a list tells: neither how it ended, nor, of every engine, which network it is on. */
 export const observeListed = (
-  { engineId, state: status, labels, network }: Omit<Listed, "names">,
+  { engineId, state: status, labels }: Omit<Listed, "names">,
   installation: InstallationId,
   unheldLimits: readonly UnheldLimit[],
 ): Observed | undefined => {
   const known = readLabels(labels, installation)
   const state = stateOf(status)
   if (known === undefined || state === undefined) return undefined
-  return { ...known, state, unheldLimits, engineId, network, allow: allowedOf(labels) }
+  return { ...known, state, unheldLimits, engineId }
 }
 
 const exitOf = ({ ExitCode, OOMKilled, FinishedAt }: ContainerAnswer["State"]): SandboxExit => {

@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import { orDiskFull } from "./disk-full.ts"
-import type { Observed } from "./observe.ts"
+import type { Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**
@@ -9,7 +9,7 @@ import type { Parts } from "./parts.ts"
  */
 export const startContainer = async (
   parts: Parts,
-  seen: Observed,
+  seen: Startable,
   signal: AbortSignal,
 ): Promise<void> => {
   try {
@@ -21,7 +21,7 @@ export const startContainer = async (
 
 const start = async (
   { engine, network }: Parts,
-  { identity, engineId, network: joins, allow }: Observed,
+  { identity, engineId, network: joins, allow }: Startable,
   signal: AbortSignal,
 ): Promise<void> => {
   const request = { method: "POST", path: `/containers/${engineId}/start` } as const

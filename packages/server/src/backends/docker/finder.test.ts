@@ -1,0 +1,54 @@
+import { newId } from "@berth/protocol/ids"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
+import { DEADLINES_MS } from "../backend.ts"
+import type { Engine } from "./engine.ts"
+import { openFinder } from "./finder.ts"
+import type { EngineInfo } from "./info.ts"
+import { containerName, sandboxLabels } from "./names.ts"
+import type { Parts } from "./parts.ts"
+import { specFor } from "./testing/spec.ts"
+
+const installation = newId.installation()
+const { signal } = new AbortController()
+
+const finderOn = (read: Engine["read"]) => {
+  const info = () => ({ limits: {} }) as EngineInfo
+  return openFinder({ installation, info, engine: { read } as Engine } as Parts)
+}
+
+/** As many as are worth a list. */
+const specs = () =>
+  Array.from({ length: 4 }, () => specFor({ installation, system: { kind: "host" } }))
+
+describe("many that are looked for at once", () => {
+  it("are found in a list that tells no more of each than is needed", async () => {
+    const all = specs()
+    const containers = all.map((spec) => ({
+      ...{ Id: "a".repeat(64), State: "running" },
+      ...{ Names: [`/${containerName(spec.identity.sandbox)}`] },
+      Labels: sandboxLabels(spec, new Date(0).toISOString()),
+    }))
+    // One that is half made, or half removed, has none.
+    const nameless = { Id: "b".repeat(64), State: "dead", Names: null, Labels: null }
+    const { find } = finderOn(async (_, schema) => schema.parse([...containers, nameless]))
+    const found = await Promise.all(all.map(({ identity }) => find(identity.sandbox, signal)))
+    expect(found.map((seen) => seen?.identity)).toEqual(all.map(({ identity }) => identity))
+  })
+
+  it("[R1.14] are told by a typed error that the list took too long, whoever has more time", async () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const { find } = finderOn(
+      (_, __, within) =>
+        new Promise((_resolve, reject) => {
+          within.addEventListener("abort", () => reject(within.reason))
+        }),
+    )
+    const finding = Promise.allSettled(
+      specs().map(({ identity }) => find(identity.sandbox, signal)),
+    )
+    await vi.advanceTimersByTimeAsync(DEADLINES_MS.list + 1_000)
+    for (const each of await finding)
+      expect(each).toMatchObject({ status: "rejected", reason: { code: "deadline.exceeded" } })
+  })
+})
