@@ -143,6 +143,25 @@ describe("reconcile", () => {
     expect(backend.all).toEqual([])
   })
 
+  it("tells what was found of one that could be read at the second look only", async () => {
+    const sandbox = await make("one")
+    const [began, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    before = async (call) => {
+      if (call !== "inspect") return
+      before = () => {}
+      began.resolve()
+      await gate.promise
+    }
+    const reconciling = sandboxes.reconcile({ dryRun: false })
+    await began.promise
+    // Whoever comes now has it looked at again.
+    await sandboxes.hold(sandbox, "somebody")
+    gate.reject(inUse)
+    expect((await reconciling).sandboxes).toMatchObject([
+      { sandbox, workspace: "one", phase: "ready", state: "running", outcome: "kept" },
+    ])
+  })
+
   it("[R1.4] a failed one is tried again without being asked", async () => {
     const [sandbox] = (await makeStale(1)) as [SandboxId]
     let attempts = 0

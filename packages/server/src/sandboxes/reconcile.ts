@@ -50,7 +50,8 @@ const settleOne = async (
 ): Promise<ReconciledSandbox> => {
   const { first, seen, decision, failure } = await workers.settle(sandbox)
   // What was decided at first says why; at the end there is nothing more to do.
-  const before = first.seen === undefined ? unseen(sandbox) : shown(sandbox, first.seen)
+  const found = first.seen ?? seen
+  const before = found === undefined ? unseen(sandbox) : shown(sandbox, found)
   const action = decision.action.kind
   const { reason } = decision
   if (failure !== undefined || seen === undefined)

@@ -56,8 +56,8 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
   const make = async (
     spec: WorkspaceSpec,
     resolve: () => Promise<SystemIdentity>,
+    begun: number,
   ): Promise<Wanted> => {
-    const begun = generation
     found = await toolbox()
     const wanted = wantedOf(spec, await resolve(), found)
     if (begun === generation) hashes.set(spec.slug, wanted.hash)
@@ -80,10 +80,14 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
 
   return {
     of: (spec, signal) =>
-      make(spec, () => {
-        signal.throwIfAborted()
-        return backend.resolveSystem(spec.system, { signal })
-      }),
+      make(
+        spec,
+        () => {
+          signal.throwIfAborted()
+          return backend.resolveSystem(spec.system, { signal })
+        },
+        generation,
+      ),
     known: async (slug) => {
       const hash = hashes.get(slug)
       if (hash !== undefined || found === undefined) return hash
@@ -91,7 +95,8 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
       const spec = (await workspaces.get(slug))?.spec
       // A workspace that nobody wants any more has sandboxes that nobody replaces.
       if (spec === undefined) return undefined
-      const wanted = await make(spec, () => resolveOnce(spec.system)).catch(() => undefined)
+      const making = make(spec, () => resolveOnce(spec.system), begun)
+      const wanted = await making.catch(() => undefined)
       return begun === generation ? wanted?.hash : undefined
     },
     prepare: async () => {

@@ -1,0 +1,27 @@
+import { Slug } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it } from "vitest"
+import { openWants } from "./wanted.ts"
+import type { Workspace, Workspaces } from "./workspaces.ts"
+
+const slug = Slug.parse("one")
+const specOf = (version: number): WorkspaceSpec =>
+  WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
+
+it("nothing is noted of a workspace that changed while it was read", async () => {
+  let read = Promise.withResolvers<Workspace>()
+  const wants = openWants({
+    backend: { resolveSystem: async () => ({ kind: "host" }) },
+    workspaces: { get: () => read.promise } as unknown as Workspaces,
+    toolbox: async () => ({ id: "0".repeat(64), directory: "/toolbox" }) as never,
+  })
+  const { hash } = await wants.of(specOf(2), new AbortController().signal)
+  wants.refresh()
+  const asked = wants.known(slug)
+  wants.refresh()
+  read.resolve({ spec: specOf(1) } as Workspace)
+  expect(await asked).toBeUndefined()
+  read = Promise.withResolvers()
+  read.resolve({ spec: specOf(2) } as Workspace)
+  expect(await wants.known(slug)).toBe(hash)
+})
