@@ -61,6 +61,14 @@ export const openEffects = (parts: EffectsParts): Effects => {
     }
   }
 
+  /** Those whose removal failed: what ran may be gone, and what it had beside that not. */
+  const halfRemoved = new Set<SandboxId>()
+  const takeAway = async (sandbox: SandboxId): Promise<void> => {
+    halfRemoved.add(sandbox)
+    await backend.remove(sandbox)
+    halfRemoved.delete(sandbox)
+  }
+
   /** What its first process said last, which is why it ended, if it said why. */
   const lastWords = async (sandbox: SandboxId): Promise<string> => {
     const text = await backend.logs(sandbox).catch(() => "")
@@ -164,13 +172,14 @@ export const openEffects = (parts: EffectsParts): Effects => {
         operation(log, "sandbox.remove", { sandbox }, async () => {
           await stopInOrder(sandbox)
           await at("remove.stopped")
-          await backend.remove(sandbox)
+          await takeAway(sandbox)
           await at("remove.removed")
         }),
       ),
 
     forget: async (row) => {
       const { id: sandbox, workspace } = row
+      if (halfRemoved.has(sandbox)) await takeAway(sandbox)
       await keepers.letGo(sandbox, "has ended")
       await takeLeft(sandbox)
       await at("forget.heard")

@@ -162,6 +162,19 @@ describe("reconcile", () => {
     ])
   })
 
+  it("[R1.4] a removal that failed half-way is done again, and shown until it is done", async () => {
+    const [sandbox] = (await makeStale(1)) as [SandboxId]
+    let isStuck = true
+    vi.spyOn(backend, "remove").mockImplementation(async () => {
+      await MemoryBackend.prototype.remove.call(backend, sandbox)
+      if (isStuck) throw inUse
+    })
+    expect(await outcomes()).toEqual(new Map([[sandbox, "failed"]]))
+    expect(await outcomes()).toEqual(new Map([[sandbox, "failed"]]))
+    isStuck = false
+    expect(await outcomes()).toEqual(new Map([[sandbox, "removed"]]))
+  })
+
   it("[R1.4] a failed one is tried again without being asked", async () => {
     const [sandbox] = (await makeStale(1)) as [SandboxId]
     let attempts = 0
