@@ -10,6 +10,8 @@ interface Workspace {
   readonly lines: string[]
   version: number
   isBusy: boolean
+  /** Of an action that a crash cut off: what it began may run on, and keeps its sandbox as long as it does. */
+  wasCut: boolean
   session: SessionId | undefined
 }
 
@@ -20,17 +22,26 @@ export class Soaked {
   readonly #random: () => number
   readonly #workspaces: Workspace[]
   #up: Promise<void> = Promise.resolve()
+  #crashes = 0
 
   constructor(client: () => Client, count: number, random: () => number) {
     this.#client = client
     this.#random = random
     this.#workspaces = Array.from({ length: count }, (_, index) => ({
-      ...{ name: `soak-${index}`, lines: [], version: 0, isBusy: false, session: undefined },
+      ...{
+        name: `soak-${index}`,
+        lines: [],
+        version: 0,
+        isBusy: false,
+        wasCut: false,
+        session: undefined,
+      },
     }))
   }
 
   /** Nobody begins anything meanwhile; what is under way is cut off, as a crash does. */
   async whileDown(work: () => Promise<void>): Promise<void> {
+    this.#crashes += 1
     this.#up = work()
     await this.#up
   }
@@ -40,10 +51,13 @@ export class Soaked {
     const workspace = this.#workspaces[Math.floor(this.#random() * this.#workspaces.length)]
     if (workspace === undefined || workspace.isBusy) return await pause(10)
     workspace.isBusy = true
+    const crashes = this.#crashes
     try {
       await this.#act(workspace)
     } catch (thrown) {
-      if (!isCut(thrown)) throw new Error(`${workspace.name}: ${thrown}`, { cause: thrown })
+      const isCut = thrown instanceof BerthError && CUT.has(thrown.code) && this.#crashes > crashes
+      if (!isCut) throw new Error(`${workspace.name}: ${thrown}`, { cause: thrown })
+      workspace.wasCut = true
     } finally {
       workspace.isBusy = false
     }
@@ -67,6 +81,7 @@ export class Soaked {
   }
 
   async #act(workspace: Workspace): Promise<void> {
+    if (workspace.wasCut) await this.#endLeft(workspace)
     const chance = this.#random()
     if (chance < 0.15) workspace.version += 1
     if (chance < 0.15) this.counts.changes += 1
@@ -77,6 +92,13 @@ export class Soaked {
     if (chance < 0.9) return await this.#look(sandbox)
     await sandbox.stop()
     this.counts.stops += 1
+  }
+
+  async #endLeft(workspace: Workspace): Promise<void> {
+    const { commands, pty } = await this.#sandbox(workspace)
+    for (const { id, exit } of await commands.list()) if (exit === null) await commands.kill(id)
+    for (const { id, exit } of await pty.list()) if (exit === null) await pty.kill(id)
+    workspace.wasCut = false
   }
 
   async #sandbox({ name, version }: Workspace): Promise<Sandbox> {
@@ -105,7 +127,10 @@ export class Soaked {
     const { lastEvent: after } = await session.get()
     const line = `${workspace.lines.length} ${this.#random()}`
     const { id } = await session.prompt(`echo ${line} >> /workspace/kept`, { key: line })
-    for await (const { body } of session.events({ after })) {
+    // Another server has another address: whoever listens to this one would wait for ever.
+    const cut = new AbortController()
+    const listen = { after, signal: cut.signal, onBreak: () => cut.abort() }
+    for await (const { body } of session.events(listen)) {
       if (body.type !== "prompt.state" || body.prompt !== id) continue
       if (body.state === "succeeded") workspace.lines.push(line)
       if (body.state !== "queued" && body.state !== "running") break
@@ -130,6 +155,4 @@ export class Soaked {
   }
 }
 
-const CUT = new Set(["server.unreachable", "server.stopping", "cancelled"])
-
-const isCut = (thrown: unknown): boolean => thrown instanceof BerthError && CUT.has(thrown.code)
+const CUT = new Set(["server.unreachable", "server.stopping", "cancelled", "bridge.dropped"])
