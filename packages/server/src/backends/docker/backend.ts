@@ -133,7 +133,7 @@ const compose = (
 
   const { find, inspect } = openFinder(parts)
   const need = async (sandbox: SandboxId, signal: AbortSignal): Promise<Observed> =>
-    (await find(sandbox, signal)) ?? unknown(sandbox)
+    (await find(sandbox, signal)) ?? refuseUnknown(sandbox)
   const post = (path: string, statuses: readonly number[], signal: AbortSignal) =>
     engine.ask({ method: "POST", path }, statuses, signal)
 
@@ -204,7 +204,7 @@ const compose = (
         sandbox,
         call,
         async (_, signal) =>
-          (await fresh.take(sandbox)) ?? (await inspect(sandbox, signal)) ?? unknown(sandbox),
+          (await fresh.take(sandbox)) ?? (await inspect(sandbox, signal)) ?? refuseUnknown(sandbox),
         async (seen, signal) => {
           await startContainer(parts, seen, signal)
           await openWay(parts, sandbox)
@@ -220,7 +220,7 @@ const compose = (
             leaving.add(sandbox)
             const stopping = stopSandbox(parts, sandbox, graceMs, signal)
             const isThere = await stopping.finally(() => leaving.delete(sandbox))
-            if (!isThere) unknown(sandbox)
+            if (!isThere) refuseUnknown(sandbox)
           }),
       ),
 
@@ -307,7 +307,7 @@ const told = ({
   return exit === undefined ? seen : { ...seen, exit }
 }
 
-const unknown = (sandbox: SandboxId): never => {
+const refuseUnknown = (sandbox: SandboxId): never => {
   throw new BerthError("backend.unknown_sandbox", "there is no such sandbox", {
     details: { sandbox },
   })
