@@ -135,19 +135,6 @@ requires("docker").describe("docker behind a faulty connection", () => {
     expect(looks).toHaveLength(1)
   })
 
-  it("stops a paused one with grace where the engine refuses to signal it", async () => {
-    const command = ["/bin/sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done"]
-    const spec = specFor(harness, { command })
-    const { sandbox } = spec.identity
-    await backend.create(spec)
-    await backend.start(sandbox)
-    await expect.poll(() => backend.logs(sandbox)).toContain("up")
-    await backend.pause(sandbox)
-    faulty.fail(/\/kill/, "409", 1)
-    await backend.stop(sandbox, { graceMs: 5_000 })
-    expect(await backend.inspect(sandbox)).toMatchObject({ state: "exited", exit: { code: 0 } })
-  })
-
   describe("a stop", () => {
     const GRACEFUL = "trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done"
 
@@ -175,6 +162,14 @@ requires("docker").describe("docker behind a faulty connection", () => {
     }
 
     const IN_ORDER = { state: "exited", exit: { code: 0 } }
+
+    it("is graceful to a paused one that the engine refuses to signal", async () => {
+      const sandbox = await boot()
+      await backend.pause(sandbox)
+      faulty.fail(/\/kill/, "409", 1)
+      await backend.stop(sandbox, { graceMs: 5_000 })
+      expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
+    })
 
     it("has not ended what the engine refused to signal and runs", async () => {
       const sandbox = await boot()

@@ -67,6 +67,8 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
     const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
     const { Pid } = (body as { State: { Pid: number } }).State
     expect((await stat(`/proc/${Pid}`)).uid).toBe(ROOT_ID)
+    // A first process hears no signal before it listens.
+    await expect.poll(() => harness.backend.logs(sandbox)).toContain("up")
     await harness.backend.stop(sandbox, { graceMs: 5_000 })
     expect(await harness.backend.inspect(sandbox)).toMatchObject({ exit: { code: 143 } })
   })
