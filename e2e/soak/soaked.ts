@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises"
+import { inspect } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
 import type { SessionId } from "@berth/protocol/ids"
 import type { Client } from "@berth/sdk/client"
@@ -56,7 +57,7 @@ export class Soaked {
       await this.#act(workspace)
     } catch (thrown) {
       const isCut = thrown instanceof BerthError && CUT.has(thrown.code) && this.#crashes > crashes
-      if (!isCut) throw new Error(`${workspace.name}: ${thrown}`, { cause: thrown })
+      if (!isCut) throw new Error(`${workspace.name}: ${inspect(thrown)}`, { cause: thrown })
       workspace.wasCut = true
     } finally {
       workspace.isBusy = false
