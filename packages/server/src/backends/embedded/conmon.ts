@@ -3,6 +3,7 @@ import type { Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
+import { abortable } from "../../host/abortable.ts"
 import { CREATING_ENV, WORD_FD } from "./runtime.ts"
 import { openSpares, type Spares } from "./spares.ts"
 
@@ -72,6 +73,9 @@ export const startConmon = (
   const sync = child.stdio[SYNC_FD] as Socket
   const word = child.stdio[WORD_FD] as Socket
   const complaints = collect(child)
+  // A second process of it stays. The first notes that one's pid before it ends, which on a busy machine may be last.
+  child.ref()
+  const hasLeft = new Promise<unknown>((resolve) => child.once("exit", resolve))
   word.on("error", () => {})
   sync.ref()
   child.stdin?.end(`exec ${conmonCommand(options).map(quoted).join(" ")} < /dev/null\n`)
@@ -85,6 +89,7 @@ export const startConmon = (
       signal.throwIfAborted()
       const pid = parseSync(line, options.sandbox, complaints())
       created = true
+      await abortable(hasLeft, signal)
       return pid
     },
     release() {

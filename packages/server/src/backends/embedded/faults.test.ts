@@ -111,6 +111,25 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       },
     )
 
+    it("waits for conmon's own pid where the container is there before it", async () => {
+      const script = `for argument do
+  shift
+  case "$argument" in
+  */monitor.pid) noted=$argument; argument=$noted.late ;;
+  esac
+  set -- "$@" "$argument"
+done
+conmon "$@"
+while ! grep -q . "\${noted%/*}/init.pid" 2>/dev/null; do sleep 0.01; done
+sleep 0.2
+mv "$noted.late" "$noted"`
+      const { harness, empty } = await openFaulty({ conmon: script })
+      const spec = specFor(harness.installation)
+      await harness.backend.create(spec)
+      await harness.backend.remove(spec.identity.sandbox)
+      expect(await harness.census()).toEqual(empty)
+    })
+
     it("[R1.14] says so when a rootfs is not there, and leaves nothing", async () => {
       const { harness, empty } = await openFaulty({})
       const spec = specFor(harness.installation, {
