@@ -1,8 +1,8 @@
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { type Engine, parseAnswer } from "./engine.ts"
-import { containerName, type Labels, ours } from "./names.ts"
-import { ContainerAnswer } from "./observe.ts"
+import { containerName, ours } from "./names.ts"
+import { ContainerAnswer, type Told } from "./observe.ts"
 
 const ListAnswer = z.array(
   z.object({
@@ -13,11 +13,8 @@ const ListAnswer = z.array(
   }),
 )
 
-export interface Listed {
-  readonly engineId: string
+export interface Listed extends Told {
   readonly names: readonly string[]
-  readonly state: string
-  readonly labels: Labels
 }
 
 /** What the engine has by a name or an id; undefined when there is nothing. */

@@ -3,8 +3,7 @@ import type { Ipv4Range } from "@berth/protocol/network"
 import type { SandboxExit, UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { EngineState, ObservedSandbox } from "../backend.ts"
-import type { Listed } from "./containers.ts"
-import { allowedOf, readLabels } from "./names.ts"
+import { allowedOf, type Labels, readLabels } from "./names.ts"
 
 /** What the engine says of one container, as far as it matters here. */
 export const ContainerAnswer = z.object({
@@ -64,9 +63,16 @@ export const observe = (
   return seen.state === "exited" ? { ...startable, exit: exitOf(State) } : startable
 }
 
-/** The same by what a list tells: neither how it ended, nor, of every engine, which network it is on. */
+/** What a list tells of a container: neither how it ended, nor, of every engine, which network it is on. */
+export interface Told {
+  readonly engineId: string
+  readonly state: string
+  readonly labels: Labels
+}
+
+/** The same by what a list tells. */
 export const observeListed = (
-  { engineId, state: status, labels }: Omit<Listed, "names">,
+  { engineId, state: status, labels }: Told,
   installation: InstallationId,
   unheldLimits: readonly UnheldLimit[],
 ): Observed | undefined => {
