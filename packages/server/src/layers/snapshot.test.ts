@@ -28,7 +28,7 @@ const freezerOf = (pid: number): Freezer => ({
 
 /** Writes two files in turn, as fast as it can; at any moment they differ by one at most. */
 const WRITE_IN_TURN = `
-mkdir -p turn; i=0
+mkdir -p turn; i=0; echo 0 > turn/a; echo 0 > turn/b
 while :; do i=$((i+1)); echo $i > turn/a.new; mv turn/a.new turn/a; echo $i > turn/b.new; mv turn/b.new turn/b; done &
 `
 
