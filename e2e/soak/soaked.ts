@@ -29,14 +29,8 @@ export class Soaked {
     this.#client = client
     this.#random = random
     this.#workspaces = Array.from({ length: count }, (_, index) => ({
-      ...{
-        name: `soak-${index}`,
-        lines: [],
-        version: 0,
-        isBusy: false,
-        wasCut: false,
-        session: undefined,
-      },
+      ...{ name: `soak-${index}`, lines: [], version: 0 },
+      ...{ isBusy: false, wasCut: false, session: undefined },
     }))
   }
 
@@ -156,4 +150,5 @@ export class Soaked {
   }
 }
 
+/** What an action fails of when its server is killed. */
 const CUT = new Set(["server.unreachable", "server.stopping", "cancelled", "bridge.dropped"])

@@ -4,8 +4,9 @@ import type { Kysely } from "kysely"
 import type { Database } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
 
-/** Of one sandbox; what is older is forgotten, with the first of so many that this server writes. */
+/** Of one sandbox; what is older is forgotten. */
 const MAX_DECISIONS = 50
+/** That is done with the first that a server writes of a sandbox, and with every so many after it. */
 const FORGET_EVERY = 10
 
 /** Why each sandbox was kept or stopped. What is said again, as at each attempt, is not written again. */

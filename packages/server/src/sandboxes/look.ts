@@ -130,13 +130,14 @@ export const look = async (
   }
 }
 
-/** What the engine has follows from the look before, where that has changed what the store knows and nothing else. */
+/** What the engine has, where that follows from the look before; undefined: it is to be asked. */
 const leftBy = ({ looked, isStale }: Before): Pick<Seen, "observed"> | undefined => {
   if (looked.failure !== undefined) return undefined
   switch (looked.decision.action.kind) {
     case "drain":
     case "undrain":
     case "stop":
+      // These change what the store knows, and nothing else.
       return isStale ? undefined : looked.seen
     case "remove":
       // Whoever came since: one that was removed does not come back.

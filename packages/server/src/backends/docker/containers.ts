@@ -2,7 +2,7 @@ import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { type Engine, parseAnswer } from "./engine.ts"
 import { containerName, ours } from "./names.ts"
-import { ContainerAnswer, type Told } from "./observe.ts"
+import { ContainerAnswer, type ListEntry } from "./observe.ts"
 
 const ListAnswer = z.array(
   z.object({
@@ -13,7 +13,7 @@ const ListAnswer = z.array(
   }),
 )
 
-export interface Listed extends Told {
+export interface Listed extends ListEntry {
   readonly names: readonly string[]
 }
 

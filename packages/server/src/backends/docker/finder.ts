@@ -15,9 +15,9 @@ export interface Finder {
   inspect(sandbox: SandboxId, signal: AbortSignal): Promise<Startable | undefined>
 }
 
-/** One by one, an engine takes for so many as for a list of a hundred. */
+/** An engine takes longer for so many by themselves than for a list of a few dozen. */
 const WORTH_A_LIST = 4
-/** In a list, an engine takes for so many as for one by itself. */
+/** An engine lists about so many while it tells of one by itself. */
 const LISTED_FOR_ONE = 16
 
 /** Those who ask in the same turn of the event loop, as a reconcile does, are answered from one list. */

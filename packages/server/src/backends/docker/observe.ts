@@ -16,7 +16,6 @@ export const ContainerAnswer = z.object({
   }),
   Config: z.object({ Labels: z.record(z.string(), z.string()).nullish() }),
   HostConfig: z.object({ NetworkMode: z.string() }),
-  Mounts: z.array(z.object({ Type: z.string(), Name: z.string().default("") })).nullish(),
 })
 export type ContainerAnswer = z.infer<typeof ContainerAnswer>
 
@@ -56,23 +55,23 @@ export const observe = (
   unheldLimits: readonly UnheldLimit[],
 ): Startable | undefined => {
   const labels = Config.Labels ?? {}
-  const listed = { engineId: Id, state: State.Status, labels }
-  const seen = observeListed(listed, installation, unheldLimits)
+  const entry = { engineId: Id, state: State.Status, labels }
+  const seen = observeListed(entry, installation, unheldLimits)
   if (seen === undefined) return undefined
   const startable = { ...seen, network: HostConfig.NetworkMode, allow: allowedOf(labels) }
   return seen.state === "exited" ? { ...startable, exit: exitOf(State) } : startable
 }
 
 /** What a list tells of a container: neither how it ended, nor, of every engine, which network it is on. */
-export interface Told {
+export interface ListEntry {
   readonly engineId: string
   readonly state: string
   readonly labels: Labels
 }
 
-/** The same by what a list tells. */
+/** The sandbox that a list's entry is; undefined for a stranger's. */
 export const observeListed = (
-  { engineId, state: status, labels }: Told,
+  { engineId, state: status, labels }: ListEntry,
   installation: InstallationId,
   unheldLimits: readonly UnheldLimit[],
 ): Observed | undefined => {
