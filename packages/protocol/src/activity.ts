@@ -12,6 +12,7 @@ import { MAX_ACTIVE_PROMPTS, MAX_PROCESSES } from "./activity-limits.ts"
 import { MAX_COMMANDS } from "./command-limits.ts"
 import { CommandId } from "./commands.ts"
 import { PromptId } from "./ids.ts"
+import { listOf } from "./list.ts"
 import { MAX_TERMINAL_VIEWERS, MAX_TERMINALS } from "./terminal-limits.ts"
 import { TerminalId } from "./terminals.ts"
 
@@ -20,13 +21,14 @@ export const Activity = z.object({
   /** Changes with every change; of this supervisor only. */
   version: z.int().min(0),
   /** Accepted or running prompts. */
-  prompts: z.array(PromptId).max(MAX_ACTIVE_PROMPTS),
+  prompts: listOf(PromptId, { max: MAX_ACTIVE_PROMPTS }),
   /** Commands that were started in the background and still run. */
-  commands: z.array(CommandId).max(MAX_COMMANDS),
+  commands: listOf(CommandId, { max: MAX_COMMANDS }),
   /** Open terminals, watched or not. */
-  terminals: z
-    .array(z.object({ id: TerminalId, viewers: z.int().min(0).max(MAX_TERMINAL_VIEWERS) }))
-    .max(MAX_TERMINALS),
+  terminals: listOf(
+    z.object({ id: TerminalId, viewers: z.int().min(0).max(MAX_TERMINAL_VIEWERS) }),
+    { max: MAX_TERMINALS },
+  ),
   /**
    * Processes of the sandbox's user that outlive the prompt or the terminal that started them. What the boot and
    * sidecars left running is not in it: the next boot starts it again.

@@ -7,6 +7,7 @@ import {
   MAX_STEP_FACTS,
   MAX_STEP_NAME_CHARS,
 } from "./boot-limits.ts"
+import { listOf, recordOf } from "./list.ts"
 
 /**
  * fresh: clone, setup hook, start hook. prebuilt: the repo and its setup are there: fetch, checkout, start
@@ -34,12 +35,11 @@ const Text = z.string().max(MAX_BOOT_TEXT_CHARS)
 const OffsetMs = z.number().min(0)
 
 /** What a step did, for programs: counts, names, versions. */
-export const StepFacts = z
-  .record(
-    z.string().max(MAX_STEP_NAME_CHARS),
-    z.union([Text, z.number(), z.boolean(), z.array(Text).max(MAX_STEP_FACTS)]),
-  )
-  .refine((facts) => Object.keys(facts).length <= MAX_STEP_FACTS, "must have fewer entries")
+export const StepFacts = recordOf(
+  z.string().max(MAX_STEP_NAME_CHARS),
+  z.union([Text, z.number(), z.boolean(), listOf(Text, { max: MAX_STEP_FACTS })]),
+  { max: MAX_STEP_FACTS },
+)
 export type StepFacts = z.infer<typeof StepFacts>
 
 export const BootError = z.strictObject({ code: z.string().max(128), message: Text, hint: Text })
@@ -47,7 +47,7 @@ export type BootError = z.infer<typeof BootError>
 
 export const BootStep = z.strictObject({
   name: StepName,
-  needs: z.array(StepName).max(MAX_BOOT_STEPS),
+  needs: listOf(StepName, { max: MAX_BOOT_STEPS }),
   required: z.boolean(),
   timeoutMs: z.number().positive(),
   state: StepState,
@@ -83,7 +83,7 @@ export const BootEnding = z.strictObject({
   step: StepName.nullable(),
   reason: Text,
   atMs: OffsetMs,
-  others: z.array(StepProgress).max(MAX_BOOT_STEPS),
+  others: listOf(StepProgress, { max: MAX_BOOT_STEPS }),
 })
 export type BootEnding = z.infer<typeof BootEnding>
 
@@ -103,9 +103,9 @@ export const BootTrace = z.strictObject({
   readyAtMs: OffsetMs.nullable(),
   endedAtMs: OffsetMs.nullable(),
   ending: BootEnding.nullable(),
-  warnings: z.array(BootWarning).max(MAX_BOOT_WARNINGS),
+  warnings: listOf(BootWarning, { max: MAX_BOOT_WARNINGS }),
   /** What a step needs stands before it. */
-  steps: z.array(BootStep).max(MAX_BOOT_STEPS),
+  steps: listOf(BootStep, { max: MAX_BOOT_STEPS }),
 })
 export type BootTrace = z.infer<typeof BootTrace>
 

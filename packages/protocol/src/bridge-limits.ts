@@ -18,6 +18,15 @@ export const MAX_PROMPT_CHARS = 256 * 1024
 /** One message of the server: a prompt of 256 Ki characters, each of which JSON may write as six bytes. */
 export const MAX_SERVER_MESSAGE_BYTES = 2 * 1024 * 1024
 
+/** Events in one message. A batch of the supervisor has 64 KiB: less than a thousand of the smallest. */
+export const MAX_MESSAGE_EVENTS = 2048
+
+/**
+ * Values in a message or a document, which are counted before anything is built from it. A batch of the smallest
+ * events has some 8,000, the longest boot's trace has fewer.
+ */
+export const MAX_MESSAGE_VALUES = 32 * 1024
+
 /** Levels of objects and arrays in a message. The deepest of ours has six. */
 export const MAX_MESSAGE_DEPTH = 16
 

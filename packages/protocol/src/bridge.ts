@@ -3,11 +3,13 @@ import {
   MAX_BRANCH_CHARS,
   MAX_CREDENTIAL_CHARS,
   MAX_HAVE,
+  MAX_MESSAGE_EVENTS,
   MAX_REASON_CHARS,
   MAX_URL_CHARS,
 } from "./bridge-limits.ts"
 import { Event, Sequence } from "./event.ts"
 import { PromptId, SandboxId, SessionId } from "./ids.ts"
+import { listOf } from "./list.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
 import { AskAnswer, PromptDeadlineMs, PromptState, PromptText } from "./session.ts"
 import { MAX_ATTACHMENTS } from "./session-limits.ts"
@@ -57,7 +59,7 @@ export const Ask = z.discriminatedUnion("kind", [
   asked("repo", {
     repo: RelativePath,
     ref: GitRef.optional(),
-    have: z.array(CommitId).max(MAX_HAVE),
+    have: listOf(CommitId, { max: MAX_HAVE }),
   }),
   /** In the words of git's credential protocol. */
   asked("credential", {
@@ -124,7 +126,7 @@ export const SupervisorMessage = z.discriminatedUnion("type", [
     first: Sequence,
     last: LastSeen,
   }),
-  message("events", { events: z.array(Event).min(1) }),
+  message("events", { events: listOf(Event, { min: 1, max: MAX_MESSAGE_EVENTS }) }),
   /** The answer to prompt.start, prompt.stop and prompt.answer: what it says is on disk. */
   message("prompt.standing", { prompt: PromptId, standing: PromptStanding }),
   /** The other answer: nothing was done, and why. */

@@ -1,6 +1,7 @@
 import { z } from "zod"
 import { BootEvent } from "./boot.ts"
 import { PromptId, SandboxId } from "./ids.ts"
+import { listOf } from "./list.ts"
 import { PromptState } from "./session.ts"
 import {
   MAX_CHOICES,
@@ -49,7 +50,7 @@ export const EventBody = z.discriminatedUnion("type", [
     output: ToolText.optional(),
   }),
   event("file.changed", { prompt: PromptId, path: z.string().max(4096) }),
-  event("todo.updated", { prompt: PromptId, todos: z.array(Todo).max(MAX_TODOS) }),
+  event("todo.updated", { prompt: PromptId, todos: listOf(Todo, { max: MAX_TODOS }) }),
   /** Until it is answered, the agent waits. */
   event("permission.asked", { prompt: PromptId, ask: Name, about: Question }),
   event("permission.answered", { prompt: PromptId, ask: Name, allowed: z.boolean() }),
@@ -57,7 +58,7 @@ export const EventBody = z.discriminatedUnion("type", [
     prompt: PromptId,
     ask: Name,
     question: Question,
-    choices: z.array(Question).max(MAX_CHOICES),
+    choices: listOf(Question, { max: MAX_CHOICES }),
   }),
   /** null: it was declined. */
   event("question.answered", { prompt: PromptId, ask: Name, answer: Question.nullable() }),

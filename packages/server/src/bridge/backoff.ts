@@ -11,6 +11,29 @@ const RETRY_MOST_MS = 1_000
 /** A sandbox that answers wrongly costs work at every try, and is not likely to change. */
 const WRONG_MOST_MS = 10_000
 
+/** A sandbox that has behaved for so long is forgiven one wrong answer. */
+const WRONG_FORGIVEN_MS = 60_000
+
+/** The wait does not grow beyond this count, so more than this is not remembered. */
+const MOST_WRONGS = 10
+
+/**
+ * Counts the wrong answers of one sandbox over all of its connections. Good messages in between do not lower the
+ * count, since they cost the sandbox nothing; time does.
+ */
+export class Wrongs {
+  #count = 0
+  #atMs = 0
+
+  /** Counts one more, and returns how many are remembered. */
+  add(nowMs: number): number {
+    const forgiven = Math.floor((nowMs - this.#atMs) / WRONG_FORGIVEN_MS)
+    this.#count = Math.min(MOST_WRONGS, Math.max(0, this.#count - forgiven) + 1)
+    this.#atMs = nowMs
+    return this.#count
+  }
+}
+
 /** How long to wait before the next try. `random` is below 1: those who failed together do not come back together. */
 export const retryDelayMs = (failures: number, code: ErrorCode, random: number): number => {
   const [first, most] = boundsOf(code)

@@ -52,6 +52,28 @@ describe("a bridge", () => {
     ])
   })
 
+  it("waits longer after each wrong answer, whatever good the sandbox does in between", async () => {
+    const { supervisor, watched, numbers, untilUp } = await play()
+    const waits = () =>
+      watched.states.flatMap((state) =>
+        state.kind === "down" && state.reason.code === "bridge.protocol_violated"
+          ? [state.retryInMs]
+          : [],
+      )
+    for (let round = 1; round <= 5; round++) {
+      await untilUp()
+      supervisor.happen(1)
+      await watched.until(() => numbers().length === round)
+      supervisor.drop()
+      await supervisor.until(() => supervisor.hellos().length === 2 * round)
+      await untilUp()
+      supervisor.send({ type: "events", events: [{}] })
+      await watched.until(() => waits().length === round)
+      await supervisor.until(() => supervisor.hellos().length === 2 * round + 1)
+    }
+    expect(waits()[4]).toBeGreaterThanOrEqual(400)
+  })
+
   it("[R3.2] stores one event in the place of those that the sandbox does not hold any more", async () => {
     const { supervisor, watched, numbers, untilUp } = await play()
     await untilUp()

@@ -6,9 +6,10 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { SandboxAddress } from "./address.ts"
 import { answerNothing, type OnAsk } from "./answers.ts"
-import { isWrong, retryDelayMs } from "./backoff.ts"
+import { isWrong, retryDelayMs, Wrongs } from "./backoff.ts"
 import { ASKS_PER_SECOND, BURST_ASKS, DEADLINES, type Deadlines } from "./limits.ts"
 import { type Link, openLink } from "./link.ts"
+import { Pace } from "./pace.ts"
 import { Throttle } from "./throttle.ts"
 
 /** connecting → up → down → connecting …; closed when its signal has fired. */
@@ -52,10 +53,10 @@ export interface Bridge {
 export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge => {
   const deadlines = { ...DEADLINES, ...options.deadlines }
   const { onAsk = answerNothing } = options
-  const asksThrottle = new Throttle(
-    { perSecond: ASKS_PER_SECOND, burst: BURST_ASKS },
-    performance.now(),
-  )
+  // Kept over all connections, so that a new one brings no new burst.
+  const startedMs = performance.now()
+  const asksThrottle = new Throttle({ perSecond: ASKS_PER_SECOND, burst: BURST_ASKS }, startedMs)
+  const pace = new Pace(startedMs)
   let { lastSeen } = options
   let state: BridgeState = { kind: "connecting" }
   let link: Link | undefined
@@ -72,7 +73,7 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
       }
       const { address, token, sandbox, onEvents: store } = options
       const parts = { address, token, sandbox, store, lastSeen, onStored, deadlines }
-      link = await openLink({ ...parts, onAsk, asksThrottle }, signal)
+      link = await openLink({ ...parts, onAsk, asksThrottle, pace }, signal)
     } catch (thrown) {
       return asFailure(thrown)
     }
@@ -91,12 +92,14 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
   }
 
   const keepConnected = async (): Promise<void> => {
-    for (let failures = 1; !signal.aborted; failures++) {
+    const wrongs = new Wrongs()
+    for (let breaks = 0; !signal.aborted; ) {
       const before = lastSeen
       const reason = await connectOnce()
       if (signal.aborted) break
-      // It brought something before it broke: a good connection, and the first failure again.
-      if (lastSeen > before && !isWrong(reason.code)) failures = 1
+      // It brought something before it broke: a good connection, and the first break again.
+      breaks = lastSeen > before ? 1 : breaks + 1
+      const failures = isWrong(reason.code) ? wrongs.add(performance.now()) : breaks
       const retryInMs = retryDelayMs(failures, reason.code, Math.random())
       enter({ kind: "down", reason, retryInMs })
       await pause(retryInMs, undefined, { signal }).catch(() => {})

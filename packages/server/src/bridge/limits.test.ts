@@ -1,10 +1,14 @@
-import { MAX_MESSAGE_DEPTH } from "@berth/protocol/bridge-limits"
+import { MAX_MESSAGE_DEPTH, MAX_MESSAGE_VALUES } from "@berth/protocol/bridge-limits"
 import type { ErrorCode } from "@berth/protocol/errors"
+import { newId } from "@berth/protocol/ids"
+import { listOf } from "@berth/protocol/list"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { retryDelayMs } from "./backoff.ts"
-import { parseFromSandbox, words } from "./parse.ts"
+import { retryDelayMs, Wrongs } from "./backoff.ts"
+import { BURST_PARSE_MS, PARSE_MS_PER_SECOND } from "./limits.ts"
+import { Pace, threadMs } from "./pace.ts"
+import { parseFromSandbox, parseSupervisorMessage, words } from "./parse.ts"
 import { Throttle } from "./throttle.ts"
 
 describe("the depth of a message", () => {
@@ -33,6 +37,73 @@ describe("the depth of a message", () => {
     expect(() => parseFromSandbox(bomb, z.unknown())).toThrow(
       expect.objectContaining({ code: "bridge.limit_exceeded" }),
     )
+  })
+})
+
+describe("the cost of a message", () => {
+  const parse = (text: string) => () => parseSupervisorMessage(Buffer.from(text))
+
+  it("is known by its values before anything is built from it, whatever stands in its strings", () => {
+    expect(parse(`{"type":"events","events":[${"{},".repeat(349_000)}{}]}`)).toThrow(
+      expect.objectContaining({
+        code: "bridge.limit_exceeded",
+        details: { limit: "values", max: MAX_MESSAGE_VALUES },
+      }),
+    )
+    const text = JSON.stringify(",[{".repeat(MAX_MESSAGE_VALUES))
+    expect(parseFromSandbox(Buffer.from(text), z.string())).toHaveLength(3 * MAX_MESSAGE_VALUES)
+  })
+
+  it("does not grow with what is wrong in it: the first wrong element is the last that is looked at", () => {
+    let looks = 0
+    const wrong = z.custom<never>(() => {
+      looks++
+      return false
+    })
+    const list = (max: number) => z.object({ of: listOf(wrong, { max }) })
+    const bytes = Buffer.from(JSON.stringify({ of: Array.from({ length: 1_000 }, () => 0) }))
+    expect(() => parseFromSandbox(bytes, list(1_000))).toThrow(
+      expect.objectContaining({
+        code: "bridge.protocol_violated",
+        details: { where: "of.0", problem: "custom" },
+      }),
+    )
+    expect(looks).toBe(1)
+    expect(() => parseFromSandbox(bytes, list(999))).toThrow(
+      expect.objectContaining({ details: { where: "of", problem: "custom" } }),
+    )
+    expect(looks).toBe(1)
+  })
+
+  it("is a few milliseconds of the processor, whatever it says", () => {
+    const prompt = newId.prompt()
+    const at = "2026-01-02T03:04:05.678Z"
+    const inEvent = (body: string) =>
+      `{"type":"events","events":[{"sequence":1,"at":"${at}","body":${body}}]}`
+    const elements = (element: string) =>
+      Array.from({ length: Math.floor(MAX_MESSAGE_VALUES / 2) - 20 }, () => element).join()
+    const attacks = [
+      `{"type":"events","events":[${elements("{}")}]}`,
+      inEvent(`{"type":"todo.updated","prompt":"${prompt}","todos":[${elements("{}")}]}`),
+      inEvent(`{"type":"gap","reason":"","all":[${elements("{}")}]}`),
+      inEvent(`{"type":"gap",${Array.from({ length: 30_000 }, (_, key) => `"${key}":0`).join()}}`),
+      `{"type":"ask","id":"ask-${"0".repeat(20)}","ask":{"kind":"repo","repo":"r","have":[${elements("0")}]}}`,
+      `{"type":"events","events":["${"\\u0000".repeat(170_000)}"]}`,
+    ]
+    for (const attack of attacks) expect(parse(attack)).toThrow()
+    const before = threadMs()
+    for (const attack of attacks) expect(parse(attack)).toThrow()
+    // Some 60 ms together. Each took up to 400 ms when all that is wrong was collected.
+    expect(threadMs() - before).toBeLessThan(600)
+  })
+})
+
+describe("the pace of a sandbox", () => {
+  it("is bounded by the time that parsing takes, however little it sends", () => {
+    const pace = new Pace(0)
+    const dear = { bytes: 10, events: 0, parseMs: BURST_PARSE_MS }
+    expect(pace.take(dear, 0)).toBe(0)
+    expect(pace.take(dear, 0)).toBe((1_000 * BURST_PARSE_MS) / PARSE_MS_PER_SECOND)
   })
 })
 
@@ -74,5 +145,14 @@ describe("the pause before another try", () => {
     expect(delays("bridge.dropped", 1)).toEqual([50, 100, 200, 1_000, 1_000])
     expect(delays("bridge.wrong_number", 1)).toEqual([50, 100, 200, 10_000, 10_000])
     expect(delays("bridge.wrong_number", 0)).toEqual([25, 50, 100, 5_000, 5_000])
+  })
+
+  it("remembers wrong answers until time has passed without one", () => {
+    const wrongs = new Wrongs()
+    expect([0, 1, 2, 59_000].map((nowMs) => wrongs.add(nowMs))).toEqual([1, 2, 3, 4])
+    expect(wrongs.add(59_000 + 2 * 60_000)).toBe(3)
+    expect(wrongs.add(1_000 * 60_000)).toBe(1)
+    for (let count = 0; count < 100; count++) wrongs.add(1_000 * 60_000)
+    expect(wrongs.add(1_000 * 60_000)).toBe(10)
   })
 })

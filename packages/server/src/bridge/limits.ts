@@ -43,3 +43,10 @@ export const MAX_MESSAGE_PIECES = 4096
 export const BYTES_PER_SECOND = 16 * 1024 * 1024
 export const BURST_BYTES = 4 * 1024 * 1024
 export const EVENT_COST_BYTES = 512
+
+/**
+ * Processor time for parsing what one sandbox says: a tenth of a core for long. A thousand events take 4 ms, and a
+ * message of the largest size 20 ms.
+ */
+export const PARSE_MS_PER_SECOND = 100
+export const BURST_PARSE_MS = 100

@@ -17,18 +17,11 @@ import { Asks } from "./asks.ts"
 import { failureOf, failureOfClose, failureOfStatus } from "./failure.ts"
 import { Heartbeat } from "./heartbeat.ts"
 import { Inbox } from "./inbox.ts"
-import {
-  BURST_BYTES,
-  BYTES_PER_SECOND,
-  type Deadlines,
-  EVENT_COST_BYTES,
-  MAX_HEADER_BYTES,
-  MAX_MESSAGE_PIECES,
-  MAX_UNSENT_BYTES,
-} from "./limits.ts"
+import { type Deadlines, MAX_HEADER_BYTES, MAX_MESSAGE_PIECES, MAX_UNSENT_BYTES } from "./limits.ts"
+import { type Pace, threadMs } from "./pace.ts"
 import { parseFromSandbox, parseSupervisorMessage } from "./parse.ts"
 import { putToSandbox } from "./put.ts"
-import { Throttle } from "./throttle.ts"
+import type { Throttle } from "./throttle.ts"
 
 export interface LinkOptions {
   readonly address: SandboxAddress
@@ -39,6 +32,7 @@ export interface LinkOptions {
   readonly onStored: (upTo: number) => void
   readonly onAsk: OnAsk
   readonly asksThrottle: Throttle
+  readonly pace: Pace
   readonly deadlines: Deadlines
 }
 
@@ -93,7 +87,6 @@ export class Link {
   readonly #asks: Asks
   readonly #answers: Answers
   readonly #heartbeat: Heartbeat
-  readonly #throttle: Throttle
   readonly #greeting = Promise.withResolvers<Hello>()
   /** Why nothing is read right now. */
   readonly #held = new Set<"rate" | "store">()
@@ -108,10 +101,6 @@ export class Link {
     this.#websocket = websocket
     this.#options = options
     this.#asks = new Asks(deadlines.answerMs)
-    this.#throttle = new Throttle(
-      { perSecond: BYTES_PER_SECOND, burst: BURST_BYTES },
-      performance.now(),
-    )
     this.#inbox = new Inbox({
       lastSeen,
       store,
@@ -203,10 +192,23 @@ export class Link {
     if (this.#failure !== undefined) return
     try {
       if (isBinary) throw violated("the sandbox sent a binary message")
-      if (this.#hasGreeted) this.#handle(parseSupervisorMessage(bytes), bytes.length)
+      if (this.#hasGreeted) this.#handle(this.#parse(bytes), bytes.length)
       else this.#greet(bytes)
     } catch (thrown) {
       this.end(thrown)
+    }
+  }
+
+  /** Parses a message, and reads nothing more for as long as this sandbox has used up what it may. */
+  #parse(bytes: Buffer): SupervisorMessage {
+    const before = threadMs()
+    let events = 0
+    try {
+      const message = parseSupervisorMessage(bytes)
+      if (message.type === "events") events = message.events.length
+      return message
+    } finally {
+      this.#slowDown({ bytes: bytes.length, events, parseMs: threadMs() - before })
     }
   }
 
@@ -245,7 +247,6 @@ export class Link {
         throw violated("the sandbox said hello twice")
       case "events":
         this.#inbox.take(message.events, bytes)
-        this.#slowDown(bytes + message.events.length * EVENT_COST_BYTES)
         break
       case "prompt.standing":
         this.#asks.answer(message.prompt, message.standing)
@@ -259,8 +260,8 @@ export class Link {
   }
 
   /** Reads nothing for as long as it takes to be back at the rate that every sandbox may have. */
-  #slowDown(cost: number): void {
-    const waitMs = this.#throttle.take(cost, performance.now())
+  #slowDown(message: Parameters<Pace["take"]>[0]): void {
+    const waitMs = this.#options.pace.take(message, performance.now())
     if (waitMs === 0) return
     this.#hold("rate", true)
     clearTimeout(this.#slowedDown)

@@ -1,5 +1,5 @@
 import { SupervisorMessage } from "@berth/protocol/bridge"
-import { MAX_MESSAGE_DEPTH } from "@berth/protocol/bridge-limits"
+import { MAX_MESSAGE_DEPTH, MAX_MESSAGE_VALUES } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import type { z } from "zod"
 
@@ -8,7 +8,7 @@ export const parseFromSandbox = <Schema extends z.ZodType>(
   bytes: Buffer,
   schema: Schema,
 ): z.infer<Schema> => {
-  checkDepth(bytes)
+  checkShape(bytes)
   const parsed = schema.safeParse(parseJson(bytes))
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
@@ -32,12 +32,16 @@ const parseJson = (bytes: Buffer): unknown => {
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
-const OPENING = new Set([0x5b, 0x7b])
-const CLOSING = new Set([0x5d, 0x7d])
+const COMMA = 0x2c
+const OPENING_LIST = 0x5b
+const CLOSING_LIST = 0x5d
+const OPENING_OBJECT = 0x7b
+const CLOSING_OBJECT = 0x7d
 
-/** Before anything is built from it: each level of nesting costs far more memory than its byte. */
-const checkDepth = (bytes: Buffer): void => {
+/** Before anything is built from it: a level of nesting, or a value, costs far more memory than its byte. */
+const checkShape = (bytes: Buffer): void => {
   let depth = 0
+  let values = 0
   let inString = false
   for (let place = 0; place < bytes.length; place++) {
     const byte = bytes[place] ?? 0
@@ -45,15 +49,24 @@ const checkDepth = (bytes: Buffer): void => {
       if (byte === BACKSLASH) place++
       else if (byte === QUOTE) inString = false
     } else if (byte === QUOTE) inString = true
-    else if (OPENING.has(byte)) depth++
-    else if (CLOSING.has(byte)) depth--
-    if (depth > MAX_MESSAGE_DEPTH) {
-      throw new BerthError("bridge.limit_exceeded", "the sandbox sent a message nested too deep", {
-        details: { limit: "depth", max: MAX_MESSAGE_DEPTH },
-      })
-    }
+    else if (byte === COMMA) values++
+    else if (byte === OPENING_LIST || byte === OPENING_OBJECT) {
+      depth++
+      values++
+    } else if (byte === CLOSING_LIST || byte === CLOSING_OBJECT) depth--
+    if (depth > MAX_MESSAGE_DEPTH) throw beyond("depth", MAX_MESSAGE_DEPTH)
+    if (values > MAX_MESSAGE_VALUES) throw beyond("values", MAX_MESSAGE_VALUES)
   }
 }
+
+const beyond = (limit: "depth" | "values", max: number): BerthError =>
+  new BerthError(
+    "bridge.limit_exceeded",
+    `the sandbox sent a message beyond the limit of ${limit}`,
+    {
+      details: { limit, max },
+    },
+  )
 
 const violated = (message: string, details: Record<string, unknown> = {}): BerthError =>
   new BerthError("bridge.protocol_violated", message, { details })

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto"
 import type { Socket } from "node:net"
 import { deflateRawSync } from "node:zlib"
+import { MAX_MESSAGE_EVENTS } from "@berth/protocol/bridge-limits"
 import { acceptance, frame } from "./frames.ts"
 
 /** What a hostile supervisor does with its first connection. `sandbox` is the id that it was given. */
@@ -175,6 +176,13 @@ export const ATTACKS = {
   "nests in an event": sends(
     `{"type":"events","events":[${'{"a":'.repeat(40)}1${"}".repeat(40)}]}`,
   ),
+  "sends empty events without number": sends(
+    `{"type":"events","events":[${"{},".repeat(340_000)}{}]}`,
+  ),
+  "sends more events than a batch has": sends({
+    type: "events",
+    events: Array.from({ length: MAX_MESSAGE_EVENTS + 1 }, (_, place) => eventOf(place + 1)),
+  }),
   "sends an unknown type": sends({ type: "shutdown" }),
   "sends keys of its own": sends({ type: "events", events: [{ ...eventOf(1), admin: true }] }),
   "sends a prototype": sends(
