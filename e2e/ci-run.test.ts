@@ -46,7 +46,7 @@ const run = async ({ install = 0, test: tested = 0, check = 0, report: written }
     `#!/bin/sh
 echo "$* CI=$CI in $(pwd) stdin=$(wc -c)" >> '${checkout}/calls'
 case "$*" in
-  install) exit ${install} ;;
+  ci) exit ${install} ;;
   test) [ -e '${reportFile}' ] && cat '${reportFile}' > "$BERTH_TEST_REPORT"; exit ${tested} ;;
   "run check") echo "checked" >&2; exit ${check} ;;
 esac`,
@@ -71,7 +71,7 @@ describe(".ci/run", () => {
   it("installs, tests and checks in the checkout, with CI=true and nothing on standard input", async () => {
     const { status, lastLine, calls } = await run({ report: GOOD })
     const where = `CI=true in ${checkout} stdin=0`
-    expect(calls).toEqual([`install ${where}`, `test ${where}`, `run check ${where}`])
+    expect(calls).toEqual([`ci ${where}`, `test ${where}`, `run check ${where}`])
     expect(lastLine).toBe("2 passed, 0 failed")
     expect(status).toBe(0)
   })
