@@ -55,10 +55,11 @@ export default defineConfig({
     // They wait for processes more than they compute, so more than one a core; more than this, and a machine of
     // two cores misses deadlines.
     maxWorkers: Math.max(3, Math.floor(availableParallelism() / 2)),
-    testTimeout: 30_000,
+    // For what hangs: on a machine that does something else as well, a test of seconds takes many times as long.
+    testTimeout: 90_000,
     // What is polled for comes within a second; on a busy machine, later.
-    expect: { poll: { timeout: 20_000 } },
-    hookTimeout: 60_000,
+    expect: { poll: { timeout: 45_000 } },
+    hookTimeout: 120_000,
     reporters: [
       "default",
       ...(reportFile ? [["json", { outputFile: reportFile }] as ["json", object]] : []),
