@@ -28,7 +28,7 @@ export interface PackageRule {
 export type PlaceRules = Readonly<Record<string, readonly string[]>>
 
 /** Importable from every place in the server. */
-const BELOW_ALL = ["store", "config", "logging"]
+const BELOW_ALL = ["store", "config", "logging", "owned"]
 
 /** The package that serves the tests of every package, and nothing else. */
 export const TESTING = "testing"
@@ -121,9 +121,10 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       repos: ["host", ...BELOW_ALL],
       events: BELOW_ALL,
       keys: BELOW_ALL,
-      store: ["config", "logging"],
+      store: ["config", "logging", "owned"],
       logging: ["config"],
-      config: [],
+      config: ["owned"],
+      owned: [],
       host: [],
       doctor: ["host", "config"],
     },

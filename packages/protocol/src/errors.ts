@@ -122,6 +122,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Choose another address with --host, or a port above 1023 with --port.",
   },
+  "host.path_unsafe": {
+    status: 500,
+    retry: "never",
+    hint: "Another user of this machine could decide what lies there. The details name the part of the path that is wrong, and what mends it.",
+  },
   "server.token_unusable": {
     status: 500,
     retry: "never",

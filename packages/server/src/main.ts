@@ -21,6 +21,7 @@ import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
+import { refuseForeign } from "./owned/directory.ts"
 import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
@@ -233,6 +234,7 @@ export interface HostToolboxes {
 
 export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> => {
   const { dataDir } = load(options).config
+  refuseForeign(dataDir)
   const [{ openToolboxes }, { currentInputs }, { mountedToolboxes }, { ensureDataDirectory }] =
     await Promise.all([
       import("./toolbox/store.ts"),
@@ -278,6 +280,7 @@ export interface HostLayers {
 
 export const layers = async (options: HostOptions): Promise<HostLayers> => {
   const { dataDir } = load(options).config
+  refuseForeign(dataDir)
   const [{ openLayersFound }, { lockDataDirectory }] = await Promise.all([
     import("./layers/open.ts"),
     import("./store/lock.ts"),
@@ -312,6 +315,7 @@ export interface HostBoots {
 
 export const boots = async (options: HostOptions): Promise<HostBoots> => {
   const { dataDir } = load(options).config
+  refuseForeign(dataDir)
   const [{ findLinks }, { readTrace }] = await Promise.all([
     import("./sandboxes/links.ts"),
     import("./bridge/read-trace.ts"),

@@ -4,6 +4,7 @@ import type { Backend } from "./backends/backend.ts"
 import type { PullProgress } from "./backends/docker/images.ts"
 import type { EngineAddress } from "./config/engine-address.ts"
 import type { Logger } from "./logging/logger.ts"
+import { refuseForeignSocket } from "./owned/socket.ts"
 
 export type BackendChoice =
   | { readonly name: "embedded" }
@@ -29,6 +30,8 @@ export const openBackend = async (
   }
   const { openDocker } = await import("./backends/docker/backend.ts")
   const { engine, image } = backend
+  // An engine sees all that its sandboxes get, keys and files included.
+  if ("socketPath" in engine) refuseForeignSocket(engine.socketPath)
   const onPull = tellOfPulls(log)
   return await openDocker({ installation, directory, engine, image, onPull }, { signal })
 }

@@ -9,7 +9,7 @@ SIGINT or SIGTERM stops it after running requests have ended; a second one ends 
 
 Examples:
   berth serve
-  berth serve --port 0 --data-dir /tmp/try`
+  berth serve --port 0 --data-dir ~/try-berth`
 
 export const define: DefineCommand = async (command, { out, err }) => {
   command

@@ -9,7 +9,7 @@ The server is found through its data directory.
 
 Examples:
   berth status
-  berth status --data-dir /tmp/try --json`
+  berth status --data-dir ~/try-berth --json`
 
 export const define: DefineCommand = async (command, { out }) => {
   command

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto"
-import { constants } from "node:fs"
 import { open, rename, rm } from "node:fs/promises"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { ApiToken } from "../config/schema.ts"
+import { readOwned } from "../owned/read.ts"
 
 const TOKEN_BYTES = 32
 const ONLY_OWNER = 0o600
@@ -15,26 +15,25 @@ export const ensureToken = async (dataDir: string): Promise<string> =>
 /** The token in the data directory; undefined when no server has made one yet. */
 export const readToken = async (dataDir: string): Promise<string | undefined> => {
   const path = tokenPath(dataDir)
-  const content = await readOwn(path)
+  const content = readPrivate(path)
   if (content === undefined) return undefined
   const token = ApiToken.safeParse(content.trim())
   if (!token.success) throw unusable(path, "it does not hold a token")
   return token.data
 }
 
-export const tokenPath = (dataDir: string): string => join(dataDir, "token")
+export const tokenPath = (dataDir: string): string => join(resolve(dataDir), "token")
 
 /** Reads a file that nobody else can read or has put in place of ours. */
-const readOwn = async (path: string): Promise<string | undefined> => {
+const readPrivate = (path: string): string | undefined => {
   try {
-    await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW)
-    const { mode } = await file.stat()
-    if ((mode & 0o077) !== 0) throw unusable(path, "other users may read or write it")
-    return await file.readFile("utf8")
+    const file = readOwned(path, { followLast: false })
+    if (file === undefined) return undefined
+    if ((file.mode & 0o077) !== 0) throw unusable(path, "other users may read or write it")
+    return file.text
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
     const { code } = cause as NodeJS.ErrnoException
-    if (code === "ENOENT") return undefined
     throw unusable(path, code === "ELOOP" ? "it is a link" : `it cannot be read (${code})`, cause)
   }
 }

@@ -1,5 +1,6 @@
-import { readFileSync } from "node:fs"
+import { BerthError } from "@berth/protocol/errors"
 import { LineCounter, parseDocument } from "yaml"
+import { readOwned } from "../owned/read.ts"
 import type { Problem } from "./problem.ts"
 
 export interface ConfigFile {
@@ -24,14 +25,16 @@ export const readConfigFile = (path: string, askedBy: string | undefined): Confi
     })),
   })
   try {
-    return found(...parse(readFileSync(path, "utf8")))
+    const file = readOwned(path, { followLast: true })
+    if (file !== undefined) return found(...parse(file.text))
   } catch (error) {
+    // It says by itself which part of the path is wrong, and nothing else of the file counts then.
+    if (error instanceof BerthError) throw error
     const { code } = error as NodeJS.ErrnoException
-    const missing = code === "ENOENT" || code === "ENOTDIR"
-    if (!missing) return found({}, `cannot be read (${code})`)
-    if (askedBy !== undefined) return found({}, `does not exist, but ${askedBy} names it`)
-    return { path, present: false, values: {}, problems: [] }
+    if (code !== "ENOTDIR") return found({}, `cannot be read (${code})`)
   }
+  if (askedBy !== undefined) return found({}, `does not exist, but ${askedBy} names it`)
+  return { path, present: false, values: {}, problems: [] }
 }
 
 type Parsed = [values: Record<string, unknown>, ...problems: string[]]

@@ -1,8 +1,9 @@
-import { readFile, stat } from "node:fs/promises"
+import { resolve } from "node:path"
 import { parseEnv } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
 import { Environment } from "@berth/protocol/workspace"
 import type { Secrets } from "../logging/secrets.ts"
+import { readOwned } from "../owned/read.ts"
 
 /** The keys that agents get, by name. */
 export interface Keys {
@@ -22,7 +23,7 @@ export const NO_KEYS: Keys = {
 export const openKeys = (path: string, secrets: Secrets): Keys => ({
   read: async (names) => {
     if (names.length === 0) return {}
-    const known = await readKeys(path)
+    const known = readKeys(path)
     const missing = names.filter((name) => !known[name])
     if (missing.length > 0) throw missingKeys(missing, { file: path })
     const keys = Object.fromEntries(names.map((name) => [name, known[name] as string]))
@@ -39,14 +40,14 @@ const readableByOthers = (path: string): BerthError =>
     details: { path, allowed: "a file of mode 600: chmod 600" },
   })
 
-const readKeys = async (path: string): Promise<Environment> => {
+const readKeys = (path: string): Environment => {
   try {
-    const { mode } = await stat(path)
-    if ((mode & OTHERS) !== 0) throw readableByOthers(path)
-    return Environment.parse(parseEnv(await readFile(path, "utf8")))
+    const file = readOwned(resolve(path), { followLast: true })
+    if (file === undefined) return {}
+    if ((file.mode & OTHERS) !== 0) throw readableByOthers(path)
+    return Environment.parse(parseEnv(file.text))
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
-    if ((cause as NodeJS.ErrnoException).code === "ENOENT") return {}
     // Its own words could repeat a line of the file.
     throw new BerthError("config.invalid", `the file of keys cannot be read: ${path}`, {
       details: { path, allowed: "lines of the form NAME=value" },

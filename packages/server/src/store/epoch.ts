@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync
 import { dirname, join } from "node:path"
 import { type Kysely, sql, type Transaction } from "kysely"
 import { z } from "zod"
-import { syncDirectory } from "./data-directory.ts"
+import { syncDirectory } from "../owned/directory.ts"
 import type { Database } from "./database.ts"
 import { disbelieve } from "./disbelieve.ts"
 import { durably } from "./durably.ts"

@@ -1,6 +1,8 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
+import { readOwned } from "../owned/read.ts"
 
 /** The note beside the lock that says who holds it. It informs people; it never decides. */
 const LockHolder = z.object({
@@ -15,7 +17,7 @@ export type LockHolder = z.infer<typeof LockHolder>
 
 const ONLY_OWNER = 0o600
 
-const notePath = (dataDir: string): string => join(dataDir, "server.json")
+const notePath = (dataDir: string): string => join(resolve(dataDir), "server.json")
 
 /** Only the lock's holder writes, so the draft's name can be fixed. */
 export const writeLockHolder = (dataDir: string, url?: string): void => {
@@ -37,12 +39,17 @@ export const removeLockHolder = (dataDir: string): void => {
   } catch {}
 }
 
-/** Who holds the lock, if the note was written by a process that still runs. */
+/**
+ * Who holds the lock, if the note was written by a process that still runs. A note that another user can have written is
+ * refused: clients send their token and what they ask for where it says.
+ */
 export const readLockHolder = (dataDir: string): LockHolder | undefined => {
   try {
-    const holder = LockHolder.parse(JSON.parse(readFileSync(notePath(dataDir), "utf8")))
+    const note = readOwned(notePath(dataDir), { followLast: false })
+    const holder = LockHolder.parse(JSON.parse(note?.text ?? ""))
     return processStart(holder.pid) === holder.processStart ? holder : undefined
-  } catch {
+  } catch (thrown) {
+    if (thrown instanceof BerthError) throw thrown
     return undefined
   }
 }

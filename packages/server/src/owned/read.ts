@@ -1,0 +1,39 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs"
+import { judgeOwner, judgeWriters } from "./judge.ts"
+import { refuse } from "./refuse.ts"
+import { ownJudge, walk } from "./walk.ts"
+
+/** A file's text, with the mode of the very file that it was read from. */
+export interface OwnedText {
+  readonly text: string
+  readonly mode: number
+}
+
+/** Without waiting for a writer, should it be a pipe. */
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
+
+/**
+ * Reads a file that only root and this user can have written or put there. Undefined where there is none; what the
+ * system refuses is thrown as it is.
+ */
+export const readOwned = (
+  path: string,
+  { followLast }: { readonly followLast: boolean },
+): OwnedText | undefined => {
+  const judge = ownJudge()
+  return walk(path, { followLast, judge }, ({ at, stats }) => {
+    if (stats === undefined) return undefined
+    const file = openSync(at, FLAGS)
+    try {
+      const opened = fstatSync(file)
+      if (!opened.isFile()) throw notFile(path)
+      refuse(path, judgeOwner(opened, path, judge) ?? judgeWriters(opened, path, judge))
+      return { text: readFileSync(file, "utf8"), mode: opened.mode & 0o7777 }
+    } finally {
+      closeSync(file)
+    }
+  })
+}
+
+const notFile = (path: string): NodeJS.ErrnoException =>
+  Object.assign(new Error(`${path} is not a regular file`), { code: "EISDIR" })
