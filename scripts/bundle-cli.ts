@@ -10,12 +10,17 @@ import { fileURLToPath } from "node:url"
 import { build } from "esbuild"
 
 const CLI = fileURLToPath(new URL("../packages/cli/", import.meta.url))
+const SERVER = fileURLToPath(new URL("../packages/server/", import.meta.url))
 const OUTPUT = join(CLI, "dist/bundle")
 const CACHE = join(OUTPUT, "cache")
 const COMMAND = "berth.js"
 
 const { metafile } = await build({
-  entryPoints: [{ in: join(CLI, "src/bundled.ts"), out: basename(COMMAND, ".js") }],
+  entryPoints: [
+    { in: join(CLI, "src/bundled.ts"), out: basename(COMMAND, ".js") },
+    // A thread's program: it is looked for by this name beside the file that starts it.
+    { in: join(SERVER, "src/layers/trees/walker.ts"), out: "walker" },
+  ],
   ...{ outdir: OUTPUT, bundle: true, platform: "node", target: "node24", metafile: true },
   // Apart, so that each command still loads only what it needs.
   ...{ format: "esm", splitting: true, conditions: ["source"] },

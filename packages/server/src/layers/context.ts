@@ -2,6 +2,7 @@ import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
 import type { Serially } from "../host/serial.ts"
 import type { Layout } from "./layout.ts"
+import type { WalkTree } from "./trees/walk.ts"
 
 /** What every operation on one store works with. */
 export interface Context {
@@ -19,6 +20,7 @@ export interface Context {
   readonly underWay: Set<string>
   /** Tops that this process made and has told nobody how to mount: the kernel need not be asked about them. */
   readonly unseen: Set<TopId>
+  readonly walk: WalkTree
   /** Layers that operations of this process read. */
   readonly reading: Map<symbol, readonly LayerId[]>
 }

@@ -45,12 +45,13 @@ export interface Description {
 
 /** Puts a layer's record beside its tree, and both on the disk: what has a layer's name is never lost. */
 export const describe = async (
-  { flavour, idBase }: Context,
+  context: Context,
   { id, parents, origin }: Description,
   { tree, record }: Pick<TreePaths, "tree" | "record">,
   signal?: AbortSignal,
 ): Promise<void> => {
-  const { size, digest } = await summarizeTree(tree, idBase, signal)
+  const { flavour, idBase } = context
+  const { size, digest } = await summarizeTree(context, tree, { signal })
   const described: LayerRecord = {
     version: 1,
     id,

@@ -24,7 +24,8 @@ export const listLayers = async (
 ): Promise<LayersListing> => {
   const { stacks, layers, pins, tops } = await context.serially(STORE, () => readAll(context))
   const sizes = new Map<TopId, TreeSize>()
-  for (const top of tops) sizes.set(top, await measureTree(context.layout.top(top).tree, signal))
+  for (const top of tops)
+    sizes.set(top, await measureTree(context, context.layout.top(top).tree, signal))
   const layerBytes = new Map(layers.map(({ id, bytes }) => [id, bytes]))
   const bytesOf = (ids: readonly LayerId[]) => sum(ids.map((id) => layerBytes.get(id) ?? 0))
   return {

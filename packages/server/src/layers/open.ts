@@ -20,6 +20,7 @@ import { putStack } from "./stacks/put.ts"
 import { removeStack } from "./stacks/remove.ts"
 import { claimTop, releaseStack, releaseTop } from "./tops/claim.ts"
 import { ensureTop } from "./tops/ensure.ts"
+import { openWalks } from "./trees/walk.ts"
 import { verify } from "./verify/verify.ts"
 
 export interface LayersOptions {
@@ -50,6 +51,7 @@ export const openLayers = async ({
     underWay: new Set(),
     unseen: new Set(),
     reading: new Map(),
+    walk: openWalks(layout),
   }
   return {
     put: (key, layer, options) => putStack(context, key, layer, options),

@@ -6,7 +6,7 @@ import type { Call, Context } from "../context.ts"
 import { type Program, startProgram } from "../programs.ts"
 import { whileReading } from "../reading.ts"
 import { readLayer } from "../stacks/layer.ts"
-import { walkTree } from "../trees/walk.ts"
+import { toldEntries } from "../trees/told.ts"
 import { admit, TREE } from "./admit.ts"
 import { inside } from "./ids.ts"
 import { fileEntry, manifestEntry } from "./manifest.ts"
@@ -62,7 +62,7 @@ async function* archived(
   tar: Program,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<TarEntry> {
-  const { flavour, idBase, layout } = context
+  const { flavour, idBase } = context
   const { id, parents, createdAt } = await readLayer(context, layer)
   yield manifestEntry({ version: 1, id, flavour, parents, createdAt })
   yield* admit(
@@ -73,7 +73,7 @@ async function* archived(
     },
     NO_LIMITS,
   )
-  yield* deadSockets(layout.layer(layer).tree, idBase, signal)
+  yield* deadSockets(context, layer, signal)
 }
 
 /**
@@ -81,18 +81,28 @@ async function* archived(
  * whoever connects to it is refused, just as before.
  */
 async function* deadSockets(
-  tree: string,
-  idBase: number,
+  context: Context,
+  layer: LayerId,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<TarEntry> {
-  for await (const { path, kind, mode, uid, gid, changed } of walkTree(tree, signal)) {
-    if (kind !== "s") continue
+  const { layout, idBase } = context
+  const sockets = toldEntries(context, layout.layer(layer).tree, "s", signal)
+  for await (const { path, mode, uid, gid, changedNs } of sockets) {
     yield {
-      ...fileEntry(`${TREE}/${path}`, Buffer.alloc(0)),
-      mode: Number.parseInt(mode, 8),
+      ...fileEntry(`${TREE}/${Buffer.from(path).toString("latin1")}`, Buffer.alloc(0)),
+      mode: mode & 0o7777,
       uid: inside(uid, idBase),
       gid: inside(gid, idBase),
-      mtime: changed.replace(/(\.\d{9})\d*$/, "$1"),
+      mtime: seconds(changedNs),
     }
   }
+}
+
+const NS_PER_S = 1_000_000_000n
+
+/** Seconds with nine digits of their fraction, also of a time before 1970. */
+const seconds = (ns: bigint): string => {
+  const size = ns < 0n ? -ns : ns
+  const fraction = String(size % NS_PER_S).padStart(9, "0")
+  return `${ns < 0n ? "-" : ""}${size / NS_PER_S}.${fraction}`
 }

@@ -20,7 +20,7 @@ export const LayerRecord = z.strictObject({
   createdAt: z.iso.datetime(),
   size: TreeSize,
   /** Of the tree as it was frozen, see `trees/summary.ts`. */
-  summary: z.string().regex(/^[0-9a-f]{64}$/),
+  summary: z.string().regex(/^(?:2:)?[0-9a-f]{64}$/),
 })
 export type LayerRecord = z.infer<typeof LayerRecord>
 

@@ -1,37 +1,67 @@
+import { once } from "node:events"
 import { tarOutput } from "../archive/tar-output.ts"
 import { XATTR } from "../archive/xattrs.ts"
-import { startProgram } from "../programs.ts"
-
-export interface Marked {
-  readonly path: string
-  readonly marks: string
-}
+import { type Program, startProgram } from "../programs.ts"
+import { multisetHash } from "./multiset-hash.ts"
+import type { ToldEntry } from "./walker.ts"
 
 /** What an overlay writes on directories, of either flavour, that decides which files of lower layers show. */
 const DECISIVE = /^(?:trusted|user)\.overlay\.(?:opaque|redirect)$/
 
+/** The overlay's marks on the directories of a tree, which are told one after another. */
+export interface OverlayMarks {
+  /** Resolves when there is room for more. */
+  add(directories: readonly ToldEntry[]): Promise<void>
+  /** After the last directory. */
+  digest(): Promise<string>
+  stop(): void
+}
+
 /**
- * The overlay's marks on directories. Node cannot read extended attributes; tar can, and writes nothing of a
- * directory but its header.
+ * Reads the marks with tar: Node cannot read extended attributes; tar can, and writes nothing of a directory but its
+ * header. It is started with the first directory.
  */
-export async function* overlayMarks(
-  tree: string,
-  directories: readonly string[],
-  signal?: AbortSignal,
-): AsyncGenerator<Marked> {
-  const below = directories.filter((path) => path !== "")
-  if (below.length === 0) return
-  const command = ["tar", "-c", "--format=pax", "--xattrs", "--xattrs-include=*"] as const
-  const program = startProgram([...command, "--no-recursion", "--null", "-T", "-", "-f", "-"], {
-    signal,
-    on: tree,
-    cwd: tree,
-  })
-  program.stdin.end(Buffer.from(below.map((path) => `./${path}\0`).join(""), "latin1"))
+export const overlayMarks = (tree: string, signal?: AbortSignal): OverlayMarks => {
+  const marks = multisetHash()
+  let tar: Program | undefined
+  let reading: Promise<void> | undefined
+  const start = (): Program => {
+    const command = ["tar", "-c", "--format=pax", "--xattrs", "--xattrs-include=*"] as const
+    const program = startProgram([...command, "--no-recursion", "--null", "-T", "-", "-f", "-"], {
+      signal,
+      on: tree,
+      cwd: tree,
+    })
+    reading = read(program, marks.add)
+    // Its failure is told by whoever waits for it next.
+    reading.catch(() => {})
+    return program
+  }
+  return {
+    add: async (directories) => {
+      tar ??= start()
+      const names = directories.flatMap(({ path }) => [HERE, path, END])
+      // A tar that has ended takes nothing any more, and its reader knows why it ended.
+      if (!tar.stdin.write(Buffer.concat(names)))
+        await Promise.race([once(tar.stdin, "drain"), reading])
+    },
+    digest: async () => {
+      tar?.stdin.end()
+      await reading
+      return marks.digest()
+    },
+    stop: () => tar?.stop(),
+  }
+}
+
+const read = async (program: Program, add: (line: Buffer) => void): Promise<void> => {
   for await (const { path, pax } of tarOutput(program)) {
     const marks = [...pax]
       .filter(([key]) => key.startsWith(XATTR) && DECISIVE.test(key.slice(XATTR.length)))
       .map(([key, value]) => `${key}=${value.toString("latin1")}`)
-    if (marks.length > 0) yield { path, marks: marks.sort().join("\0") }
+    if (marks.length > 0) add(Buffer.from([path, ...marks.sort()].join("\0"), "latin1"))
   }
 }
+
+const HERE = Buffer.from("./")
+const END = Buffer.from("\0")

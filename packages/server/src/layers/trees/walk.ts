@@ -1,61 +1,81 @@
-import { startProgram } from "../programs.ts"
+import { randomUUID } from "node:crypto"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import type { Layout } from "../layout.ts"
+import { openThreads } from "./threads.ts"
+import type { ToldEntry, WalkMessage, WalkOrder, WalkSums } from "./walker.ts"
 
-export interface TreeEntry {
-  /** Relative to the tree, each byte one character; the tree itself is "". */
-  readonly path: string
-  /** One letter, as `find` names them: f, d, l, c, b, p, s. */
-  readonly kind: string
-  readonly mode: string
-  readonly uid: number
-  readonly gid: number
-  readonly size: number
-  /** Seconds with their fraction, as text: it has more digits than a number holds. */
-  readonly changed: string
-  readonly links: number
-  readonly inode: string
-  readonly diskBytes: number
-  readonly link: string
+/** For millions of files on a slow and busy disk. */
+export const WALK_DEADLINE_MS = 10 * 60_000
+
+/** Batches of entries that the thread may be ahead of their reader. */
+const BATCHES_AHEAD = 4
+
+export interface Walk {
+  /** Which entries are told one by one, and to whom. The walk waits until they are taken. */
+  readonly tell?: { readonly kind: "d" | "s"; take(entries: readonly ToldEntry[]): Promise<void> }
+  readonly signal?: AbortSignal | undefined
+  readonly deadlineMs?: number
 }
 
-const FIELDS = "%y %m %U %G %s %T@ %n %i %b"
-const SECTOR_BYTES = 512
+/** Walks trees, each in a thread. */
+export type WalkTree = (tree: string, idBase: number, walk?: Walk) => Promise<WalkSums>
 
-/** Everything in a tree, without following links. `find` does in a tenth of the time what a walk in Node does. */
-export async function* walkTree(tree: string, signal?: AbortSignal): AsyncGenerator<TreeEntry> {
-  const { stdin, stdout, ended, stop } = startProgram(
-    ["find", tree, "-ignore_readdir_race", "-printf", `${FIELDS}\\0%P\\0%l\\0`],
-    { signal, on: tree },
-  )
-  stdin.end()
-  let rest = ""
-  try {
-    for await (const chunk of stdout as AsyncIterable<Buffer>) {
-      const parts = (rest + chunk.toString("latin1")).split("\0")
-      // The last part is what came of an entry that goes on in the next chunk, perhaps nothing.
-      const whole = Math.floor((parts.length - 1) / 3) * 3
-      for (let at = 0; at < whole; at += 3) yield entry(parts[at], parts[at + 1], parts[at + 2])
-      rest = parts.slice(whole).join("\0")
+/**
+ * Looks at everything in a tree, without following links, in a thread of its own: a sandbox decides how deep and wide
+ * a tree is, and neither the memory nor the event loop of the server may depend on it. A thread that has walked one
+ * tree is kept for the next for a while: a fork walks several small ones.
+ */
+export const openWalks = ({ incoming }: Pick<Layout, "incoming">): WalkTree => {
+  const threads = openThreads()
+  return async (tree, idBase, { tell, signal, deadlineMs = WALK_DEADLINE_MS } = {}) => {
+    signal?.throwIfAborted()
+    const credit = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)
+    Atomics.store(new Int32Array(credit), 0, BATCHES_AHEAD)
+    let seen = 0
+    let taking = Promise.resolve()
+    const { promise, resolve, reject } = Promise.withResolvers<WalkSums>()
+    const take = (entries: readonly ToldEntry[]): void => {
+      taking = taking.then(async () => {
+        await tell?.take(entries)
+        const batches = new Int32Array(credit)
+        Atomics.add(batches, 0, 1)
+        Atomics.notify(batches, 0)
+      })
+      taking.catch(reject)
     }
-    await ended
-  } finally {
-    stop()
+    const hear = (message: WalkMessage): void => {
+      if ("told" in message) take(message.told)
+      else if ("seen" in message) seen = message.seen
+      else taking.then(() => resolve(message.sums), reject)
+    }
+    const end = () => reject(new Error("the thread that walks a tree ended"))
+    const abort = () => reject(signal?.reason)
+    const timer = setTimeout(() => reject(tooLong(tree, deadlineMs, seen)), deadlineMs)
+    signal?.addEventListener("abort", abort, { once: true })
+    const thread = threads.take()
+    thread.on("message", hear).on("error", reject).on("exit", end)
+    const spill = join(incoming, `walk-${randomUUID()}`)
+    const order: WalkOrder = { tree, idBase, spill, tell: tell?.kind, credit }
+    thread.postMessage(order)
+    try {
+      const sums = await promise
+      thread.off("message", hear).off("error", reject).off("exit", end)
+      threads.giveBack(thread)
+      return sums
+    } catch (thrown) {
+      await thread.terminate()
+      throw thrown
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener("abort", abort)
+    }
   }
 }
 
-const entry = (fields = "", path = "", link = ""): TreeEntry => {
-  const [kind = "", mode = "", uid, gid, size, changed = "", links, inode = "", sectors] =
-    fields.split(" ")
-  return {
-    path,
-    kind,
-    mode,
-    uid: Number(uid),
-    gid: Number(gid),
-    size: Number(size),
-    changed,
-    links: Number(links),
-    inode,
-    diskBytes: Number(sectors) * SECTOR_BYTES,
-    link,
-  }
-}
+const tooLong = (tree: string, deadlineMs: number, seen: number): BerthError =>
+  new BerthError(
+    "deadline.exceeded",
+    `the files of a workspace could not be looked at within ${deadlineMs / 1_000} s: ${seen} were seen until then; remove what it does not need (a build's output, copies of packages) and try again`,
+    { details: { tree, deadlineMs, seen } },
+  )

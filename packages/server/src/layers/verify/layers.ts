@@ -7,7 +7,7 @@ import { everyLayer } from "../inventory.ts"
 import { whileReading } from "../reading.ts"
 import type { LayerRecord } from "../records/schemas.ts"
 import { findLayer, readLayer } from "../stacks/layer.ts"
-import { summarizeTree } from "../trees/summary.ts"
+import { isComparable, summarizeTree } from "../trees/summary.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 export interface LayerChecks {
@@ -53,9 +53,12 @@ const wrongWith = async (
   if (!isTree) return [{ kind: "tree_missing", said: "its files are gone" }]
   const chain = await brokenChain(context, record)
   if (!trees) return chain
-  const { digest, size } = await summarizeTree(tree, context.idBase, signal)
-  if (digest === record.summary) return chain
+  const { digest, size } = await summarizeTree(context, tree, { signal })
   const { files, bytes } = record.size
+  const isSame = isComparable(record.summary)
+    ? digest === record.summary
+    : files === size.files && bytes === size.bytes
+  if (isSame) return chain
   const said = `it is not as it was frozen (${files} files and ${bytes} bytes then, ${size.files} and ${size.bytes} now)`
   return [...chain, { kind: "layer_changed", said }]
 }

@@ -1,0 +1,52 @@
+import { hash } from "node:crypto"
+
+const HASH_BYTES = 32
+const INODE_AT = HASH_BYTES
+const LENGTH_AT = INODE_AT + 8
+const LEVEL_BYTES = LENGTH_AT + 4
+
+/** Longer paths the kernel takes from nobody; the rest of its 4,096 bytes is for what stands in front. */
+const MAX_PATH_BYTES = 4_000
+
+/** The directories from a tree's root down to the one that a walk is in, in a few bytes each, whatever their names. */
+export interface Levels {
+  /** Puts a directory below the one at `depth - 1`; what was deeper is forgotten. */
+  enter(depth: number, name: Buffer, inode: bigint): void
+  /** Stands for the path of the directory at a depth. */
+  hashAt(depth: number): Buffer
+  inodeAt(depth: number): bigint
+  /** The path of a name in the directory at a depth, from the root; undefined where it is too long to be used. */
+  pathOf(depth: number, name: Buffer): Buffer | undefined
+}
+
+export const openLevels = (): Levels => {
+  let levels = Buffer.alloc(1024 * LEVEL_BYTES)
+  /** The path of the deepest directory, as far as it is short enough; those above it are its beginnings. */
+  const path = Buffer.alloc(MAX_PATH_BYTES)
+  const lengthAt = (depth: number) => levels.readUInt32LE(depth * LEVEL_BYTES + LENGTH_AT)
+  const hashAt = (depth: number) =>
+    levels.subarray(depth * LEVEL_BYTES, depth * LEVEL_BYTES + HASH_BYTES)
+  return {
+    hashAt,
+    inodeAt: (depth) => levels.readBigUInt64LE(depth * LEVEL_BYTES + INODE_AT),
+    enter: (depth, name, inode) => {
+      const at = depth * LEVEL_BYTES
+      if (at + LEVEL_BYTES > levels.length) levels = Buffer.concat([levels, Buffer.alloc(at)])
+      const above = depth === 0 ? Buffer.alloc(0) : hashAt(depth - 1)
+      hash("sha256", Buffer.concat([above, name]), "buffer").copy(levels, at)
+      levels.writeBigUInt64LE(inode, at + INODE_AT)
+      const length = depth === 0 ? 0 : Math.min(lengthAt(depth - 1) + name.length + 1, 0xffff)
+      levels.writeUInt32LE(length, at + LENGTH_AT)
+      if (depth === 0 || length > MAX_PATH_BYTES) return
+      name.copy(path, length - name.length - 1)
+      path[length - 1] = SLASH
+    },
+    pathOf: (depth, name) => {
+      const length = lengthAt(depth)
+      if (length + name.length > MAX_PATH_BYTES) return undefined
+      return Buffer.concat([path.subarray(0, length), name])
+    },
+  }
+}
+
+const SLASH = "/".charCodeAt(0)

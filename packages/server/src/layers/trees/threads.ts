@@ -1,0 +1,51 @@
+import { Worker } from "node:worker_threads"
+
+/** A thread keeps no entry of a tree: this is for Node itself. */
+const MAX_HEAP_MB = 64
+
+/** Longer than the steps of one operation are apart. */
+const IDLE_MS = 5_000
+
+export interface Threads {
+  take(): Worker
+  /** Of a thread that has done what it was told; any other is ended. */
+  giveBack(thread: Worker): void
+}
+
+/** Threads that walk trees. One that has nothing to do is kept for a while, and keeps no process from its end. */
+export const openThreads = (): Threads => {
+  let idle: Worker | undefined
+  let timer: NodeJS.Timeout | undefined
+  return {
+    take: () => {
+      clearTimeout(timer)
+      const thread = idle ?? start()
+      idle = undefined
+      thread.ref()
+      return thread
+    },
+    giveBack: (thread) => {
+      thread.unref()
+      void idle?.terminate()
+      clearTimeout(timer)
+      idle = thread
+      thread.once("exit", () => {
+        if (idle === thread) idle = undefined
+      })
+      timer = setTimeout(() => void thread.terminate(), IDLE_MS).unref()
+    },
+  }
+}
+
+const start = (): Worker =>
+  new Worker(PROGRAM, {
+    execArgv: [],
+    env: {},
+    resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+  })
+
+/** Beside this file: a module as it is written, or as it is built. */
+const PROGRAM = new URL(
+  import.meta.url.endsWith(".ts") ? "./walker.ts" : "./walker.js",
+  import.meta.url,
+)
