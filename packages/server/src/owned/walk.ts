@@ -5,7 +5,7 @@ import { isPrivateGroup } from "./private-group.ts"
 import { refuse } from "./refuse.ts"
 
 /** Linux's own flag, which Node does not name: a descriptor that stands for a place and opens nothing there. */
-const O_PATH = 0o10000000
+export const O_PATH = 0o10000000
 
 /** As many as the kernel follows. */
 const MAX_LINKS = 40
@@ -27,6 +27,8 @@ export interface WalkOptions {
   /** Whether a link in the last place is followed. */
   readonly followLast: boolean
   readonly judge?: Judge
+  /** Told of each link and directory on the way, and of nothing else. */
+  readonly onPassed?: (stats: Stats, path: string) => void
 }
 
 /** The caller's own judge: trusts root and the user that this process acts as. */
@@ -39,7 +41,7 @@ export const ownJudge = (): Judge => ({ uid: process.geteuid?.() ?? 0, isPrivate
  */
 export const walk = <Result>(
   path: string,
-  { followLast, judge = ownJudge() }: WalkOptions,
+  { followLast, judge = ownJudge(), onPassed }: WalkOptions,
   act: (reached: Reached) => Result,
 ): Result => {
   const rest = namesOf(path)
@@ -66,6 +68,7 @@ export const walk = <Result>(
         refuse(path, judgeOwner(stats, full, judge))
         if (stats.isSymbolicLink()) {
           if (isLast && !followLast) return act({ directory, name, at, stats, isDangling: false })
+          onPassed?.(stats, full)
           links += 1
           if (links > MAX_LINKS) throw tooManyLinks(path)
           const target = readlinkSync(at)
@@ -81,6 +84,7 @@ export const walk = <Result>(
         if (isLast) return act({ directory, name, at, stats, isDangling: false })
         if (!stats.isDirectory()) throw notDirectory(full)
         judgeDirectory(path, full, place, judge)
+        onPassed?.(stats, full)
         closeSync(here)
         here = place
         isKept = true

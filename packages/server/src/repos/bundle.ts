@@ -41,10 +41,22 @@ export interface BundleOptions {
 
 /** Sends a git bundle of what a ref of a host's repo holds. In it, HEAD is the commit; beside it stands the ref. */
 export const sendBundle = async (
+  wanted: BundleWanted,
+  options: BundleOptions,
+): Promise<BundleSent> => {
+  const repo = await openHostRepo(wanted.path, options.signal)
+  try {
+    return await sendFrom(repo, wanted, options)
+  } finally {
+    repo.close()
+  }
+}
+
+const sendFrom = async (
+  repo: HostRepo,
   { path, ref, have }: BundleWanted,
   { send, deadlineMs = BUNDLE_DEADLINE_MS, signal }: BundleOptions,
 ): Promise<BundleSent> => {
-  const repo = await openHostRepo(path, signal)
   const found = await findRef(repo, ref, signal)
   const { commit, branch } = found
   if (have.includes(commit)) return { commit, branch, isBundled: false }

@@ -1,19 +1,25 @@
-import { readdir, realpath, stat } from "node:fs/promises"
+import { closeSync } from "node:fs"
+import { readdir } from "node:fs/promises"
 import { dirname } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV } from "../host/run.ts"
+import { groupFor } from "../owned/account.ts"
+import { type HeldDirectory, openOfOwner } from "../owned/open-of-owner.ts"
 import { type GitCall, type GitEnd, git } from "./git.ts"
 
 /** Questions about refs read a few files; this covers a slow disk under load. */
 const QUESTION_DEADLINE_MS = 20_000
 
-/** A repo on the host as its owner sees it. */
+/** A repo on the host as its owner sees it, held open until it is closed. */
 export interface HostRepo {
   readonly path: string
+  /** Git's working directory: the very directory whose owner was looked at, whatever its path leads to by now. */
+  readonly cwd: string
   /** Where its objects lie; a linked worktree has those of the repo that it belongs to. */
   readonly objects: string
   /** Whom git runs as. */
   readonly user: GitCall["user"]
+  close(): void
 }
 
 /** A ref of a repo, found. */
@@ -38,14 +44,43 @@ export const HOST_GIT_ENV = {
   GIT_ALLOW_PROTOCOL: "",
 }
 
-/** Opens a repo for reading; a bare one, one with a working tree, or a linked working tree. */
+/**
+ * Opens a repo for reading; a bare one, one with a working tree, or a linked working tree. A link of one user to another's
+ * repo is refused: who names the path means a repo of the first.
+ */
 export const openHostRepo = async (wanted: string, signal: AbortSignal): Promise<HostRepo> => {
-  const path = await realpath(wanted).catch((cause) => {
+  const held = hold(wanted)
+  const close = () => closeSync(held.descriptor)
+  try {
+    return await examine(held, wanted, close, signal)
+  } catch (thrown) {
+    close()
+    throw thrown
+  }
+}
+
+const hold = (wanted: string): HeldDirectory => {
+  try {
+    return openOfOwner(wanted)
+  } catch (cause) {
+    if (cause instanceof BerthError) throw unusable(wanted, problemOf(cause), cause)
     throw unusable(wanted, "there is no such directory", cause)
-  })
-  const user = await ownerOf(path)
+  }
+}
+
+const problemOf = ({ details, message }: BerthError): string =>
+  "problem" in details ? String(details.problem) : message
+
+const examine = async (
+  { descriptor, path, stats }: HeldDirectory,
+  wanted: string,
+  close: () => void,
+  signal: AbortSignal,
+): Promise<HostRepo> => {
+  const user = userFor(stats)
+  const cwd = `/proc/self/fd/${descriptor}`
   const end = await ask(
-    { path, user },
+    { path, cwd, user },
     ["rev-parse", "--path-format=absolute", "--is-shallow-repository", "--git-path", "objects"],
     signal,
   ).catch((thrown) => {
@@ -63,7 +98,16 @@ export const openHostRepo = async (wanted: string, signal: AbortSignal): Promise
       wanted,
       "it is a partial clone, which lacks files that it would fetch when needed",
     )
-  return { path, objects, user }
+  checkObjects(wanted, objects, stats.uid)
+  return { path, cwd, objects, user, close }
+}
+
+/** The objects may lie elsewhere, where a `.git` file or a `commondir` points: no third user decides what is there either. */
+const checkObjects = (wanted: string, objects: string, owner: number): void => {
+  const { descriptor, stats } = hold(objects)
+  closeSync(descriptor)
+  if (stats.uid === owner) return
+  throw unusable(wanted, `its objects belong to user ${stats.uid}, and the repo to user ${owner}`)
 }
 
 /** The ref, looked for as a branch, then a tag, then a commit's id; one from `refs/` as it is. Default: HEAD. */
@@ -128,7 +172,7 @@ const resolve = async (repo: HostRepo, name: string, signal: AbortSignal) => {
 }
 
 const ask = (
-  { path, user }: Pick<HostRepo, "path" | "user">,
+  { path, cwd, user }: Pick<HostRepo, "path" | "cwd" | "user">,
   args: readonly string[],
   signal: AbortSignal,
   input?: string,
@@ -136,15 +180,11 @@ const ask = (
   // The directory is the repo, or there is none: one that it lies in was not named.
   const env = { ...HOST_GIT_ENV, GIT_CEILING_DIRECTORIES: dirname(path) }
   const deadlineMs = QUESTION_DEADLINE_MS
-  return git({ args, cwd: path, env, user, signal, deadlineMs, ...(input && { input }) })
+  return git({ args, cwd, env, user, signal, deadlineMs, ...(input && { input }) })
 }
 
-const ownerOf = async (path: string): Promise<HostRepo["user"]> => {
-  const status = await stat(path)
-  if (!status.isDirectory()) throw unusable(path, "it is not a directory")
-  const { uid, gid } = status
-  return process.getuid?.() === 0 && uid !== 0 ? { uid, gid } : undefined
-}
+const userFor = ({ uid, gid }: HeldDirectory["stats"]): HostRepo["user"] =>
+  process.getuid?.() === 0 && uid !== 0 ? { uid, gid: groupFor(uid, gid) } : undefined
 
 const isPartial = async (objects: string): Promise<boolean> => {
   const packs = await readdir(`${objects}/pack`).catch((): string[] => [])

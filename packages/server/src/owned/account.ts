@@ -1,0 +1,28 @@
+import { readFileSync } from "node:fs"
+
+/** The group of users that no account file lists. */
+const NOGROUP = 65_534
+
+/**
+ * The group to run a program under for a user: the wanted one where the user is in it, else the user's first. A directory's own
+ * group says nothing of its owner: in a directory with the set-group-id bit, everyone makes entries of that group.
+ */
+export const groupFor = (uid: number, wanted: number): number => {
+  const accounts = linesOf("/etc/passwd").filter(([, , id]) => id === String(uid))
+  const names = accounts.map(([name]) => name)
+  const groups = linesOf("/etc/group")
+    .filter(([, , , members = ""]) => members.split(",").some((name) => names.includes(name)))
+    .map(([, , id]) => Number(id))
+  const own = [...accounts.map(([, , , id]) => Number(id)), ...groups]
+  return own.includes(wanted) ? wanted : (own[0] ?? NOGROUP)
+}
+
+const linesOf = (file: string): string[][] => {
+  try {
+    return readFileSync(file, "utf8")
+      .split("\n")
+      .map((line) => line.split(":"))
+  } catch {
+    return []
+  }
+}
