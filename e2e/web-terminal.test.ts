@@ -6,6 +6,7 @@ import { basename, join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import { webTerminal } from "@berth/server/toolbox/inputs/web-terminal"
+import { carryEnvironment } from "@berth/supervisor/processes/carried-environment"
 import { requires } from "@berth/testing/requires"
 import { chromium } from "playwright-core"
 import { expect, onTestFinished } from "vitest"
@@ -27,9 +28,9 @@ const startTerminal = async () => {
   const { parts } = await webTerminal({ from: ROOT, arch: "x64", path: "", signal })
   for (const part of parts)
     if (part.kind === "file") copyFileSync(part.from, join(directory, basename(part.to)))
-  const program = spawn(process.execPath, ["--conditions=source", MAIN, directory], {
-    cwd: directory,
-    env: { PATH: "/usr/bin:/bin", PORT: "0", SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" },
+  const shells = { PATH: "/usr/bin:/bin", SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" }
+  const program = spawn(process.execPath, ["--conditions=source", MAIN, directory, directory], {
+    env: { PORT: "0", ...carryEnvironment(shells) },
     stdio: ["ignore", "pipe", "inherit"],
   })
   const ended = once(program, "close")

@@ -75,7 +75,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       bridge: ["agents", "repos", "features", "journal", "processes"],
       agents: ["processes"],
       "agents/*": ["agents", "processes"],
-      "web-terminal": ["pty"],
+      "web-terminal": ["pty", "processes"],
       pty: ["processes"],
       "load-features": ["features", "commands", "files", "terminals", "ports", "git", "activity"],
       features: ["processes", "*.ts"],

@@ -1,3 +1,5 @@
+import { OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
+
 /** Where git's credential helper reaches the supervisor: a directory of its own, since the link is for root alone. */
 export const CREDENTIALS_SOCKET = "/run/berth-git/credentials.sock"
 
@@ -18,10 +20,11 @@ const PLACES: HelperPlaces = {
  * As environment it is in no file of the user's, so no layer and no repo brings it along or changes it.
  */
 export const gitEnvironment = ({ node, helper, socket }: HelperPlaces = PLACES) => {
+  const words = [node, ...OWN_PROGRAM_FLAGS, helper, socket]
   const settings = [
     // Forgets the helpers that files name.
     ["credential.helper", ""],
-    ["credential.helper", `!${[node, helper, socket].map(quoted).join(" ")}`],
+    ["credential.helper", `!${UNCHANGED} ${words.map(quoted).join(" ")}`],
     // The server grants by repo, so it must be told which.
     ["credential.useHttpPath", "true"],
   ] as const
@@ -34,5 +37,8 @@ export const gitEnvironment = ({ node, helper, socket }: HelperPlaces = PLACES) 
     string
   >
 }
+
+/** The helper runs in the user's environment, in which these would change what node does. */
+const UNCHANGED = "NODE_OPTIONS= LD_PRELOAD="
 
 const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`

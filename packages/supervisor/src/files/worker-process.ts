@@ -6,6 +6,7 @@ import { createServer } from "node:net"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { FeatureParts } from "../features/parts.ts"
+import { OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
 import { spawn } from "../processes/spawn.ts"
 import type { Maker } from "./work/parts.ts"
 
@@ -16,12 +17,12 @@ const END_DEADLINE_MS = 2_000
 export type WorkerCommand = readonly [string, ...string[]]
 
 /** What it reads and writes lives shortly: collected often, it costs half the memory, and no more time. */
-export const LITTLE_GARBAGE = ["--max-semi-space-size=1"]
+export const WORKER_FLAGS = [...OWN_PROGRAM_FLAGS, "--max-semi-space-size=1"]
 
 /** As it lies in every sandbox. */
 export const bundledWorker = ({ toolbox }: FeatureParts["places"]): WorkerCommand => [
   process.execPath,
-  ...LITTLE_GARBAGE,
+  ...WORKER_FLAGS,
   join(toolbox, "supervisor/files-worker.cjs"),
 ]
 
@@ -33,7 +34,8 @@ interface Running {
 
 /**
  * The process that works with files as the user: started by the first call, and again by the next one after it
- * has ended. The user can do to it what they like, so nothing that it says is trusted.
+ * has ended. The user can stop and end it, and runs what it starts for a search, so nothing that it says is
+ * trusted.
  */
 export class WorkerProcess {
   readonly #parts: FeatureParts
@@ -121,7 +123,10 @@ const start = async (
   }
 }
 
-/** In a group of its own, with what it runs. Its environment has nothing that could change what it does. */
+/**
+ * In a group of its own, with what it runs. It takes the user's ids itself, and its environment has nothing of
+ * the user's that could change what it does.
+ */
 const launch = (
   [file, ...args]: WorkerCommand,
   {
@@ -132,12 +137,11 @@ const launch = (
   }: Pick<FeatureParts, "places" | "user" | "environment"> & { readonly maker: Maker },
   listenFd: number,
 ): ChildProcess => {
-  const told = { workspace: places.workspace, search: join(places.toolbox, "bin/rg"), maker }
-  const { PATH = "", HOME = "" } = environment
+  const told = { workspace: places.workspace, search: join(places.toolbox, "bin/rg"), maker, user }
+  const { HOME = "" } = environment
   return spawn(file, [...args, JSON.stringify(told)], {
     cwd: "/",
-    env: { PATH, HOME },
-    ...(user && { uid: user.uid, gid: user.gid }),
+    env: { HOME },
     // While its standard input is open, this process lives.
     stdio: ["pipe", "ignore", "ignore", listenFd],
     detached: true,

@@ -4,13 +4,16 @@
  */
 import { createServer } from "node:http"
 import { Dispatch } from "../features/dispatch.ts"
+import { becomeUser } from "../processes/own-program.ts"
 import { fileRoutes, watchRoute } from "./work/routes.ts"
 
 const LISTEN_FD = 3
 
+const { user, ...parts } = JSON.parse(process.argv[2] ?? "")
+// Before it does anything: it starts with the supervisor's rights.
+if (user !== undefined) becomeUser(user)
 // As a user's shell has it, whatever the supervisor runs with.
 process.umask(0o022)
-const parts = JSON.parse(process.argv[2] ?? "")
 const routes = [...fileRoutes(parts), watchRoute(parts)]
 const dispatch = new Dispatch({
   files: async () => ({ http: routes, sockets: [], close: async () => {} }),

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs"
 import type { Clock } from "../processes/clock.ts"
+import { becomingUser, OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
 import { runCommand } from "../processes/run.ts"
 import type { User } from "../processes/user.ts"
 
@@ -32,8 +33,8 @@ export const findOwners = async (
   const { stdout } = await runCommand(
     {
       title: "looking for who listens",
-      command: [process.execPath, "-e", HELPER],
-      ...{ env: {}, cwd: "/", user, deadlineMs: HELPER_DEADLINE_MS },
+      command: [process.execPath, ...OWN_PROGRAM_FLAGS, "-e", becomingUser(user, HELPER)],
+      ...{ env: {}, cwd: "/", user, becomesUser: true, deadlineMs: HELPER_DEADLINE_MS },
       capture: { input: rest.join(" ") },
     },
     { clock, signal },

@@ -22,6 +22,8 @@ export interface Launch {
   readonly cwd: string
   /** Default: the supervisor's own. */
   readonly user?: User | undefined
+  /** Set for a program of ours, which starts as the supervisor and takes the user's ids itself: see `becomeUser`. */
+  readonly becomesUser?: boolean
   /** Set where what it leaves running is somebody's work. */
   readonly origin?: Origin
 }
@@ -88,7 +90,7 @@ const start = async <Streams>(
     spawn(file, args, {
       cwd: what.cwd,
       env: { ...what.env, [MARK_VARIABLE]: mark },
-      ...(what.user && { uid: what.user.uid, gid: what.user.gid }),
+      ...(what.user && !what.becomesUser && { uid: what.user.uid, gid: what.user.gid }),
       stdio,
       detached: true,
     }),

@@ -1,13 +1,20 @@
-/** A terminal in the browser: `PORT=7681 node web-terminal.cjs ASSETS`, in the directory that shells start in. */
+/**
+ * A terminal in the browser: `PORT=7681 node web-terminal.cjs ASSETS DIRECTORY [USER]`. Shells start in the
+ * directory, as the user whose ids are given as `{"uid":1000,"gid":1000}`. Their environment is carried.
+ */
 import { accessSync, constants } from "node:fs"
+import { carriedEnvironment } from "../processes/carried-environment.ts"
+import { becomeUser } from "../processes/own-program.ts"
 import { webTerminal } from "./serve.ts"
 
-const [assets] = process.argv.slice(2)
+const [assets, cwd, user] = process.argv.slice(2)
 const port = Number(process.env.PORT)
-if (assets === undefined || !Number.isInteger(port) || port < 0 || port > 65_535) {
-  console.error("usage: PORT=7681 web-terminal ASSETS")
+if (assets === undefined || cwd === undefined || !(port >= 0 && port <= 65_535)) {
+  console.error("usage: PORT=7681 web-terminal ASSETS DIRECTORY [USER]")
   process.exit(2)
 }
+// Before it listens or looks at anything of the user's: it starts with the supervisor's rights.
+if (user !== undefined) becomeUser(JSON.parse(user))
 
 const canRun = (path: string | undefined): path is string => {
   try {
@@ -17,10 +24,9 @@ const canRun = (path: string | undefined): path is string => {
     return false
   }
 }
-const command = [process.env.SHELL, "/bin/bash"].find(canRun) ?? "/bin/sh"
-/** The port is ours: what is started in the shell is to choose its own. */
-const { PORT: _, ...env } = process.env as Record<string, string>
-const shell = { command, cwd: process.cwd(), env: { ...env, COLORTERM: "truecolor" } }
+const env = carriedEnvironment(process.env)
+const command = [env.SHELL, "/bin/bash"].find(canRun) ?? "/bin/sh"
+const shell = { command, cwd, env: { ...env, COLORTERM: "truecolor" } }
 
 const terminal = webTerminal({ assets, shell })
 const end = () => void terminal.close()

@@ -1,12 +1,16 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
+import { requires } from "@berth/testing/requires"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
+import { carryEnvironment } from "../processes/carried-environment.ts"
+import { OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
 import { Family } from "../processes/testing/family.ts"
+import { hearsInspectorSignal, idsOf, OUT_OF_REACH, reach } from "../processes/testing/reach.ts"
 import { until } from "../processes/testing/until.ts"
 import { readProcess } from "../processes/tree/proc.ts"
 import { MAX_TERMINALS } from "./serve.ts"
@@ -23,9 +27,9 @@ beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), "berth-terminal-"))
   writeFileSync(join(directory, "xterm.js"), "// xterm")
   writeFileSync(join(directory, "xterm.css"), "/* xterm */")
-  program = spawn(process.execPath, ["--conditions=source", MAIN, directory], {
-    cwd: directory,
-    env: { ...family.env, PORT: "0", SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" },
+  const shells = { ...family.env, SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" }
+  program = spawn(process.execPath, ["--conditions=source", MAIN, directory, directory], {
+    env: { ...family.env, PORT: "0", ...carryEnvironment(shells) },
     stdio: ["ignore", "pipe", "inherit"],
   })
   const lines = createInterface({ input: program.stdout as NodeJS.ReadableStream })
@@ -65,6 +69,34 @@ describe("the terminal's page", () => {
       await expect(Viewer.open(port, stranger)).rejects.toThrow("403")
     expect(others()).toEqual([])
   })
+})
+
+requires("root").describe("the terminal's server", () => {
+  requires("root").it(
+    "cannot be read or changed by the user whose shells it starts, nor by their environment",
+    async () => {
+      const user = { uid: 12_322, gid: 12_322 }
+      const trap = join(directory, "trap.cjs")
+      writeFileSync(trap, `require("node:fs").writeFileSync("${directory}/sprung", "")`)
+      const shells = { SHELL: "/bin/sh", PS1: "$ ", NODE_OPTIONS: `--require=${trap}` }
+      const args = [...OWN_PROGRAM_FLAGS, "--conditions=source", MAIN, directory, "/"]
+      const own = spawn(process.execPath, [...args, JSON.stringify(user)], {
+        env: { ...family.env, PORT: "0", ...carryEnvironment({ ...family.env, ...shells }) },
+        stdio: ["ignore", "pipe", "inherit"],
+      })
+      const pid = own.pid as number
+      const [line] = await once(createInterface({ input: own.stdout }), "line")
+      expect(idsOf(pid)).toMatchObject({ groups: "", rights: "0000000000000000" })
+      expect(reach(pid, user)).toEqual(OUT_OF_REACH)
+      expect(hearsInspectorSignal(pid)).toBe(false)
+      expect(existsSync(join(directory, "sprung"))).toBe(false)
+      const viewer = await Viewer.open(Number(/:(\d+)\/$/.exec(line)?.[1]))
+      viewer.type('echo "<$(id -u)|$(id -G)|$NODE_OPTIONS>"\n')
+      const [, uid, groups, options] = await viewer.see(/<(\d+)\|([\d ]+)\|([^|>]*)>\r/)
+      expect([uid, groups, options]).toEqual(["12322", "12322", shells.NODE_OPTIONS])
+      await viewer.close()
+    },
+  )
 })
 
 describe("a terminal", () => {

@@ -78,9 +78,14 @@ describe("a sidecar", () => {
     stage.put("toolbox/bin/node", '#!/bin/sh\nprintf "%s\\n" "$@"\nexec sleep 1000\n', 0o755)
     const run = stage.boot([sidecar({ ...rest, ready: { line: "web" } }, [])], stage.context())
     expect((await run.ended).outcome).toBe("succeeded")
-    expect(stage.processes.get("sidecar shell")?.lastOutput()).toBe(
-      `${stage.path("toolbox/supervisor/web-terminal.cjs")}\n${stage.path("toolbox/web-terminal")}\n`,
-    )
+    const { user } = stage.context()
+    expect(stage.processes.get("sidecar shell")?.lastOutput().split("\n").slice(0, -1)).toEqual([
+      "--disable-sigusr1",
+      stage.path("toolbox/supervisor/web-terminal.cjs"),
+      stage.path("toolbox/web-terminal"),
+      stage.path("workspace"),
+      ...(user === undefined ? [] : [JSON.stringify({ uid: user.uid, gid: user.gid })]),
+    ])
   })
 })
 

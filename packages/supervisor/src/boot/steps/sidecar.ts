@@ -1,15 +1,18 @@
 import { join } from "node:path"
-import { BUILTIN_SIDECARS } from "@berth/protocol/builtin-sidecars"
+import { BUILTIN_SIDECARS, type BuiltinSidecar } from "@berth/protocol/builtin-sidecars"
 import { BerthError } from "@berth/protocol/errors"
 import type { SidecarSpec } from "@berth/protocol/workspace"
+import { carryEnvironment } from "../../processes/carried-environment.ts"
 import type { Clock } from "../../processes/clock.ts"
+import type { Launch } from "../../processes/launch.ts"
+import { OWN_PROGRAM_FLAGS } from "../../processes/own-program.ts"
 import { accepts } from "../../processes/readiness/connect.ts"
 import { readyOnHttp } from "../../processes/readiness/http.ts"
 import { readyOnLine } from "../../processes/readiness/line.ts"
 import { LOOPBACK, readyOnPort } from "../../processes/readiness/port.ts"
 import type { Readiness } from "../../processes/readiness/readiness.ts"
 import { readyOnceUp } from "../../processes/readiness/started.ts"
-import type { BootContext, Places } from "../context.ts"
+import type { BootContext } from "../context.ts"
 import type { Step } from "../step.ts"
 
 /** Longer than it takes until a sidecar that never becomes ready is given up: that reason says more. */
@@ -24,16 +27,14 @@ export const sidecar = (spec: SidecarSpec, needs: readonly string[]): Step<BootC
   needs,
   required: spec.required,
   timeoutMs: SIDECAR_LIMIT_MS,
-  run: async ({ places, environment, user, clock, processes }, signal, tell) => {
+  run: async (context, signal, tell) => {
+    const { places, clock, processes } = context
     const { name, port } = spec
     const beganAtMs = clock.nowMs()
     if (port !== undefined) await requireFree(port, signal)
     const process = processes.start({
       name: `sidecar ${name}`,
-      command: commandOf(spec, places),
-      env: { ...environment, ...(port !== undefined && { PORT: String(port) }) },
-      cwd: places.workspace,
-      user,
+      ...launchOf(spec, context),
       readiness: readinessOf(spec, clock),
       log: { path: join(places.logs, `sidecar-${name}.log`) },
     })
@@ -61,12 +62,35 @@ const requireFree = async (port: number, signal: AbortSignal): Promise<void> => 
   })
 }
 
-const commandOf = (
-  { command = [], builtin }: SidecarSpec,
-  { toolbox }: Places,
-): readonly [string, ...string[]] => {
-  const words = builtin ? BUILTIN_SIDECARS[builtin].map((path) => join(toolbox, path)) : command
-  return words as [string, ...string[]]
+const launchOf = (
+  { command = [], builtin, port }: SidecarSpec,
+  { places, environment, user }: BootContext,
+): Launch => {
+  const told = port === undefined ? {} : { PORT: String(port) }
+  if (builtin !== undefined) return launchOwn(builtin, told, { places, environment, user })
+  return {
+    command: command as [string, ...string[]],
+    env: { ...environment, ...told },
+    cwd: places.workspace,
+    user,
+  }
+}
+
+/** A program of ours: what the user may set reaches the shells that it starts, and not itself. */
+const launchOwn = (
+  builtin: BuiltinSidecar,
+  told: Readonly<Record<string, string>>,
+  { places, environment, user }: Pick<BootContext, "places" | "environment" | "user">,
+): Launch => {
+  const [node, ...words] = BUILTIN_SIDECARS[builtin].map((path) => join(places.toolbox, path))
+  const ids = user === undefined ? [] : [JSON.stringify({ uid: user.uid, gid: user.gid })]
+  return {
+    command: [node as string, ...OWN_PROGRAM_FLAGS, ...words, places.workspace, ...ids],
+    env: { ...carryEnvironment(environment), ...told },
+    cwd: "/",
+    user,
+    becomesUser: true,
+  }
 }
 
 const readinessOf = ({ ready, port }: SidecarSpec, clock: Clock): Readiness => {

@@ -25,12 +25,12 @@ import { Pipes } from "../../processes/output/pipes.ts"
 import { ProcessSet } from "../../processes/set.ts"
 import type { User } from "../../processes/user.ts"
 import { type FilesOptions, filesFeature } from "../feature.ts"
-import { LITTLE_GARBAGE, type WorkerCommand } from "../worker-process.ts"
+import { WORKER_FLAGS, type WorkerCommand } from "../worker-process.ts"
 
 /** The worker as it lies in the source. */
 export const SOURCE_WORKER: WorkerCommand = [
   process.execPath,
-  ...LITTLE_GARBAGE,
+  ...WORKER_FLAGS,
   "--conditions=source",
   join(import.meta.dirname, "../worker.ts"),
 ]

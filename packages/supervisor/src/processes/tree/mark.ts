@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises"
 import { setTimeout as delay } from "node:timers/promises"
+import { becomingUser, OWN_PROGRAM_FLAGS } from "../own-program.ts"
 import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
 import { isRunning, parseStat } from "./proc.ts"
@@ -159,9 +160,12 @@ const lookAs = (user: User, pids: readonly number[]): Promise<MarksRead> =>
     const numbers = [LOOKS, LOOK_AGAIN_MS, ...pids]
     const helper = spawn(
       process.execPath,
-      ["-e", HELPER, `${MARK_VARIABLE}=`, ...numbers.map(String)],
+      [
+        ...OWN_PROGRAM_FLAGS,
+        ...["-e", becomingUser(user, HELPER), `${MARK_VARIABLE}=`, ...numbers.map(String)],
+      ],
       {
-        ...{ uid: user.uid, gid: user.gid, cwd: "/", env: {} },
+        ...{ cwd: "/", env: {} },
         stdio: ["ignore", "pipe", "ignore"],
         timeout: HELPER_LIMIT_MS,
         killSignal: "SIGKILL",
