@@ -84,6 +84,15 @@ const CLOSE_FRAME = Buffer.from([0x88, 2, 1011 >> 8, 1011 & 0xff])
 const textFrame = (text: string): Buffer => {
   const payload = Buffer.from(text)
   const { length } = payload
-  const size = length < 126 ? [length] : [126, length >> 8, length & 0xff]
-  return Buffer.concat([Buffer.from([0x81, ...size]), payload])
+  return Buffer.concat([Buffer.from([0x81]), sizeOf(length), payload])
+}
+
+/** As RFC 6455 writes it: in one byte, or in the two or eight that follow it. */
+const sizeOf = (length: number): Buffer => {
+  if (length < 126) return Buffer.of(length)
+  const size = Buffer.alloc(length < 65_536 ? 3 : 9)
+  if (size.length === 3) size.writeUInt16BE(length, 1)
+  else size.writeBigUInt64BE(BigInt(length), 1)
+  size[0] = size.length === 3 ? 126 : 127
+  return size
 }

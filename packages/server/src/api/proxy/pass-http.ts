@@ -1,16 +1,17 @@
 import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http"
-import { pipeline } from "node:stream/promises"
 import { BerthError } from "@berth/protocol/errors"
 import { SANDBOX_HEADER } from "@berth/protocol/sandboxes"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import type { Use } from "../../sandboxes/use.ts"
 import { untilGone } from "../until-gone.ts"
+import { type Answer, answerTo } from "./answers.ts"
 import { claimOf, mayLeave } from "./claims.ts"
 import { collectOften } from "./collect-often.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
-import { headersFromSandbox, headersToSandbox } from "./headers.ts"
+import { headersToSandbox } from "./headers.ts"
 import { watchSilence } from "./silence.ts"
 import type { Target } from "./target.ts"
+import { writeAnswer } from "./write-answer.ts"
 
 /** What a client still sends after an early answer is read for so long, so that it gets to see the answer. */
 const LINGER_MS = 2_000
@@ -25,14 +26,22 @@ export const passHttp = async (
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> => {
+  const expected = answerTo(incoming.method, target.path.split("?", 1)[0] ?? "")
+  if (expected === undefined)
+    throw new BerthError("route.unknown", `no sandbox serves that: ${incoming.method}`)
   const signal = untilGone(outgoing)
   const use = await sandboxes.use(target.sandbox, claimOf(target.feature), signal)
   try {
-    await passTo(sandboxes, use, target.path, { incoming, outgoing, signal })
+    await passTo(sandboxes, use, { path: target.path, expected }, { incoming, outgoing, signal })
   } finally {
     if (mayLeave(incoming.method, target.feature)) await use.leave()
     await use.end()
   }
+}
+
+interface Wanted {
+  readonly path: string
+  readonly expected: Answer
 }
 
 interface Passing {
@@ -44,7 +53,7 @@ interface Passing {
 const passTo = async (
   sandboxes: Sandboxes,
   { sandbox, dial }: Use,
-  path: string,
+  { path, expected }: Wanted,
   { incoming, outgoing, signal }: Passing,
 ): Promise<void> => {
   const { socket, token } = await dial(signal)
@@ -57,15 +66,12 @@ const passTo = async (
   try {
     const answer = await exchange(sandboxes, sandbox, { incoming, sent, signal })
     check(answer)
-    const isEarly = !incoming.complete
-    outgoing.writeHead(answer.statusCode ?? 0, {
-      ...headersFromSandbox(answer.headers),
-      [SANDBOX_HEADER]: sandbox,
-      ...(isEarly && { connection: "close" }),
-    })
-    if (isEarly) linger(incoming, outgoing)
-    collectOften(answer)
-    await pipeline(answer, outgoing).catch(() => {})
+    outgoing.setHeader(SANDBOX_HEADER, sandbox)
+    if (!incoming.complete) {
+      outgoing.setHeader("connection", "close")
+      linger(incoming, outgoing)
+    }
+    await writeAnswer(expected, answer, { asked: incoming, outgoing, signal })
   } finally {
     sent.destroy()
     socket.destroy()
@@ -78,12 +84,12 @@ export const answerEarly = (
   outgoing: ServerResponse,
   error: BerthError,
 ): void => {
-  if (!incoming.complete) linger(incoming, outgoing)
+  if (!incoming.complete) {
+    linger(incoming, outgoing)
+    outgoing.setHeader("connection", "close")
+  }
   outgoing
-    .writeHead(error.status, {
-      "content-type": "application/json; charset=utf-8",
-      connection: "close",
-    })
+    .writeHead(error.status, { "content-type": "application/json; charset=utf-8" })
     .end(JSON.stringify(error))
 }
 

@@ -7,26 +7,12 @@ import type { Use } from "../../sandboxes/use.ts"
 import { collectOften } from "./collect-often.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
 import { acceptOf, type Handshake } from "./handshake.ts"
+import { readError } from "./read-answer.ts"
 import { watchSilence } from "./silence.ts"
 import type { Target } from "./target.ts"
 
 /** What is on its way when one side ends is given to the other, which has so long to take it. */
 const LINGER_MS = 10_000
-
-/** Of the words that say why a sandbox refuses. */
-const MAX_REFUSAL_BYTES = 32 * 1024
-
-/** The sandbox's own refusal, which is passed on. */
-export class Refused extends Error {
-  readonly status: number
-  readonly body: unknown
-
-  constructor(status: number, body: unknown) {
-    super("the sandbox refused the connection")
-    this.status = status
-    this.body = body
-  }
-}
 
 /** A WebSocket to a sandbox: what it sent beside its handshake is put back. Rejects with why there is none. */
 export const openSocket = async (
@@ -52,7 +38,7 @@ export const openSocket = async (
     maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
   })
   sent.on("error", (error) => reject(failureOf(error)))
-  sent.on("response", (answer) => void readRefusal(answer).then(reject))
+  sent.on("response", (answer) => void readRefusal(answer, signal).then(reject))
   sent.on("upgrade", ({ headers }, _socket, head) => {
     if (headers["sec-websocket-accept"] !== acceptOf(key))
       return reject(violated("answered with a wrong handshake"))
@@ -76,24 +62,13 @@ export const openSocket = async (
   }
 }
 
-const readRefusal = async (answer: IncomingMessage): Promise<Error> => {
+const readRefusal = async (answer: IncomingMessage, signal: AbortSignal): Promise<Error> => {
   const { statusCode = 0 } = answer
   if (statusCode === 401)
     return new BerthError("bridge.unauthorized", "the sandbox refused its token")
   if (statusCode < 400 || statusCode > 599)
     return violated("answered without the upgrade", { status: statusCode })
-  const chunks: Buffer[] = []
-  let bytes = 0
-  try {
-    for await (const chunk of answer as AsyncIterable<Buffer>) {
-      bytes += chunk.length
-      if (bytes > MAX_REFUSAL_BYTES) return violated("refused in too many words")
-      chunks.push(chunk)
-    }
-    return new Refused(statusCode, JSON.parse(Buffer.concat(chunks).toString("utf8")))
-  } catch {
-    return violated("refused the connection", { status: statusCode })
-  }
+  return await readError(answer, signal).catch((thrown: Error) => thrown)
 }
 
 /** Passes bytes both ways, each as fast as the other side takes them. Resolves when both are closed. */

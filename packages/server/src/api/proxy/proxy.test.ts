@@ -104,23 +104,27 @@ describe("requests to a sandbox", () => {
         seen.push({ method: request.method, url: request.url, headers: request.headers, body })
         response.writeHead(206, {
           ...{ "content-range": "bytes 0-1/9", etag: '"x"', "set-cookie": "a=b" },
+          "content-type": "text/html",
           ...{ "access-control-allow-origin": "*", location: "http://example.com" },
         })
         response.end("ok")
       })
     })
     const headers = { range: "bytes=0-1", cookie: "c=d", "x-else": "1", "content-type": "a/b" }
-    const reply = await call("/files/content?path=%2Fa%20b", { method: "PUT", body: "in", headers })
+    await (await call("/files/move?a=%2Fb", { method: "POST", body: "in", headers })).text()
+    const reply = await call("/files/content?path=%2Fa%20b", { headers })
     expect(await reply.text()).toBe("ok")
+    expect(reply.headers.get("content-type")).toBe("application/octet-stream")
     expect([reply.status, reply.headers.get("content-range")]).toEqual([206, "bytes 0-1/9"])
     for (const name of ["set-cookie", "access-control-allow-origin", "location"])
       expect(reply.headers.get(name)).toBe(null)
     expect(reply.headers.get("x-content-type-options")).toBe("nosniff")
     expect(seen).toMatchObject([
       {
-        ...{ method: "PUT", url: "/files/content?path=%2Fa%20b", body: "in" },
+        ...{ method: "POST", url: "/files/move?a=%2Fb", body: "in" },
         headers: { authorization: `Bearer ${INSIDE}`, range: "bytes=0-1", "content-type": "a/b" },
       },
+      { method: "GET", url: "/files/content?path=%2Fa%20b" },
     ])
     expect(JSON.stringify(seen)).not.toMatch(/cookie|x-else|right-token/)
   })
@@ -133,7 +137,7 @@ describe("requests to a sandbox", () => {
         request.on("data", (chunk: Buffer) => {
           received += chunk.length
         })
-        request.on("end", () => response.end(String(received)))
+        request.on("end", () => response.end(JSON.stringify({ entries: received })))
       }
     })
     let sent = 0
@@ -145,7 +149,7 @@ describe("requests to a sandbox", () => {
         controller.enqueue(new Uint8Array(65_536))
       },
     })
-    const answer = call("/files/content", { method: "PUT", body, duplex: "half" } as RequestInit)
+    const answer = call("/files/archive", { method: "PUT", body, duplex: "half" } as RequestInit)
     // What nobody reads stays where it is, but for what the system's buffers hold.
     let before = -1
     await expect
@@ -160,24 +164,28 @@ describe("requests to a sandbox", () => {
       .toBe(true)
     expect(sent).toBeLessThan(16 * 1024 * 1024)
     paused?.()
-    expect(await (await answer).text()).toBe(String(size))
+    expect(await (await answer).json()).toEqual({ entries: size })
   })
 
   it("end inside when the client goes, and for the client when the sandbox breaks off", async () => {
-    const arrived = Promise.withResolvers<void>()
+    let arrived = Promise.withResolvers<void>()
     const { call, open } = await answering((request, response) => {
       response.writeHead(200).write("begun")
-      if (request.url === "/commands/cut") request.socket.end()
+      if (request.url === "/files/archive?cut") request.socket.end()
       else arrived.resolve()
     })
-    const abort = new AbortController()
-    const reply = await call("/commands", { signal: abort.signal })
-    await arrived.promise
-    expect(open.size).toBe(1)
-    abort.abort()
-    await expect(reply.text()).rejects.toThrow()
-    await expect.poll(() => open.size).toBe(0)
-    await expect((await call("/commands/cut")).text()).rejects.toThrow()
+    for (const path of ["/files/archive", "/commands"]) {
+      arrived = Promise.withResolvers<void>()
+      const abort = new AbortController()
+      const reply = call(path, { signal: abort.signal }).then((begun) => begun.text())
+      reply.catch(() => {})
+      await arrived.promise
+      expect(open.size).toBe(1)
+      abort.abort()
+      await expect(reply).rejects.toThrow()
+      await expect.poll(() => open.size).toBe(0)
+    }
+    await expect((await call("/files/archive?cut")).text()).rejects.toThrow()
   })
 
   it.each([
@@ -208,11 +216,143 @@ describe("requests to a sandbox", () => {
   it("reach what sandboxes serve to clients, and nothing else", async () => {
     const { call, url } = await answering((_, response) => response.end("reached"))
     const others = ["/bridge", "/health", "/bundles/x", "/activity", "/activity?after=1&wait=1"]
-    for (const path of [...others, "/commandsx", "/%63ommands"])
+    for (const path of [...others, "/commandsx", "/%63ommands", "/files/else", "/commands/x/y"])
       expect((await call(path)).status).toBe(404)
     expect((await fetch(`${url}/v1/sandboxes/${SANDBOX}/commands`)).status).toBe(401)
     const other = `${url}/v1/sandboxes/${newId.sandbox()}/commands`
     expect((await fetch(other, { headers: authorized })).status).toBe(404)
+  })
+})
+
+describe("what a hostile sandbox answers", () => {
+  const entry = (path: unknown, more: object = {}) => ({
+    ...{ path, kind: "file", size: 1, mode: 0o644, uid: 1000, gid: 1000 },
+    ...{ modifiedAtMs: 1, etag: '"x"', ...more },
+  })
+  const listing = (...entries: object[]) => JSON.stringify({ entries, cut: false })
+  const answers = (body: string | Buffer, status = 200, headers: object = {}) =>
+    answering((_, response) => response.writeHead(status, { ...headers }).end(body))
+
+  it("reaches a client as it should be, and without what nobody asked for", async () => {
+    const list = [
+      ...[entry("a", { kind: "directory" }), entry("a/b"), entry("A")],
+      ...[entry({ base64: "/w==" }), entry("l", { kind: "link", target: "../../etc" })],
+    ]
+    const { call } = await answers(listing(...list), 200, { "content-type": "text/html" })
+    const reply = await call("/files/list?path=.")
+    expect(await reply.json()).toEqual({ entries: list, cut: false })
+    expect(reply.headers.get("content-type")).toBe("application/json; charset=utf-8")
+    const ports = { ports: [], isCut: false }
+    const { call: callMore } = await answers(JSON.stringify({ ...ports, html: "<script>" }))
+    expect(await (await callMore("/ports")).text()).toBe(JSON.stringify(ports))
+  })
+
+  it.each([
+    ["a name twice", [entry("a", { kind: "link" }), entry("a", { kind: "directory" })]],
+    ["a name in two ways", [entry("a"), entry({ base64: "YQ==" })]],
+    ["a file below a link", [entry("a", { kind: "link" }), entry("a/b")]],
+    ["a path to elsewhere", [entry("../a")]],
+    ["a path from the root", [entry("/etc/passwd")]],
+    ["a path that leads back", [entry("a/../../b")]],
+    ["a folder itself", [entry(".")]],
+    ["a NUL", [entry("a\0b")]],
+    ["a NUL in bytes", [entry({ base64: "AP8=" })]],
+    ["half a character", [entry("\ud800")]],
+    ["a name that no disk takes", [entry("a".repeat(256))]],
+    ["a mode that is none", [entry("a", { mode: 0o170_000 })]],
+    ["a field of its own", [entry("a", { more: "x" })]],
+  ])("is no listing with %s", async (_, entries) => {
+    const { failure } = await answers(listing(...entries))
+    expect(await failure("/files/list?path=.")).toMatchObject({
+      ...{ status: 502, code: "bridge.protocol_violated" },
+    })
+  })
+
+  it.each([
+    ["more values than any answer has", `{"entries":[${"{},".repeat(600_000)}{}]}`],
+    ["a nest", `{"entries":${"[".repeat(100_000)}`],
+    ["no end", Buffer.alloc(17 * 1024 * 1024, " ")],
+  ])("ends where it is %s", async (_, body) => {
+    const { failure } = await answers(body)
+    expect(await failure("/files/list?path=.")).toMatchObject({ code: "bridge.limit_exceeded" })
+  })
+
+  it("is looked at no further than its first wrong value", async () => {
+    const { failure } = await answers(`{"entries":[${"{},".repeat(200_000)}{}],"cut":false}`)
+    const { failure: other } = await answers(
+      JSON.stringify({ commands: [{ command: Array(400_000).fill(1) }] }),
+    )
+    // A schema that names each of them takes seconds, in which nobody else is answered.
+    for (const told of [await failure("/files/list?path=."), await other("/commands")])
+      expect(told).toMatchObject({
+        code: "bridge.protocol_violated",
+        details: { problem: "is no such list" },
+      })
+  })
+
+  it("is an error that a sandbox can have, in the words of the table, or none", async () => {
+    const say = (error: unknown, status = 500) => answers(JSON.stringify(error), status)
+    const said = { code: "files.failed", message: "m".repeat(9_000), details: { a: 1 } }
+    const { failure } = await say({ ...said, hint: "run curl | sh", retry: "now" }, 418)
+    const told = await failure("/files/list?path=.")
+    expect(told).toMatchObject({ code: "files.failed", details: { a: 1 } })
+    expect([told.status, told.message.length]).toEqual([
+      new BerthError("files.failed", "").status,
+      4_096,
+    ])
+    expect(told.hint).toBe(new BerthError("files.failed", "").hint)
+    for (const code of ["auth.required", "sandbox.ended", "server.stopping", "else", "__proto__"]) {
+      const { failure: fail } = await say({ ...said, code })
+      expect(await fail("/commands")).toMatchObject({ code: "bridge.protocol_violated" })
+    }
+    const { failure: page } = await answers("<html><script>", 500, { "content-type": "text/html" })
+    expect(await page("/commands")).toMatchObject({ code: "bridge.protocol_violated" })
+    const { failure: much } = await say({ ...said, details: { much: "x".repeat(70_000) } })
+    expect(await much("/commands")).toMatchObject({ code: "bridge.limit_exceeded" })
+  })
+
+  it("is bytes under the type that the call has, and as long as it says", async () => {
+    const html = { "content-type": "text/html", "content-disposition": "inline" }
+    const { call } = await answers("<script>", 200, html)
+    for (const [path, type] of [
+      ["/files/content?path=a", "application/octet-stream"],
+      ["/files/archive?path=a", "application/x-tar"],
+      ["/git/diff?repo=a", "text/x-diff"],
+      ["/git/bundle?repo=a", "application/x-git-bundle"],
+    ] as const) {
+      const reply = await call(path)
+      expect(await reply.text()).toBe("<script>")
+      expect(reply.headers.get("content-type")).toBe(type)
+      expect(reply.headers.get("x-content-type-options")).toBe("nosniff")
+      expect(reply.headers.get("content-disposition")).toBe(null)
+    }
+    const { call: short } = await saying("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort")
+    await expect((await short("/files/content?path=a")).text()).rejects.toThrow()
+    const part = "HTTP/1.1 206 Part\r\nContent-Range: bytes 0-1/2\r\nContent-Length: 2\r\n\r\nab"
+    const { failure } = await saying(part)
+    expect(await failure("/files/content?path=a")).toMatchObject({
+      code: "bridge.protocol_violated",
+    })
+  })
+
+  it("is lines of the form, one after the other, and cut off at the first that is not", async () => {
+    const found = { type: "file", path: "a" }
+    const end = { type: "end", results: 1, cut: false }
+    const lines = (...each: unknown[]) => each.map((one) => `${JSON.stringify(one)}\n`).join("")
+    const { call } = await answering((_, response) => {
+      // In pieces that are no lines.
+      for (const byte of lines(found, { ...found, path: "ü" }, end)) response.write(byte)
+      response.end()
+    })
+    expect(await (await call("/files/search?path=.")).text()).toBe(
+      lines(found, { ...found, path: "ü" }, end),
+    )
+    const endless = `{"type":"file","path":"${"x".repeat(300 * 1024)}`
+    for (const bad of [lines(found, { ...found, path: 7 }), `${lines(found)}{`, endless, "\n"]) {
+      const { call: callBad } = await answers(bad)
+      const reply = callBad("/files/search?path=.").then((begun) => begun.text())
+      await expect(reply).rejects.toThrow()
+    }
   })
 })
 
@@ -295,6 +435,24 @@ describe("WebSockets to a sandbox", () => {
     expect(await failed(refusing("/commands/x/attach"))).toBe(404)
   })
 
+  it("tell a refusal of any length in a frame that says how long it is", async () => {
+    // Each byte that is no text becomes three.
+    const bytes = Buffer.alloc(60_000, 0xff).toString("latin1")
+    const said = `{"code":"process.not_found","message":"m","details":{"x":"${bytes}"}}`
+    const { socket } = await start(
+      createPlainServer((sandbox) =>
+        sandbox.once("data", () =>
+          sandbox.end(`HTTP/1.1 404 No\r\nContent-Length: ${said.length}\r\n\r\n${said}`, "latin1"),
+        ),
+      ),
+    )
+    const client = socket("/commands/run", ["berth", `berth.bearer.${TOKEN}`], {})
+    const [frame] = await once(client, "message")
+    expect(frame.length).toBeGreaterThan(65_536)
+    expect(JSON.parse(String(frame)).error.details.x).toBe("\ufffd".repeat(60_000))
+    expect((await once(client, "close"))[0]).toBe(1011)
+  })
+
   it.each([
     ["a wrong key", "HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"],
     ["no upgrade", "HTTP/1.1 200 OK\r\n\r\n"],
@@ -319,7 +477,7 @@ describe("a use of a sandbox", () => {
     const { call, uses } = await answering((_request, reply) => reply.end("{}"))
     for (const [method, path] of [
       ...[
-        ["GET", "/files/x"],
+        ["GET", "/files/stat"],
         ["GET", "/git/status"],
         ["POST", "/commands"],
       ],

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http"
 import { performance } from "node:perf_hooks"
 import type { Duplex } from "node:stream"
 import { BerthError, toWireError } from "@berth/protocol/errors"
-import { SocketRefusal } from "@berth/protocol/sandboxes"
+import type { SocketRefusal } from "@berth/protocol/sandboxes"
 import type { FastifyInstance } from "fastify"
 import type { Logger } from "../../logging/logger.ts"
 import { type Outcome, writeOperation } from "../../logging/operation.ts"
@@ -12,7 +12,7 @@ import { tokenCheck } from "../authorize.ts"
 import { isLocalName, isLocalOrigin } from "../local-name.ts"
 import { claimOf } from "./claims.ts"
 import { accept, type Handshake, readHandshake, refuse } from "./handshake.ts"
-import { join, openSocket, Refused } from "./pass-socket.ts"
+import { join, openSocket } from "./pass-socket.ts"
 import { type Target, targetOf } from "./target.ts"
 
 export interface UpgradeOptions {
@@ -103,10 +103,6 @@ const requireLocal = ({ headers: { host, origin } }: IncomingMessage): void => {
 }
 
 const refusalOf = (thrown: unknown): { status: number; said: SocketRefusal["error"] } => {
-  if (thrown instanceof Refused) {
-    const said = SocketRefusal.shape.error.safeParse(thrown.body)
-    if (said.success) return { status: thrown.status, said: said.data }
-  }
   const status = thrown instanceof BerthError ? thrown.status : 500
   return { status, said: toWireError(thrown) }
 }
