@@ -7,7 +7,7 @@ import {
   MAX_REASON_CHARS,
   MAX_URL_CHARS,
 } from "./bridge-limits.ts"
-import { Event, Sequence } from "./event.ts"
+import { SandboxEvent, Sequence } from "./event.ts"
 import { PromptId, SandboxId, SessionId } from "./ids.ts"
 import { listOf } from "./list.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
@@ -126,7 +126,7 @@ export const SupervisorMessage = z.discriminatedUnion("type", [
     first: Sequence,
     last: LastSeen,
   }),
-  message("events", { events: listOf(Event, { min: 1, max: MAX_MESSAGE_EVENTS }) }),
+  message("events", { events: listOf(SandboxEvent, { min: 1, max: MAX_MESSAGE_EVENTS }) }),
   /** The answer to prompt.start, prompt.stop and prompt.answer: what it says is on disk. */
   message("prompt.standing", { prompt: PromptId, standing: PromptStanding }),
   /** The other answer: nothing was done, and why. */

@@ -89,3 +89,14 @@ export const Event = z.strictObject({
   body: EventBody,
 })
 export type Event = z.infer<typeof Event>
+
+/** Told by the server alone: what it has lost or decided is not a sandbox's to say. */
+const SERVER_ONLY: readonly EventBody["type"][] = ["gap", "sandbox.phase"]
+
+/** An event's content as a sandbox may tell it. */
+export const SandboxEventBody = EventBody.refine(
+  ({ type }) => !SERVER_ONLY.includes(type),
+  "is told by the server alone",
+)
+
+export const SandboxEvent = Event.extend({ body: SandboxEventBody })

@@ -99,6 +99,8 @@ describe("a hostile supervisor", () => {
     ["sends more events than a batch has", "bridge.protocol_violated"],
     ["sends an unknown type", "bridge.protocol_violated"],
     ["sends keys of its own", "bridge.protocol_violated"],
+    ["tells of a gap", "bridge.protocol_violated"],
+    ["tells of a sandbox's phase", "bridge.protocol_violated"],
     ["sends a prototype", "bridge.protocol_violated"],
     ["sends no events", "bridge.protocol_violated"],
     ["answers what was not asked", "bridge.protocol_violated"],

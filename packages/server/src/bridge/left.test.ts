@@ -113,6 +113,13 @@ describe("what a sandbox had written when it ended", () => {
     await expect(read(wrong.directory, 0)).rejects.toMatchObject({
       code: "bridge.protocol_violated",
     })
+    const gap = { at: new Date().toISOString(), body: { type: "gap", reason: "forged" } }
+    const forged = leave({
+      [segmentName(1, "log")]: [encodeRecord(Buffer.from(JSON.stringify(gap)))],
+    })
+    await expect(read(forged.directory, 0)).rejects.toMatchObject({
+      code: "bridge.protocol_violated",
+    })
     const linked = leave({})
     const elsewhere = leave({ [segmentName(1, "log")]: [record("secret")] })
     symlinkSync(

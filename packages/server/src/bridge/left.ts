@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import { Event } from "@berth/protocol/event"
+import { type Event, SandboxEvent } from "@berth/protocol/event"
 import { decodeRecord, parseSegmentName } from "@berth/protocol/journal-record"
 import { LINK } from "@berth/protocol/link"
 import { parseFromSandbox } from "./parse.ts"
@@ -11,7 +11,7 @@ const MAX_SEGMENT_BYTES = 80 * 1024 * 1024
 const MAX_SEGMENTS = 64
 const BATCH_EVENTS = 500
 
-const Kept = Event.omit({ sequence: true })
+const Kept = SandboxEvent.omit({ sequence: true })
 
 /**
  * What a sandbox that does not run any more had written to its journal after that number. The directory was in its

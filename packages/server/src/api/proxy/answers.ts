@@ -9,12 +9,12 @@ import {
 } from "@berth/protocol/files-limits"
 import { GitChange, GitChanges, GitCommit, GitFile, GitLog, GitStatus } from "@berth/protocol/git"
 import { MAX_GIT_COMMITS, MAX_GIT_FILES } from "@berth/protocol/git-limits"
+import { listOf } from "@berth/protocol/list"
 import { MAX_LISTED_PORTS } from "@berth/protocol/port-limits"
 import { Port, PortList } from "@berth/protocol/ports"
 import { MAX_ENDED_TERMINALS, MAX_TERMINALS } from "@berth/protocol/terminal-limits"
 import { TerminalInfo, TerminalList } from "@berth/protocol/terminals"
 import { z } from "zod"
-import { eachOf } from "./each-of.ts"
 import { problemOfListing } from "./listing.ts"
 
 /** What a sandbox answers to a call that went well. */
@@ -53,23 +53,23 @@ const NOTHING: Answer = { kind: "nothing" }
 /** Arguments of one command: as many as fit into the request that started it. */
 const MAX_WORDS = 100_000
 
-const words = eachOf(z.string(), MAX_WORDS)
+const words = listOf(z.string(), { max: MAX_WORDS })
 const command = CommandInfo.extend({ command: words })
 const commands = CommandList.extend({
-  commands: eachOf(command, MAX_COMMANDS + MAX_ENDED_COMMANDS),
+  commands: listOf(command, { max: MAX_COMMANDS + MAX_ENDED_COMMANDS }),
 })
 const terminal = TerminalInfo.extend({ command: words })
 const terminals = TerminalList.extend({
-  terminals: eachOf(terminal, MAX_TERMINALS + MAX_ENDED_TERMINALS),
+  terminals: listOf(terminal, { max: MAX_TERMINALS + MAX_ENDED_TERMINALS }),
 })
-const listing = FileList.extend({ entries: eachOf(FileEntry, MAX_LIST_ENTRIES) }).superRefine(
-  (list, context) => {
-    const problem = problemOfListing(list)
-    if (problem !== undefined) context.addIssue({ code: "custom", message: problem })
-  },
-)
+const listing = FileList.extend({
+  entries: listOf(FileEntry, { max: MAX_LIST_ENTRIES }),
+}).superRefine((list, context) => {
+  const problem = problemOfListing(list)
+  if (problem !== undefined) context.addIssue({ code: "custom", message: problem })
+})
 const written = WrittenFiles.extend({
-  files: eachOf(WrittenFiles.shape.files.element, MAX_WRITE_FILES),
+  files: listOf(WrittenFiles.shape.files.element, { max: MAX_WRITE_FILES }),
 })
 /** A line may match at every byte, and twice where nothing matches as well. */
 const MAX_RANGES = 2 * MAX_LINE_BYTES
@@ -77,10 +77,10 @@ const [file, match, end] = SearchLine.options
 const range = match.shape.ranges.element
 const searchLine = z.discriminatedUnion("type", [
   file,
-  match.extend({ ranges: eachOf(range, MAX_RANGES) }),
+  match.extend({ ranges: listOf(range, { max: MAX_RANGES }) }),
   end,
 ])
-const commit = GitCommit.extend({ parents: eachOf(z.string(), MAX_WORDS) })
+const commit = GitCommit.extend({ parents: listOf(z.string(), { max: MAX_WORDS }) })
 
 /** By method and path; a part that is an id is written `:id`. */
 const ANSWERS: Readonly<Record<string, Answer>> = {
@@ -104,11 +104,11 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   "GET /terminals": json(terminals),
   "GET /terminals/:id": json(terminal),
   "DELETE /terminals/:id": json(terminal),
-  "GET /ports": json(PortList.extend({ ports: eachOf(Port, MAX_LISTED_PORTS) })),
-  "GET /git/status": json(GitStatus.extend({ files: eachOf(GitFile, MAX_GIT_FILES) })),
-  "GET /git/changes": json(GitChanges.extend({ files: eachOf(GitChange, MAX_GIT_FILES) })),
+  "GET /ports": json(PortList.extend({ ports: listOf(Port, { max: MAX_LISTED_PORTS }) })),
+  "GET /git/status": json(GitStatus.extend({ files: listOf(GitFile, { max: MAX_GIT_FILES }) })),
+  "GET /git/changes": json(GitChanges.extend({ files: listOf(GitChange, { max: MAX_GIT_FILES }) })),
   "GET /git/diff": bytes("text/x-diff"),
-  "GET /git/log": json(GitLog.extend({ commits: eachOf(commit, MAX_GIT_COMMITS) })),
+  "GET /git/log": json(GitLog.extend({ commits: listOf(commit, { max: MAX_GIT_COMMITS }) })),
   "POST /git/commit": json(commit, 201),
   "GET /git/bundle": bytes("application/x-git-bundle", { mayBeNothing: true }),
 }

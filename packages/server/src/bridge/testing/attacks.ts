@@ -185,6 +185,24 @@ export const ATTACKS = {
   }),
   "sends an unknown type": sends({ type: "shutdown" }),
   "sends keys of its own": sends({ type: "events", events: [{ ...eventOf(1), admin: true }] }),
+  "tells of a gap": sends({
+    type: "events",
+    events: [{ ...eventOf(1), body: { type: "gap", reason: "nothing was here" } }],
+  }),
+  "tells of a sandbox's phase": sends({
+    type: "events",
+    events: [
+      {
+        ...eventOf(1),
+        body: {
+          type: "sandbox.phase",
+          sandbox: "sb-0123456789abcdefghjk",
+          phase: "gone",
+          reason: "removed",
+        },
+      },
+    ],
+  }),
   "sends a prototype": sends(
     '{"type":"events","events":[{"sequence":1,"at":"2026-01-01T00:00:00Z","body":{"type":"warning","message":"x"},"__proto__":{"a":1}}]}',
   ),
