@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto"
 import { readdir, stat } from "node:fs/promises"
 import { join } from "node:path"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SystemIdentity } from "@berth/protocol/sandbox"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import { run as runProgram } from "../host/run.ts"
@@ -26,6 +27,7 @@ import {
 import { NEIGHBOUR_READY, neighbourScript } from "./testing/escapes/neighbour.ts"
 import { KNOCKING, LISTED, listedIn, OPEN_ATTEMPTS, STRAY } from "./testing/escapes/network.ts"
 import { MOUNTED_FILE, WRITABLE_MOUNT } from "./testing/escapes/system.ts"
+import { OTHERS_AT_WORK, WATCHER, WATCHING } from "./testing/escapes/watching.ts"
 import { prelude, readTried, type Tried, tryingCommand } from "./testing/inside.ts"
 import { newSecret, type Planted, plant } from "./testing/planted.ts"
 import { type ConfigInput, POLL, type Sandboxes, sandboxesOf } from "./testing/sandboxes.ts"
@@ -190,6 +192,35 @@ export const isolationSuite = (
         const { mounts } = planted
         const { output } = await sandboxes.run(["/bin/sh", "-c", script], { mounts })
         expect(output).toBe("done\n")
+      })
+    })
+
+    describe("a sandbox beside others", () => {
+      it(`cannot ${WATCHER.name}`, async () => {
+        const [readOnly] = planted.mounts
+        // An image must have what the toolbox's programs need, and the suite's has not.
+        const hasToolbox = readOnly !== undefined && harness.system.kind === "host"
+        const mounts = hasToolbox ? [{ ...readOnly, target: TOOLBOX_TARGET }] : []
+        const watcher = await sandboxes.boot(running(WATCHER.script), { mounts })
+        try {
+          await sandboxes.said(watcher, WATCHING)
+          const { output: other } = await sandboxes.run(running(OTHERS_AT_WORK), { mounts })
+          const onHost = running(OTHERS_AT_WORK) as [string, ...string[]]
+          const { stdout: host } = await runProgram(onHost, {
+            signal: AbortSignal.timeout(POLL.timeout),
+            deadlineMs: POLL.timeout,
+          })
+          expect({ host, other }).toEqual({
+            host: expect.stringMatching(/^(try .*: ok\n){5,}$/),
+            other: expect.stringMatching(/^(try .*: ok\n){5,}$/),
+          })
+          await harness.backend.stop(watcher, { graceMs: GRACE_MS })
+          const said = await harness.backend.logs(watcher)
+          expect(said).toMatch(/^its own: .*\/usr\/bin\/env/m)
+          expect(said).toContain(`${AT_THE_END}: nothing\n`)
+        } finally {
+          await harness.backend.remove(watcher)
+        }
       })
     })
 

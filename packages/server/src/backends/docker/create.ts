@@ -1,3 +1,4 @@
+import { copyFile } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
@@ -8,6 +9,7 @@ import { inspectSandbox, removeContainer } from "./containers.ts"
 import { orDiskFull } from "./disk-full.ts"
 import { type Answer, parseAnswer } from "./engine.ts"
 import { imageMissing, invalid, refused } from "./failures.ts"
+import type { ImageSystem } from "./image-systems.ts"
 import { unheldLimits } from "./info.ts"
 import { bind, checkMounts, type EngineMount, engineMounts } from "./mounts.ts"
 import { containerName } from "./names.ts"
@@ -45,7 +47,8 @@ export const createSandbox = async (
   try {
     const network = await networkOf(parts, spec, signal)
     await ensureFiles(parts, spec, signal)
-    return await createContainer(parts, { spec, createdAt, network }, accounts, signal)
+    const bound = await bindAccounts(parts, spec, accounts)
+    return await createContainer(parts, { spec, createdAt, network }, bound, signal)
   } catch (thrown) {
     const failure = await orDiskFull(thrown, parts.info())
     await undo(parts, spec, createdAt)
@@ -167,12 +170,26 @@ const networkOf = async (
   return bridge.name
 }
 
+type Accounts = Pick<ImageSystem, "passwd" | "group">
+
+/** Copies of the sandbox's own: nearly every program opens them, which others would see. */
+const bindAccounts = async (
+  { directories }: Parts,
+  { identity }: SandboxSpec,
+  accounts: Accounts | undefined,
+): Promise<EngineMount[]> => {
+  if (accounts === undefined) return []
+  const { passwd, group } = directories.paths(identity.sandbox)
+  await Promise.all([copyFile(accounts.passwd, passwd), copyFile(accounts.group, group)])
+  return [bind(passwd, "/etc/passwd", true), bind(group, "/etc/group", true)]
+}
+
 /** The user that agents run as is in the image's own list of users, which itself stays as it is. */
 const accountsOf = async (
   { systems, info }: Parts,
   spec: SandboxSpec,
   signal: AbortSignal,
-): Promise<EngineMount[]> => {
+): Promise<Accounts | undefined> => {
   const digest = imageOf(spec)
   const { passwd, group, lacks } = await systems.of(digest, signal)
   const runsToolbox = spec.config.mounts.some(({ target }) => target === TOOLBOX_TARGET)
@@ -181,8 +198,7 @@ const accountsOf = async (
       details: { path: "system.digest", image: digest, lacks },
     })
   }
-  if (!info().local) return []
-  return [bind(passwd, "/etc/passwd", true), bind(group, "/etc/group", true)]
+  return info().local ? { passwd, group } : undefined
 }
 
 const requireCaches = async (

@@ -19,6 +19,11 @@ export type Note = z.infer<typeof Note>
 export interface SandboxDirectories {
   readonly home: string
   readonly workspace: string
+  /** Its own copies of the image's users and groups. */
+  readonly passwd: string
+  readonly group: string
+  /** An overlay without a writable layer has two others: this one, beside what it shows. */
+  readonly empty: string
 }
 
 /**
@@ -44,13 +49,17 @@ export const openDirectories = async (directory: string): Promise<Directories> =
   const paths = (sandbox: SandboxId): SandboxDirectories => ({
     home: join(root, sandbox, "home"),
     workspace: join(root, sandbox, "workspace"),
+    passwd: join(root, sandbox, "passwd"),
+    group: join(root, sandbox, "group"),
+    empty: join(root, sandbox, "empty"),
   })
   return {
     root,
     paths,
     async make(sandbox, idBase) {
-      const { home, workspace } = paths(sandbox)
+      const { home, workspace, empty } = paths(sandbox)
       const isNew = makeOwned(join(root, sandbox), 0, 0o711)
+      makeOwned(empty, 0, 0o755)
       makeOwned(home, idBase, 0o755)
       makeOwned(workspace, idBase + AGENT_USER.uid, 0o755)
       const agentHome = join(home, AGENT_USER.home.slice("/home".length))

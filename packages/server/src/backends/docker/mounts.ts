@@ -1,11 +1,12 @@
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId } from "@berth/protocol/ids"
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
 import { checkMountTargets } from "../mount-targets.ts"
 import type { SandboxDirectories } from "./directories.ts"
 import { checkPlace, checkSource } from "./mount-sources.ts"
-import { cacheVolume, stackVolume } from "./names.ts"
+import { cacheVolume, stackVolume, toolboxVolume } from "./names.ts"
 import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
 
 /** A mount in the words of the engine's API. */
@@ -59,6 +60,7 @@ const engineMount = (
   const { sandbox, workspace } = spec.identity
   switch (mount.kind) {
     case "directory":
+      if (isToolbox(mount)) return { ...volume(toolboxVolume(sandbox), target), ReadOnly: true }
       return bind(mount.source, target, mount.readOnly)
     case "link":
       return bind(linkOf(spec, target), target, false)
@@ -85,6 +87,24 @@ const volume = (name: string, target: string): EngineMount => ({
   ReadOnly: false,
   VolumeOptions: { NoCopy: true },
 })
+
+/** The one directory of the host that Berth itself brings into every sandbox. */
+export const isToolbox = (mount: Mount): boolean =>
+  mount.kind === "directory" && mount.target === TOOLBOX_TARGET && mount.readOnly
+
+/**
+ * The options of an overlay over the toolbox: watches and locks are the inode's, and those of an overlay are this
+ * sandbox's own. The files' pages in memory stay shared.
+ */
+export const toolboxOptions = (
+  { config }: SandboxSpec,
+  { empty }: SandboxDirectories,
+): Readonly<Record<string, string>> | undefined => {
+  const toolbox = config.mounts.find(isToolbox)
+  if (toolbox?.kind !== "directory") return undefined
+  const lower = [toolbox.source, empty].map(mountable).join(":")
+  return { type: "overlay", device: "overlay", o: `ro,xino=auto,lowerdir=${lower}` }
+}
 
 const linkOf = ({ link }: SandboxSpec, target: string): string => {
   if (link !== undefined) return link

@@ -2,8 +2,8 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { settleAll } from "../../host/settle-all.ts"
 import type { Note } from "./directories.ts"
-import { stackOptions } from "./mounts.ts"
-import { INSTALLATION_LABEL, SANDBOX_LABEL, stackVolume } from "./names.ts"
+import { isToolbox, stackOptions, toolboxOptions } from "./mounts.ts"
+import { INSTALLATION_LABEL, SANDBOX_LABEL, stackVolume, toolboxVolume } from "./names.ts"
 import type { Parts } from "./parts.ts"
 import { ensureVolume, removeVolume, type Volume } from "./volumes.ts"
 
@@ -13,13 +13,13 @@ export const ensureFiles = (parts: Parts, spec: SandboxSpec, signal: AbortSignal
 
 /** What is to be found again of it. */
 export const notedFiles = ({ far }: Parts, spec: SandboxSpec): Omit<Note, "engineId"> => ({
-  volumes: far?.volumes(spec) ?? stackVolumes(spec),
+  volumes: far?.volumes(spec) ?? ownVolumes(spec),
   ...(far !== undefined && spec.link !== undefined && { link: spec.link }),
 })
 
 /**
- * Makes the volumes through which the engine mounts a sandbox's stacks. They hold nothing themselves: the layers
- * lie in the data directory.
+ * Makes the volumes through which the engine mounts a sandbox's stacks and its toolbox. They hold nothing themselves:
+ * the layers lie in the data directory.
  */
 const ensureStacks = async (
   parts: Parts,
@@ -28,18 +28,22 @@ const ensureStacks = async (
 ): Promise<void> => {
   const { sandbox, installation } = spec.identity
   const labels = { [INSTALLATION_LABEL]: installation, [SANDBOX_LABEL]: sandbox }
-  const volumes = stackOptions(spec).map(({ stack, options }) => ({
+  const stacks = stackOptions(spec).map(({ stack, options }) => ({
     name: stackVolume(sandbox, stack),
     labels,
     options,
   }))
-  await settleAll(volumes.map((volume) => ensureExactly(parts, volume, signal)))
+  const options = toolboxOptions(spec, parts.directories.paths(sandbox))
+  const toolbox = options === undefined ? [] : [{ name: toolboxVolume(sandbox), labels, options }]
+  await settleAll([...stacks, ...toolbox].map((volume) => ensureExactly(parts, volume, signal)))
 }
 
-const stackVolumes = ({ identity, config }: SandboxSpec): string[] =>
-  config.mounts
+const ownVolumes = ({ identity, config }: SandboxSpec): string[] => [
+  ...config.mounts
     .filter((mount) => mount.kind === "stack")
-    .map(({ stack }) => stackVolume(identity.sandbox, stack))
+    .map(({ stack }) => stackVolume(identity.sandbox, stack)),
+  ...(config.mounts.some(isToolbox) ? [toolboxVolume(identity.sandbox)] : []),
+]
 
 /** One that a creation left that was cut short may show other layers: no sandbox stands on it. */
 const ensureExactly = async (

@@ -17,6 +17,7 @@ import { DEADLINES_MS } from "../backend.ts"
 import { operations, withinDeadline } from "../call.ts"
 import type { Architecture } from "../seccomp/profile.ts"
 import { openWatchers } from "../watchers.ts"
+import { openApart } from "./apart.ts"
 import { openCaches } from "./caches.ts"
 import { openCgroups } from "./cgroups/open.ts"
 import { openLaunchers } from "./conmon.ts"
@@ -70,6 +71,7 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     const cgroups = await openCgroups({ group: `berth-${installation}` }, signal)
     const runtime = await openRuntime({ ...tools.runtime, root: states.runtimeRoot }, signal)
     const base = idBase(installation)
+    const apart = await openApart(directory)
     const parts: Parts = {
       states,
       tools,
@@ -80,7 +82,8 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
       architecture: nativeArchitecture(),
       maxOpenFiles: await readMaxOpenFiles(),
       rootPlace: await makeRootPlace(),
-      runtimeMounts: await runtimeMounts(runtime, tools.runtime.path),
+      apart,
+      runtimeMounts: await runtimeMounts(runtime, tools.runtime.path, apart),
       systems: openSystems({ directory: join(directory, "systems"), init: tools.tini }),
       filter: openCompiledFilter(states.runtimeRoot),
       userNamespaces: openUserNamespaces(base),
@@ -155,7 +158,8 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
         const unrecovered = await recoverSandboxes(parts, signal)
         await pruneSystems(join(directory, "systems"), await systemsInUse(parts))
         // The first look at the host takes half a second: nobody's first sandbox waits for it.
-        await parts.systems.prepare({ kind: "host" }, [], signal)
+        const { root, binds } = await parts.systems.prepare({ kind: "host" }, [], signal)
+        await Promise.all([parts.apart.entry(root, parts.rootPlace), parts.apart.binds(binds)])
         return unrecovered
       }),
 
@@ -355,7 +359,7 @@ const refuseOther = ({ identity }: SandboxSpec, { spec: existing }: SandboxState
   })
 }
 
-const describeHost = ({ cgroups, runtime }: Parts): BackendDescription => ({
+const describeHost = ({ cgroups, runtime, apart }: Parts): BackendDescription => ({
   backend: "embedded",
   engine: `${runtime.name} ${runtime.version}`,
   pause: cgroups.held.pause.held,
@@ -373,6 +377,11 @@ const describeHost = ({ cgroups, runtime }: Parts): BackendDescription => ({
       ? []
       : [
           "What the kernel counts per user (inotify, message queues, signals) sandboxes share with root: install crun.",
+        ]),
+    ...(apart.shared.size === 0
+      ? []
+      : [
+          `Sandboxes see when others open files of ${[...apart.shared].sort().join(", ")}: no overlay can be mounted there.`,
         ]),
     ...(cgroups.canReclaim
       ? []

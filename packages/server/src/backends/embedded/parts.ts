@@ -1,4 +1,5 @@
 import type { Architecture } from "../seccomp/profile.ts"
+import type { Apart } from "./apart.ts"
 import type { Caches } from "./caches.ts"
 import type { Cgroups } from "./cgroups/cgroups.ts"
 import type { Launchers } from "./conmon.ts"
@@ -23,6 +24,7 @@ export interface Parts {
   /** Everything of this backend lies below it. */
   readonly directory: string
   readonly systems: Systems
+  readonly apart: Apart
   /** Where a system tree is mounted for the runtime alone, to become the sandbox's root. */
   readonly rootPlace: string
   readonly filter: CompiledFilter

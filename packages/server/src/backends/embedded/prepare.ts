@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { makeBundle } from "./bundle.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
@@ -16,7 +17,8 @@ import { writeSandboxFiles } from "./system/sandbox-files.ts"
 export interface Inside {
   readonly system: PreparedSystem
   readonly mounts: readonly Bind[]
-  readonly stacks: readonly FstabEntry[]
+  /** What is mounted for the runtime alone, to be bound from there: stacks, and overlays over what is shared. */
+  readonly mountedBefore: readonly FstabEntry[]
 }
 
 /** Checks and makes what a sandbox finds inside: system tree, mounts, stacks, directories of its own. */
@@ -38,8 +40,29 @@ export const prepareInside = async (
   const stacks = placeStacks(spec, paths)
   makePrivateDirectories(paths, { idBase: parts.idBase, mountTargets })
   const system = await parts.systems.prepare(config.system, mountTargets, signal)
-  return { system, mounts, stacks }
+  const root = await rootEntry(parts, system)
+  const shared = await parts.apart.binds([...system.binds, ...mounts.filter(isToolbox)])
+  const [toolbox] = shared.binds.slice(system.binds.length)
+  return {
+    system: { ...system, binds: shared.binds.slice(0, system.binds.length) },
+    mounts: mounts.map((mount) => (isToolbox(mount) && toolbox ? toolbox : mount)),
+    mountedBefore: [root, ...stacks, ...shared.mounts],
+  }
 }
+
+/** The one directory of the host that Berth itself brings into every sandbox. Others are the user's choice. */
+const isToolbox = ({ target, readOnly }: Bind): boolean => target === TOOLBOX_TARGET && readOnly
+
+const rootEntry = async (
+  { apart, rootPlace }: Parts,
+  { root }: PreparedSystem,
+): Promise<FstabEntry> =>
+  (await apart.entry(root, rootPlace)) ?? {
+    source: root,
+    target: rootPlace,
+    type: "none",
+    options: ["bind"],
+  }
 
 /** Makes the places at which the runtime's mount namespace gets the stacks, and says what goes there. */
 const placeStacks = (
@@ -71,7 +94,7 @@ export interface Known extends Inside {
 export const writeBundle = (
   parts: Parts,
   { spec, unheldLimits }: SandboxState,
-  { system, mounts, stacks, cgroup, nameservers, userNamespace }: Known,
+  { system, mounts, mountedBefore, cgroup, nameservers, userNamespace }: Known,
   paths: SandboxPaths,
 ): Pick<SandboxState, "system" | "unheldLimits"> => {
   const hostname = spec.identity.sandbox
@@ -89,10 +112,9 @@ export const writeBundle = (
     maxOpenFiles: parts.maxOpenFiles,
     compiledFilter: parts.filter.current,
   })
-  const root = { source: system.root, target: parts.rootPlace, type: "none", options: ["bind"] }
   // Into the kernel's memory, as the state: see StateDirectory.
   writeFileSync(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 })
-  writeFileSync(paths.mounts, fstab([root, ...parts.runtimeMounts, ...stacks]), { mode: 0o600 })
+  writeFileSync(paths.mounts, fstab([...parts.runtimeMounts, ...mountedBefore]), { mode: 0o600 })
   writeSandboxFiles(paths.etc, { hostname, nameservers })
   return { system: system.key, unheldLimits: [...unheldLimits, ...bundle.unheldLimits] }
 }

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname } from "node:path"
 import { parseCgroupMounts } from "../../host/cgroups/mounts.ts"
+import type { Apart } from "./apart.ts"
 import type { FstabEntry } from "./fstab.ts"
 import { RUNTIME_PLACE, type Runtime } from "./runtime.ts"
 
@@ -19,8 +20,10 @@ export const makeRootPlace = async (): Promise<string> => {
 export const runtimeMounts = async (
   { name }: Pick<Runtime, "name">,
   path: string,
+  apart: Pick<Apart, "entry">,
 ): Promise<FstabEntry[]> => [
   await placeRuntime(path),
+  ...(await coverDevices(apart)),
   ...(name === "crun" ? await hideHybridMount() : []),
 ]
 
@@ -29,6 +32,12 @@ const placeRuntime = async (path: string): Promise<FstabEntry> => {
   await mkdir(dirname(RUNTIME_PLACE), { recursive: true, mode: 0o755 })
   await writeFile(RUNTIME_PLACE, "", { flag: "a" })
   return { source: path, target: RUNTIME_PLACE, type: "none", options: ["bind", "ro"] }
+}
+
+/** In a user namespace no device can be made: the runtimes bind those of the /dev that they see. */
+const coverDevices = async ({ entry }: Pick<Apart, "entry">): Promise<FstabEntry[]> => {
+  const overlay = await entry("/dev", "/dev")
+  return overlay === undefined ? [] : [overlay]
 }
 
 /** crun refuses to work where it sees a cgroup2 mount beside v1 controllers; an empty directory covers it. */

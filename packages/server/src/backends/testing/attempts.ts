@@ -6,6 +6,7 @@ import { NEIGHBOUR_ATTEMPTS } from "./escapes/neighbour.ts"
 import { LISTED, NONE_ATTEMPTS, OPEN_ATTEMPTS } from "./escapes/network.ts"
 import { PRIVILEGE_ATTEMPTS } from "./escapes/privileges.ts"
 import { SYSTEM_ATTEMPTS } from "./escapes/system.ts"
+import { WATCHER } from "./escapes/watching.ts"
 
 /** Made by a sandbox without a network. */
 export const CLOSED_ATTEMPTS: readonly Attempt[] = [
@@ -25,7 +26,7 @@ export const NAMED: Readonly<
   "The system, and what is read-only": SYSTEM_ATTEMPTS,
   "The kernel": KERNEL_ATTEMPTS,
   "Rights and limits": PRIVILEGE_ATTEMPTS,
-  "Other sandboxes": NEIGHBOUR_ATTEMPTS,
+  "Other sandboxes": [...NEIGHBOUR_ATTEMPTS, WATCHER],
   "The network, with the policy `none`": NONE_ATTEMPTS,
   "The network, with the policy `open`": [...OPEN_ATTEMPTS, LISTED],
   "More than its share": [...FILLING_ATTEMPTS, ...ENDLESS],

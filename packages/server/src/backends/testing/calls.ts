@@ -17,6 +17,7 @@ const NUMBERS: Readonly<Record<string, readonly [number, number | undefined]>> =
   fspick: [433, 433],
   getpid: [39, 172],
   init_module: [175, 105],
+  inotify_add_watch: [254, 27],
   inotify_init1: [294, 26],
   io_uring_setup: [425, 425],
   ioperm: [173, undefined],

@@ -153,8 +153,9 @@ export const HOST_ATTEMPTS: readonly Attempt[] = [
   },
   {
     name: "change the devices that it shares with the host",
-    stoppedBy: "a user namespace: they belong to the host's root, who is nobody inside",
-    sees: ["EPERM"],
+    stoppedBy:
+      "an overlay of its own over them, read-only, and behind it a user namespace: they belong to the host's root, who is nobody inside",
+    sees: ["EROFS", "EPERM"],
     script: perl`
       for my $name (qw(null zero full random urandom tty)) {
         my ($mode, $owner, $group) = (stat "/dev/$name")[2, 4, 5];
