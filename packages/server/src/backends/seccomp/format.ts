@@ -17,5 +17,5 @@ export interface CallArgument {
   readonly index: number
   readonly value: number
   readonly valueTwo?: number
-  readonly op: "SCMP_CMP_EQ" | "SCMP_CMP_GE" | "SCMP_CMP_MASKED_EQ"
+  readonly op: "SCMP_CMP_EQ" | "SCMP_CMP_GE" | "SCMP_CMP_LT" | "SCMP_CMP_MASKED_EQ"
 }

@@ -4,6 +4,7 @@ import { REFUSED } from "./refused.ts"
 
 const EPERM = 1
 const ENOSYS = 38
+const EPROTONOSUPPORT = 93
 
 /** As Node names them: `process.arch`. */
 export type Architecture = "x64" | "arm64"
@@ -34,18 +35,29 @@ const unconditional = (architecture: Architecture) => {
   return known(architecture).filter((name) => !(name in REFUSED) && !conditional.has(name))
 }
 
-const allow = (names: readonly string[], argument?: CallArgument): CallRule => ({
+const allow = (names: readonly string[], ...args: readonly CallArgument[]): CallRule => ({
   names,
   action: "SCMP_ACT_ALLOW",
-  ...(argument && { args: [argument] }),
+  ...(args.length > 0 && { args }),
 })
 
-const refuse = (names: readonly string[], argument?: CallArgument): CallRule => ({
+const answer = (
+  errnoRet: number,
+  names: readonly string[],
+  args: readonly CallArgument[],
+): CallRule => ({
   names,
   action: "SCMP_ACT_ERRNO",
-  errnoRet: EPERM,
-  ...(argument && { args: [argument] }),
+  errnoRet,
+  ...(args.length > 0 && { args }),
 })
+
+const refuse = (names: readonly string[], ...args: readonly CallArgument[]): CallRule =>
+  answer(EPERM, names, args)
+
+/** Answers as a kernel without the protocol does: programs then go on without it. */
+const unsupported = (names: readonly string[], ...args: readonly CallArgument[]): CallRule =>
+  answer(EPROTONOSUPPORT, names, args)
 
 const equals = (index: number, value: number): CallArgument => ({
   index,
@@ -57,6 +69,12 @@ const atLeast = (index: number, value: number): CallArgument => ({
   index,
   value,
   op: "SCMP_CMP_GE",
+})
+
+const below = (index: number, value: number): CallArgument => ({
+  index,
+  value,
+  op: "SCMP_CMP_LT",
 })
 
 /** The bits of the mask are these. */
@@ -76,12 +94,56 @@ const ANY_NAMESPACE = NAMESPACE_FLAGS.reduce((all, flag) => all + flag, 0)
 /** Linux and its 32-bit and 2.6 disguises, and the question which one it is. */
 const PERSONALITIES = [0x0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff]
 
-/** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; AF_PACKET, which needs a capability that has to be given. */
-const FAMILIES = [1, 2, 10, 16, 17]
+/** AF_UNIX; AF_PACKET, which needs a capability that has to be given. */
+const WHOLE_FAMILIES = [1, 17]
+/** AF_INET, AF_INET6. */
+const INTERNET_FAMILIES = [2, 10]
+const NETLINK_FAMILY = 16
+const UNIX_FAMILY = 1
+const FAMILIES = [...WHOLE_FAMILIES, ...INTERNET_FAMILIES, NETLINK_FAMILY]
 const LAST_FAMILY = Math.max(...FAMILIES)
 const OTHER_FAMILIES = Array.from({ length: LAST_FAMILY }, (_, family) => family).filter(
   (family) => !FAMILIES.includes(family),
 )
+
+/** The part of a socket's type beside flags such as SOCK_CLOEXEC. */
+const TYPE_MASK = 0xf
+const [STREAM, DATAGRAM, RAW] = [1, 2, 3] as const
+
+/**
+ * Streams and datagrams of TCP, UDP and ICMP, whose numbers are below 64; those of SCTP, UDP-Lite, L2TP and MPTCP are
+ * above. Raw sockets, for which a capability has to be given, take every protocol that has a number in IP. No other type:
+ * the zero of a protocol stands for SCTP or DCCP there.
+ */
+const internetRules = (family: number): CallRule[] => {
+  const socket = ["socket"]
+  const typed = (type: number) => [equals(0, family), bits(1, TYPE_MASK, type)] as const
+  return [
+    ...[STREAM, DATAGRAM].flatMap((type) => [
+      allow(socket, ...typed(type), below(2, 64)),
+      unsupported(socket, ...typed(type), atLeast(2, 64)),
+    ]),
+    allow(socket, ...typed(RAW), below(2, 256)),
+    unsupported(socket, ...typed(RAW), atLeast(2, 256)),
+    unsupported(socket, ...typed(0)),
+    // 4 to 7, and 8 to 15.
+    unsupported(socket, equals(0, family), bits(1, 0xc, 0x4)),
+    unsupported(socket, equals(0, family), bits(1, 0x8, 0x8)),
+  ]
+}
+
+/** NETLINK_ROUTE tells of interfaces and addresses, for getifaddrs and the resolver. No other is needed inside. */
+const NETLINK_RULES: readonly CallRule[] = [
+  allow(["socket"], equals(0, NETLINK_FAMILY), equals(2, 0)),
+  unsupported(["socket"], equals(0, NETLINK_FAMILY), atLeast(2, 1)),
+]
+
+/** A pair is made of two whole sockets before the kernel finds that only unix sockets come in pairs. */
+const PAIR_RULES: readonly CallRule[] = [
+  refuse(["socketpair"], equals(0, 0)),
+  allow(["socketpair"], equals(0, UNIX_FAMILY)),
+  refuse(["socketpair"], atLeast(0, UNIX_FAMILY + 1)),
+]
 
 /**
  * TIOCSTI types into a terminal for whoever reads it, TIOCLINUX pastes into the console. The two differ in
@@ -100,7 +162,10 @@ const CONDITIONAL: readonly CallRule[] = [
   allow(["clone"], bits(0, ANY_NAMESPACE, 0)),
   ...NAMESPACE_FLAGS.map((flag) => refuse(["clone"], bits(0, flag, flag))),
   ...PERSONALITIES.map((value) => allow(["personality"], equals(0, value))),
-  ...FAMILIES.map((family) => allow(["socket"], equals(0, family))),
+  ...WHOLE_FAMILIES.map((family) => allow(["socket"], equals(0, family))),
+  ...INTERNET_FAMILIES.flatMap(internetRules),
+  ...NETLINK_RULES,
+  ...PAIR_RULES,
   ...OTHER_FAMILIES.map((family) => refuse(["socket"], equals(0, family))),
   refuse(["socket"], atLeast(0, LAST_FAMILY + 1)),
   ...Array.from({ length: 2 ** LAST_BITS }, (_, last) => last)

@@ -2,12 +2,14 @@ import { constants } from "node:os"
 
 const EPERM = "EPERM"
 const ENOSYS = "ENOSYS"
+const EPROTONOSUPPORT = "EPROTONOSUPPORT"
 
 /** Numbers on x86_64 of the calls that the filter refuses. */
 export const NUMBERS: Readonly<Record<string, number>> = {
   acct: 163,
   add_key: 248,
   bpf: 321,
+  cachestat: 451,
   chroot: 161,
   clock_adjtime: 305,
   clock_settime: 227,
@@ -20,6 +22,7 @@ export const NUMBERS: Readonly<Record<string, number>> = {
   fspick: 433,
   get_mempolicy: 239,
   init_module: 175,
+  io_setup: 206,
   io_uring_enter: 426,
   io_uring_register: 427,
   io_uring_setup: 425,
@@ -32,7 +35,9 @@ export const NUMBERS: Readonly<Record<string, number>> = {
   lookup_dcookie: 212,
   lsm_set_self_attr: 460,
   mbind: 237,
+  memfd_secret: 447,
   migrate_pages: 256,
+  modify_ldt: 154,
   mount: 165,
   mount_setattr: 442,
   move_mount: 429,
@@ -44,9 +49,11 @@ export const NUMBERS: Readonly<Record<string, number>> = {
   pidfd_getfd: 438,
   pivot_root: 155,
   process_madvise: 440,
+  process_mrelease: 448,
   quotactl: 179,
   quotactl_fd: 443,
   reboot: 169,
+  remap_file_pages: 216,
   request_key: 249,
   set_mempolicy: 238,
   set_mempolicy_home_node: 450,
@@ -71,12 +78,14 @@ export const GETPID = 39
 const IOCTL = 16
 const PERSONALITY = 135
 export const SOCKET = 41
+const SOCKETPAIR = 53
 export const X32_BIT = 0x4000_0000
 /** Above every call that exists. */
 const FUTURE_CALL = 1000
 
 /** Calls that older versions of libseccomp have no name for: with those they answer ENOSYS. */
-export const NEW_CALLS = /^(lsm_set_self_attr|open_tree_attr) ENOSYS$/
+export const NEW_CALLS =
+  /^(cachestat|lsm_set_self_attr|memfd_secret|open_tree_attr|process_mrelease) ENOSYS$/
 
 export type Probe = readonly [name: string, number: number, ...args: (number | bigint)[]]
 
@@ -116,6 +125,25 @@ export const CONDITIONAL: readonly (readonly [Probe, string])[] = [
   [["inet socket", SOCKET, 2, 1, 0], "ok"],
   [["inet6 socket", SOCKET, 10, 2, 0], "ok"],
   [["netlink socket", SOCKET, 16, 3, 0], "ok"],
+  [["inet stream with flags", SOCKET, 2, 0x8_0801, 6], "ok"],
+  [["inet datagram", SOCKET, 2, 2, 17], "ok"],
+  [["mptcp socket", SOCKET, 2, 1, 262], EPROTONOSUPPORT],
+  [["mptcp socket of inet6", SOCKET, 10, 1, 262], EPROTONOSUPPORT],
+  [["mptcp socket behind high bits", SOCKET, 2, 1, 0x1_0000_0106], EPROTONOSUPPORT],
+  [["sctp stream", SOCKET, 2, 1, 132], EPROTONOSUPPORT],
+  [["sctp by its type", SOCKET, 2, 5, 0], EPROTONOSUPPORT],
+  [["dccp by its type", SOCKET, 2, 6, 0], EPROTONOSUPPORT],
+  [["a type of the future", SOCKET, 2, 11, 0], EPROTONOSUPPORT],
+  [["udp-lite datagram", SOCKET, 10, 2, 136], EPROTONOSUPPORT],
+  [["l2tp datagram", SOCKET, 2, 2, 115], EPROTONOSUPPORT],
+  [["netlink of socket lists", SOCKET, 16, 3, 4], EPROTONOSUPPORT],
+  [["netlink of the firewall", SOCKET, 16, 3, 12], EPROTONOSUPPORT],
+  [["netlink of devices", SOCKET, 16, 3, 15], EPROTONOSUPPORT],
+  [["netlink of many families", SOCKET, 16, 3, 16], EPROTONOSUPPORT],
+  [["netlink behind high bits", SOCKET, 16, 3, 0x1_0000_0010], EPROTONOSUPPORT],
+  [["pair of crypto sockets", SOCKETPAIR, 38, 5, 0, 0], EPERM],
+  [["pair of inet sockets", SOCKETPAIR, 2, 1, 262, 0], EPERM],
+  [["pair of unix sockets nowhere", SOCKETPAIR, 1, 1, 0, 0], "EFAULT"],
   [["key socket", SOCKET, 15, 3, 2], EPERM],
   [["crypto socket", SOCKET, 38, 5, 0], EPERM],
   [["crypto socket behind high bits", SOCKET, 0x1_0000_0026, 5, 0], EPERM],
