@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Readable } from "node:stream"
 import { text } from "node:stream/consumers"
@@ -9,38 +9,12 @@ import { gitEnvironment } from "@berth/supervisor/bridge/git-environment"
 import { hostRepos } from "@berth/supervisor/bridge/host-repos"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { bothEnds } from "./both-ends.ts"
-import { git, servePrivateGit } from "./private-git.ts"
+import { filesWith, processesWith } from "./leaks.ts"
+import { git, makeRepo, servePrivateGit } from "./private-git.ts"
 
 const HELPER = join(import.meta.dirname, "../../packages/supervisor/src/credential-helper.ts")
 const PASSWORD = "a-very-secret-pass-word"
 const never = new AbortController().signal
-
-const makeRepo = (path: string) => {
-  git("/", "init", "--quiet", "-b", "main", path)
-  writeFileSync(join(path, "file"), "content")
-  git(path, "add", "file")
-  git(path, "commit", "--quiet", "-m", "first")
-  return { path, commit: git(path, "rev-parse", "HEAD") }
-}
-
-/** What of every process anyone of its user can read. */
-const processesWith = (secret: string) =>
-  readdirSync("/proc")
-    .filter((pid) => /^\d+$/.test(pid))
-    .filter((pid) =>
-      ["cmdline", "environ"].some((name) => {
-        try {
-          return readFileSync(`/proc/${pid}/${name}`, "latin1").includes(secret)
-        } catch {
-          return false
-        }
-      }),
-    )
-
-const filesWith = (directory: string, secret: string) =>
-  readdirSync(directory, { recursive: true, encoding: "utf8" })
-    .map((name) => join(directory, name))
-    .filter((path) => statSync(path).isFile() && readFileSync(path, "latin1").includes(secret))
 
 describe("a private repo", () => {
   const prepare = async () => {

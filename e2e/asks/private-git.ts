@@ -1,7 +1,10 @@
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
+import { writeFileSync } from "node:fs"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import { createServer as createTlsServer } from "node:https"
 import type { AddressInfo } from "node:net"
+import { join } from "node:path"
 import { onTestFinished } from "vitest"
 
 const ENV = {
@@ -16,28 +19,45 @@ const ENV = {
 export const git = (cwd: string, ...args: string[]): string =>
   execFileSync("git", args, { cwd, env: ENV, encoding: "utf8", stdio: "pipe" }).trim()
 
-/** Git over HTTP on loopback, for those who have the password. `onGranted` runs before each granted request. */
+/** A repo with one file. */
+export const makeRepo = (path: string, files: Readonly<Record<string, string>> = {}) => {
+  git("/", "init", "--quiet", "-b", "main", path)
+  for (const [name, content] of Object.entries({ file: "content", ...files }))
+    writeFileSync(join(path, name), content)
+  git(path, "add", ".")
+  git(path, "commit", "--quiet", "-m", "first")
+  return { path, commit: git(path, "rev-parse", "HEAD") }
+}
+
+export interface Tls {
+  readonly key: string
+  readonly cert: string
+}
+
+/** Git over HTTP on loopback, with TLS where it gets a certificate, for those who have the password. `onGranted` runs before each granted request. */
 export const servePrivateGit = async (
   root: string,
   { username, password }: { username: string; password: string },
   onGranted: () => void,
+  tls?: Tls,
 ) => {
   const wanted = `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`
-  const server = createServer((request, response) => {
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
     if (request.headers.authorization !== wanted) {
       response.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end()
       return
     }
     onGranted()
     runBackend(root, request, response)
-  })
+  }
+  const server = tls === undefined ? createServer(answer) : createTlsServer(tls, answer)
   server.listen(0, "127.0.0.1")
   await once(server, "listening")
   onTestFinished(() => {
     server.close()
     server.closeAllConnections()
   })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return `${tls === undefined ? "http" : "https"}://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 /** One request by CGI: headers, an empty line, the body. */

@@ -29,6 +29,31 @@ describe("WorkspaceSpec", () => {
       "repos.0.url",
     ],
     [
+      "a repo with a token",
+      { slug: "shop", repos: [{ url: "https://TOKEN@host/r" }] },
+      "repos.0.url",
+    ],
+    [
+      "a repo with an empty user",
+      { slug: "shop", repos: [{ url: "HTTPS://@host/r" }] },
+      "repos.0.url",
+    ],
+    [
+      "a repo with a user behind a backslash",
+      { slug: "shop", repos: [{ url: "https:\\\\me@host/r" }] },
+      "repos.0.url",
+    ],
+    [
+      "a repo with a password for ssh",
+      { slug: "shop", repos: [{ url: "git+ssh2://me:a@b@host/r" }] },
+      "repos.0.url",
+    ],
+    [
+      "a repo with a line break",
+      { slug: "shop", repos: [{ url: "https://host/r\nhost=evil" }] },
+      "repos.0.url",
+    ],
+    [
       "a repo that is an option",
       { slug: "shop", repos: [{ url: "--upload-pack=x" }] },
       "repos.0.url",

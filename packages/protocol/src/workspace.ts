@@ -19,12 +19,20 @@ export const Environment = z.record(
 )
 export type Environment = z.infer<typeof Environment>
 
+/** A line break would end the line of git's credential protocol that it stands in. */
+const hasControl = (text: string): boolean => /\p{Cc}/u.test(text)
+
 /** A git remote: https, ssh or file URL, or a path on the host. Credentials never stand in it. */
 export const RepoUrl = z
   .string()
   .min(1)
   .max(2048)
-  .refine((url) => !/^[a-z+]+:\/\/[^/@]*:[^/@]*@/i.test(url), "must not contain a password")
+  .refine(
+    (url) => !/^https?:[\\/]*[^\\/?#]*@/i.test(url),
+    "must not contain a user or a token: git on the host has them (`git credential approve`)",
+  )
+  .refine((url) => !/^[a-z0-9+.-]+:\/\/[^/]*:[^/]*@/i.test(url), "must not contain a password")
+  .refine((url) => !hasControl(url), "must not contain a control character")
   .refine((url) => !url.startsWith("-"), "must not start with -")
 
 export const GitRef = z
