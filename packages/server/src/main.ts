@@ -89,6 +89,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
         startedAtMs,
       },
     })
+    void import("./repos/lenses.ts").then(({ sweepLenses }) => sweepLenses())
     const url = await listen(api, config)
     writeLockHolder(dataDir, url)
     const durationMs = performance.now() - startedAtMs

@@ -1,8 +1,8 @@
-import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
+import { chmod, chown, mkdir, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { boundBundle, MAX_BUNDLE_BYTES, MAX_GIT_MEMORY_BYTES, PACKING_NICENESS } from "./bounds.ts"
 import { gitStream } from "./git.ts"
 import {
   type FoundRef,
@@ -13,6 +13,7 @@ import {
   knownCommits,
   openHostRepo,
 } from "./host-repo.ts"
+import { makeLensDirectory } from "./lenses.ts"
 
 /** For the whole of a repo, as slowly as the sandbox reads it. Some have gigabytes. */
 export const BUNDLE_DEADLINE_MS = 30 * 60_000
@@ -36,6 +37,8 @@ export interface BundleOptions {
   /** Takes the bundle, all of it. */
   readonly send: (bundle: Readable) => Promise<void>
   readonly deadlineMs?: number
+  readonly maxBytes?: number
+  readonly maxMemoryBytes?: number
   readonly signal: AbortSignal
 }
 
@@ -55,7 +58,13 @@ export const sendBundle = async (
 const sendFrom = async (
   repo: HostRepo,
   { path, ref, have }: BundleWanted,
-  { send, deadlineMs = BUNDLE_DEADLINE_MS, signal }: BundleOptions,
+  {
+    send,
+    deadlineMs = BUNDLE_DEADLINE_MS,
+    maxBytes = MAX_BUNDLE_BYTES,
+    maxMemoryBytes = MAX_GIT_MEMORY_BYTES,
+    signal,
+  }: BundleOptions,
 ): Promise<BundleSent> => {
   const found = await findRef(repo, ref, signal)
   const { commit, branch } = found
@@ -71,7 +80,13 @@ const sendFrom = async (
           ...known.map((id) => `^${id}`),
         ],
         cwd: lens,
-        env: { ...HOST_GIT_ENV, GIT_DIR: lens, GIT_CONFIG_GLOBAL: "/dev/null" },
+        env: {
+          ...HOST_GIT_ENV,
+          GIT_DIR: lens,
+          GIT_CONFIG_GLOBAL: "/dev/null",
+        },
+        niceness: PACKING_NICENESS,
+        maxMemoryBytes,
         user: repo.user,
         deadlineMs,
         signal,
@@ -82,7 +97,7 @@ const sendFrom = async (
         }),
     )
     try {
-      await send(bundle)
+      await send(bundle.compose(boundBundle(path, maxBytes)))
     } finally {
       bundle.destroy()
     }
@@ -100,7 +115,7 @@ const throughLens = async (
   { commit, name, object, branch }: FoundRef,
   act: (lens: string) => Promise<void>,
 ): Promise<void> => {
-  const lens = await mkdtemp(join(tmpdir(), "berth-bundle-"))
+  const lens = await makeLensDirectory()
   try {
     const isSha256 = commit.length === 64
     const format = isSha256
@@ -109,8 +124,7 @@ const throughLens = async (
     for (const directory of ["objects", "objects/info", "refs"])
       await makeReadable(join(lens, directory), (path) => mkdir(path), 0o755)
     const files = {
-      // By itself git takes all cores, and the host has others to serve.
-      config: `${format}[pack]\n\tthreads = 1\n`,
+      config: format,
       HEAD: branch === undefined ? `${commit}\n` : `ref: ${name}\n`,
       "packed-refs": name === undefined ? "" : `${object} ${name}\n`,
       // In quotes, as git reads a path with any letter in it.

@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
+import { setPriority } from "node:os"
 import { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { MAX_GIT_CPU_S } from "./bounds.ts"
 
 /** What git says about itself when it fails is short; the end of it counts. */
 const MAX_WORDS_BYTES = 8 * 1024
@@ -17,6 +19,10 @@ export interface GitCall {
   /** Whom it runs as; undefined: as the server itself. */
   readonly user?: { readonly uid: number; readonly gid: number } | undefined
   readonly input?: string
+  /** How far it stands behind other processes; 0 without it. */
+  readonly niceness?: number
+  /** Of its address space, with MAX_GIT_CPU_S of processor time; without it, it has what the server has. */
+  readonly maxMemoryBytes?: number
   readonly deadlineMs: number
   readonly signal: AbortSignal
 }
@@ -56,10 +62,13 @@ async function* chunks(call: GitCall, failed: (end: GitEnd) => BerthError) {
   }
 }
 
-const start = ({ args, cwd, env, user, input, deadlineMs, signal }: GitCall) => {
+const start = (call: GitCall) => {
+  const { args, cwd, env, user, input, niceness, deadlineMs, signal } = call
   signal.throwIfAborted()
   // A group of its own, so that a deadline or a cancel ends what git has started as well.
-  const child = spawn("git", args, { cwd, env, detached: true, ...user })
+  const [program, ...words] = commandOf(call)
+  const child = spawn(program, words, { cwd, env, detached: true, ...user })
+  if (niceness !== undefined && child.pid !== undefined) lower(child.pid, niceness)
   child.stdin.on("error", () => {})
   child.stdin.end(input)
   const said = keepEnd(child.stderr, MAX_WORDS_BYTES)
@@ -93,6 +102,22 @@ const start = ({ args, cwd, env, user, input, deadlineMs, signal }: GitCall) => 
       signal.removeEventListener("abort", kill)
     })
   return { child, ended, kill, cutBy }
+}
+
+/** A shell sets the limits and becomes git: Node has no way to set any for a child. A limit that is lower already stays. */
+const commandOf = ({ args, maxMemoryBytes }: GitCall): readonly [string, ...string[]] => {
+  if (maxMemoryBytes === undefined) return ["git", ...args]
+  const limits = [`-v ${Math.floor(maxMemoryBytes / 1024)}`, `-t ${MAX_GIT_CPU_S}`, "-c 0"]
+  const script = `${limits.map((limit) => `ulimit ${limit} 2>/dev/null; `).join("")}exec git "$@"`
+  return ["sh", "-c", script, "git", ...args]
+}
+
+const lower = (pid: number, niceness: number): void => {
+  try {
+    setPriority(pid, niceness)
+  } catch {
+    // It has ended already.
+  }
 }
 
 const keepEnd = (stream: Readable | null, maxBytes: number): (() => string) => {

@@ -5,6 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV } from "../host/run.ts"
 import { groupFor } from "../owned/account.ts"
 import { type HeldDirectory, openOfOwner } from "../owned/open-of-owner.ts"
+import { BOUNDED_GIT_ENV, MAX_GIT_MEMORY_BYTES } from "./bounds.ts"
 import { type GitCall, type GitEnd, git } from "./git.ts"
 
 /** Questions about refs read a few files; this covers a slow disk under load. */
@@ -42,6 +43,7 @@ export const HOST_GIT_ENV = {
   GIT_OPTIONAL_LOCKS: "0",
   GIT_NO_REPLACE_OBJECTS: "1",
   GIT_ALLOW_PROTOCOL: "",
+  ...BOUNDED_GIT_ENV,
 }
 
 /**
@@ -180,7 +182,8 @@ const ask = (
   // The directory is the repo, or there is none: one that it lies in was not named.
   const env = { ...HOST_GIT_ENV, GIT_CEILING_DIRECTORIES: dirname(path) }
   const deadlineMs = QUESTION_DEADLINE_MS
-  return git({ args, cwd, env, user, signal, deadlineMs, ...(input && { input }) })
+  const maxMemoryBytes = MAX_GIT_MEMORY_BYTES
+  return git({ args, cwd, env, user, signal, deadlineMs, maxMemoryBytes, ...(input && { input }) })
 }
 
 const userFor = ({ uid, gid }: HeldDirectory["stats"]): HostRepo["user"] =>
