@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream"
+import { setTimeout as pause } from "node:timers/promises"
 import type { Answer, Ask } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
@@ -8,6 +9,7 @@ import { operation } from "../logging/operation.ts"
 import type { Secrets } from "../logging/secrets.ts"
 import { sendBundle } from "./bundle.ts"
 import { fillCredential } from "./credentials.ts"
+import { PackingPace } from "./packing-pace.ts"
 import { sourceOf } from "./source.ts"
 
 /** A repo of a workspace, as its plan has it. */
@@ -35,10 +37,10 @@ interface Question {
 }
 
 /** Answers what a sandbox asks for, from its workspace's repos and keys and nothing else. Each answer is a line in the log. */
-export const answerAsks =
-  (options: AnswerOptions) =>
-  ({ ask, sendBundle: send }: Question, signal: AbortSignal): Promise<Answer> => {
-    const { sandbox, repos, log } = options
+export const answerAsks = (options: AnswerOptions) => {
+  const { sandbox, repos, log } = options
+  const pace = new PackingPace()
+  return ({ ask, sendBundle: send }: Question, signal: AbortSignal): Promise<Answer> => {
     if (ask.kind === "credential") {
       const { protocol, host, path } = ask
       return operation(log, "credential.grant", { sandbox, protocol, host, path }, async () => {
@@ -54,12 +56,18 @@ export const answerAsks =
     const { repo, ref, have } = ask
     return operation(log, "repo.send", { sandbox, repo, ref }, async (note) => {
       const path = pathOf(repos, repo, ref)
-      const sent = await sendBundle({ path, ref, have }, { send, signal })
+      await pause(pace.waitMs(performance.now()), undefined, { signal })
+      const startedMs = performance.now()
+      const sent = await sendBundle({ path, ref, have }, { send, signal }).finally(() => {
+        const nowMs = performance.now()
+        pace.spend(nowMs - startedMs, nowMs)
+      })
       const { commit, branch, isBundled: bundled } = sent
       note({ commit, bundled })
       return { kind: "repo", commit, ...(branch !== undefined && { branch }), bundled }
     })
   }
+}
 
 /** Another ref than the workspace's own may hold what its owner never meant to show. */
 const pathOf = (
