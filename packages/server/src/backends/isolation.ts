@@ -11,8 +11,10 @@ import type { Attempt, Differences, Given, GivenNetwork } from "./testing/attemp
 import { CLOSED_ATTEMPTS } from "./testing/attempts.ts"
 import {
   AT_THE_END,
+  CONNECTION_FLOOD,
   COUNTED,
   COUNTED_PROBES,
+  connectionFloodScript,
   DISK_FILL,
   type Endless,
   EXHAUSTION_LIMITS,
@@ -322,6 +324,24 @@ export const isolationSuite = (
           }
         })
       }
+
+      it(`cannot ${CONNECTION_FLOOD.name}`, async () => {
+        const { internet, ports, dial } = harness.network
+        const open = { network: { kind: "open" } } as const
+        const flood = running(connectionFloodScript(harness.network))
+        const flooding = await sandboxes.boot(flood, open)
+        try {
+          const said = await sandboxes.said(flooding, /^try one more: .+$/m)
+          expect(said).toBe(`try one more: ${CONNECTION_FLOOD.sees[0]}\n`)
+          // Its connections are still tracked; the host and another sandbox have theirs.
+          expect(await dial(internet, ports.any)).toContain(" hears ")
+          const script = `try_to("internet", sub { dial("${internet}", ${ports.any}) });`
+          const { output } = await sandboxes.run(running(script), open)
+          expect(output).toBe("try internet: heard\n")
+        } finally {
+          await harness.backend.remove(flooding)
+        }
+      })
 
       it(`cannot ${OUTLIVING.name}`, async () => {
         const [first, second] = [newToken(), newToken()]

@@ -1,6 +1,7 @@
 import { join } from "node:path"
 import type { InstallationId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
+import { connectionsTableOf } from "../connections/rules.ts"
 import { isolationSuite } from "../isolation.ts"
 import { openIsolationHarness } from "../testing/isolation-harness.ts"
 import { networkNames } from "./network/names.ts"
@@ -16,6 +17,7 @@ const DOCKER = {
   file: join(import.meta.dirname, "testing/server.ts"),
   unfence: (installation: InstallationId) => [
     `nft delete table inet ${networkNames(installation).table}`,
+    `nft delete table inet ${connectionsTableOf(networkNames(installation).table)}`,
     betweenNeighbours("-I", installation),
   ],
   refence: (installation: InstallationId) => [betweenNeighbours("-D", installation)],

@@ -9,6 +9,7 @@ const EMBEDDED = {
   file: join(import.meta.dirname, "testing/server.ts"),
   unfence: (installation: InstallationId) => [
     `nft delete table inet ${namesOf(installation).table}`,
+    `nft delete table inet ${namesOf(installation).connectionsTable}`,
   ],
 }
 

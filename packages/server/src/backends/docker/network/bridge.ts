@@ -5,6 +5,7 @@ import { z } from "zod"
 import { abortable } from "../../../host/abortable.ts"
 import { serialByKey } from "../../../host/serial.ts"
 import { DEADLINES_MS } from "../../backend.ts"
+import { readBounds } from "../../connections/bounds.ts"
 import type { Engine } from "../engine.ts"
 import { dropFence, ensureFence, requireReach } from "./fence.ts"
 import { type NetworkNames, networkNames, normalised } from "./names.ts"
@@ -35,7 +36,9 @@ export const createBridge = (
   const make = async () => {
     const signal = AbortSignal.timeout(DEADLINES_MS.ensureNetwork)
     // Before the network, so that nothing is ever on it without a fence; and each time, since rules are flushed by people.
-    if (fenced) await ensureFence({ names, allow: normalised(allow) }, signal)
+    if (fenced) {
+      await ensureFence({ names, allow: normalised(allow) }, readBounds(), signal)
+    }
     if (isMade) return
     await ensureNetwork(engine, names, installation, signal)
     if (fenced) await requireReach(names)

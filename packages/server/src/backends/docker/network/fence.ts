@@ -2,18 +2,30 @@ import { readFile } from "node:fs/promises"
 import { isIPv4 } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 import { run } from "../../../host/run.ts"
+import type { ConnectionBounds } from "../../connections/bounds.ts"
+import { connectionsMark, connectionsText } from "../../connections/rules.ts"
 import type { NetworkNames } from "./names.ts"
-import { dropText, markOf, type RulesInput, tableText } from "./rules.ts"
+import { connectionsOf, dropText, markOf, type RulesInput, tableText } from "./rules.ts"
 
-/** Makes the fence, or whatever of it has gone since. */
+/** Makes the fence and the bounds for connections, or whatever of them has gone since. */
 export const ensureFence = async (
   wanted: Pick<RulesInput, "names" | "allow">,
+  bounds: ConnectionBounds,
   signal: AbortSignal,
 ): Promise<void> => {
   const rules = { ...wanted, resolvers: await readResolvers() }
-  const chain = ["list", "chain", "inet", rules.names.table, markOf(rules)]
-  if ((await nft(chain, signal)).status === 0) return
-  await apply(tableText(rules), signal)
+  const connections = connectionsOf(rules, bounds)
+  const stands = async (table: string, mark: string) =>
+    (await nft(["list", "chain", "inet", table, mark], signal)).status === 0
+  const [isFenced, isBounded] = await Promise.all([
+    stands(rules.names.table, markOf(rules)),
+    stands(connections.table, connectionsMark(connections)),
+  ])
+  const missing = [
+    ...(isFenced ? [] : [tableText(rules)]),
+    ...(isBounded ? [] : [connectionsText(connections)]),
+  ]
+  if (missing.length > 0) await apply(missing.join(""), signal)
 }
 
 /** Takes the fence of a network away that is gone. */

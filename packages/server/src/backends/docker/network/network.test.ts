@@ -7,6 +7,7 @@ import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
 import { run } from "../../../host/run.ts"
 import type { Backend } from "../../backend.ts"
+import { connectionsTableOf } from "../../connections/rules.ts"
 import { type FaultyEngine, startFaultyEngine } from "../testing/faulty-engine.ts"
 import { askEngine, type DockerHarness, openHarness } from "../testing/harness.ts"
 import { specFor } from "../testing/spec.ts"
@@ -41,6 +42,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
     return [...stdout.matchAll(/^table inet (\S+)$/gm)]
       .map(([, name = ""]) => name)
       .filter((name) => name.startsWith(names.table))
+      .toSorted()
   }
   const dropFence = (table = names.table) => nft("delete", "table", "inet", table)
   afterEach(async () => {
@@ -196,7 +198,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       await expect.poll(said, { timeout: 10_000 }).toContain("the host hears")
       // Rules that someone flushed are there again with the next sandbox.
       await backend.ensureNetwork()
-      expect(await tables()).toEqual([names.table])
+      expect(await tables()).toEqual([names.table, connectionsTableOf(names.table)])
     })
 
     it("keeps sandboxes from each other", async () => {
@@ -231,7 +233,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       const second = await create("192.168.5.0/24", "10.1.2.3/16")
       const other = await create("10.1.0.0/16")
       expect(await ours()).toHaveLength(2)
-      expect(await tables()).toHaveLength(2)
+      expect(await tables()).toHaveLength(4)
       await backend.remove(first)
       await backend.remove(other)
       expect(await ours()).toHaveLength(1)

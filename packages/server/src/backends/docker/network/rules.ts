@@ -1,5 +1,11 @@
 import { createHash } from "node:crypto"
 import type { Ipv4Range } from "@berth/protocol/network"
+import type { ConnectionBounds } from "../../connections/bounds.ts"
+import {
+  type ConnectionRulesInput,
+  connectionsTableOf,
+  dropConnectionsText,
+} from "../../connections/rules.ts"
 import { REFUSED_RANGES } from "../../refused-ranges.ts"
 import { DEVICE_MARK, type NetworkNames } from "./names.ts"
 
@@ -73,12 +79,28 @@ export const markOf = (input: RulesInput): string =>
   `made_${createHash("sha256").update(chains(input)).digest("hex").slice(0, 16)}`
 
 /** Replaces the table in one transaction: there is no moment without a fence. */
-export const tableText = (input: RulesInput): string => `${dropText(input.names)}
+export const tableText = (input: RulesInput): string => `${dropFenceText(input.names)}
 table inet ${input.names.table} {
   chain ${markOf(input)} { }
 ${chains(input)}}
 `
 
-/** Works whether the table exists or not. */
-export const dropText = ({ table }: Pick<NetworkNames, "table">): string =>
+/** The rules that bound what sandboxes open through the fence; all bridges of the host together have one bound. */
+export const connectionsOf = (
+  { names, resolvers }: RulesInput,
+  bounds: ConnectionBounds,
+): ConnectionRulesInput => ({
+  table: connectionsTableOf(names.table),
+  from: names.device,
+  fromAny: `${DEVICE_MARK}*`,
+  resolvers,
+  bounds,
+  translatedUnless: names.device,
+})
+
+/** Works whether the tables exist or not. */
+export const dropText = (names: Pick<NetworkNames, "table">): string =>
+  dropFenceText(names) + dropConnectionsText(connectionsTableOf(names.table))
+
+const dropFenceText = ({ table }: Pick<NetworkNames, "table">): string =>
   `add table inet ${table}\ndelete table inet ${table}\n`

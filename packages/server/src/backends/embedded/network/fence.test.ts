@@ -120,14 +120,26 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       await host.call("ensure")
     })
 
+    /** A sandbox whose link has ARP: nothing else finds the other end for these packets. */
+    const sandboxWithArp = async () => {
+      const { host } = world
+      const other = await world.sandbox()
+      await host.call("attach", { sandbox: other.id, pid: other.pid })
+      await host.ip(`link set ${other.device} arp on`)
+      await other.ip("link set eth0 arp on")
+      onTestFinished(() => host.call("detach", other.id))
+      return other
+    }
+
     it("reaches the host neither by broadcast nor by multicast", async () => {
+      const other = await sandboxWithArp()
       const packets = ["255.255.255.255", "224.0.0.1"].map((to) => ({
         address: to,
         port: PORT,
         text: to,
       }))
       const received = async () => {
-        await sandbox.call("send", packets)
+        await other.call("send", packets)
         return hostReceived()
       }
       expect(await withoutRules(received)).toEqual(["255.255.255.255", "224.0.0.1", "last"])
@@ -139,11 +151,12 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       expect(await sandbox.run("ip -6 address show dev eth0")).toBe("")
       expect(await host.run(`ip -6 address show dev ${sandbox.device}`)).toBe("")
       // Given addresses all the same, the rules stand.
-      await host.run(`sysctl -q net.ipv6.conf.${sandbox.device}.disable_ipv6=0`)
-      await host.ip(`address add fd00::1/64 dev ${sandbox.device} nodad`)
-      await sandbox.ip("address add fd00::2/64 dev eth0 nodad")
+      const other = await sandboxWithArp()
+      await host.run(`sysctl -q net.ipv6.conf.${other.device}.disable_ipv6=0`)
+      await host.ip(`address add fd00::1/64 dev ${other.device} nodad`)
+      await other.ip("address add fd00::2/64 dev eth0 nodad")
       await host.call("listen", { port: 7006, host: "::", name: "host" })
-      const over6 = () => sandbox.call("dial", { address: "fd00::1", port: 7006, silenceMs: 500 })
+      const over6 = () => other.call("dial", { address: "fd00::1", port: 7006, silenceMs: 500 })
       expect(await withoutRules(over6)).toContain("host at fd00::1")
       expect(await over6()).toBe("silence")
     })

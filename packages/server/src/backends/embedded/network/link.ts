@@ -39,17 +39,25 @@ export const removeLink = async (device: string, signal: AbortSignal): Promise<v
   if (outcome.status !== 0 && deviceExists(device)) throw refusal(command, outcome)
 }
 
-/** Without addresses of its own making (`addrgenmode none`), the device has none of IPv6. */
+/** The ends of every link have the same addresses: nothing but the other end ever sees them. */
+const HOST_MAC = "02:00:00:00:00:01"
+const SANDBOX_MAC = "02:00:00:00:00:02"
+
+/**
+ * Without addresses of its own making (`addrgenmode none`), the device has none of IPv6. Without ARP, nobody inside can put
+ * entries into the kernel's neighbour table, which all namespaces of the host share; the one that is needed stands for good.
+ */
 const setUpHost = async ({ claim, pool, pid, signal }: LinkOptions): Promise<void> => {
   const { device, address, sandbox } = claim
   const command = ["ip", "-batch", "-"] as const
   const outcome = await ask(command, {
     signal,
     input: lines(
-      `link add ${device} type veth peer name eth0 netns ${pid}`,
-      `link set ${device} alias "berth ${sandbox}" addrgenmode none up`,
+      `link add ${device} address ${HOST_MAC} type veth peer name eth0 address ${SANDBOX_MAC} netns ${pid}`,
+      `link set ${device} alias "berth ${sandbox}" addrgenmode none arp off up`,
       `address add ${pool.gateway}/32 dev ${device}`,
       `route add ${address}/32 dev ${device} src ${pool.gateway}`,
+      `neighbour replace ${address} lladdr ${SANDBOX_MAC} nud permanent dev ${device}`,
     ),
   })
   if (outcome.status === 0) return
@@ -62,8 +70,9 @@ const setUpInside = async ({ claim, pool, pid, signal }: LinkOptions): Promise<v
     signal,
     input: lines(
       "link set lo up",
-      "link set eth0 addrgenmode none up",
+      "link set eth0 addrgenmode none arp off up",
       `address add ${claim.address}/32 dev eth0`,
+      `neighbour replace ${pool.gateway} lladdr ${HOST_MAC} nud permanent dev eth0`,
       `route add ${pool.gateway}/32 dev eth0`,
       `route add default via ${pool.gateway} dev eth0`,
     ),

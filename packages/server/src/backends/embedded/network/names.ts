@@ -1,4 +1,5 @@
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import { connectionsTableOf } from "../../connections/rules.ts"
 
 /** The longest name that the kernel takes for a network device. */
 const MAX_DEVICE_LENGTH = 15
@@ -10,6 +11,8 @@ export const DEVICE_MARK = "bt"
 export interface Names {
   /** The firewall's table, of family inet. */
   readonly table: string
+  /** The table that bounds connections. */
+  readonly connectionsTable: string
   /** Begins the names of this installation's devices, and of no other device: the rules match it. */
   readonly devicePrefix: string
   /** On rules in chains that belong to others. */
@@ -21,8 +24,10 @@ export interface Names {
 /** What this installation's parts are called on the host. */
 export const namesOf = (installation: InstallationId): Names => {
   const devicePrefix = `${DEVICE_MARK}${installation.slice(-INSTALLATION_LETTERS)}`
+  const table = `berth_${installation.slice("inst-".length)}`
   return {
-    table: `berth_${installation.slice("inst-".length)}`,
+    table,
+    connectionsTable: connectionsTableOf(table),
     devicePrefix,
     comment: `berth ${installation}`,
     deviceOf: (sandbox) => devicePrefix + sandbox.slice(devicePrefix.length - MAX_DEVICE_LENGTH),

@@ -3,7 +3,9 @@ import { isDeepStrictEqual } from "node:util"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Ipv4Range } from "@berth/protocol/network"
 import { abortable } from "../../../host/abortable.ts"
-import { readChains } from "./chains.ts"
+import { type ConnectionBounds, readBounds } from "../../connections/bounds.ts"
+import { connectionsMark } from "../../connections/rules.ts"
+import { type Chain, readChains } from "./chains.ts"
 import { createClaims, isAttached } from "./claims.ts"
 import { closeHostFirewall, openHostFirewall } from "./host-firewall.ts"
 import { isLoopback } from "./ipv4.ts"
@@ -12,7 +14,7 @@ import { namesOf } from "./names.ts"
 import { DEFAULT_POOL, poolOf } from "./pool.ts"
 import { readResolvers } from "./resolvers.ts"
 import { heldAddresses, readRoutes, refuseConflict } from "./routes.ts"
-import { markOf, type RulesInput } from "./rules.ts"
+import { connectionsOf, markOf, type RulesInput } from "./rules.ts"
 import { settle } from "./settle.ts"
 import { deviceExists, enableForwarding, routeLoopback } from "./sysctl.ts"
 import { createTable } from "./table.ts"
@@ -55,6 +57,7 @@ export interface NetworkOptions {
   readonly directory: string
   readonly pool?: Ipv4Range
   readonly resolvers?: () => Promise<readonly string[]>
+  readonly bounds?: () => ConnectionBounds
 }
 
 export const createNetwork = ({
@@ -62,6 +65,7 @@ export const createNetwork = ({
   directory,
   pool: range = DEFAULT_POOL,
   resolvers = readResolvers,
+  bounds = readBounds,
 }: NetworkOptions): SandboxNetwork => {
   const names = namesOf(installation)
   const pool = poolOf(range)
@@ -70,7 +74,7 @@ export const createNetwork = ({
 
   const rules = async (): Promise<RulesInput> => {
     const resolver = (await resolvers()).find(isIPv4)
-    return { names, pool, resolver }
+    return { names, pool, resolver, bounds: bounds() }
   }
 
   const table = createTable({
@@ -92,9 +96,7 @@ export const createNetwork = ({
     await enableForwarding()
     const input = await rules()
     const chains = await readChains()
-    const mark = markOf(input)
-    const stands = chains.some(({ table, name }) => table === names.table && name === mark)
-    if (!stands) await table.make()
+    if (!stand(chains, input)) await table.make()
     await openHostFirewall(names, chains, input.resolver)
   }
 
@@ -157,4 +159,16 @@ export const createNetwork = ({
 
     list: async () => claims.all().map(({ sandbox }) => sandbox),
   }
+}
+
+/** Whether both tables are there, made from exactly these rules. */
+const stand = (chains: readonly Chain[], input: RulesInput): boolean => {
+  const connections = connectionsOf(input)
+  const marks = [
+    { table: input.names.table, mark: markOf(input) },
+    { table: connections.table, mark: connectionsMark(connections) },
+  ]
+  return marks.every(({ table, mark }) =>
+    chains.some((chain) => chain.table === table && chain.name === mark),
+  )
 }

@@ -1,4 +1,10 @@
 import { createHash } from "node:crypto"
+import type { ConnectionBounds } from "../../connections/bounds.ts"
+import {
+  type ConnectionRulesInput,
+  dropConnectionsText,
+  masqueradeText,
+} from "../../connections/rules.ts"
 import { REFUSED_RANGES } from "../../refused-ranges.ts"
 import type { Attached } from "./claims.ts"
 import { merge, spanOf, toText } from "./ipv4.ts"
@@ -10,6 +16,7 @@ export interface RulesInput {
   readonly pool: Pool
   /** The host's name server, if it has one that can be reached over IPv4. */
   readonly resolver: string | undefined
+  readonly bounds: ConnectionBounds
 }
 
 const DNS = "meta l4proto { tcp, udp } th dport 53"
@@ -23,7 +30,7 @@ const DNS = "meta l4proto { tcp, udp } th dport 53"
  * translated, and by the one that it has after, so that no translation of the host's own leads around.
  * Connections get no shortcut: addresses are used again, and an old connection must not outlive its rules.
  */
-const chains = ({ names, pool, resolver }: RulesInput): string => {
+const chains = ({ names, pool, resolver, bounds }: RulesInput): string => {
   const from = `iifname "${names.devicePrefix}*"`
   const notFrom = `iifname != "${names.devicePrefix}*"`
   const asked = `ct status dnat ct original ip daddr ${pool.gateway} ${DNS}`
@@ -91,10 +98,19 @@ const chains = ({ names, pool, resolver }: RulesInput): string => {
   }
   chain leave {
     type nat hook postrouting priority srcnat; policy accept;
-    ip saddr ${pool.range} oifname != "${names.devicePrefix}*" masquerade
+    ${masqueradeText(`ip saddr ${pool.range} oifname != "${names.devicePrefix}*"`, bounds)}
   }
 `
 }
+
+/** The rules that bound what sandboxes open through the fence. The gateway is whom they ask for names. */
+export const connectionsOf = ({ names, pool, bounds }: RulesInput): ConnectionRulesInput => ({
+  table: names.connectionsTable,
+  from: `${names.devicePrefix}*`,
+  fromAny: `${names.devicePrefix}*`,
+  resolvers: [pool.gateway],
+  bounds,
+})
 
 /** An empty chain of this name tells that the table was made from exactly these rules. */
 export const markOf = (input: RulesInput): string =>
@@ -102,14 +118,17 @@ export const markOf = (input: RulesInput): string =>
 
 /** Replaces the table in one transaction: there is no moment without a fence. */
 export const tableText = (input: RulesInput, attached: readonly Attached[]): string =>
-  `${dropText(input.names)}
+  `${dropFenceText(input.names)}
 table inet ${input.names.table} {
   chain ${markOf(input)} { }
 ${chains(input)}}
 ${attached.map((claim) => addText(input.names, claim)).join("")}`
 
-/** Works whether the table exists or not. */
-export const dropText = ({ table }: Names): string =>
+/** Works whether the tables exist or not. */
+export const dropText = (names: Names): string =>
+  dropFenceText(names) + dropConnectionsText(names.connectionsTable)
+
+const dropFenceText = ({ table }: Names): string =>
   `add table inet ${table}\ndelete table inet ${table}\n`
 
 export const addText = (names: Names, claim: Attached): string => elements("add", names, claim)

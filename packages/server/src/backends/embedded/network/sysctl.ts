@@ -14,10 +14,9 @@ export const enableForwarding = async (): Promise<void> => {
   await write(path, "1")
 }
 
-/** No IPv6, and nobody learns from the link which addresses the host has. */
+/** Forwards what comes from the device, and has no IPv6. */
 export const closeDevice = async (device: string): Promise<void> => {
   await write(`${NET}/ipv4/conf/${device}/forwarding`, "1")
-  await write(`${NET}/ipv4/conf/${device}/arp_ignore`, "1")
   // Absent where the kernel has no IPv6.
   const ipv6 = `${NET}/ipv6/conf/${device}/disable_ipv6`
   if (existsSync(ipv6)) await write(ipv6, "1")

@@ -1,6 +1,14 @@
+import { connectionsMark, connectionsText } from "../../connections/rules.ts"
 import type { Attached } from "./claims.ts"
 import type { Names } from "./names.ts"
-import { addText, deleteText, dropText, type RulesInput, tableText } from "./rules.ts"
+import {
+  addText,
+  connectionsOf,
+  deleteText,
+  dropText,
+  type RulesInput,
+  tableText,
+} from "./rules.ts"
 import { ask, demand } from "./tool.ts"
 
 /** The table may hold thousands of elements, and the host may be busy. */
@@ -32,7 +40,7 @@ interface Batch {
 }
 
 /**
- * The firewall's table. One nft process runs at a time; what is asked for meanwhile goes together into the
+ * The firewall's table, and beside it the one that bounds connections. One nft process runs at a time; what is asked for meanwhile goes together into the
  * next one. Whenever nft refuses a change, the table is not what it should be (someone flushed it, or a
  * crash came in between), and it is made anew.
  */
@@ -64,7 +72,7 @@ export const createTable = ({ rules, attached, onReplaced }: TableOptions): Tabl
     const input = await rules()
     if (!anew && drop?.()) return nft(dropText(input.names))
     if (!anew && (await accepted(changes.map((change) => change(input.names)).join("")))) return
-    await nft(tableText(input, attached()))
+    await nft(tableText(input, attached()) + (await missingConnections(input)))
     await onReplaced(input)
   }
 
@@ -91,6 +99,13 @@ const options = (input: string) => ({
 
 const nft = async (text: string): Promise<void> => {
   await demand(["nft", "-f", "-"], options(text))
+}
+
+/** Replaced only where it is not as it should be: with it goes the count of what is open. */
+const missingConnections = async (input: RulesInput): Promise<string> => {
+  const wanted = connectionsOf(input)
+  const chain = ["list", "chain", "inet", wanted.table, connectionsMark(wanted)]
+  return (await ask(["nft", ...chain], options(""))).status === 0 ? "" : connectionsText(wanted)
 }
 
 const accepted = async (text: string): Promise<boolean> =>

@@ -1,4 +1,4 @@
-import { type Attempt, perl, quoted } from "../attempt.ts"
+import { type Attempt, type GivenNetwork, perl, quoted } from "../attempt.ts"
 
 const MIB = 1024 * 1024
 
@@ -155,6 +155,34 @@ export const OUTLIVING = {
   sees: ["SIGKILL"],
 } as const
 
+/** More than one sandbox may have on any host. */
+const FLOOD_PACKETS = 3_000
+
+export const CONNECTION_FLOOD = {
+  name: "use up the connections that the host's kernel tracks",
+  stoppedBy:
+    "bounds for each sandbox and for all together, on open connections and on new ones in a second",
+  sees: ["ECONNREFUSED"],
+} as const
+
+/** Packets that come too fast are lost, so that the bound may be reached by a later flood only. */
+export const connectionFloodScript = ({
+  internet,
+  ports,
+}: Pick<GivenNetwork, "internet" | "ports">): string => perl`
+  socket(my $socket, AF_INET, SOCK_DGRAM, 0) or die $!;
+  my @ports = (10_001 .. ${10_000 + FLOOD_PACKETS});
+  try_to("one more", sub {
+    my $heard;
+    for (1 .. 5) {
+      send($socket, "flood", 0, pack_sockaddr_in($_, inet_aton(${quoted(internet)}))) for @ports;
+      $heard = dial(${quoted(internet)}, ${ports.any}) or return undef;
+    }
+    return $heard;
+  });
+  sleep 1 while 1;
+`
+
 /** What each of these says is what the others must still be able to do. */
 export const COUNTED_PROBES = perl`
   try_to("an instance of inotify", sub { sys("inotify_init1", 0) });
@@ -190,4 +218,5 @@ export const ENDLESS: readonly Pick<Endless, "name" | "stoppedBy" | "sees">[] = 
   DISK_FILL,
   OUTLIVING,
   COUNTED,
+  CONNECTION_FLOOD,
 ]

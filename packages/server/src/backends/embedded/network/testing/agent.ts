@@ -5,12 +5,18 @@
 import { createInterface } from "node:readline"
 import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV, run } from "../../../../host/run.ts"
+import type { ConnectionBounds } from "../../../connections/bounds.ts"
 import type { createNetwork, SandboxNetwork } from "../network.ts"
-import { arrived, ask, dial, listen, send } from "./traffic.ts"
+import { arrived, ask, dial, flood, hold, letGo, listen, send } from "./traffic.ts"
 
 export interface Calls {
   run(command: [string, ...string[]]): Promise<string>
-  create(options: { installation: string; directory: string; pool?: string }): Promise<void>
+  create(options: {
+    installation: string
+    directory: string
+    pool?: string
+    bounds?: ConnectionBounds
+  }): Promise<void>
   resolvers(servers: string[]): void
   path(directories: string): void
   ensure(): Promise<void>
@@ -28,6 +34,9 @@ export interface Calls {
   listen: typeof listen
   dial: typeof dial
   send: typeof send
+  flood: typeof flood
+  hold: typeof hold
+  letGo: typeof letGo
   ask: typeof ask
   arrived: typeof arrived
 }
@@ -49,10 +58,14 @@ const calls: Calls = {
     if (status !== 0) throw new Error(`${command.join(" ")}: ${stderr}`)
     return stdout
   },
-  async create(options) {
+  async create({ bounds, ...options }) {
     // Sandboxes and the world outside start faster without it.
     const { createNetwork } = await import("../network.ts")
-    network = createNetwork({ ...(options as Options), resolvers: async () => servers })
+    network = createNetwork({
+      ...(options as Options),
+      resolvers: async () => servers,
+      ...(bounds && { bounds: () => bounds }),
+    })
   },
   resolvers(wanted) {
     servers = wanted
@@ -83,6 +96,9 @@ const calls: Calls = {
   listen,
   dial,
   send,
+  flood,
+  hold,
+  letGo,
   ask,
   arrived,
 }

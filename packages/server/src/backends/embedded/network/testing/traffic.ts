@@ -1,6 +1,6 @@
 import { createSocket, type Socket } from "node:dgram"
 import { EventEmitter, once } from "node:events"
-import { connect, createServer } from "node:net"
+import { connect, createServer, type Socket as NetSocket } from "node:net"
 
 /** Long enough for a busy machine; an answer or a refusal comes at once. */
 const SILENCE_MS = 3_000
@@ -16,6 +16,7 @@ export interface Target {
 interface Arrival {
   readonly text: string
   readonly from: string
+  readonly port: number
 }
 
 const arrivals: Arrival[] = []
@@ -40,7 +41,7 @@ export const listen = async (where: {
   await once(socket, "listening")
   if (group !== undefined) socket.addMembership(group)
   socket.on("message", (message, { address, port }) => {
-    arrivals.push({ text: message.toString(), from: address })
+    arrivals.push({ text: message.toString(), from: address, port })
     arrival.emit("packet")
     socket.send(`${name} hears ${address}`, port, address)
   })
@@ -86,6 +87,41 @@ export const send = async (packets: (Target & { text: string })[]): Promise<void
     await new Promise((done) => socket.send(text, port, address, done))
     socket.close()
   }
+}
+
+/** Sends packets from one socket to as many ports: each asks the kernels on its way to track one more connection. */
+export const flood = async (target: { address: string; packets: number }): Promise<void> => {
+  const { address, packets } = target
+  const socket = await open()
+  for (let port = 1; port <= packets; port++) {
+    await new Promise((done) => socket.send("flood", 10_000 + port, address, done))
+  }
+  socket.close()
+}
+
+const held: NetSocket[] = []
+
+/** Ends what `hold` has opened. */
+export const letGo = (): void => {
+  for (const socket of held.splice(0)) socket.resetAndDestroy()
+}
+
+/** Opens connections that stay open; how many of them got which answer. */
+export const hold = async (
+  target: Target & { readonly connections: number },
+): Promise<Record<string, number>> => {
+  const { address: host, port, connections } = target
+  const count: Record<string, number> = {}
+  for (let made = 0; made < connections; made++) {
+    const socket = connect({ host, port, allowHalfOpen: true })
+    held.push(socket)
+    const outcome = await new Promise<string>((resolve) => {
+      socket.once("connect", () => resolve("open"))
+      socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    })
+    count[outcome] = (count[outcome] ?? 0) + 1
+  }
+  return count
 }
 
 /** What the other side says over UDP, or that it says nothing. */

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type InstallationId, newId, type SandboxId } from "@berth/protocol/ids"
+import type { ConnectionBounds } from "../../../connections/bounds.ts"
 import { namesOf } from "../names.ts"
 import { enterNamespace, joining, type Namespace, UNSHARE } from "./namespace.ts"
 
@@ -52,7 +53,11 @@ export interface Sandbox extends Namespace {
 }
 
 /** A host with a link to a world outside, in namespaces of their own: this machine's network is not touched. */
-export const makeWorld = async (): Promise<World> => {
+export const makeWorld = async ({
+  bounds,
+}: {
+  readonly bounds?: ConnectionBounds
+} = {}): Promise<World> => {
   const installation = newId.installation()
   const names = namesOf(installation)
   const directory = await mkdtemp(join(tmpdir(), "berth-network-"))
@@ -77,7 +82,7 @@ export const makeWorld = async (): Promise<World> => {
   await host.ip(`route add default via ${OUTSIDE_ADDRESS}`)
   await outside.call("listen", { port: PORT, name: "outside" })
   await host.call("listen", { port: PORT, name: "host" })
-  await host.call("create", { installation, directory })
+  await host.call("create", { installation, directory, ...(bounds && { bounds }) })
   return {
     installation,
     directory,
@@ -109,6 +114,7 @@ export const makeWorld = async (): Promise<World> => {
     },
     dropTable: async () => {
       await host.run(`nft delete table inet ${names.table}`)
+      await host.run(`nft delete table inet ${names.connectionsTable}`)
     },
     async end() {
       await Promise.all(started.map((namespace) => namespace.kill()))
