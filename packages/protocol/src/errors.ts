@@ -313,6 +313,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Stop the sandbox of this workspace and flatten its stack.",
   },
+  "layers.path_too_long": {
+    status: 409,
+    retry: "never",
+    hint: "A path of these files is longer than 4,096 bytes, and nothing can copy it: remove the folder that it begins with, or stop the sandbox first, since a fork of a stopped one copies nothing.",
+  },
   "layers.parent_missing": {
     status: 409,
     retry: "never",

@@ -290,7 +290,9 @@ export const layers = async (options: HostOptions): Promise<HostLayers> => {
   return {
     list: async (signal) => {
       const found = await openLayersFound(root)
-      return (await found?.list({ signal })) ?? { stacks: [], layers: [], pins: [], bytes: 0 }
+      return (
+        (await found?.list({ signal })) ?? { stacks: [], layers: [], pins: [], trash: 0, bytes: 0 }
+      )
     },
     verify: async (signal) => {
       const found = await openLayersFound(root)

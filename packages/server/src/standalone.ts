@@ -131,6 +131,7 @@ export const openStandalone = async (
     close: async () => {
       await Promise.all([...running].map((sandbox) => sandbox.remove()))
       await sandboxes.close()
+      await layers.close()
       await backend.close()
       await store.close()
     },

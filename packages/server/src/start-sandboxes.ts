@@ -70,6 +70,7 @@ export const startSandboxes = (start: SandboxesStart) => {
       import("./sandboxes/records.ts"),
     ])
     const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
+    closeSandboxes = layers.close
     note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")
     const stored = openStored({ store: start.store, clock: systemClock })
@@ -82,7 +83,10 @@ export const startSandboxes = (start: SandboxesStart) => {
       ...{ bridges, events: stored.events },
       toolbox: start.toolbox(signal),
     })
-    closeSandboxes = sandboxes.close
+    closeSandboxes = async () => {
+      await sandboxes.close()
+      await layers.close()
+    }
     await sandboxes.adopt(signal)
     const sessions = await openSessions({
       ...{ stored, sandboxes, keys, clock: systemClock, log },
@@ -92,6 +96,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     closeSandboxes = async () => {
       await sessions.closeAll()
       await sandboxes.close()
+      await layers.close()
     }
     return { sandboxes, sessions }
   }
@@ -141,7 +146,7 @@ const repairLayers = async (layers: Layers, backend: Backend, signal: AbortSigna
     const state = (await backend.inspect(sandbox, { signal }))?.state
     return state !== undefined && state !== "exited"
   }
-  const found = await layers.verify({ signal, isAlive, trees: false })
+  const found = await layers.verify({ signal, isAlive, trees: false, wait: false })
   for (const sandbox of found.perhapsFrozen) {
     if (await isAlive(sandbox)) await backend.resume(sandbox, { signal })
   }

@@ -11,7 +11,7 @@ describe("berth layers", () => {
       status: 0,
     })
     const { stdout } = await berth([...given, "--json"])
-    expect(JSON.parse(stdout)).toEqual({ stacks: [], layers: [], pins: [], bytes: 0 })
+    expect(JSON.parse(stdout)).toEqual({ stacks: [], layers: [], pins: [], trash: 0, bytes: 0 })
   })
 
   it("has nothing to verify where there are none", async () => {

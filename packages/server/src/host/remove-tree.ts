@@ -1,4 +1,5 @@
-import { rm } from "node:fs/promises"
+import { opendir, rmdir, unlink } from "node:fs/promises"
+import { join } from "node:path"
 import { run } from "./run.ts"
 
 /** For millions of files on a slow disk; whoever has less time gives a signal. */
@@ -7,14 +8,27 @@ const REMOVE_DEADLINE_MS = 60 * 60_000
 /** Many files may be refused, and their paths be long: the end holds a reason. */
 const MAX_WORDS = 2_000
 
+/** Behind everybody else's work on processor and disk; not idle, which a busy disk never serves. */
+const WITH_LOW_PRIORITY = ["ionice", "-t", "-c", "2", "-n", "7", "nice", "-n", "19"]
+
+export interface Removal {
+  readonly signal?: AbortSignal | undefined
+  /** Whether somebody waits for it. Default: true. */
+  readonly isUrgent?: boolean
+}
+
 /**
  * Deletes a tree, however large and deep it is; never what happens to be mounted in it. A program does it: it goes
  * down by directories, so that no path is too long for the kernel, and it dies with this process, so that
  * nothing is deleted any more that the next process makes.
  */
-export const removeTree = async (directory: string, signal?: AbortSignal): Promise<void> => {
+export const removeTree = async (
+  directory: string,
+  { signal, isUrgent = true }: Removal = {},
+): Promise<void> => {
   const command = ["rm", "-rf", "--one-file-system", "--", directory]
-  const { status, stderr } = await run(["setpriv", "--pdeathsig", "KILL", "--", ...command], {
+  const withPriority = isUrgent ? command : [...WITH_LOW_PRIORITY, ...command]
+  const { status, stderr } = await run(["setpriv", "--pdeathsig", "KILL", "--", ...withPriority], {
     signal: signal ?? new AbortController().signal,
     deadlineMs: REMOVE_DEADLINE_MS,
   })
@@ -25,11 +39,38 @@ export const removeTree = async (directory: string, signal?: AbortSignal): Promi
   })
 }
 
-/** The same of a tree that is mostly small: a program takes longer to start than that takes to delete. */
+/** More entries and levels than what the server itself puts into such a tree; what a sandbox adds is the program's. */
+const SMALL_ENTRIES = 128
+const SMALL_LEVELS = 8
+
+/** Deletes a tree that is mostly small: a program takes longer to start than that takes to delete. */
 export const removeSmallTree = async (directory: string, signal?: AbortSignal): Promise<void> => {
   try {
-    await rm(directory, { recursive: true, force: true })
-  } catch {
-    await removeTree(directory, signal)
+    await removeWithin(directory, { entries: SMALL_ENTRIES }, SMALL_LEVELS)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === "ENOENT") return
+    await removeTree(directory, { signal })
+  }
+}
+
+/** Deletes entry by entry, as far as the budget goes. */
+const removeWithin = async (
+  path: string,
+  budget: { entries: number },
+  levels: number,
+): Promise<void> => {
+  if (levels === 0) throw new Error("it is not small")
+  try {
+    for await (const entry of await opendir(path)) {
+      budget.entries -= 1
+      if (budget.entries < 0) throw new Error("it is not small")
+      const below = join(path, entry.name)
+      if (entry.isDirectory()) await removeWithin(below, budget, levels - 1)
+      else await unlink(below)
+    }
+    await rmdir(path)
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== "ENOTDIR") throw thrown
+    await unlink(path)
   }
 }

@@ -2,6 +2,7 @@ import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
 import type { Serially } from "../host/serial.ts"
 import type { Layout } from "./layout.ts"
+import type { Trash } from "./trees/trash.ts"
 import type { WalkTree } from "./trees/walk.ts"
 
 /** What every operation on one store works with. */
@@ -21,6 +22,7 @@ export interface Context {
   /** Tops that this process made and has told nobody how to mount: the kernel need not be asked about them. */
   readonly unseen: Set<TopId>
   readonly walk: WalkTree
+  readonly trash: Trash
   /** Layers that operations of this process read. */
   readonly reading: Map<symbol, readonly LayerId[]>
 }
@@ -29,4 +31,9 @@ export const STORE = "store"
 
 export interface Call {
   readonly signal?: AbortSignal
+}
+
+export interface Discarding extends Call {
+  /** Whether the call ends when what it threw away is deleted, and not only out of the way. Default: true. */
+  readonly wait?: boolean
 }

@@ -1,15 +1,18 @@
 import { execFile } from "node:child_process"
 import { mkdtempSync } from "node:fs"
+import { readdir } from "node:fs/promises"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
+import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { sized } from "@berth/testing/sampled"
+import { nest, removeDeep, spread } from "@berth/testing/trees"
 import { expect, onTestFinished } from "vitest"
 import { layoutAt } from "./layout.ts"
-import { AGENT } from "./testing/ids.ts"
+import { openLayers } from "./open.ts"
+import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
 import { openForTest } from "./testing/store.ts"
-import { nest, removeDeep, spread } from "./testing/trees.ts"
 
 const shop = key("shop")
 const CHILD = fileURLToPath(new URL("testing/freeze-child.ts", import.meta.url))
@@ -61,4 +64,73 @@ requires("root").describe("a tree that a sandbox made to harm", () => {
     },
     BUDGET_MS,
   )
+
+  requires("root").it(
+    "is not copied while its sandbox runs when paths are too long, and says so",
+    async () => {
+      const { root, tree } = await stageTop()
+      await nest(tree, 40, 255)
+      const layers = await openForTest(root)
+      const sandbox = newId.sandbox()
+      const { top } = await layers.claimTop(shop, sandbox)
+      const taking = layers.snapshot(shop, { ...NEVER_STILL, sandbox, reason: "test" })
+      await expect(taking).rejects.toMatchObject({ code: "layers.path_too_long" })
+      await layers.releaseTop(top, sandbox)
+    },
+  )
+
+  requires("root").it(
+    "says how many files could not be copied in time, and what to do",
+    async () => {
+      const { root, tree } = await stageTop()
+      await spread(tree, 1_000, 20, "file")
+      const layers = await openForTest(root)
+      const sandbox = newId.sandbox()
+      const { top } = await layers.claimTop(shop, sandbox)
+      const options = { ...NEVER_STILL, maxFrozenMs: 1, sandbox, reason: "test" }
+      await expect(layers.snapshot(shop, options)).rejects.toMatchObject({
+        code: "deadline.exceeded",
+        message: expect.stringMatching(/1000 files: stop it before the fork/),
+        details: { files: 1_000 },
+      })
+      await layers.releaseTop(top, sandbox)
+    },
+  )
+
+  requires("root").it(
+    "is out of the way at once when its workspace is removed, and deleted by the next process at the latest",
+    async () => {
+      const { root, tree } = await stageTop()
+      await nest(tree, levels, 255)
+      const held = Promise.withResolvers<void>()
+      const deleted = Promise.withResolvers<void>()
+      const layers = await openLayers({
+        root,
+        idBase: ID_BASE,
+        at: (step) => {
+          if (step !== "collect.deleted") return undefined
+          deleted.resolve()
+          return held.promise
+        },
+      })
+      await layers.freeze(shop)
+      await layers.ensureTop(shop, AGENT)
+      await layers.remove(shop)
+      await layers.collect({ wait: false })
+      expect(await layers.list()).toMatchObject({ layers: [], stacks: [] })
+      await deleted.promise
+      expect(await layers.list()).toMatchObject({ trash: 1 })
+      const closing = layers.close()
+      held.resolve()
+      await closing
+      const next = await openForTest(root)
+      await next.verify()
+      expect(await next.list()).toMatchObject({ trash: 0 })
+      expect(await readdir(layoutAt(root).trash)).toEqual([])
+    },
+    BUDGET_MS,
+  )
 })
+
+/** A sandbox of no process. */
+const NEVER_STILL = { freeze: async () => {}, thaw: async () => {} }

@@ -14,6 +14,7 @@ export const ioError = (thrown: unknown, path: string): BerthError => {
  */
 export const programError = (program: string, path: string, stderr: string): BerthError => {
   const said = stderr.trim().slice(-2_000)
+  if (/File name too long/.test(stderr)) return pathTooLong(path, program)
   return /No space left on device|Disk quota exceeded/.test(stderr)
     ? diskFull(path, said)
     : refused(path, `${program}: ${said}`, undefined)
@@ -21,6 +22,13 @@ export const programError = (program: string, path: string, stderr: string): Ber
 
 const diskFull = (path: string, cause: unknown): BerthError =>
   new BerthError("layers.disk_full", `no space is left for ${path}`, { details: { path }, cause })
+
+const pathTooLong = (path: string, program: string): BerthError =>
+  new BerthError(
+    "layers.path_too_long",
+    `${program} cannot go on: folders lie in each other deeper than a path can be long`,
+    { details: { path } },
+  )
 
 const refused = (path: string, said: string, cause: unknown): BerthError =>
   new BerthError("layers.io", `${path}: ${said}`, { details: { path, said }, cause })

@@ -3,7 +3,7 @@ import type { LayerId, PinId, SandboxId, TopId } from "@berth/protocol/ids"
 import type { LayersListing, LayersReport, StackKey } from "@berth/protocol/layer"
 import type { ImportOptions } from "./archive/import.ts"
 import type { Collected } from "./collect/collect.ts"
-import type { Call } from "./context.ts"
+import type { Call, Discarding } from "./context.ts"
 import type { Flattened } from "./flatten.ts"
 import type { Frozen } from "./freeze.ts"
 import type { Pinned, SnapshotOptions } from "./snapshot.ts"
@@ -44,9 +44,11 @@ export interface Layers {
   pin(layer: LayerId, reason: string): Promise<PinId>
   unpin(pin: PinId): Promise<void>
   /** Removes what nothing stands on. */
-  collect(call?: Call): Promise<Collected>
+  collect(call?: Discarding): Promise<Collected>
   verify(options?: VerifyOptions): Promise<LayersReport>
   list(call?: Call): Promise<LayersListing>
   exportLayer(layer: LayerId, to: Writable, call?: Call): Promise<void>
   importLayer(from: AsyncIterable<Buffer>, options: ImportOptions): Promise<Pinned>
+  /** Stops deleting what was thrown away; the next process that opens the store goes on. */
+  close(): Promise<void>
 }

@@ -40,6 +40,7 @@ export const listLayers = async (
     }),
     layers,
     pins,
+    trash: await context.trash.count(),
     bytes: sum([...layerBytes.values()]) + sum([...sizes.values()].map(({ bytes }) => bytes)),
   }
 }

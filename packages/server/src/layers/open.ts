@@ -20,6 +20,7 @@ import { putStack } from "./stacks/put.ts"
 import { removeStack } from "./stacks/remove.ts"
 import { claimTop, releaseStack, releaseTop } from "./tops/claim.ts"
 import { ensureTop } from "./tops/ensure.ts"
+import { openTrash } from "./trees/trash.ts"
 import { openWalks } from "./trees/walk.ts"
 import { verify } from "./verify/verify.ts"
 
@@ -52,6 +53,7 @@ export const openLayers = async ({
     unseen: new Set(),
     reading: new Map(),
     walk: openWalks(layout),
+    trash: openTrash(layout.trash, at),
   }
   return {
     put: (key, layer, options) => putStack(context, key, layer, options),
@@ -70,6 +72,7 @@ export const openLayers = async ({
     list: (call) => listLayers(context, call),
     exportLayer: (layer, to, call) => exportLayer(context, layer, to, call),
     importLayer: (from, options) => importLayer(context, from, options),
+    close: () => context.trash.close(),
   }
 }
 

@@ -53,11 +53,16 @@ export const snapshot = (
       const frozen: SnapshotRecord = { version: 1, top, sandbox }
       await writePassingRecord(note, frozen)
       await at("snapshot.prepared")
-      await whileFrozen(options, sandbox, signal, async (untilThaw) => {
-        await at("snapshot.frozen")
-        await copyTree(layout.top(top).tree, draft.tree, untilThaw)
-        await at("snapshot.copied")
-      })
+      const { tree } = layout.top(top)
+      try {
+        await whileFrozen(options, sandbox, signal, async (untilThaw) => {
+          await at("snapshot.frozen")
+          await copyTree(tree, draft.tree, untilThaw)
+          await at("snapshot.copied")
+        })
+      } catch (thrown) {
+        throw isOverdue(thrown) ? await tooMuch(context, sandbox, tree, thrown) : thrown
+      }
       await removePassingRecord(note)
       await at("snapshot.thawed")
       await describe(context, { id, parents, origin: "snapshot" }, draft, signal)
@@ -71,6 +76,29 @@ export const snapshot = (
       })
     })
   })
+
+const isOverdue = (thrown: unknown): thrown is BerthError =>
+  thrown instanceof BerthError && thrown.code === "deadline.exceeded"
+
+/** Looks for how much there is to copy, for people: they wait for the answer. */
+const COUNT_DEADLINE_MS = 10_000
+
+/** Says how much could not be copied in time, and what to do about it. */
+const tooMuch = async (
+  { walk, idBase }: Context,
+  sandbox: SandboxId,
+  tree: string,
+  overdue: BerthError,
+): Promise<BerthError> => {
+  const size = await walk(tree, idBase, { deadlineMs: COUNT_DEADLINE_MS }).catch(() => undefined)
+  const files = size?.files
+  const howMany = files === undefined ? "too many files to count" : `${files} files`
+  const message = `${overdue.message}. It changed ${howMany}: stop it before the fork, which copies nothing then, or remove what it does not need`
+  return new BerthError("deadline.exceeded", message, {
+    details: { ...overdue.details, sandbox, ...(files !== undefined && { files }) },
+    cause: overdue,
+  })
+}
 
 const assertClaimedBy = async (
   { layout }: Context,

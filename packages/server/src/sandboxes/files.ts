@@ -27,6 +27,7 @@ export interface WorkspaceFiles {
   claim(workspace: Slug, sandbox: SandboxId): Promise<Overlay[]>
   /** When the sandbox is gone. Twice is as good as once. */
   release(workspace: Slug, sandbox: SandboxId): Promise<void>
+  /** Takes them away at once; the disk has their space back when they are deleted, which goes on after the call. */
   remove(workspace: Slug): Promise<void>
   /** Puts another workspace on a copy of them, which costs what was written since the last one. */
   fork(from: Slug, to: Slug, sandbox: FrozenWhile | undefined, signal: AbortSignal): Promise<void>
@@ -68,7 +69,7 @@ export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
     },
     remove: async (workspace) => {
       for (const { name } of STACKS) await layers.remove({ workspace, name })
-      await layers.collect()
+      await layers.collect({ wait: false })
     },
     fork: async (from, to, sandbox, signal) => {
       const reason = `${from} is forked to ${to}`
@@ -96,7 +97,7 @@ export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
       }
     },
     collect: async (signal) => {
-      await layers.collect(signal && { signal })
+      await layers.collect({ wait: false, ...(signal && { signal }) })
     },
   }
 }

@@ -19,7 +19,7 @@ import { ownName } from "./owner.ts"
 import { type Planned, planTree, sizeOf } from "./plan.ts"
 import { countStep, type OnProgress } from "./progress.ts"
 import { hashOf } from "./read-file.ts"
-import { removeTree } from "./remove-tree.ts"
+import { removeToolbox } from "./remove.ts"
 import { madeFrom, writeSeal } from "./seal.ts"
 import { sweep } from "./sweep.ts"
 import { closeDirectories, FILE_MODE, writeTree } from "./write-tree.ts"
@@ -110,7 +110,7 @@ const stage = async (
     if (before.state === "changed") await setAside(context, manifest, before.inode)
     await install(context, tree, staging)
   } catch (thrown) {
-    await removeTree(tree)
+    await removeToolbox(tree)
     throw thrown
   }
 }
@@ -180,7 +180,7 @@ const install = async (
     if (!TAKEN.has(String((thrown as NodeJS.ErrnoException).code))) throw thrown
     const theirs = await inspect(context, id, { signal })
     if (theirs.state !== "intact") throw thrown
-    await removeTree(tree)
+    await removeToolbox(tree)
     return
   }
   await at("installed")

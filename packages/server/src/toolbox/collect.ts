@@ -4,7 +4,7 @@ import type { ToolboxId } from "@berth/protocol/toolbox"
 import type { Context } from "./context.ts"
 import { namesIn, parseName } from "./layout.ts"
 import { ownName } from "./owner.ts"
-import { removeTree } from "./remove-tree.ts"
+import { removeToolbox } from "./remove.ts"
 import { sealed } from "./seal.ts"
 import { sweep } from "./sweep.ts"
 
@@ -24,7 +24,7 @@ export const collect = async (
     const outgoing = layout.outgoing(ownName())
     if (!(await renamed(join(layout.root, name), outgoing))) continue
     await at("renamed")
-    await removeTree(outgoing)
+    await removeToolbox(outgoing)
     await at("removed")
     if (found.kind === "toolbox") removed.push(found.id)
   }

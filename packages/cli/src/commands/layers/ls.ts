@@ -20,13 +20,16 @@ export const defineLs: DefineCommand = async (command, { out }) => {
   })
 }
 
-const render = ({ stacks, layers, pins, bytes }: LayersListing): string => {
-  if (stacks.length === 0 && layers.length === 0) return "No workspace has files yet.\n"
+const render = ({ stacks, layers, pins, trash, bytes }: LayersListing): string => {
+  const waiting = trash === 0 ? [] : [`${trash} removed trees are still being deleted\n`]
+  if (stacks.length === 0 && layers.length === 0)
+    return ["No workspace has files yet.\n", ...waiting].join("")
   const kept = pins.map(({ id, layer, reason }) => `${id}  keeps ${layer}: ${reason}\n`)
   return [
     ...stacks.map(renderStack),
     ...layers.map(renderLayer),
     ...kept,
+    ...waiting,
     `${sayBytes(bytes)} in all\n`,
   ].join("")
 }

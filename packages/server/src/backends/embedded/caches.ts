@@ -63,9 +63,9 @@ export const openCaches = (root: string, owner: number): Caches => {
       // Whole or absent, whatever cuts the removal short.
       await rename(path(workspace, cache), own).catch(absent)
       // Only that: another one that cannot be deleted is no failure of this one.
-      await removeTree(own, signal)
+      await removeTree(own, { signal })
     },
-    sweep: (signal) => removeTree(trash, signal),
+    sweep: (signal) => removeTree(trash, { signal, isUrgent: false }),
   }
 }
 

@@ -1,11 +1,10 @@
 import { rename } from "node:fs/promises"
 import { join } from "node:path"
 import type { LayerId, TopId } from "@berth/protocol/ids"
-import { type Call, type Context, STORE } from "../context.ts"
+import { type Context, type Discarding, STORE } from "../context.ts"
 import { everyLayer, everyTop } from "../inventory.ts"
 import { ioError } from "../io-error.ts"
 import { syncDirectory } from "../records/files.ts"
-import { discardTree } from "../trees/discard.ts"
 import { findReferences } from "./references.ts"
 
 export interface Collected {
@@ -17,8 +16,11 @@ export interface Collected {
  * Removes the layers and tops that nothing stands on: first all are renamed into the trash, then deleted, so
  * that a crash leaves each of them whole or in the trash. Does nothing if any record cannot be read.
  */
-export const collect = async (context: Context, { signal }: Call = {}): Promise<Collected> => {
-  const { layout, at } = context
+export const collect = async (
+  context: Context,
+  { signal, wait = true }: Discarding = {},
+): Promise<Collected> => {
+  const { layout } = context
   const collected = await context.serially(STORE, async () => {
     const kept = await findReferences(context)
     const layers = (await everyLayer(context)).filter((id) => !kept.layers.has(id))
@@ -31,10 +33,8 @@ export const collect = async (context: Context, { signal }: Call = {}): Promise<
     if (layers.length + tops.length > 0) await syncDirectory(layout.trash)
     return { layers, tops }
   })
-  for (const id of [...collected.tops, ...collected.layers]) {
-    await discardTree(join(layout.trash, id), signal)
-    await at("collect.deleted")
-  }
+  if (wait) await context.trash.emptied(signal)
+  else context.trash.empty()
   return collected
 }
 

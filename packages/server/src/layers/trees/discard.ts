@@ -1,13 +1,13 @@
 import { BerthError } from "@berth/protocol/errors"
-import { removeTree } from "../../host/remove-tree.ts"
+import { type Removal, removeTree } from "../../host/remove-tree.ts"
 import { programError } from "../io-error.ts"
 
 /** Deletes a tree, however large; never what happens to be mounted in it. */
-export const discardTree = async (directory: string, signal?: AbortSignal): Promise<void> => {
+export const discardTree = async (directory: string, options: Removal = {}): Promise<void> => {
   try {
-    await removeTree(directory, signal)
+    await removeTree(directory, options)
   } catch (thrown) {
-    signal?.throwIfAborted()
+    options.signal?.throwIfAborted()
     throw thrown instanceof BerthError
       ? thrown
       : programError("rm", directory, (thrown as Error).message)

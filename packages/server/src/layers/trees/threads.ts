@@ -16,10 +16,13 @@ export interface Threads {
 export const openThreads = (): Threads => {
   let idle: Worker | undefined
   let timer: NodeJS.Timeout | undefined
+  const forget = (thread: Worker): void => {
+    if (idle === thread) idle = undefined
+  }
   return {
     take: () => {
       clearTimeout(timer)
-      const thread = idle ?? start()
+      const thread = idle ?? start(forget)
       idle = undefined
       thread.ref()
       return thread
@@ -29,20 +32,22 @@ export const openThreads = (): Threads => {
       void idle?.terminate()
       clearTimeout(timer)
       idle = thread
-      thread.once("exit", () => {
-        if (idle === thread) idle = undefined
-      })
       timer = setTimeout(() => void thread.terminate(), IDLE_MS).unref()
     },
   }
 }
 
-const start = (): Worker =>
-  new Worker(PROGRAM, {
+const start = (forget: (thread: Worker) => void): Worker => {
+  const thread = new Worker(PROGRAM, {
     execArgv: [],
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   })
+  // One that fails while it has nothing to do is missed by nobody.
+  thread.on("error", () => forget(thread))
+  thread.on("exit", () => forget(thread))
+  return thread
+}
 
 /** Beside this file: a module as it is written, or as it is built. */
 const PROGRAM = new URL(

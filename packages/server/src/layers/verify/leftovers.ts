@@ -1,18 +1,27 @@
-import { join } from "node:path"
-import type { Context } from "../context.ts"
+import { randomUUID } from "node:crypto"
+import { rename } from "node:fs/promises"
+import { basename, join } from "node:path"
+import type { Context, Discarding } from "../context.ts"
 import { STORE } from "../context.ts"
 import { removeTopRemains } from "../freeze.ts"
 import { everyLayer, everyTop, namesIn } from "../inventory.ts"
-import { SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
-import { ASIDE, readRecord, removePassingRecord } from "../records/files.ts"
+import { ioError } from "../io-error.ts"
+import { type Layout, SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
+import { ASIDE, hasCode, readRecord, removePassingRecord } from "../records/files.ts"
 import { SnapshotRecord } from "../records/schemas.ts"
-import { discardTree } from "../trees/discard.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 /** Removes what operations that a crash cut short left beside what they were to make. */
-export const clearLeftovers = async (context: Context, findings: Findings): Promise<void> => {
+export const clearLeftovers = async (
+  context: Context,
+  { signal, wait = true }: Discarding,
+  findings: Findings,
+): Promise<void> => {
+  const thrownAway = await namesIn(context.layout.trash)
   await clearIncoming(context, findings)
-  await clearTrash(context, findings)
+  tellTrash(thrownAway, findings)
+  if (wait) await context.trash.emptied(signal)
+  else context.trash.empty()
   await clearRecordsAside(context, findings)
   await clearTops(context, findings)
   await clearLayers(context, findings)
@@ -28,7 +37,7 @@ const clearIncoming = async (context: Context, findings: Findings): Promise<void
       readRecord(join(directory, SNAPSHOT_RECORD), SnapshotRecord),
     )
     if (note) findings.perhapsFrozen.push(note.sandbox)
-    await discardTree(directory)
+    if (!(await throwAway(layout, directory))) continue
     findings.repairs.push({
       kind: "removed_partial",
       subject: name,
@@ -39,9 +48,19 @@ const clearIncoming = async (context: Context, findings: Findings): Promise<void
   }
 }
 
-const clearTrash = async ({ layout }: Context, { repairs }: Findings): Promise<void> => {
-  for (const name of await namesIn(layout.trash)) {
-    await discardTree(join(layout.trash, name))
+/** Puts a tree where it is deleted when there is time; false if it is gone already. */
+const throwAway = async ({ trash }: Layout, directory: string): Promise<boolean> => {
+  try {
+    await rename(directory, join(trash, `${basename(directory)}-${randomUUID()}`))
+    return true
+  } catch (thrown) {
+    if (hasCode(thrown, "ENOENT")) return false
+    throw ioError(thrown, directory)
+  }
+}
+
+const tellTrash = (names: readonly string[], { repairs }: Findings): void => {
+  for (const name of names) {
     repairs.push({
       kind: "removed_leftover",
       subject: `trash/${name}`,

@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { LayersReport } from "@berth/protocol/layer"
 import { collect } from "../collect/collect.ts"
-import { type Call, type Context, STORE } from "../context.ts"
+import { type Context, type Discarding, STORE } from "../context.ts"
 import { everyPin, everyTop } from "../inventory.ts"
 import { readPin } from "../pins/pin.ts"
 import { readTop } from "../stacks/read.ts"
@@ -12,7 +12,7 @@ import { checkLayers } from "./layers.ts"
 import { clearLeftovers } from "./leftovers.ts"
 import { repairStacks } from "./stacks.ts"
 
-export interface VerifyOptions extends Call {
+export interface VerifyOptions extends Discarding {
   /** Asked of the backend; without it only claims from before the last reboot count as stale. */
   readonly isAlive?: IsAlive
   /** Also walks every tree to see whether it is as it was frozen. Default: true. */
@@ -25,22 +25,27 @@ export interface VerifyOptions extends Call {
  */
 export const verify = async (
   context: Context,
-  { signal, isAlive = () => true, trees = true }: VerifyOptions = {},
+  { signal, wait = true, isAlive = () => true, trees = true }: VerifyOptions = {},
 ): Promise<LayersReport> => {
+  const discarding: Discarding = { wait, ...(signal && { signal }) }
   const findings = noFindings()
   const stacks = await repairStacks(context, findings)
-  await clearLeftovers(context, findings)
+  await clearLeftovers(context, discarding, findings)
   await releaseStaleClaims(context, isAlive, findings)
   const pins = await checkPins(context, findings)
-  await removeUnused(context, findings)
+  await removeUnused(context, discarding, findings)
   const tops = await checkTops(context, findings)
   const layers = await checkLayers(context, { trees, signal }, findings)
   return { ...findings, checked: { stacks, layers, tops, pins } }
 }
 
-const removeUnused = async (context: Context, { repairs, problems }: Findings): Promise<void> => {
+const removeUnused = async (
+  context: Context,
+  discarding: Discarding,
+  { repairs, problems }: Findings,
+): Promise<void> => {
   try {
-    const { layers, tops } = await collect(context)
+    const { layers, tops } = await collect(context, discarding)
     for (const subject of [...layers, ...tops]) {
       repairs.push({ kind: "removed_unused", subject, said: "nothing stands on it" })
     }

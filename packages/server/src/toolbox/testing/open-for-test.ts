@@ -2,7 +2,7 @@ import { existsSync, lstatSync, mkdtempSync, readdirSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
-import { removeTree } from "../remove-tree.ts"
+import { removeToolbox } from "../remove.ts"
 import { openToolboxes, type ToolboxesOptions } from "../store.ts"
 import { makeInputs } from "./fake-inputs.ts"
 
@@ -12,7 +12,7 @@ const PLACE = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
 /** A directory of the running test, removed after it. */
 export const makeDirectory = (place = PLACE): string => {
   const directory = mkdtempSync(join(place, "berth-toolbox-"))
-  onTestFinished(() => removeTree(directory))
+  onTestFinished(() => removeToolbox(directory))
   return directory
 }
 

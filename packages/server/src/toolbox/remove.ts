@@ -1,11 +1,12 @@
-import { chmod, rm } from "node:fs/promises"
+import { chmod } from "node:fs/promises"
 import { join } from "node:path"
+import { removeTree } from "../host/remove-tree.ts"
 import { walk } from "./walk.ts"
 
-/** Deletes a tree whose directories nobody may write in; one that is gone already is fine. */
-export const removeTree = async (tree: string): Promise<void> => {
+/** Deletes a toolbox, whose directories nobody may write in; one that is gone already is fine. */
+export const removeToolbox = async (tree: string): Promise<void> => {
   if (process.geteuid?.() !== 0) await openDirectories(tree)
-  await rm(tree, { recursive: true, force: true })
+  await removeTree(tree)
 }
 
 const openDirectories = async (tree: string): Promise<void> => {

@@ -1,0 +1,61 @@
+import { join } from "node:path"
+import { abortable } from "../../host/abortable.ts"
+import { namesIn } from "../inventory.ts"
+import { discardTree } from "./discard.ts"
+
+/** Trees on their way out: they have no other name any more, and are deleted when there is time. */
+export interface Trash {
+  /** How many are still to be deleted. */
+  count(): Promise<number>
+  /** Begins to delete what is there. Also what a process before this one has left. */
+  empty(): void
+  /** Resolves when everything is deleted that is there now. A signal ends the wait alone. */
+  emptied(signal?: AbortSignal): Promise<void>
+  /** Stops deleting; the next process goes on. */
+  close(): Promise<void>
+}
+
+/**
+ * Deletes one tree after another with low priority. A sandbox decides how long that takes, so no call waits for it but
+ * those that need the space.
+ */
+export const openTrash = (directory: string, at: (step: string) => void | Promise<void>): Trash => {
+  const over = new AbortController()
+  let running: Promise<void> | undefined
+  let isAsked = false
+
+  const deleteAll = async (): Promise<void> => {
+    let failure: unknown
+    while (isAsked && !over.signal.aborted) {
+      isAsked = false
+      failure = undefined
+      for (const name of await namesIn(directory)) {
+        try {
+          await discardTree(join(directory, name), { signal: over.signal, isUrgent: false })
+          await at("collect.deleted")
+        } catch (thrown) {
+          // The others may well be deletable.
+          failure ??= thrown
+        }
+      }
+    }
+    if (failure !== undefined) throw failure
+  }
+  const run = (): Promise<void> => {
+    isAsked = true
+    running ??= deleteAll().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+  return {
+    count: async () => (await namesIn(directory)).length,
+    // What could not be deleted stays in the listing, and is tried again with the next.
+    empty: () => void run().catch(() => {}),
+    emptied: (signal) => (signal === undefined ? run() : abortable(run(), signal)),
+    close: async () => {
+      over.abort(new Error("the store is closed"))
+      await running?.catch(() => {})
+    },
+  }
+}
