@@ -1,4 +1,5 @@
 import type { EventBody } from "@berth/protocol/event"
+import { sayCut } from "@berth/protocol/say-cut"
 
 /** Of what a tool was given: a line is read by people. */
 const MAX_SHOWN_CHARS = 100
@@ -42,6 +43,8 @@ export const lineOf = (body: EventBody, toolOf: (call: string) => string): strin
       return `warning: ${body.message}`
     case "error":
       return `error: ${body.message}\n  hint: ${body.hint}`
+    case "output.cut":
+      return `cut: ${sayCut(body)}`
     case "gap":
       return `gap: ${body.reason}`
     default:

@@ -78,6 +78,17 @@ export const EventBody = z.discriminatedUnion("type", [
     message: z.string(),
     hint: z.string(),
   }),
+  /**
+   * Output was left out here, as it was more than the server keeps. Said again as more is left out, and before the
+   * prompt's end: the last one counts.
+   */
+  event("output.cut", {
+    prompt: PromptId.optional(),
+    missingBytes: z.int().min(0),
+    missingEvents: z.int().min(0),
+    /** Files on the server's machine that have the latest of it, an event a line; null: it is not kept. */
+    files: z.string().nullable(),
+  }),
   /** What happened here is not known any more. */
   event("gap", { reason: z.string() }),
 ])
@@ -91,7 +102,7 @@ export const Event = z.strictObject({
 export type Event = z.infer<typeof Event>
 
 /** Told by the server alone: what it has lost or decided is not a sandbox's to say. */
-const SERVER_ONLY: readonly EventBody["type"][] = ["gap", "sandbox.phase"]
+const SERVER_ONLY: readonly EventBody["type"][] = ["gap", "sandbox.phase", "output.cut"]
 
 /** An event's content as a sandbox may tell it. */
 export const SandboxEventBody = EventBody.refine(

@@ -16,7 +16,7 @@ import { openShortage } from "./sandboxes/shortage.ts"
 import type { Store } from "./store/open.ts"
 
 export interface SandboxesStart extends BackendStart {
-  readonly store: Pick<Store, "db" | "durably">
+  readonly store: Pick<Store, "db" | "durably" | "compact">
   readonly policy: Policy
   /** Tests crash there. */
   readonly at?: FailPoint
@@ -73,7 +73,8 @@ export const startSandboxes = (start: SandboxesStart) => {
     closeSandboxes = layers.close
     note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")
-    const stored = openStored({ store: start.store, clock: systemClock })
+    const logsDir = join(dataDir, "logs")
+    const stored = openStored({ store: start.store, clock: systemClock, logsDir })
     const sandboxes = await openSandboxes({
       ...{ backend, layers, store: start.store, installation, log, secrets, environment, keys },
       ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
@@ -90,6 +91,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     await sandboxes.adopt(signal)
     const sessions = await openSessions({
       ...{ stored, sandboxes, keys, clock: systemClock, log },
+      store: start.store,
       keepEventsMs: start.keepEventsMs,
       sessionKeepMs: start.sessionKeepMs,
     })

@@ -1,9 +1,12 @@
-import type { EventBody, Sequence } from "@berth/protocol/event"
+import type { Sequence } from "@berth/protocol/event"
 import type { SessionId } from "@berth/protocol/ids"
 import { CompiledQuery, type Kysely, type Transaction } from "kysely"
 import type { Database } from "../store/database.ts"
 import { Bells } from "./bells.ts"
-import { removeOldEvents } from "./retention.ts"
+import { type Counted, cutDown, tellAtEnds } from "./cuts.ts"
+import { isWithin, type Measured, measure, type NewEvent } from "./measure.ts"
+import type { RestFiles } from "./rest-files.ts"
+import { removeBeyondSize, removeOldEvents } from "./retention.ts"
 
 /** An event of a session as it is kept. */
 export interface StoredEvent {
@@ -13,16 +16,12 @@ export interface StoredEvent {
   readonly json: string
 }
 
-/** An event that has no number yet. */
-export interface NewEvent {
-  readonly session: SessionId
-  readonly at: string
-  readonly body: EventBody
-}
-
 /** What happened in sessions: it is only ever added to, and each session has numbers of its own. */
 export interface EventLog {
-  /** Part of the caller's transaction. Those of sessions that are not there are left out. */
+  /**
+   * Part of the caller's transaction. Those of sessions that are not there are left out; so is what sandboxes say
+   * beyond their budgets, with an event that says so.
+   */
   append(trx: Transaction<Database>, events: readonly NewEvent[]): Promise<void>
   /** After the commit: whoever follows one of these sessions looks again. */
   ring(sessions: Iterable<SessionId>): void
@@ -30,6 +29,8 @@ export interface EventLog {
   read(session: SessionId, after: number): Promise<StoredEvent[]>
   /** Removes what is older. In its place stands one event that says so. */
   removeBefore(atMs: number): Promise<void>
+  /** Removes the oldest events where there are too many. In their place stands one event that says so. */
+  removeBeyondSize(): Promise<void>
   /** What is there after that number, then what comes, in order, until the signal fires. */
   follow(session: SessionId, after: number, signal: AbortSignal): AsyncIterable<StoredEvent[]>
 }
@@ -54,16 +55,23 @@ const READ = `
   WHERE session = ? AND sequence > ? ORDER BY sequence LIMIT ?`
 
 const COUNT = `
-  UPDATE sessions SET last_event = last_event + (added.value ->> 'count')
+  UPDATE sessions SET
+    last_event = last_event + (added.value ->> 'count'),
+    event_bytes = event_bytes + (added.value ->> 'bytes')
   FROM json_each(?) AS added WHERE sessions.id = added.value ->> 'session'
-  RETURNING id, last_event`
+  RETURNING id, last_event, event_bytes`
 
 const INSERT = `
   INSERT INTO events (session, sequence, at_ms, type, json)
   SELECT value ->> 'session', value ->> 'sequence', value ->> 'atMs', value ->> 'type', value ->> 'json'
   FROM json_each(?)`
 
-export const openLog = (db: Kysely<Database>, now: () => number): EventLog => {
+export const openLog = (
+  db: Kysely<Database>,
+  now: () => number,
+  /** Where output goes that the log leaves out; undefined: it is not kept. */
+  rest: RestFiles | undefined,
+): EventLog => {
   const bells = new Bells<SessionId>()
 
   const read = async (session: SessionId, after: number): Promise<StoredEvent[]> => {
@@ -82,21 +90,24 @@ export const openLog = (db: Kysely<Database>, now: () => number): EventLog => {
   return {
     append: async (trx, events) => {
       if (events.length === 0) return
-      const counts = Map.groupBy(events, ({ session }) => session)
-      const added = [...counts].map(([session, own]) => ({ session, count: own.length }))
-      const { rows } = await trx.executeQuery<{ id: SessionId; last_event: number }>(
-        CompiledQuery.raw(COUNT, [JSON.stringify(added)]),
+      const measured = (await tellAtEnds(trx, events, rest)).map(measure)
+      const { rows } = await trx.executeQuery<Counted>(
+        CompiledQuery.raw(COUNT, [JSON.stringify(added(measured))]),
       )
+      const stored = isWithin(measured, rows)
+        ? { events: measured, counted: rows }
+        : await cutDown(trx, measured, rows, rest)
+      const counts = new Map(added(stored.events).map(({ session, count }) => [session, count]))
       const next = new Map(
-        rows.map(({ id, last_event }) => [id, last_event - (counts.get(id)?.length ?? 0) + 1]),
+        stored.counted.map(({ id, last_event }) => [id, last_event - (counts.get(id) ?? 0) + 1]),
       )
       // How old it is counts from here: when it happened is a sandbox's word, and what is told late is not old.
       const atMs = now()
-      const numbered = events.flatMap(({ session, at, body }) => {
+      const numbered = stored.events.flatMap(({ session, at, body, text }) => {
         const sequence = next.get(session)
         if (sequence === undefined) return []
         next.set(session, sequence + 1)
-        const json = JSON.stringify({ sequence, at, body })
+        const json = `{"sequence":${sequence},"at":"${at}","body":${text}}`
         return [{ session, sequence, atMs, type: body.type, json }]
       })
       await trx.executeQuery(CompiledQuery.raw(INSERT, [JSON.stringify(numbered)]))
@@ -106,6 +117,7 @@ export const openLog = (db: Kysely<Database>, now: () => number): EventLog => {
     },
     read,
     removeBefore: (atMs) => removeOldEvents(db, atMs),
+    removeBeyondSize: () => removeBeyondSize(db, now()),
     follow: async function* (session, after, signal) {
       for (let seen = after; !signal.aborted; ) {
         // Before the look, so that what comes in between is heard.
@@ -117,4 +129,18 @@ export const openLog = (db: Kysely<Database>, now: () => number): EventLog => {
       }
     },
   }
+}
+
+/** How many events each session gets, and of how many bytes. */
+const added = (events: readonly Measured[]) => {
+  const bySession = new Map<SessionId, { session: SessionId; count: number; bytes: number }>()
+  for (const { session, bytes } of events) {
+    const sum = bySession.get(session)
+    if (sum === undefined) bySession.set(session, { session, count: 1, bytes })
+    else {
+      sum.count++
+      sum.bytes += bytes
+    }
+  }
+  return [...bySession.values()]
 }

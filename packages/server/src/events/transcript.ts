@@ -1,6 +1,7 @@
 import { setImmediate as soon } from "node:timers/promises"
 import { Event, type EventBody } from "@berth/protocol/event"
 import type { PromptId, SessionId } from "@berth/protocol/ids"
+import { sayCut } from "@berth/protocol/say-cut"
 import type { MessagePart } from "@berth/protocol/sessions"
 import type { EventLog } from "./log.ts"
 
@@ -51,6 +52,9 @@ export class TranscriptFold {
         break
       case "error":
         this.#note("error", `${body.message} (${body.code})`)
+        break
+      case "output.cut":
+        this.#note("gap", sayCut(body))
         break
       case "gap":
         this.#note("gap", body.reason)

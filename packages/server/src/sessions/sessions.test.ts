@@ -30,6 +30,7 @@ const setUp = async (kept?: SandboxId) => {
   } as Partial<Sandboxes> as Sandboxes
   const store = await openForTest({ dataDir: makeDataDir() })
   const sessions = await openSessions({
+    store,
     ...{ stored: openStored({ store, clock: systemClock }), sandboxes, keys: NO_KEYS, log },
     ...{ clock: systemClock, keepEventsMs: null, sessionKeepMs: 0 },
   })

@@ -9,10 +9,12 @@ import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import type { Store } from "../store/open.ts"
 import { agentChanged } from "./agent-changed.ts"
 import { openDriver } from "./driver.ts"
 import { openPresence } from "./presence.ts"
 import type { Stored } from "./stored.ts"
+import { tidy } from "./tidy.ts"
 
 /** The sessions of an installation: what was accepted is neither lost nor run twice, whatever ends in between. */
 export interface Sessions {
@@ -42,6 +44,7 @@ export interface Sessions {
 
 export interface SessionsParts {
   readonly stored: Stored
+  readonly store: Pick<Store, "db" | "compact">
   readonly sandboxes: Sandboxes
   readonly keys: Keys
   readonly clock: Clock
@@ -53,6 +56,9 @@ export interface SessionsParts {
 }
 
 const FORGET_EVERY_MS = 3600 * 1000
+
+/** What holds too much is looked for more often: a session that is full leaves output out of its log. */
+const TIDY_EVERY_MS = 60_000
 
 /** Takes up what was there before: sandboxes that run on are adopted with their prompts. */
 export const openSessions = async (
@@ -74,6 +80,10 @@ export const openSessions = async (
   }
   void forget()
   const forgetting = setInterval(() => void forget(), FORGET_EVERY_MS).unref()
+  const tidying = setInterval(
+    () => void tidy({ ...parts, events: log, rest: stored.rest }),
+    TIDY_EVERY_MS,
+  ).unref()
 
   /** What keeps a prompt from running is said when it is sent, where that is known. */
   const check = async (session: Session): Promise<void> => {
@@ -144,6 +154,7 @@ export const openSessions = async (
     },
     closeAll: async () => {
       clearInterval(forgetting)
+      clearInterval(tidying)
       presence.close()
       await driver.close()
     },

@@ -1,5 +1,6 @@
 import type { SessionId } from "@berth/protocol/ids"
 import { type EventLog, openLog } from "../events/log.ts"
+import { openRestFiles, type RestFiles } from "../events/rest-files.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { SandboxEvents } from "../sandboxes/kept.ts"
 import type { Store } from "../store/open.ts"
@@ -10,6 +11,7 @@ import { openSandboxEvents } from "./take.ts"
 /** What the store has of sessions. It is there before any sandbox is: what those say comes here first. */
 export interface Stored {
   readonly log: EventLog
+  readonly rest: RestFiles | undefined
   readonly rows: Rows
   readonly changes: Changes
   readonly events: SandboxEvents
@@ -20,16 +22,20 @@ export interface Stored {
 export const openStored = ({
   store,
   clock,
+  logsDir,
 }: {
   readonly store: Pick<Store, "db" | "durably">
   readonly clock: Clock
+  /** Where output goes that the log leaves out; without it, it is not kept. */
+  readonly logsDir?: string
 }): Stored => {
-  const log = openLog(store.db, () => clock.now())
+  const rest = logsDir === undefined ? undefined : openRestFiles(logsDir)
+  const log = openLog(store.db, () => clock.now(), rest)
   let listener: (session: SessionId) => void = () => {}
   const onChange = (session: SessionId) => listener(session)
   const changes = openChanges({ store, log, clock, onChange })
   return {
-    ...{ log, changes, rows: openRows(store.db) },
+    ...{ log, changes, rest, rows: openRows(store.db) },
     events: openSandboxEvents({ store, log, changes, clock, onChange }),
     onChange: (next) => {
       listener = next

@@ -3,7 +3,9 @@ import type { Event, EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { PromptState } from "@berth/protocol/session"
 import { CompiledQuery, type Transaction } from "kysely"
-import type { EventLog, NewEvent } from "../events/log.ts"
+import type { EventLog } from "../events/log.ts"
+import type { NewEvent } from "../events/measure.ts"
+import { SANDBOX_BYTES, type SandboxRoom, sandboxRoom } from "../events/output-budget.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { SandboxEvents } from "../sandboxes/kept.ts"
 import type { Database } from "../store/database.ts"
@@ -34,6 +36,8 @@ interface Sandbox {
   readonly id: SandboxId
   readonly workspace: Slug
   readonly last_seen: number
+  readonly said_bytes: number
+  readonly said_at_ms: number
 }
 
 interface OwnPrompt {
@@ -49,7 +53,7 @@ interface OwnPrompt {
  */
 
 const SANDBOXES = `
-  SELECT id, workspace, last_seen FROM sandboxes WHERE id IN (SELECT value FROM json_each(?))`
+  SELECT id, workspace, last_seen, said_bytes, said_at_ms FROM sandboxes WHERE id IN (SELECT value FROM json_each(?))`
 
 const PROMPTS = `
   SELECT id, session, sandbox, state FROM prompts WHERE id IN (SELECT value FROM json_each(?))`
@@ -62,7 +66,10 @@ const SESSIONS_IN = `
   )`
 
 const SEEN = `
-  UPDATE sandboxes SET last_seen = seen.value ->> 'last'
+  UPDATE sandboxes SET
+    last_seen = seen.value ->> 'last',
+    said_bytes = seen.value ->> 'saidBytes',
+    said_at_ms = seen.value ->> 'atMs'
   FROM json_each(?) AS seen WHERE sandboxes.id = seen.value ->> 'sandbox'`
 
 /** What sandboxes say may be said again after any break, and counts once. */
@@ -115,17 +122,24 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
       ...new Set(group.flatMap(({ events }) => events.flatMap(({ body }) => promptOf(body) ?? []))),
     ])
     const seen = new Map<SandboxId, number>()
+    const rooms = new Map<SandboxId, SandboxRoom>()
+    const atMs = parts.clock.now()
     const concerned = new Set<SessionId>()
     let ready: NewEvent[] = []
     for (const { sandbox, events } of group) {
       const row = sandboxes.get(sandbox)
       if (row === undefined) continue
+      const used = { bytes: row.said_bytes, atMs: row.said_at_ms }
+      const room = rooms.get(sandbox) ?? sandboxRoom(used, atMs)
+      rooms.set(sandbox, room)
       const listening = events.some(({ body }) => promptOf(body) === undefined)
         ? await busySessions(trx, row.workspace)
         : []
       for (const { sequence, at, body } of events) {
         if (sequence <= (seen.get(sandbox) ?? row.last_seen)) continue
         seen.set(sandbox, sequence)
+        // Only the log itself says what it has left out.
+        if (body.type === "output.cut") continue
         const prompt = promptOf(body)
         const own = prompt && prompts.get(prompt)
         // Of prompts that are none of its, or have ended without it, a sandbox has nothing to say.
@@ -140,11 +154,14 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
           if (state === "queued") continue
           await changes.moveIn(trx, own.id, { state, reason, at })
           own.state = state
-        } else for (const session of sessions) ready.push({ session, at, body })
+        } else for (const session of sessions) ready.push({ session, at, body, room })
       }
     }
     await log.append(trx, ready)
-    const lasts = [...seen].map(([sandbox, last]) => ({ sandbox, last }))
+    const lasts = [...seen].map(([sandbox, last]) => {
+      const left = rooms.get(sandbox)?.leftBytes ?? SANDBOX_BYTES
+      return { sandbox, last, saidBytes: Math.round(SANDBOX_BYTES - left), atMs }
+    })
     await trx.executeQuery(CompiledQuery.raw(SEEN, [JSON.stringify(lasts)]))
     return concerned
   }

@@ -32,6 +32,8 @@ const fill = async (draft: string, migrations: readonly Migration[]): Promise<vo
   writeFileSync(draft, "", { flag: "wx", mode: 0o600 })
   const database = new Database(draft, { fileMustExist: true })
   try {
+    // Taken only before the first table is made: see compact.ts.
+    database.pragma("auto_vacuum = INCREMENTAL")
     await migrate(new Kysely({ dialect: storeDialect(database) }), migrations)
     database.pragma("synchronous = FULL")
     database.pragma("journal_mode = WAL")

@@ -26,6 +26,7 @@ export interface Database {
   prompts: PromptsTable
   attachments: AttachmentsTable
   events: EventsTable
+  cuts: CutsTable
 }
 
 /** One row, made with the database. */
@@ -75,6 +76,9 @@ export interface SandboxesTable {
   warnings: Generated<string>
   /** The number of its last event that is stored: the sandbox may have forgotten it. */
   last_seen: Generated<number>
+  /** How much of what it said was stored, less what it has earned since: see events/output-budget.ts. */
+  said_bytes: Generated<number>
+  said_at_ms: Generated<number>
 }
 
 /**
@@ -115,6 +119,11 @@ export interface SessionsTable {
   created_at_ms: number
   /** The number of its last event. */
   last_event: Generated<number>
+  /** Of its events that are stored. */
+  event_bytes: Generated<number>
+  /** How far the output that was left out is written: see events/rest-files.ts. */
+  rest_file: Generated<number>
+  rest_bytes: Generated<number>
 }
 
 export interface PromptsTable {
@@ -145,6 +154,17 @@ export interface AttachmentsTable {
   prompt: PromptId
   name: string
   content: Buffer
+}
+
+/** Output that was left out of the log. */
+export interface CutsTable {
+  session: SessionId
+  /** Empty: of no prompt. */
+  prompt: PromptId | ""
+  bytes: number
+  events: number
+  /** How much of it an event has told. */
+  told_bytes: number
 }
 
 export interface EventsTable {

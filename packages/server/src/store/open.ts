@@ -1,6 +1,7 @@
 import { join } from "node:path"
 import { InstallationId } from "@berth/protocol/ids"
 import { Kysely, type Transaction } from "kysely"
+import { compact } from "./compact.ts"
 import { connect } from "./connect.ts"
 import { createDatabase } from "./create.ts"
 import { ensureDataDirectory } from "./data-directory.ts"
@@ -27,6 +28,8 @@ export interface Store {
   readonly db: Kysely<Database>
   /** Runs a transaction that is on disk when the promise resolves. */
   durably<Result>(work: (trx: Transaction<Database>) => Promise<Result>): Promise<Result>
+  /** Gives the disk back what removed rows have left, a little at a time. */
+  compact(): Promise<void>
   /** Lets the running transaction end, then closes the file and frees the data directory. */
   close(): Promise<void>
 }
@@ -79,6 +82,7 @@ const openDatabase = async (
       ...{ installationId, isRestored: epoch.isRestored },
       db,
       durably: (work) => durably(db, work),
+      compact: () => compact(database, (step) => db.connection().execute(step)),
       close,
     }
   } catch (thrown) {

@@ -4,6 +4,7 @@ import { sandboxes } from "./0003-sandboxes.ts"
 import { epoch } from "./0004-epoch.ts"
 import { warnings } from "./0005-warnings.ts"
 import { sessions } from "./0006-sessions.ts"
+import { budgets } from "./0007-budgets.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -18,4 +19,5 @@ export const MIGRATIONS: readonly Migration[] = [
   epoch,
   warnings,
   sessions,
+  budgets,
 ]

@@ -7,7 +7,7 @@ import { outcomeOf, say } from "./report.ts"
 const [, , disk = ""] = process.argv
 
 /** More pages than a new store needs. */
-const ENOUGH_PAGES = 40
+const ENOUGH_PAGES = 48
 
 const openOnce = async (dataDir: string): Promise<string> => {
   const store = await openStore({ dataDir })

@@ -1,0 +1,41 @@
+import type { EventBody } from "@berth/protocol/event"
+import type { SessionId } from "@berth/protocol/ids"
+import { type SandboxRoom, SESSION_BYTES } from "./output-budget.ts"
+
+/** An event that has no number yet. */
+export interface NewEvent {
+  readonly session: SessionId
+  readonly at: string
+  readonly body: EventBody
+  /** The room of the sandbox that said it. The server's own events have none, and are stored whole. */
+  readonly room?: SandboxRoom
+}
+
+/** An event as it would be stored, but for its number. */
+export interface Measured extends NewEvent {
+  /** The body as JSON. */
+  readonly text: string
+  readonly bytes: number
+  /** By how much its sandbox's budget is exceeded with it. */
+  readonly sandboxExcess: number
+}
+
+/** What the store keeps beside the body: the number, counted as of seven digits, and the names. */
+const ENVELOPE_BYTES = '{"sequence":1234567,"at":"","body":}'.length
+
+export const measure = (event: NewEvent): Measured => {
+  const { session, at, body, room } = event
+  const text = JSON.stringify(body)
+  const bytes = ENVELOPE_BYTES + at.length + Buffer.byteLength(text)
+  if (room === undefined) return { session, at, body, text, bytes, sandboxExcess: 0 }
+  room.leftBytes -= bytes
+  return { session, at, body, room, text, bytes, sandboxExcess: -room.leftBytes }
+}
+
+/** Whether all of it may be stored in sessions that hold so much with it. */
+export const isWithin = (
+  events: readonly Measured[],
+  counted: readonly { readonly event_bytes: number }[],
+): boolean =>
+  counted.every(({ event_bytes }) => event_bytes <= SESSION_BYTES) &&
+  events.every(({ sandboxExcess }) => sandboxExcess <= 0)
