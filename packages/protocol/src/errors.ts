@@ -56,6 +56,11 @@ export const ERRORS = {
     retry: "later",
     hint: "The details say who uses it. Wait until they are done, or use --force, which cuts them off.",
   },
+  "sandbox.halted": {
+    status: 507,
+    retry: "later",
+    hint: "Free space on the disk that holds the data directory, and it goes on by itself; or end it: `berth stop --force` keeps its files, `berth rm --force` frees what they take.",
+  },
   "sandbox.not_quarantined": {
     status: 409,
     retry: "never",

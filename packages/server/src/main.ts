@@ -16,12 +16,14 @@ import { ensureToken, readToken } from "./api/token.ts"
 import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
 import { DEFAULT_ENGINE, parseEngineAddress } from "./config/engine-address.ts"
 import { type LoadedConfig, loadConfig } from "./config/load.ts"
+import { openReserve } from "./host/reserve.ts"
 import { openKeys } from "./keys/keys.ts"
 import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
 import { refuseForeign } from "./owned/directory.ts"
+import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
@@ -64,14 +66,16 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   ])
   const { log, secrets } = await startLogging(config)
 
-  const store = await openStore({ dataDir })
+  const reserve = openReserve(dataDir)
+  const rescue = openRescue({ dataDir, reserve, log })
+  const store = await rescue.run(() => openStore({ dataDir }))
   if (store.isRestored) {
     const said =
       "the database was put back from a backup: what it says of running things is not believed"
     log.warn({ op: "store.open", dataDir }, said)
   }
   try {
-    const token = config.token ?? (await ensureToken(dataDir))
+    const token = config.token ?? (await rescue.run(() => ensureToken(dataDir)))
     secrets.add(token)
     const api = createApi({
       log,
@@ -91,10 +95,11 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     })
     void import("./repos/lenses.ts").then(({ sweepLenses }) => sweepLenses())
     const url = await listen(api, config)
-    writeLockHolder(dataDir, url)
+    await rescue.run(async () => writeLockHolder(dataDir, url))
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
     const started = startSandboxes({
+      disk: { dataDir, reserve, rescue },
       ...{ log, secrets, dataDir, backend, environment: process.env },
       installation: store.installationId,
       ...{ store, policy: policyOf(config), keepEventsMs: keptMs(config.keepEvents) },

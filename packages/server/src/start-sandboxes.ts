@@ -10,14 +10,17 @@ import type { Secrets } from "./logging/secrets.ts"
 import { type BackendStart, openBackend } from "./open-backend.ts"
 import { systemClock } from "./sandboxes/clock.ts"
 import type { Policy } from "./sandboxes/decide.ts"
+import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
 import type { FailPoint } from "./sandboxes/launch.ts"
-import type { SandboxesParts } from "./sandboxes/sandboxes.ts"
+import type { DiskParts, SandboxesParts } from "./sandboxes/sandboxes.ts"
 import { openShortage } from "./sandboxes/shortage.ts"
 import type { Store } from "./store/open.ts"
 
 export interface SandboxesStart extends BackendStart {
   readonly store: Pick<Store, "db" | "durably" | "compact">
   readonly policy: Policy
+  /** What keeps sandboxes from filling the disk. */
+  readonly disk?: DiskParts
   /** Tests crash there. */
   readonly at?: FailPoint
   readonly secrets: Secrets
@@ -79,6 +82,7 @@ export const startSandboxes = (start: SandboxesStart) => {
       ...{ backend, layers, store: start.store, installation, log, secrets, environment, keys },
       ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
       shortage: openShortage(dataDir),
+      ...(start.disk && { disk: start.disk }),
       links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),
       ...{ bridges, events: stored.events },
@@ -102,8 +106,19 @@ export const startSandboxes = (start: SandboxesStart) => {
     }
     return { sandboxes, sessions }
   }
+  const openOrClose = async (note: (fields: OperationFields) => void) => {
+    try {
+      return await openOnce(note)
+    } catch (thrown) {
+      await closeAll()
+      throw thrown
+    }
+  }
+  const { rescue = NO_RESCUE } = start.disk ?? {}
   const open = () => {
-    const opening = operation(log, "backend.open", {}, openOnce)
+    const opening = operation(log, "backend.open", {}, (note) =>
+      rescue.run(() => openOrClose(note)),
+    )
     // Its line in the log has said why; whoever asks for sandboxes is told, too.
     opening.catch(() => {})
     return opening

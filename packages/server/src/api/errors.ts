@@ -20,6 +20,8 @@ export const berthErrorOf = (thrown: unknown, limitBytes: number | undefined): B
   if (code?.startsWith("FST_ERR_") && statusCode >= 400 && statusCode < 500) {
     return new BerthError("input.invalid", message, { cause })
   }
+  if (code === "ENOSPC" || code === "EDQUOT")
+    return new BerthError("store.disk_full", `no space is left: ${message}`, { cause })
   return new BerthError("internal", "unexpected failure", { cause })
 }
 

@@ -42,6 +42,13 @@ type Case = [
 
 /** The store's phase, the engine's state, what else there is → what is done, and when it is looked again. */
 const TABLE: Record<string, Case[]> = {
+  "halted, because it fills the disk": [
+    [undefined, "running", { ...asked("not asked"), halted: "the disk is full" }, "keep"],
+    [{ phase: "ready" }, "paused", { ...used, halted: "the disk is full" }, "keep"],
+    [{ phase: "ready" }, "running", { idleMs: 1e9, halted: "the disk is full" }, "keep"],
+    [{ phase: "ready" }, "exited", { halted: "the disk is full" }, "bury"],
+    [{ phase: "stopping" }, "running", { halted: "the disk is full" }, "remove"],
+  ],
   "[R1.10] not known": [
     [undefined, undefined, {}, "keep"],
     [undefined, "created", {}, "quarantine"],
@@ -264,6 +271,7 @@ const worlds: fc.Arbitrary<World> = fc
     leases: fc.array(fc.constantFrom("prompt of a", "hold of b"), { maxLength: 2 }),
     idleMs: durations,
     pressure: fc.constantFrom(undefined, "memory runs low"),
+    halted: fc.constant(undefined),
     canPause: fc.boolean(),
     policy: fc.record({
       ...{ pauseAfterMs: limits, stopAfterMs: limits },

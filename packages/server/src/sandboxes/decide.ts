@@ -51,6 +51,8 @@ export interface World {
   readonly idleMs: number
   /** What of the host runs low. */
   readonly pressure: string | undefined
+  /** Why its processes are halted, if they are: it fills the disk. */
+  readonly halted: string | undefined
   readonly canPause: boolean
   readonly policy: Policy
 }
@@ -90,8 +92,8 @@ const ASK_SELDOM_MS = 60_000
 
 /** What is the one next thing to do about a sandbox. Never takes away one that is in use. */
 export const decide = (world: World): Decision => {
-  const { known, state } = world
-  if (known === undefined) return decideUnknown(world)
+  const { known, state, halted } = world
+  if (known === undefined) return halted === undefined ? decideUnknown(world) : keep(halted)
   switch (known.phase) {
     case "gone":
       if (state === undefined) return keep("it is gone")
@@ -166,6 +168,8 @@ const decideLive = (world: World, known: Known): Decision => {
   if (state === "created")
     return { action: { kind: "bury" }, reason: "whoever made it did not finish" }
   if (state === "exited") return { action: { kind: "bury" }, reason: "its processes have ended" }
+  // Neither asked nor woken, whoever uses it, until there is room.
+  if (world.halted !== undefined) return keep(world.halted)
   // One that is frozen does not answer; nobody used it when that was done.
   const question = state === "running" ? ask(world) : undefined
   if (question !== undefined) return question

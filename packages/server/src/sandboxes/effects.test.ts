@@ -4,6 +4,7 @@ import { newId, Slug } from "@berth/protocol/ids"
 import { expect, it } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
+import { NO_RESCUE } from "./disk/rescue.ts"
 import { type EffectsParts, openEffects } from "./effects.ts"
 import type { SandboxRow } from "./rows.ts"
 
@@ -30,6 +31,7 @@ const setUp = ({
   const link = { sandbox, directory: "/link", socket: "/socket", token: "token" }
   const nothing = async () => {}
   const parts = {
+    ...{ rescue: NO_RESCUE, isHeld: () => false },
     ...{ log, at: () => {}, frozen: new Set(), onGone: () => {}, bridges: { left } },
     ...{ keepers: { letGo: nothing }, lives: { forget: () => {} }, files: { release: nothing } },
     links: { find: async () => link },

@@ -7,6 +7,7 @@ import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
 import { isBootOver } from "./boot-summary.ts"
 import type { Bridges } from "./bridges.ts"
+import type { Rescue } from "./disk/rescue.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Keepers } from "./keepers.ts"
 import type { SandboxEvents } from "./kept.ts"
@@ -35,6 +36,9 @@ export interface EffectsParts {
   readonly at: FailPoint
   /** Those whose processes are frozen, or are about to be. */
   readonly frozen: Set<SandboxId>
+  readonly rescue: Pick<Rescue, "isFull" | "end">
+  /** Whether it stays halted until the disk has room. */
+  readonly isHeld: (sandbox: SandboxId) => boolean
   readonly onGone: (row: SandboxRow) => void
 }
 
@@ -59,6 +63,12 @@ export const openEffects = (parts: EffectsParts): Effects => {
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "backend.unknown_sandbox")) throw thrown
     }
+  }
+
+  /** One that fills the disk, or finds it full, is not let go on to end in order: it would write, and lose it. */
+  const endAtOnce = async (sandbox: SandboxId): Promise<void> => {
+    const { rescue, isHeld } = parts
+    if (isHeld(sandbox) || (await rescue.isFull())) await rescue.end(sandbox)
   }
 
   /** Those whose removal failed: what ran may be gone, and what it had beside that not. */
@@ -170,6 +180,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
     remove: (sandbox) =>
       inTurn(() =>
         operation(log, "sandbox.remove", { sandbox }, async () => {
+          await endAtOnce(sandbox)
           await stopInOrder(sandbox)
           await at("remove.stopped")
           await takeAway(sandbox)

@@ -46,6 +46,8 @@ export interface LookParts {
   readonly idleMs: (sandbox: SandboxId) => number
   /** Why it is to make room, if it is. */
   readonly pressure: (sandbox: SandboxId) => string | undefined
+  /** Why its processes are halted, if they are. */
+  readonly halted: (sandbox: SandboxId) => string | undefined
   readonly wantedHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
 }
 
@@ -102,6 +104,7 @@ export const see = async (
     life: lives.of(sandbox),
     leases: held.map(userOf),
     ...{ idleMs: parts.idleMs(sandbox), pressure: parts.pressure(sandbox) },
+    halted: parts.halted(sandbox),
     ...{ canPause, policy },
   }
   return { row, observed, idleMs: world.idleMs, decision: decide(world) }

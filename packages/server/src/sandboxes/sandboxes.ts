@@ -6,6 +6,7 @@ import type { LeaseKind } from "@berth/protocol/lease"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { EngineState } from "../backends/backend.ts"
+import type { Reserve } from "../host/reserve.ts"
 import { serialByKey } from "../host/serial.ts"
 import type { Layers } from "../layers/layers.ts"
 import { operation } from "../logging/operation.ts"
@@ -17,6 +18,9 @@ import type { Clock } from "./clock.ts"
 import type { Policy } from "./decide.ts"
 import { openDecisions } from "./decisions.ts"
 import { Departures } from "./departures.ts"
+import { type Guard, NO_GUARD, openGuard } from "./disk/guard.ts"
+import { NO_RESCUE, type Rescue } from "./disk/rescue.ts"
+import { measureUsage } from "./disk/usage.ts"
 import { openEffects } from "./effects.ts"
 import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
@@ -55,6 +59,14 @@ export interface SandboxesParts extends Omit<KeepParts, "onBootOver" | "onDown">
   readonly clock: Clock
   /** What of the host runs low. */
   readonly shortage: Shortage
+  /** What keeps sandboxes from filling the disk, where that is watched. */
+  readonly disk?: DiskParts
+}
+
+export interface DiskParts {
+  readonly dataDir: string
+  readonly reserve: Reserve
+  readonly rescue: Rescue
 }
 
 export type UpOptions = Omit<EnsureOptions, "isRequested">
@@ -117,6 +129,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const frozen = new Set<SandboxId>()
   const makingRoom = new Map<SandboxId, string>()
   const over = new AbortController()
+  const rescue = parts.disk?.rescue ?? NO_RESCUE
+  let guard: Guard = NO_GUARD
+  const held = (sandbox: SandboxId) => guard.held(sandbox)
 
   /** The next pass looks at it. */
   const notFreed = (err: unknown) => log.warn({ op: "lease.release", err }, "is looked at later")
@@ -171,7 +186,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
-    ...{ events: parts.events, bridges },
+    ...{ events: parts.events, bridges, rescue },
+    isHeld: (sandbox) => held(sandbox) !== undefined,
     onGone: ({ id, workspace, stop }) => {
       idle.forget(id)
       makingRoom.delete(id)
@@ -187,6 +203,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     // A boot takes the time that it takes: nobody can use the sandbox before.
     idleMs: (sandbox) => (isBooting(sandbox) ? 0 : idle.ms(sandbox)),
     pressure: (sandbox) => makingRoom.get(sandbox),
+    halted: (sandbox) => guard.why(sandbox),
     wantedHash: (row) => wants.known(row.workspace),
   }
   const workers = openWorkers({
@@ -195,6 +212,16 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       log.warn({ op: "sandbox.look", sandbox, againInMs, err }, "is tried again"),
   })
 
+  if (parts.disk !== undefined) {
+    const { dataDir } = parts.disk
+    guard = openGuard({
+      ...{ ...parts.disk, log, wake: workers.wake },
+      list: async () => (await backend.list()).filter(({ state }) => hasProcesses(state)),
+      isThere: async (sandbox) => (await backend.inspect(sandbox)) !== undefined,
+      measure: (sandboxes, what, signal) => measureUsage(dataDir, sandboxes, what, signal),
+      tell: (sandbox, message) => parts.events.tell(sandbox, [{ type: "warning", message }]),
+    })
+  }
   const pressure = openPressure({
     ...{ shortage: parts.shortage, layers: parts.layers, backend, log },
     ...{ rows, leases, idle, workers, makingRoom },
@@ -278,15 +305,19 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   let passing: NodeJS.Timeout | undefined
 
   const views = openViews({
-    ...{ installation, backend, rows, leases, decisions, keepers, links, bridges },
+    ...{ installation, backend, rows, leases, decisions, keepers, links, bridges, held },
+  })
+  const requests = openRequests({
+    ...{ backend, rows, workspaces, records, leases, workers, files, links, serially },
+    bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
   })
 
   return {
     ...views,
-    ...openRequests({
-      ...{ backend, rows, workspaces, records, leases, workers, files, links, serially },
-      bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
-    }),
+    ...requests,
+    // What gives room back works without any.
+    stop: (sandbox, options) => rescue.run(() => requests.stop(sandbox, options)),
+    remove: (sandbox, options) => rescue.run(() => requests.remove(sandbox, options)),
 
     adopt: (signal) =>
       operation(log, "sandboxes.adopt", {}, async (note) => {
@@ -294,6 +325,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         const there = { backend, rows, links, keepers, frozen, log }
         const sandboxes = await takeUp(there, signal)
         note({ sandboxes, linksRemoved: await removeOldLinks(there, signal) })
+        await guard.watch()
         void wakeAll().catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
         if (sandboxes > 0) void wants.prepare().then(pass).catch(notPassed)
@@ -320,7 +352,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     booted,
 
     ...openUses({
-      ...{ backend, bridges, rows, workspaces, leases, lives, workers, ensure, frozen },
+      ...{ backend, bridges, rows, workspaces, leases, lives, workers, ensure, frozen, held },
       ...{ linkOf, booted, bootOf: (sandbox) => keepers.get(sandbox)?.boot },
     }),
 
@@ -373,9 +405,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       lives.close()
       leases.close()
       // What waits for a sandbox to settle ends with the workers.
-      await Promise.all([workers.close(), pressure.close()])
+      await Promise.all([workers.close(), pressure.close(), guard.close()])
       await keepers.close()
       await watching
     },
   }
 }
+
+const hasProcesses = (state: EngineState): boolean => state === "running" || state === "paused"

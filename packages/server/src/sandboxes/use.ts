@@ -56,6 +56,8 @@ export interface UseParts {
   readonly ensure: ReturnType<typeof openEnsure>
   /** Those whose processes are frozen, or are about to be. */
   readonly frozen: ReadonlySet<SandboxId>
+  /** Why it stays halted, if it does. */
+  readonly held: (sandbox: SandboxId) => string | undefined
   readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
   readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
   readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
@@ -86,6 +88,8 @@ export const openUses = (parts: UseParts): Uses => {
       await leases.release(lease)
     }
     try {
+      const reason = parts.held(sandbox)
+      if (reason !== undefined) throw halted(sandbox, reason)
       if (frozen.has(sandbox)) await thaw(workers, sandbox)
     } catch (thrown) {
       await end()
@@ -230,6 +234,11 @@ const dial = async (parts: UseParts, sandbox: SandboxId, signal: AbortSignal): P
     }
   }
 }
+
+const halted = (sandbox: SandboxId, reason: string): BerthError =>
+  new BerthError("sandbox.halted", `${sandbox} is halted: ${reason}`, {
+    details: { sandbox, reason },
+  })
 
 const ended = (sandbox: SandboxId, cause: unknown): BerthError =>
   new BerthError("backend.unknown_sandbox", `${sandbox} has ended`, { details: { sandbox }, cause })

@@ -1,7 +1,7 @@
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { Lease } from "@berth/protocol/lease"
 import type { SandboxPhase } from "@berth/protocol/sandbox"
-import type { BootSummary, SandboxView, SandboxWhy } from "@berth/protocol/sandboxes"
+import type { BootSummary, DecisionView, SandboxView, SandboxWhy } from "@berth/protocol/sandboxes"
 import type { Backend, ObservedSandbox } from "../backends/backend.ts"
 import { summaryOf } from "./boot-summary.ts"
 import type { Bridges } from "./bridges.ts"
@@ -21,6 +21,8 @@ export interface ViewsParts {
   readonly keepers: Keepers
   readonly links: FoundLinks
   readonly bridges: Pick<Bridges, "trace">
+  /** Why it stays halted, if it does. */
+  readonly held: (sandbox: SandboxId) => string | undefined
 }
 
 /** Sandboxes as they are shown. */
@@ -42,12 +44,17 @@ export const openViews = (parts: ViewsParts): Views => {
 
   const view = (found: Found, held: readonly Lease[], boot: BootSummary | undefined) => {
     const { row, observed } = found
+    const identity = identityOf(found)
+    const reason = parts.held(identity.sandbox)
     return {
-      ...{ identity: identityOf(found), phase: phaseOf(found) },
+      ...{ identity, phase: phaseOf(found, reason) },
       createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
       ...{
         unheldLimits: [...(observed?.unheldLimits ?? [])],
-        warnings: [...(row?.warnings ?? [])],
+        warnings: [
+          ...(row?.warnings ?? []),
+          ...(reason === undefined ? [] : [`it is halted: ${reason}`]),
+        ],
       },
       ...(observed?.exit && { exit: observed.exit }),
       ...{ boot: boot ?? null, leases: [...held] },
@@ -106,13 +113,20 @@ export const openViews = (parts: ViewsParts): Views => {
       const said = await decisions.of(sandbox)
       if (row === undefined && observed === undefined && said.length === 0)
         throw unknownSandbox(sandbox)
+      const reason = parts.held(sandbox)
       return {
         ...{ sandbox, workspace: row?.workspace ?? observed?.identity.workspace ?? null },
-        phase: phaseOf({ row, observed }),
-        ...{ leases: await leases.of(sandbox), decisions: said },
+        phase: phaseOf({ row, observed }, reason),
+        ...{ leases: await leases.of(sandbox), decisions: withHeld(said, reason) },
       }
     },
   }
+}
+
+/** Also where the disk had no room to write down why it is halted. */
+const withHeld = (said: readonly DecisionView[], reason: string | undefined): DecisionView[] => {
+  if (reason === undefined || said[0]?.reason === reason) return [...said]
+  return [{ at: new Date().toISOString(), action: "keep", reason }, ...said]
 }
 
 interface Found {
@@ -121,7 +135,8 @@ interface Found {
 }
 
 /** What the store does not know is about to be asked, or quarantined. */
-const phaseOf = ({ row, observed }: Found): SandboxPhase => {
+const phaseOf = ({ row, observed }: Found, held: string | undefined): SandboxPhase => {
   if (row === undefined) return observed === undefined ? "gone" : "quarantined"
-  return observed?.state === "paused" && row.phase === "ready" ? "paused" : row.phase
+  const isPaused = observed?.state === "paused" || held !== undefined
+  return isPaused && row.phase === "ready" ? "paused" : row.phase
 }

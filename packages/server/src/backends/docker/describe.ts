@@ -31,7 +31,7 @@ const onThisHost = (unfenced: string | undefined): Place => ({
       ? []
       : [`There is no network \`open\` without a fence: ${unfenced}`]),
     "Of a read-only directory, what is mounted below it on the host does not appear inside.",
-    "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
+    "No quota bounds /workspace and /home: the server halts a sandbox that fills the disk of the data directory.",
   ],
 })
 

@@ -386,7 +386,7 @@ const describeHost = ({ cgroups, runtime, apart }: Parts): BackendDescription =>
     ...(cgroups.canReclaim
       ? []
       : ["A paused sandbox keeps its memory: cgroup v2 with the memory controller takes it back."]),
-    "The size of /workspace and /home is bounded by the disk that holds the data directory alone.",
+    "No quota bounds /workspace and /home: the server halts a sandbox that fills the disk of the data directory.",
   ],
 })
 

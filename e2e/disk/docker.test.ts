@@ -1,0 +1,17 @@
+import { requires } from "@berth/testing/requires"
+import { sized } from "@berth/testing/sampled"
+import { afterAll, beforeAll } from "vitest"
+import { startEngine } from "../docker/engine.ts"
+import { describeFullDisk } from "./suite.ts"
+
+const ENGINE_DEADLINE_MS = 180_000
+
+requires("root", "docker", "tini").describe("sandboxes of a Docker engine", () => {
+  let engine: Awaited<ReturnType<typeof startEngine>>
+  beforeAll(async () => {
+    engine = await startEngine()
+  }, ENGINE_DEADLINE_MS)
+  afterAll(() => engine?.stop(), ENGINE_DEADLINE_MS)
+
+  describeFullDisk(() => engine.flags, sized({ few: 0, all: 1 }) > 0)
+})

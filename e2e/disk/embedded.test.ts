@@ -1,0 +1,7 @@
+import { requires } from "@berth/testing/requires"
+import { describeFullDisk } from "./suite.ts"
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "sandboxes of an OCI runtime",
+  () => describeFullDisk(() => [], true),
+)

@@ -1,0 +1,59 @@
+import { execFileSync } from "node:child_process"
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+/** New sandboxes are admitted above 1 GB; what is not written costs nothing, for the image is sparse. */
+const DISK_BYTES = 2 * 1024 ** 3
+/** New sandboxes are admitted above 40,000, and a test has to use them all up. */
+const INODES = 44_000
+
+export type SmallDisk = ReturnType<typeof makeSmallDisk>
+
+/** A real file system of its own, as small as one can be on which sandboxes are made. */
+export const makeSmallDisk = () => {
+  const base = mkdtempSync(join(tmpdir(), "berth-disk-e2e-"))
+  const image = join(base, "image")
+  const directory = join(base, "disk")
+  mkdirSync(directory)
+  execFileSync("truncate", ["--size", `${DISK_BYTES}`, image])
+  execFileSync("mkfs.ext4", ["-q", "-F", "-m", "5", "-N", `${INODES}`, image])
+  execFileSync("mount", ["-o", "loop", image, directory])
+  const ballast = join(directory, "ballast")
+  return {
+    directory,
+    /** Without those that are root's own. */
+    freeBytes: () => {
+      const { bavail, bsize } = statfsSync(directory)
+      return bavail * bsize
+    },
+    freeInodes: () => statfsSync(directory).ffree,
+    /** To the last inode and the last block, root's own too. */
+    fill: () => {
+      mkdirSync(ballast)
+      untilFull((number) => closeSync(openSync(join(ballast, `inode-${number}`), "wx")))
+      const file = join(ballast, "inode-0")
+      let length = 0
+      for (let step = 1024 ** 3; step >= 4096; step /= 4)
+        untilFull(() => {
+          const range = ["--offset", `${length}`, "--length", `${step}`]
+          execFileSync("fallocate", [...range, file], { stdio: "ignore" })
+          length += step
+        })
+      execFileSync("sync", ["--file-system", directory])
+    },
+    clear: () => rmSync(ballast, { recursive: true, force: true }),
+    remove: () => {
+      execFileSync("umount", ["--lazy", directory])
+      rmSync(base, { recursive: true, force: true })
+    },
+  }
+}
+
+const untilFull = (take: (number: number) => void): void => {
+  try {
+    for (let number = 0; ; number += 1) take(number)
+  } catch {
+    // That was the last.
+  }
+}

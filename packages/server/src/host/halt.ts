@@ -1,0 +1,133 @@
+import { readdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { setTimeout as pause } from "node:timers/promises"
+import { parseMembership } from "./cgroups/membership.ts"
+import { type CgroupMounts, parseCgroupMounts } from "./cgroups/mounts.ts"
+
+/*
+ * Halts processes by what the kernel says of their cgroups: nothing is written to a disk, and no engine is asked. So it
+ * works where both are stuck.
+ */
+
+/** The processes of one cgroup, which can be halted together. */
+export interface Group {
+  /** The part of the cgroup's name that it was found by. */
+  readonly name: string
+  readonly version: 1 | 2
+  readonly directory: string
+}
+
+/** Freezing takes milliseconds; a process that waits for a disk takes as long as the disk. */
+const HALT_DEADLINE_MS = 2_000
+const POLL_MS = 5
+/**
+ * Under v1, a process that replaces itself just then waits for threads that were frozen before they could end: neither
+ * moves until they are thawed for a moment.
+ */
+const DEADLOCK_MS = 250
+
+/** The groups whose cgroup has one of these names. */
+export const findGroups = async (names: ReadonlySet<string>): Promise<Group[]> => {
+  if (names.size === 0) return []
+  const mounts = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
+  const found = new Map<string, Group>()
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name))
+  await Promise.all(
+    pids.map(async (pid) => {
+      const group = groupOf(await readOrEmpty(`/proc/${pid}/cgroup`), names, mounts)
+      if (group !== undefined) found.set(group.directory, group)
+    }),
+  )
+  return [...found.values()]
+}
+
+/** Ids of sandboxes, and of engines. */
+const NAME = /sb-[a-z0-9]{20}|[0-9a-f]{64}/g
+
+const groupOf = (
+  text: string,
+  names: ReadonlySet<string>,
+  { v1, v2 }: CgroupMounts,
+): Group | undefined => {
+  const membership = parseMembership(text)
+  const v1Mount = v1.get("freezer")
+  const [version, mount, path] =
+    v1Mount === undefined
+      ? ([2, v2, membership.get("")] as const)
+      : ([1, v1Mount, membership.get("freezer")] as const)
+  if (mount === undefined || path === undefined) return undefined
+  const name = (path.match(NAME) ?? []).find((each) => names.has(each))
+  return name === undefined ? undefined : { name, version, directory: join(mount, path) }
+}
+
+/** Resolves when they stand still, or have not within a moment: whoever waits for a full disk writes nothing. */
+export const halt = async (groups: readonly Group[]): Promise<void> => {
+  const endsAt = performance.now() + HALT_DEADLINE_MS
+  let moving = groups
+  let askedAt = performance.now()
+  while (moving.length > 0 && performance.now() < endsAt) {
+    if (performance.now() - askedAt > DEADLOCK_MS) {
+      await goOn(moving.filter(({ version }) => version === 1))
+      askedAt = performance.now()
+    }
+    // Under v1 a late process comes to a stop when that is asked again.
+    await Promise.all(moving.map((group) => ask(group, true)))
+    const still = await Promise.all(moving.map(isHalted))
+    moving = moving.filter((_, index) => !still[index])
+    if (moving.length > 0) await pause(POLL_MS)
+  }
+}
+
+export const goOn = async (groups: readonly Group[]): Promise<void> => {
+  await Promise.all(groups.map((group) => ask(group, false)))
+}
+
+/** Whether all of a group's processes stand still; also of one that has ended. */
+export const isHalted = async ({ version, directory }: Group): Promise<boolean> => {
+  const text = await readOrEmpty(join(directory, version === 1 ? "freezer.state" : "cgroup.events"))
+  return text === "" || (version === 1 ? text.trim() === "FROZEN" : /^frozen 1$/m.test(text))
+}
+
+/** Ends all processes of groups without letting any of them take another step. */
+export const kill = async (groups: readonly Group[]): Promise<void> => {
+  const endsAt = performance.now() + HALT_DEADLINE_MS
+  let living = groups
+  while (living.length > 0 && performance.now() < endsAt) {
+    await halt(living)
+    const pids = await Promise.all(living.map(pidsOf))
+    for (const pid of pids.flat()) signal(pid)
+    await goOn(living)
+    await pause(POLL_MS)
+    const left = await Promise.all(living.map(pidsOf))
+    living = living.filter((_, index) => (left[index] ?? []).length > 0)
+  }
+}
+
+const ask = async ({ version, directory }: Group, isToHalt: boolean): Promise<void> => {
+  const [file, word] =
+    version === 1
+      ? (["freezer.state", isToHalt ? "FROZEN" : "THAWED"] as const)
+      : (["cgroup.freeze", isToHalt ? "1" : "0"] as const)
+  try {
+    await writeFile(join(directory, file), word)
+  } catch (thrown) {
+    // It has ended since.
+    if (!isGone(thrown)) throw thrown
+  }
+}
+
+const pidsOf = async ({ directory }: Group): Promise<number[]> =>
+  (await readOrEmpty(join(directory, "cgroup.procs"))).split("\n").filter(Boolean).map(Number)
+
+const signal = (pid: number): void => {
+  try {
+    process.kill(pid, "SIGKILL")
+  } catch {
+    // It has ended since it was listed.
+  }
+}
+
+const readOrEmpty = (path: string): Promise<string> => readFile(path, "utf8").catch(() => "")
+
+const isGone = (thrown: unknown): boolean =>
+  ["ENOENT", "ENODEV"].includes(String((thrown as NodeJS.ErrnoException).code))

@@ -1,0 +1,92 @@
+import { randomBytes } from "node:crypto"
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs"
+import { mkdir, open, rename, rm, statfs, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+
+/**
+ * A part of the data directory's disk that is taken while there is room, and given up when a write of the server finds
+ * none. It is in pieces, each of them one file for blocks and some empty ones for inodes, so that what is given up and
+ * taken by somebody else is not all of it.
+ */
+export interface Reserve {
+  /** How many pieces there are. */
+  left(): number
+  /** Gives up one piece. False: there is none. */
+  release(): boolean
+  /** Makes what is missing of it, of a small part of what is free. */
+  fill(): Promise<void>
+}
+
+export const PIECES = 8
+/** Stopping or removing a sandbox writes some hundred kilobytes: pages of the store's log, state files. */
+const PIECE_BYTES = 4 * 1024 * 1024
+/** Each stop makes a handful of files for a moment. */
+const PIECE_INODES = 64
+/** A small disk has a small reserve: all of it is at most this part of what is free. */
+const SHARE = 16
+/** A piece of less than this is of no use. */
+const LEAST_BYTES = 256 * 1024
+
+export const openReserve = (dataDir: string): Reserve => {
+  const root = join(dataDir, "reserve")
+  const piece = (number: number) => join(root, `${number}`)
+  const numbers = Array.from({ length: PIECES }, (_, number) => number)
+  const there = () => numbers.filter((number) => existsSync(piece(number)))
+  let filling: Promise<void> | undefined
+
+  const fillPiece = async (number: number): Promise<void> => {
+    const { bavail, bsize, files, ffree } = await statfs(dataDir)
+    const share = SHARE * PIECES
+    const bytes = Math.min(PIECE_BYTES, Math.floor((bavail * bsize) / share))
+    if (bytes < LEAST_BYTES) return
+    const draft = `${piece(number)}.new`
+    await rm(draft, { recursive: true, force: true })
+    await mkdir(draft, { recursive: true, mode: 0o700 })
+    const inodes = files === 0 ? 0 : Math.min(PIECE_INODES, Math.floor(ffree / share))
+    for (let inode = 0; inode < inodes; inode += 1)
+      await writeFile(join(draft, `${inode}`), "", { mode: 0o600 })
+    const file = await open(join(draft, "blocks"), "w", 0o600)
+    try {
+      // Zeros would take nothing on a file system that compresses.
+      await file.writeFile(randomBytes(bytes))
+      // Until it is on the disk, it is the kernel's promise alone.
+      await file.datasync()
+    } finally {
+      await file.close()
+    }
+    await rename(draft, piece(number))
+  }
+
+  const fillAll = async (): Promise<void> => {
+    for (const number of numbers) if (!existsSync(piece(number))) await fillPiece(number)
+  }
+
+  return {
+    left: () => there().length,
+    release: () => {
+      const last = there().at(-1)
+      if (last === undefined) return false
+      // What is left of it if this ends here is removed when it is made again.
+      renameSync(piece(last), `${piece(last)}.new`)
+      rmSync(`${piece(last)}.new`, { recursive: true, force: true })
+      // What a journal has not noted yet as free is not given to anybody.
+      syncDirectory(dataDir)
+      return true
+    },
+    fill: () => {
+      filling ??= fillAll().finally(() => {
+        filling = undefined
+      })
+      return filling
+    },
+  }
+}
+
+const syncDirectory = (directory: string): void => {
+  const handle = openSync(directory, "r")
+  try {
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+}

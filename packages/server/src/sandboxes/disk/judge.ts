@@ -1,0 +1,80 @@
+import type { SandboxId } from "@berth/protocol/ids"
+import type { FreeSpace } from "../../host/free-space.ts"
+
+/** What is left of a disk, and how large it is. */
+export interface Disk {
+  readonly free: FreeSpace
+  readonly size: FreeSpace
+}
+
+/** What is short. */
+export type Short = keyof FreeSpace
+
+const MB = 1_000_000
+
+/**
+ * Writers are halted below this: what is left is enough for the server and for all that others write until a person has
+ * read why. A small disk is given to its users but for a fiftieth.
+ */
+const HALT: FreeSpace = { bytes: 256 * MB, inodes: 10_000 }
+const SMALL_SHARE = 50
+/** Those that were halted go on with so much more: one that fills on is not woken and halted in turns. */
+const ROOM = 2
+
+/** What of the disk is short; undefined: nothing is. */
+export const shortOf = (disk: Disk): Short | undefined => {
+  const least = leastOf(disk)
+  if (disk.free.bytes < least.bytes) return "bytes"
+  return disk.free.inodes < least.inodes ? "inodes" : undefined
+}
+
+/** Whether those that were halted may go on. */
+export const hasRoom = (disk: Disk): boolean => {
+  const least = leastOf(disk)
+  return disk.free.bytes >= ROOM * least.bytes && disk.free.inodes >= ROOM * least.inodes
+}
+
+const leastOf = ({ size }: Disk): FreeSpace => ({
+  bytes: Math.min(HALT.bytes, size.bytes / SMALL_SHARE),
+  inodes: Math.min(HALT.inodes, size.inodes / SMALL_SHARE),
+})
+
+/** A disk takes no more than this in a second. */
+const FASTEST: FreeSpace = { bytes: 2_000 * MB, inodes: 200_000 }
+const SOONEST_MS = 50
+const LATEST_MS = 5_000
+
+/** When to look again: before anybody can have written what is left. */
+export const nextLookMs = (disk: Disk): number => {
+  const least = leastOf(disk)
+  const bytesMs = (1_000 * (disk.free.bytes - least.bytes)) / FASTEST.bytes
+  const inodesMs = (1_000 * (disk.free.inodes - least.inodes)) / FASTEST.inodes
+  return Math.max(SOONEST_MS, Math.min(LATEST_MS, bytesMs, inodesMs))
+}
+
+/** What each sandbox takes of the disk, in bytes or inodes. */
+export type Usage = ReadonlyMap<SandboxId, number>
+
+/** Beside the one that grew most, all are taken for writers that grew by this part of the whole. */
+const WRITER_SHARE = 0.25
+
+/** What anybody writes in a moment is no reason to halt it. */
+const LITTLE: FreeSpace = { bytes: MB, inodes: 100 }
+
+/**
+ * Those that took what is missing: whose files grew most since they were last measured. One that was never measured took
+ * all that it has, but is not why the disk is full if that is less than what is to be left free.
+ */
+export const writersOf = (now: Usage, before: Usage, disk: Disk, what: Short): SandboxId[] => {
+  const least = leastOf(disk)[what]
+  const grown = [...now].map(([sandbox, used]) => ({
+    sandbox,
+    by: used === before.get(sandbox) ? 0 : used - (before.get(sandbox) ?? 0),
+    atLeast: before.has(sandbox) ? LITTLE[what] : least,
+  }))
+  const all = grown.reduce((sum, { by }) => sum + Math.max(0, by), 0)
+  const most = Math.max(0, ...grown.map(({ by }) => by))
+  return grown
+    .filter(({ by, atLeast }) => by >= atLeast && (by === most || by >= WRITER_SHARE * all))
+    .map(({ sandbox }) => sandbox)
+}

@@ -1,0 +1,184 @@
+import { readdir, readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+import { SandboxId } from "@berth/protocol/ids"
+import { z } from "zod"
+import { readFreeSpace } from "../../host/free-space.ts"
+import { findGroups, type Group, goOn, halt, isHalted, kill } from "../../host/halt.ts"
+import type { Reserve } from "../../host/reserve.ts"
+import type { Logger } from "../../logging/logger.ts"
+
+export interface RescueParts {
+  readonly dataDir: string
+  readonly reserve: Reserve
+  readonly log: Logger
+}
+
+/** What the server does when it finds no room for a write of its own. */
+export interface Rescue {
+  /**
+   * Does the work. If the disk is full, halts all sandboxes, so that none of them takes what becomes free, gives up a
+   * piece of the reserve, and does the work again, until it is done or nothing is left to give up.
+   */
+  run<Result>(work: () => Promise<Result>): Promise<Result>
+  /** Halts all sandboxes, until `letGo`. */
+  halt(): Promise<void>
+  readonly isHalted: boolean
+  /**
+   * Lets all go on that were halted here, but those that are held. What runs for its engine was not halted by that, but
+   * perhaps by an earlier server.
+   */
+  letGo(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void>
+  /** Whether the disk has too little left for a sandbox to end in order. */
+  isFull(): Promise<boolean>
+  /** Ends a sandbox's processes before they take another step. */
+  end(sandbox: SandboxId): Promise<void>
+  /** Called after each halt. */
+  onHalt: () => void
+}
+
+/** Less than a store, an engine and a runtime need to end a sandbox. */
+const FULL_BYTES = 4 * 1024 * 1024
+const FULL_INODES = 64
+
+/** So long others stand still while the server does again what it found no room for. */
+const AGAIN_MS = 5_000
+
+export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
+  let halting: Promise<void> | undefined
+  /** The cgroups of those that this server has halted. */
+  const halted = new Set<string>()
+  /** What is being done again. */
+  const again = new Set<Promise<unknown>>()
+
+  const haltAll = async (): Promise<void> => {
+    const groups = await findGroups(new Set((await namesOf(dataDir)).keys()))
+    const were = await Promise.all(groups.map(isHalted))
+    const moving = groups.filter((_, index) => !were[index])
+    for (const { directory } of moving) halted.add(directory)
+    await halt(moving)
+  }
+
+  /** Gives up no more of the reserve than it takes. */
+  const workOnReserve = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    for (;;) {
+      const isLast = !reserve.release()
+      const working = work()
+      again.add(working)
+      try {
+        return await working
+      } catch (thrown) {
+        if (isLast || !isDiskFull(thrown)) throw thrown
+      } finally {
+        again.delete(working)
+      }
+    }
+  }
+
+  const rescue: Rescue = {
+    onHalt: () => {},
+    get isHalted() {
+      return halting !== undefined
+    },
+    halt: async () => {
+      halting ??= haltAll()
+      await halting
+    },
+    letGo: async (held, running) => {
+      await halting
+      await Promise.race([Promise.allSettled(again), pause(AGAIN_MS, undefined, { ref: false })])
+      const names = await namesOf(dataDir)
+      const mayGoOn = ({ name, directory }: Group) => {
+        const sandbox = names.get(name)
+        if (sandbox === undefined || held.has(sandbox)) return false
+        return halted.has(directory) || running.has(sandbox)
+      }
+      const groups = (await findGroups(new Set(names.keys()))).filter(mayGoOn)
+      halting = undefined
+      for (const { directory } of groups) halted.delete(directory)
+      await goOn(groups)
+    },
+    run: async (work) => {
+      try {
+        return await work()
+      } catch (thrown) {
+        if (!isDiskFull(thrown)) throw thrown
+      }
+      log.error(
+        { op: "disk.rescue", dataDir },
+        "The disk is full: all sandboxes are halted, and the server uses its reserve.",
+      )
+      await rescue.halt()
+      try {
+        return await workOnReserve(work)
+      } finally {
+        rescue.onHalt()
+      }
+    },
+    isFull: () => isFull(dataDir),
+    end: async (sandbox) => {
+      const names = await namesOf(dataDir)
+      const own = new Set([...names].flatMap(([name, of]) => (of === sandbox ? [name] : [])))
+      await kill(await findGroups(own))
+    },
+  }
+  return rescue
+}
+
+/** Where nobody watches the disk. */
+export const NO_RESCUE: Rescue = {
+  run: (work) => work(),
+  halt: async () => {},
+  isHalted: false,
+  letGo: async () => {},
+  isFull: async () => false,
+  end: async () => {},
+  onHalt: () => {},
+}
+
+/** A disk that does not say is not full. */
+const isFull = async (dataDir: string): Promise<boolean> => {
+  const free = await readFreeSpace(dataDir).catch(() => undefined)
+  return free !== undefined && (free.bytes < FULL_BYTES || free.inodes < FULL_INODES)
+}
+
+/** Whether a failure, or what caused it, is that no space was left. */
+export const isDiskFull = (thrown: unknown): boolean => {
+  if (!(thrown instanceof Error)) return false
+  const { code } = thrown as NodeJS.ErrnoException
+  if (thrown instanceof BerthError ? thrown.code.endsWith(".disk_full") : FULL_CODES.has(code))
+    return true
+  return isDiskFull(thrown.cause)
+}
+
+const FULL_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT"])
+
+/** What a backend may have noted beside a sandbox's files: the name under which its engine has it. */
+const Note = z.object({ engineId: z.string() })
+
+/** The names that the cgroups of this installation's sandboxes have, with the sandbox of each. */
+const namesOf = async (dataDir: string): Promise<Map<string, SandboxId>> => {
+  const names = new Map<string, SandboxId>()
+  for (const backend of await namesIn(dataDir)) {
+    const root = join(dataDir, backend, "sandboxes")
+    for (const name of await namesIn(root)) {
+      const sandbox = SandboxId.safeParse(name)
+      if (!sandbox.success) continue
+      names.set(sandbox.data, sandbox.data)
+      const engineId = await engineIdOf(join(root, name, "note"))
+      if (engineId !== undefined) names.set(engineId, sandbox.data)
+    }
+  }
+  return names
+}
+
+const engineIdOf = async (note: string): Promise<string | undefined> => {
+  try {
+    return Note.parse(JSON.parse(await readFile(note, "utf8"))).engineId
+  } catch {
+    return undefined
+  }
+}
+
+const namesIn = (directory: string): Promise<string[]> => readdir(directory).catch(() => [])
