@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http"
 import { PassThrough } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import type { FastifyInstance } from "fastify"
@@ -7,6 +8,18 @@ declare module "fastify" {
     /** Its bodies are passed on as they come, of any size and for any time. */
     streams?: boolean
   }
+}
+
+/**
+ * Reads the rest of a body that was answered before all of it had come, so that the connection can be used again.
+ * Node does it only for a body that nobody has begun to read.
+ */
+const discard = (request: IncomingMessage, withinMs: number): void => {
+  if (request.complete && request.readableEnded) return
+  request.unpipe()
+  request.resume()
+  const late = setTimeout(() => request.destroy(), withinMs)
+  for (const end of ["end", "close"]) request.once(end, () => clearTimeout(late))
 }
 
 /** Gives up on a body that does not arrive in time. Node's own deadline would hold for streams as well. */
@@ -25,6 +38,7 @@ export const limitReceiving = (api: FastifyInstance, receiveMs: number): void =>
     }, receiveMs)
     received.once("close", () => clearTimeout(late))
     payload.once("error", (error) => received.destroy(error))
+    reply.raw.once("finish", () => discard(request.raw, receiveMs))
     return payload.pipe(received)
   })
 }

@@ -188,7 +188,7 @@ describe("limits", () => {
   })
 
   it("lives on when a body that it refused for its length is never read", async () => {
-    const { failure, raw } = await start({ bodyBytes: 100, receiveMs: 50 })
+    const { failure, raw } = await start({ bodyBytes: 100, receiveMs: 1_000 })
     const headers = { "content-type": "application/json" }
     const body = JSON.stringify("x".repeat(1024 * 1024))
     expect(await failure("/v1/echo", { method: "POST", headers, body })).toMatchObject({
@@ -199,6 +199,15 @@ describe("limits", () => {
       `POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n1`,
     )
     expect(late).toContain("deadline.exceeded")
+  })
+
+  it("answers at once to a body of a type that nobody reads, and to what comes behind it", async () => {
+    const { raw } = await start()
+    const head = `POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: text/yaml\r\n`
+    const body = `Content-Length: 2000000\r\n\r\n${"x".repeat(2_000_000)}`
+    const behind = "GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    const replies = await raw(head + body + behind)
+    expect(replies.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 400", "HTTP/1.1 200"])
   })
 
   it("refuses a body before it reads it when the token is wrong", async () => {

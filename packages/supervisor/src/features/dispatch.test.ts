@@ -1,3 +1,6 @@
+import { once } from "node:events"
+import { type IncomingMessage, request } from "node:http"
+import { text } from "node:stream/consumers"
 import { BerthError } from "@berth/protocol/errors"
 import { describe, expect, it } from "vitest"
 import { AUTHORIZED, get, serve } from "../bridge/testing/supervisor.ts"
@@ -104,6 +107,23 @@ describe("features", () => {
     await waiting
     expect(log).toEqual(["waits", "the sandbox is going down", "closed"])
     expect(await get(path, "/echo/a")).toMatchObject({ status: 404 })
+  })
+
+  it("answer to a body that nobody reads, or of which too much comes", async () => {
+    const { path } = await open()
+    const say = async (url: string, bytes: number) => {
+      const sent = request({
+        ...{ socketPath: path, method: "POST", path: url, headers: AUTHORIZED, agent: false },
+      })
+      const answered = once(sent, "response")
+      for (let left = bytes; left > 0; left -= 65_536)
+        if (!sent.write(Buffer.alloc(65_536, " "))) await once(sent, "drain")
+      sent.end()
+      const [answer] = (await answered) as [IncomingMessage]
+      return { status: answer.statusCode, code: JSON.parse(await text(answer)).code }
+    }
+    expect(await say("/echo/no/such", 8_000_000)).toEqual({ status: 404, code: "route.unknown" })
+    expect(await say("/echo", 8_000_000)).toEqual({ status: 413, code: "input.too_large" })
   })
 
   it("take WebSockets, and say why they do not", async () => {

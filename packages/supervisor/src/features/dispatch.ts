@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
+import { finished } from "node:stream/promises"
 import { BerthError, toWireError } from "@berth/protocol/errors"
 import type { WebSocket } from "ws"
 import type { Called, Feature, Features, HttpRoute } from "./feature.ts"
@@ -31,7 +32,7 @@ export class Dispatch {
       const signal = AbortSignal.any([gone.signal, this.#down.signal])
       await route.handle({ request, response, params, query, signal })
     } catch (thrown) {
-      fail(response, thrown)
+      await fail(request, response, thrown)
     }
   }
 
@@ -102,11 +103,22 @@ const find = (routes: readonly HttpRoute[], method: string | undefined, path: st
   throw unknown(method ?? "", path)
 }
 
-/** An answer that has begun can only be cut off. */
-const fail = (response: ServerResponse, thrown: unknown): void => {
+/**
+ * An answer that has begun can only be cut off. Otherwise the rest of the body is read first: whoever is still
+ * sending does not listen, and a connection that is closed before could take the answer with it.
+ */
+const fail = async (
+  request: IncomingMessage,
+  response: ServerResponse,
+  thrown: unknown,
+): Promise<void> => {
   if (response.headersSent) {
     response.destroy()
     return
+  }
+  if (!request.readableEnded && !request.destroyed) {
+    request.resume()
+    await finished(request, { writable: false }).catch(() => {})
   }
   const status = thrown instanceof BerthError ? thrown.status : 500
   response
