@@ -4,7 +4,7 @@ import type { Backend } from "./backends/backend.ts"
 import type { PullProgress } from "./backends/docker/images.ts"
 import type { EngineAddress } from "./config/engine-address.ts"
 import type { Logger } from "./logging/logger.ts"
-import { refuseForeignSocket } from "./owned/socket.ts"
+import { refuseForeignEntry } from "./owned/entry.ts"
 
 export type BackendChoice =
   | { readonly name: "embedded" }
@@ -31,7 +31,7 @@ export const openBackend = async (
   const { openDocker } = await import("./backends/docker/backend.ts")
   const { engine, image } = backend
   // An engine sees all that its sandboxes get, keys and files included.
-  if ("socketPath" in engine) refuseForeignSocket(engine.socketPath)
+  if ("socketPath" in engine) refuseForeignEntry(engine.socketPath)
   const onPull = tellOfPulls(log)
   return await openDocker({ installation, directory, engine, image, onPull }, { signal })
 }

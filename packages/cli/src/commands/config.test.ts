@@ -11,7 +11,7 @@ describe("berth config", () => {
   it("shows every value with its origin, and no secret", async () => {
     const dir = makeDir()
     const file = join(dir, "c.yaml")
-    writeFileSync(file, `logLevel: warn\ntoken: ${SECRET}\n`)
+    writeFileSync(file, `logLevel: warn\ntoken: ${SECRET}\n`, { mode: 0o600 })
     const env = { BERTH_PORT: "1234", BERTH_CONFIG: file }
     const args = ["config", "--data-dir", "data"]
 

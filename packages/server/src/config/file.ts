@@ -6,17 +6,24 @@ import type { Problem } from "./problem.ts"
 export interface ConfigFile {
   readonly path: string
   readonly present: boolean
+  /** Nobody but its owner may read it. */
+  readonly isPrivate: boolean
   /** Its keys and values, not yet checked. */
   readonly values: Readonly<Record<string, unknown>>
   /** Why it could not be read as a mapping. */
   readonly problems: readonly Problem[]
 }
 
+/** The rights of everybody but the owner. */
+const OTHERS = 0o077
+
 /** `askedBy` names the flag or variable that wants this file; a file that nobody asked for may be missing. */
 export const readConfigFile = (path: string, askedBy: string | undefined): ConfigFile => {
+  let isPrivate = false
   const found = (values: Record<string, unknown>, ...problems: string[]): ConfigFile => ({
     path,
     present: true,
+    isPrivate,
     values,
     problems: problems.map((what) => ({
       path: "(file)",
@@ -26,6 +33,7 @@ export const readConfigFile = (path: string, askedBy: string | undefined): Confi
   })
   try {
     const file = readOwned(path, { followLast: true })
+    isPrivate = file !== undefined && (file.mode & OTHERS) === 0
     if (file !== undefined) return found(...parse(file.text))
   } catch (error) {
     // It says by itself which part of the path is wrong, and nothing else of the file counts then.
@@ -34,7 +42,7 @@ export const readConfigFile = (path: string, askedBy: string | undefined): Confi
     if (code !== "ENOTDIR") return found({}, `cannot be read (${code})`)
   }
   if (askedBy !== undefined) return found({}, `does not exist, but ${askedBy} names it`)
-  return { path, present: false, values: {}, problems: [] }
+  return { path, present: false, isPrivate, values: {}, problems: [] }
 }
 
 type Parsed = [values: Record<string, unknown>, ...problems: string[]]

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
@@ -32,9 +32,24 @@ const problemsOf = (input: Partial<ConfigInput>): Problem[] => {
 
 const writeFile = (text: string, name = "config.yaml"): string => {
   const path = join(dir, name)
-  writeFileSync(path, text)
+  writeFileSync(path, text, { mode: 0o600 })
   return path
 }
+
+describe("a secret in a file", () => {
+  it("is taken where nobody else may read the file, and refused with the mend where others may", () => {
+    const configFile = writeFile(`token: ${SECRET}\n`)
+    expect(load({ configFile }).config.token).toBe(SECRET)
+    chmodSync(configFile, 0o644)
+    const [problem, ...others] = problemsOf({ configFile })
+    expect(problem).toMatchObject({ path: "token", source: configFile })
+    expect(problem?.message).toContain(`chmod 600 ${configFile}`)
+    expect(JSON.stringify([problem, others])).not.toContain(SECRET)
+    expect(others).toEqual([])
+    chmodSync(writeFile("logLevel: warn\n"), 0o644)
+    expect(load({ configFile }).config.logLevel).toBe("warn")
+  })
+})
 
 describe("where values come from", () => {
   it("takes defaults when nobody gave anything", () => {

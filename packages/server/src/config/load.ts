@@ -39,7 +39,7 @@ export const loadConfig = (input: ConfigInput): LoadedConfig => {
   const file = readFile(input, directories)
   const sources = [fromFlags(input), fromEnvironment(input), fromFile(file)]
 
-  const problems = [...file.problems, ...sources.flatMap(check)]
+  const problems = [...file.problems, ...sources.flatMap(check), ...checkSecrets(file)]
   if (problems.length > 0) throw invalidConfig(problems)
 
   const chosen = KEYS.map((key) => choose(key, sources, directories))
@@ -100,6 +100,17 @@ const check = ({ values, spell, label, keys }: Source): Problem[] =>
     }
     return key.type.safeParse(value).success ? [] : [badValue(key, value, label(name))]
   })
+
+/** A secret in a file that others may read is theirs as well. */
+const checkSecrets = ({ path, values, isPrivate }: ConfigFile): Problem[] =>
+  KEYS.filter(({ name, secret }) => secret && !isPrivate && Object.hasOwn(values, name)).map(
+    ({ name }) => ({
+      path: name,
+      source: path,
+      allowed: "in a file of mode 600",
+      message: `${name}: other users may read it (from ${path}); to mend it: chmod 600 ${path}`,
+    }),
+  )
 
 const choose = (key: KeyEntry, sources: readonly Source[], directories: Directories) => {
   const { name } = key

@@ -21,10 +21,10 @@ import { openKeys } from "../keys/keys.ts"
 import { Secrets } from "../logging/secrets.ts"
 import { ensureDataDirectory } from "../store/data-directory.ts"
 import { readLockHolder, writeLockHolder } from "../store/lock-holder.ts"
+import { refuseForeignEntry } from "./entry.ts"
 import { judgeWriters } from "./judge.ts"
 import { isPrivate } from "./private-group.ts"
 import { readOwned } from "./read.ts"
-import { refuseForeignSocket } from "./socket.ts"
 
 const STRANGER = 65_534
 const TOKEN = "a".repeat(43)
@@ -130,10 +130,10 @@ requires("root").describe("what another user of the machine planted", () => {
     const path = join(shared, "engine.sock")
     const server = createServer().listen(path)
     onTestFinished(() => void server.close())
-    refuseForeignSocket(path)
-    refuseForeignSocket(join(shared, "none.sock"))
+    refuseForeignEntry(path)
+    refuseForeignEntry(join(shared, "none.sock"))
     chownSync(path, STRANGER, STRANGER)
-    expectUnsafe(() => refuseForeignSocket(path), "engine.sock belongs to")
+    expectUnsafe(() => refuseForeignEntry(path), "engine.sock belongs to")
   })
 
   it("above what is ours can exchange it: each directory on the way counts", () => {
