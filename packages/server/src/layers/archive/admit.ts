@@ -1,4 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
+import { type KnownPaths, knownPaths } from "./known-paths.ts"
 import { refuse } from "./refuse.ts"
 import { isSparse, sparseBody, sparsePath, sparseRecords } from "./sparse.ts"
 import type { TarEntry } from "./tar-read.ts"
@@ -10,12 +11,15 @@ export interface ArchiveLimits {
   readonly maxEntries: number
   /** Of all contents, unpacked. */
   readonly maxBytes: number
+  /** Of all paths and the targets of links: tar keeps those of directories and links until its end. */
+  readonly maxNameBytes: number
 }
 
 /** Above what one workspace holds, below what would fill a disk unseen. */
 export const DEFAULT_LIMITS: ArchiveLimits = {
   maxEntries: 2_000_000,
   maxBytes: 256 * 1024 ** 3,
+  maxNameBytes: 512 * 1024 ** 2,
 }
 
 /** What changes on the way into or out of an archive. */
@@ -36,21 +40,24 @@ export async function* admit(
   { owner, xattrs }: Translation,
   limits: ArchiveLimits,
 ): AsyncGenerator<TarEntry> {
-  const kinds = new Map<string, "directory" | "other">()
+  const known = knownPaths()
   let bytes = 0
+  let nameBytes = 0
   for await (const entry of entries) {
     const sparse = isSparse(entry)
     const path = checkedPath(sparse ? sparsePath(entry) : entry.path)
-    if (kinds.has(path)) refuse("a name comes twice", path)
-    if (path === TREE ? entry.type !== "5" : kinds.get(parentOf(path)) !== "directory") {
+    if (known.kindOf(path) !== undefined) refuse("a name comes twice", path)
+    if (path === TREE ? entry.type !== "5" : known.kindOf(parentOf(path)) !== "directory") {
       refuse("it does not lie in a directory that came before it", path)
     }
     if (sparse && entry.type !== "0") refuse("only a file can be sparse", path)
-    checkType(entry, path, kinds)
-    kinds.set(path, entry.type === "5" ? "directory" : "other")
+    checkType(entry, path, known)
+    known.add(path, entry.type === "5")
     bytes += entry.bodyBytes
-    tooLarge("maxEntries", kinds.size, limits)
+    nameBytes += path.length + entry.linkPath.length
+    tooLarge("maxEntries", known.count, limits)
     tooLarge("maxBytes", bytes, limits)
+    tooLarge("maxNameBytes", nameBytes, limits)
     yield {
       ...entry,
       path,
@@ -62,7 +69,7 @@ export async function* admit(
       body: sparse ? sparseBody(entry) : entry.body,
     }
   }
-  if (kinds.size === 0) refuse("it is empty", "")
+  if (known.count === 0) refuse("it is empty", "")
 }
 
 const MAX_PATH_BYTES = 4_096
@@ -70,10 +77,10 @@ const MAX_NAME_BYTES = 255
 
 const checkedPath = (raw: string): string => {
   const path = raw.endsWith("/") ? raw.slice(0, -1) : raw
+  if (path.length > MAX_PATH_BYTES) refuse(`a path is longer than ${MAX_PATH_BYTES} bytes`, path)
   const names = path.split("/")
   const wellFormed =
     names[0] === TREE &&
-    path.length <= MAX_PATH_BYTES &&
     names.every(
       (name) =>
         name !== "" &&
@@ -87,11 +94,7 @@ const checkedPath = (raw: string): string => {
 
 const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/"))
 
-const checkType = (
-  entry: TarEntry,
-  path: string,
-  kinds: ReadonlyMap<string, "directory" | "other">,
-): void => {
+const checkType = (entry: TarEntry, path: string, known: KnownPaths): void => {
   if (entry.type !== "0" && entry.bodyBytes > 0) refuse("only a file has contents", path)
   switch (entry.type) {
     case "0": // a file
@@ -99,7 +102,8 @@ const checkType = (
     case "6": // a named pipe
       return
     case "1": // another name of a file
-      if (kinds.get(entry.linkPath) !== "other") refuse("a hard link leads out of the tree", path)
+      if (known.kindOf(entry.linkPath) !== "other")
+        refuse("a hard link leads out of the tree", path)
       return
     case "2": // a symbolic link
       if (entry.linkPath === "" || entry.linkPath.length > MAX_PATH_BYTES) {
@@ -114,7 +118,11 @@ const checkType = (
   }
 }
 
-const tooLarge = (limit: keyof ArchiveLimits, value: number, limits: ArchiveLimits): void => {
+export const tooLarge = (
+  limit: keyof ArchiveLimits,
+  value: number,
+  limits: ArchiveLimits,
+): void => {
   if (value <= limits[limit]) return
   throw new BerthError("layers.archive_too_large", `the archive exceeds ${limit}`, {
     details: { limit, most: limits[limit] },

@@ -36,10 +36,14 @@ export class ByteSource {
   }
 
   /** Reads to the end, so that what comes after the last entry (its checksum, in zstd) is checked too. */
-  async drain(): Promise<void> {
-    while (await this.#refill()) {
+  async drain(most: number): Promise<void> {
+    let bytes = this.#rest.length
+    while (bytes <= most) {
+      if (!(await this.#refill())) return
       // Padding of the last record.
+      bytes += this.#rest.length
     }
+    refuse("it goes on after its end", "")
   }
 
   /** What there is of the next bytes. */

@@ -22,7 +22,11 @@ const ZSTD_PARAMS = {
 }
 
 /** What is in a store may be in an archive, however much it is: the limits are for what comes in. */
-const NO_LIMITS = { maxEntries: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY }
+const NO_LIMITS = {
+  maxEntries: Number.POSITIVE_INFINITY,
+  maxBytes: Number.POSITIVE_INFINITY,
+  maxNameBytes: Number.POSITIVE_INFINITY,
+}
 
 /**
  * Writes one layer as tar with zstd: its description first, then its tree with whiteouts, marks and

@@ -3,7 +3,7 @@ import { createWriteStream, existsSync, readdirSync, readFileSync, readlinkSync 
 import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import { Writable } from "node:stream"
-import { zstdDecompressSync } from "node:zlib"
+import { zstdCompressSync, zstdDecompressSync } from "node:zlib"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import fc from "fast-check"
@@ -340,4 +340,31 @@ requires("root").describe("import and export", () => {
     )
     expect(readdirSync(join(root, "incoming"))).toEqual([])
   })
+})
+
+requires("root").it(
+  "refuses an archive whose headers unpack to far more than its limits",
+  async () => {
+    const padded = (name: string): TarEntry => ({
+      ...file(`tree/${name}`),
+      pax: new Map([["comment", Buffer.alloc(900_000, "x")]]),
+    })
+    const archive = await makeArchive([TREE, ...["a", "b", "c", "d", "e"].map(padded)])
+    expect(archive.length).toBeLessThan(10_000)
+    await expectRefused(archive, "layers.archive_too_large", { maxBytes: 1, maxEntries: 10 })
+  },
+)
+
+requires("root").it("refuses an archive whose names are more than tar can keep", async () => {
+  const links = Array.from({ length: 300 }, (_, at) =>
+    link(`tree/${at}`, `/${"x".repeat(4_000)}`, "2"),
+  )
+  const archive = await makeArchive([TREE, ...links])
+  await expectRefused(archive, "layers.archive_too_large", { maxNameBytes: 1024 * 1024 })
+})
+
+requires("root").it("refuses an archive that goes on after its end", async () => {
+  const archive = await makeArchive([TREE, file("tree/a")])
+  const endless = Buffer.concat([zstdDecompressSync(archive), Buffer.alloc(8 * 1024 * 1024)])
+  await expectRefused(zstdCompressSync(endless))
 })

@@ -9,7 +9,7 @@ import { startProgram } from "../programs.ts"
 import { hasCode } from "../records/files.ts"
 import type { Pinned } from "../snapshot.ts"
 import { findLayer } from "../stacks/layer.ts"
-import { type ArchiveLimits, admit, DEFAULT_LIMITS } from "./admit.ts"
+import { type ArchiveLimits, admit, DEFAULT_LIMITS, tooLarge } from "./admit.ts"
 import { outside } from "./ids.ts"
 import { type ArchiveManifest, readManifest } from "./manifest.ts"
 import { refuse } from "./refuse.ts"
@@ -36,13 +36,14 @@ export const importLayer = async (
   { signal, reason, limits = {} }: ImportOptions,
 ): Promise<Pinned> => {
   const { at } = context
-  const entries = readTar(unpacked(from, signal))
+  const most: ArchiveLimits = { ...DEFAULT_LIMITS, ...limits }
+  const entries = readTar(atMost(unpacked(from, signal), most))
   const manifest = await readManifest((await entries.next()).value ?? undefined)
   await assertWelcome(context, manifest)
   const { id, parents } = manifest
   return inDraft(context, id, async (draft) => {
     await at("import.prepared")
-    await unpack(context, entries, draft.directory, { ...DEFAULT_LIMITS, ...limits }, signal)
+    await unpack(context, entries, draft.directory, most, signal)
     await at("import.unpacked")
     await describe(context, { id, parents, origin: "import" }, draft, signal)
     await at("import.described")
@@ -91,6 +92,25 @@ const unpack = async (
     // Nothing may write into the draft any more when this returns.
     tar.stop()
     await tar.ended.catch(() => {})
+  }
+}
+
+/** Room for the headers of an entry: its name, a link's target and a few attributes. */
+const HEADER_BYTES = 8 * 1024
+/** For the description, and what little archives have beside their contents. */
+const SPARE_BYTES = 1024 * 1024
+
+/** Ends an archive that unpacks to more than its limits can need, whatever it is made of: headers, too, pack well. */
+async function* atMost(
+  chunks: AsyncIterable<Buffer>,
+  limits: ArchiveLimits,
+): AsyncGenerator<Buffer> {
+  const room = SPARE_BYTES + limits.maxBytes + limits.maxEntries * HEADER_BYTES
+  let bytes = 0
+  for await (const chunk of chunks) {
+    bytes += chunk.length
+    if (bytes > room) tooLarge("maxBytes", bytes, limits)
+    yield chunk
   }
 }
 

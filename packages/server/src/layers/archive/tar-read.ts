@@ -6,6 +6,9 @@ export const BLOCK_BYTES = 512
 /** Room for the longest path, a link as long, and the attributes that a file system can hold of one file. */
 const MAX_PAX_BYTES = 1024 * 1024
 
+/** Tar fills its last record, of 10 kilobytes unless it is told otherwise. */
+const MAX_PADDING_BYTES = 1024 * 1024
+
 export interface TarEntry {
   /** Each byte one character: names on Linux are bytes, not text. */
   readonly path: string
@@ -53,7 +56,7 @@ export async function* readTar(stream: AsyncIterable<Buffer>): AsyncGenerator<Ta
     pax = new Map()
   }
   if (pax.size > 0) refuse("it ends after an extended header", "")
-  await source.drain()
+  await source.drain(MAX_PADDING_BYTES)
 }
 
 export const padding = (bytes: number): number =>
