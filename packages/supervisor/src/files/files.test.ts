@@ -14,6 +14,8 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { FileEntry, FileList, WrittenFiles } from "@berth/protocol/files"
+import { sized } from "@berth/testing/sampled"
+import { nest, spread } from "@berth/testing/trees"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { DOWNLOAD, RELAYED } from "./feature.ts"
 import { SOMEONE, serveFiles } from "./testing/files.ts"
@@ -248,6 +250,23 @@ describe("folders", () => {
     expect(readdirSync(workspace)).toEqual(["two"])
   })
 })
+
+it(
+  "removes folders that lie deeper than a path can be long, and many files beside them",
+  async () => {
+    const { call, workspace } = await serveFiles()
+    mkdirSync(join(workspace, "big/wide"), { recursive: true })
+    mkdirSync(join(workspace, "big/other"))
+    await nest(join(workspace, "big"), sized({ few: 500, all: 100_000 }), 255)
+    await spread(join(workspace, "big/wide"), sized({ few: 2_000, all: 1_000_000 }), 100, "file")
+    await spread(join(workspace, "big/other"), 200, 10, "directory")
+    if (SOMEONE !== undefined)
+      execFileSync("chown", ["-R", `${SOMEONE.uid}:${SOMEONE.gid}`, join(workspace, "big")])
+    expect((await call("DELETE", "/files", { path: "big", recursive: true })).status).toBe(204)
+    expect(readdirSync(workspace)).toEqual([])
+  },
+  sized({ few: 60_000, all: 1_800_000 }),
+)
 
 it("passes on all that the worker answers", () => {
   const routes = fileRoutes({ workspace: "/", search: "rg", maker: { sandbox: "", worker: "" } })

@@ -1,4 +1,4 @@
-import { chmod, link, lstat, mkdir, rename, rm, rmdir, unlink } from "node:fs/promises"
+import { chmod, link, lstat, mkdir, rename, rmdir, unlink } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { MakeDirectory, MoveFile } from "@berth/protocol/files"
 import { readJson, sendJson } from "../../features/body.ts"
@@ -11,6 +11,7 @@ import { attempt, systemCode } from "./failure.ts"
 import { isMode } from "./mode.ts"
 import type { Parts } from "./parts.ts"
 import { flag, readQuery } from "./query.ts"
+import { removeTree } from "./remove-tree.ts"
 import type { Places } from "./write.ts"
 
 export const isMakeDirectory: Check = object({ path: isBytes }, { mode: isMode, parents: isFlag })
@@ -77,16 +78,24 @@ const moveAcross = async (
     await copyTree(source, aside, signal)
     await move(aside, target, replace)
   } catch (thrown) {
-    await rm(aside, { recursive: true, force: true })
+    await removeAny(aside, NEVER).catch(() => {})
     throw thrown
   }
-  await rm(source, { recursive: true })
+  await removeAny(source, signal)
+}
+
+/** What was made is removed, whoever has gone away meanwhile. */
+const NEVER = new AbortController().signal
+
+const removeAny = async (path: Buffer, signal: AbortSignal): Promise<void> => {
+  if ((await lstat(path)).isDirectory()) await removeTree(path, signal)
+  else await unlink(path)
 }
 
 /** `DELETE /files` */
 export const removeFile =
   (workspace: string) =>
-  async ({ response, query }: HttpCall): Promise<void> => {
+  async ({ response, query, signal }: HttpCall): Promise<void> => {
     const { path, recursive = false } = readQuery(query, { recursive: flag })
     const target = locate(path, workspace)
     const [found, top] = await attempt("remove", path, () =>
@@ -97,7 +106,7 @@ export const removeFile =
     if (found.isDirectory() && !recursive) {
       await attempt("remove", path, () => rmdir(target))
     } else if (found.isDirectory()) {
-      await attempt("remove", path, () => rm(target, { recursive: true, maxRetries: 2 }))
+      await attempt("remove", path, () => removeTree(target, signal))
     } else await attempt("remove", path, () => unlink(target))
     response.writeHead(204).end()
   }

@@ -4,7 +4,7 @@ import {
   lstat,
   lutimes,
   mkdir,
-  readdir,
+  opendir,
   readlink,
   symlink,
 } from "node:fs/promises"
@@ -25,8 +25,12 @@ export const copyTree = async (
   else if (kind === "file") await copyFile(source, target)
   else if (kind === "directory") {
     await mkdir(target, { mode: 0o700 })
-    for (const name of await readdir(source, { encoding: "buffer" }))
+    // @types/node knows names as text only.
+    const names = await opendir(source as unknown as string, { encoding: "buffer" as never })
+    for await (const entry of names) {
+      const name = entry.name as unknown as Buffer
       await copyTree(joinBytes(source, name), joinBytes(target, name), signal)
+    }
   } else throw wrongKind(toWire(source), "pipe, socket or device", "file, directory or link")
   if (kind !== "link") await chmod(target, found.mode & 0o7777)
   await lutimes(target, found.atime, found.mtime)

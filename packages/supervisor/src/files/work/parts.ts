@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto"
-import { lstat, readdir, rm } from "node:fs/promises"
+import { lstat, opendir, unlink } from "node:fs/promises"
 import { joinBytes } from "./bytes.ts"
+import { removeTree } from "./remove-tree.ts"
 
 /** Of other sandboxes that share the directory, nobody knows whether they still write; no write pauses so long. */
 const ABANDONED_MS = 24 * 60 * 60_000
@@ -41,11 +42,14 @@ export class Parts {
     if (this.#known.has(key)) return
     if (this.#known.size >= MAX_KNOWN) this.#known.clear()
     this.#known.add(key)
-    // What is no UTF-8 is none of ours.
-    const names = await readdir(directory).catch(() => [])
-    for (const name of names) {
-      const path = joinBytes(directory, Buffer.from(name))
-      if (await this.#isLeft(name, path)) await rm(path, { recursive: true }).catch(() => {})
+    try {
+      // What is no UTF-8 is none of ours.
+      for await (const { name } of await opendir(directory as unknown as string)) {
+        const path = joinBytes(directory, Buffer.from(name))
+        if (await this.#isLeft(name, path)) await removeLeft(path)
+      }
+    } catch {
+      // It is not there, or closed to the user.
     }
   }
 
@@ -58,3 +62,10 @@ export class Parts {
     return found !== undefined && Date.now() - found.mtimeMs > ABANDONED_MS
   }
 }
+
+/** A file, or a directory that was copied in part. */
+const removeLeft = async (path: Buffer): Promise<void> => {
+  await unlink(path).catch(() => removeTree(path, NEVER).catch(() => {}))
+}
+
+const NEVER = new AbortController().signal
