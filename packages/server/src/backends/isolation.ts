@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto"
-import { readdir, stat } from "node:fs/promises"
+import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
@@ -290,6 +290,13 @@ export const isolationSuite = (
           expect(exit).toMatchObject({ code: 137, reason: "out-of-memory" })
         })
       }
+
+      it("dies before the server where the whole host is out of memory", async () => {
+        const own = Number(await readFile("/proc/self/oom_score_adj", "utf8"))
+        const read = ["/bin/sh", "-c", "cat /proc/1/oom_score_adj /proc/self/oom_score_adj"]
+        const scores = (await sandboxes.run(read)).output.trim().split("\n").map(Number)
+        expect(Math.min(...scores)).toBeGreaterThan(own)
+      })
 
       it(`cannot ${OUTPUT_FLOOD.name}`, async () => {
         const sandbox = await sandboxes.boot(running(OUTPUT_FLOOD.script))

@@ -1,10 +1,20 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { sandboxOomScore } from "../oom-score.ts"
 import { MASKED_PATHS } from "./masked-paths.ts"
 import type { EngineMount } from "./mounts.ts"
 import { sandboxLabels } from "./names.ts"
 import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
 import { engineFilter } from "./seccomp.ts"
+
+/**
+ * Signals and timers, and bytes of message queues. Without a user namespace they are counted together with those of the host's
+ * user of the same id, and each process is held to its own limit: what is far below the kernel's usual one leaves the rest to the host.
+ */
+const BELOW_THE_HOST = [
+  { Name: "sigpending", Soft: 1_024, Hard: 1_024 },
+  { Name: "msgqueue", Soft: 409_600, Hard: 409_600 },
+]
 
 export interface ContainerInput {
   readonly spec: SandboxSpec
@@ -73,9 +83,11 @@ export const containerOf = (input: ContainerInput) => {
       CpuPeriod: CPU_PERIOD_US,
       CpuQuota: Math.round(limits.cpus * CPU_PERIOD_US),
       PidsLimit: limits.pids,
+      OomScoreAdj: sandboxOomScore(),
       Ulimits: [
         { Name: "nofile", Soft: openFiles, Hard: openFiles },
         { Name: "core", Soft: 0, Hard: 0 },
+        ...BELOW_THE_HOST,
       ],
     },
   }

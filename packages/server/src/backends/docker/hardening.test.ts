@@ -161,6 +161,12 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     ])
   })
 
+  it("keep below the host's limits on what is counted for both", async () => {
+    const limits = await run("cat /proc/self/limits")
+    expect(limits).toMatch(/^Max pending signals +1024 +1024 /m)
+    expect(limits).toMatch(/^Max msgqueue size +409600 +409600 /m)
+  })
+
   it("begin with an init that reaps what nobody waits for", async () => {
     expect(await run("cat /proc/1/comm")).toMatch(/init|tini/)
   })

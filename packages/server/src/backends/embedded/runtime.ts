@@ -5,6 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { type Outcome, PLAIN_ENV, run } from "../../host/run.ts"
+import { sandboxOomScore } from "../oom-score.ts"
 import { removeRuncCgroups } from "./runc-cgroups.ts"
 
 /** An OCI runtime of this host, and how it is called here. */
@@ -74,8 +75,9 @@ const RUNTIME_DEADLINE_MS = 15_000
 export const WORD_FD = 4
 
 /**
- * Waits for the word, joins the cgroups of the first N files given, mounts what a table lists, and becomes the
- * program. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs in a mount
+ * Waits for the word, joins the cgroups of the first N files given, mounts what a table lists, raises its score for a
+ * host that is out of memory, and becomes the program. Where the server has the right to lower a score, nothing inside
+ * can lower this one. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs in a mount
  * namespace of its own, so that nothing it mounts is seen or left behind on the host. A server that ends gives
  * no word: then nothing is made.
  *
@@ -85,9 +87,10 @@ export const WORD_FD = 4
 const JOIN_AND_EXEC = `
 read -r _ <&${WORD_FD} || exit 1
 exec ${WORD_FD}<&-
-count=$1; table=$2; base=$3; shift 3
+count=$1; table=$2; base=$3; score=$4; shift 4
 while [ "$count" -gt 0 ]; do echo 0 > "$1" || exit 1; shift; count=$((count - 1)); done
 (cd "$base" && exec mount --all --fstab "$table") || exit 1
+echo "$score" 2>/dev/null > /proc/self/oom_score_adj
 exec "$@" <<END
 END
 `
@@ -103,7 +106,8 @@ export const openRuntime = async (
   const creating: Runtime["creating"] = (joinFiles, { table, base }) => {
     // runc joins the sandbox's cgroups by itself.
     const join = name === "crun" ? joinFiles : []
-    const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, table, base]
+    const score = sandboxOomScore()
+    const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, table, base, `${score}`]
     const shell = ["/bin/sh", ...script, ...join, RUNTIME_PLACE, ...flags]
     return ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }

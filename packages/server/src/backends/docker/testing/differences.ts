@@ -12,6 +12,6 @@ export const DIFFERENCES: Differences = {
   },
   "use up what the kernel counts per user": {
     sees: [],
-    why: "root inside is the host's root: instances of inotify, message queues, queued signals and timers are counted together with it",
+    why: "every id inside is the host's: instances of inotify are counted together with those of the host's root and of its user 1000, and nothing bounds them; so are queued signals, timers and message queues, of which all sandboxes together have 1,024 and 400 KiB, less than the host's own limits",
   },
 }
