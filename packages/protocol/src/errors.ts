@@ -544,6 +544,11 @@ export const ERRORS = {
     retry: "later",
     hint: "As many prompts wait in this session as may; send the next when one of them has ended.",
   },
+  "events.too_many": {
+    status: 429,
+    retry: "later",
+    hint: "Close some of the event streams that are open; the details name the limit.",
+  },
   "session.nothing_asked": {
     status: 404,
     retry: "never",

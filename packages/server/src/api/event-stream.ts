@@ -1,8 +1,10 @@
 import { once } from "node:events"
 import type { ServerResponse } from "node:http"
 import type { StoredEvent } from "../events/log.ts"
+import type { Streams } from "./streams.ts"
 
 export interface EventStream {
+  readonly streams: Streams
   readonly events: AsyncIterable<readonly StoredEvent[]>
   /** Ends it. */
   readonly signal: AbortSignal
@@ -15,8 +17,9 @@ export interface EventStream {
  */
 export const sendEvents = async (
   response: ServerResponse,
-  { events, signal, heartbeatMs }: EventStream,
+  { streams, events, signal, heartbeatMs }: EventStream,
 ): Promise<void> => {
+  streams.add(response)
   response.writeHead(200, {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
@@ -30,7 +33,10 @@ export const sendEvents = async (
   }, heartbeatMs)
   try {
     for await (const batch of events) {
-      if (!response.write(batch.map(written).join(""))) await once(response, "drain", { signal })
+      if (!response.write(batch.map(written).join(""))) {
+        streams.stalled(response)
+        await once(response, "drain", { signal })
+      }
       signal.throwIfAborted()
     }
     if (response.writableLength === 0) response.end()

@@ -52,6 +52,19 @@ describe("a bridge", () => {
     ])
   })
 
+  it("[R3.2] stores a long message in parts that are short, in order", async () => {
+    const lengths: number[] = []
+    const { supervisor, numbers, watched, untilUp } = await play({
+      onEvents: async (events) => void lengths.push(events.length),
+    })
+    await untilUp()
+    supervisor.happen(1_000)
+    await watched.until(() => numbers().length === 1_000)
+    expect(numbers()).toEqual(upTo(1_000))
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(256)
+    await supervisor.until(() => supervisor.acknowledged().at(-1) === 1_000)
+  })
+
   it("waits longer after each wrong answer, whatever good the sandbox does in between", async () => {
     const { supervisor, watched, numbers, untilUp } = await play()
     const waits = () =>

@@ -44,6 +44,11 @@ describe("a document of a sandbox", () => {
   it.each<[string, ErrorCode, (socket: Socket) => void]>([
     ["of the wrong form", "bridge.protocol_violated", (socket) => socket.end(reply('{"fine":1}'))],
     ["that is not JSON", "bridge.protocol_violated", (socket) => socket.end(reply("fine"))],
+    [
+      "after interim answers without end",
+      "bridge.limit_exceeded",
+      (socket) => flood(socket, "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"),
+    ],
     ["nested too deep", "bridge.limit_exceeded", (socket) => socket.end(reply("[".repeat(100)))],
     [
       "in an encoding",

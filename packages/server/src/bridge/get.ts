@@ -1,6 +1,7 @@
 import { request } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 import type { z } from "zod"
+import { boundInterim } from "../host/bound-interim.ts"
 import { connectTo, type SandboxAddress } from "./address.ts"
 import { failureOf, failureOfStatus } from "./failure.ts"
 import { MAX_HEADER_BYTES } from "./limits.ts"
@@ -60,6 +61,7 @@ const get = async (
     maxHeaderSize: MAX_HEADER_BYTES,
     path,
   })
+  boundInterim(sent)
   sent.on("error", (error) => reject(failureOf(error)))
   sent.on("upgrade", () => reject(unexpected("an upgrade that was not asked for")))
   sent.on("response", (response) => {

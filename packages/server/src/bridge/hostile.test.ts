@@ -67,7 +67,7 @@ describe("a hostile supervisor", () => {
     ["sends garbage without end", "bridge.protocol_violated"],
     ["drips its headers", "bridge.timed_out"],
     ["sends headers without end", "bridge.limit_exceeded"],
-    ["sends early hints without end", "bridge.timed_out"],
+    ["sends early hints without end", "bridge.limit_exceeded"],
     ["redirects", "bridge.protocol_violated"],
     ["refuses the token", "bridge.unauthorized"],
     ["answers with a document without end", "bridge.protocol_violated"],

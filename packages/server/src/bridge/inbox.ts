@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
-import { MAX_PENDING_BYTES } from "./limits.ts"
+import { BATCH_EVENTS, MAX_PENDING_BYTES } from "./limits.ts"
 
 export interface InboxOptions {
   readonly lastSeen: number
@@ -31,7 +31,12 @@ export class Inbox {
   take(events: readonly Event[], bytes: number): void {
     if (this.#closed) return
     for (const event of events) this.#check(event)
-    this.#waiting.push({ events, bytes })
+    for (let place = 0; place < events.length; place += BATCH_EVENTS)
+      this.#waiting.push({
+        events: events.slice(place, place + BATCH_EVENTS),
+        // Counted with the last of them, so that all of it counts until all is stored.
+        bytes: place + BATCH_EVENTS < events.length ? 0 : bytes,
+      })
     this.#count(bytes)
     this.#storing ??= this.#store()
   }
@@ -62,7 +67,7 @@ export class Inbox {
   async #store(): Promise<void> {
     try {
       while (this.#waiting.length > 0) {
-        const batches = this.#waiting.splice(0)
+        const batches = this.#waiting.splice(0, this.#batchEnd())
         const events = batches.flatMap((batch) => batch.events)
         await this.#options.store(events)
         const upTo = events.at(-1)?.sequence
@@ -78,6 +83,16 @@ export class Inbox {
       // In the same turn as the last look at what waits, so that nothing is left behind.
       this.#storing = undefined
     }
+  }
+
+  /** How many of those that wait are stored next: as many as have so many events, and one at least. */
+  #batchEnd(): number {
+    let events = 0
+    const last = this.#waiting.findIndex((batch) => {
+      events += batch.events.length
+      return events >= BATCH_EVENTS
+    })
+    return last === -1 ? this.#waiting.length : last + 1
   }
 
   #count(bytes: number): void {

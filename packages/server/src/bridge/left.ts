@@ -1,5 +1,7 @@
-import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync } from "node:fs"
+import { closeSync, constants, fstatSync, openSync, read, readdirSync } from "node:fs"
 import { join } from "node:path"
+import { setImmediate as soon } from "node:timers/promises"
+import { promisify } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
 import { type Event, SandboxEvent } from "@berth/protocol/event"
 import { decodeRecord, parseSegmentName } from "@berth/protocol/journal-record"
@@ -9,7 +11,13 @@ import { parseFromSandbox } from "./parse.ts"
 /** A journal has no more than this. */
 const MAX_SEGMENT_BYTES = 80 * 1024 * 1024
 const MAX_SEGMENTS = 64
-const BATCH_EVENTS = 500
+const BATCH_EVENTS = 256
+const BATCH_BYTES = 1024 * 1024
+
+/** Read at a time; a larger record is read whole. */
+const WINDOW_BYTES = 1024 * 1024
+
+const readAt = promisify(read)
 
 const Kept = SandboxEvent.omit({ sequence: true })
 
@@ -25,12 +33,16 @@ export async function* readLeft(
   if (journal === undefined) return
   try {
     let batch: Event[] = []
+    let bytes = 0
     try {
-      for (const event of eventsIn(`/proc/self/fd/${journal}`, after)) {
+      for await (const { event, size } of eventsIn(`/proc/self/fd/${journal}`, after)) {
         batch.push(event)
-        if (batch.length < BATCH_EVENTS) continue
+        bytes += size
+        if (batch.length < BATCH_EVENTS && bytes < BATCH_BYTES) continue
         yield batch
         batch = []
+        bytes = 0
+        await soon()
       }
     } catch (thrown) {
       if (batch.length > 0) yield batch
@@ -42,7 +54,12 @@ export async function* readLeft(
   }
 }
 
-function* eventsIn(directory: string, after: number): Generator<Event> {
+interface Left {
+  readonly event: Event
+  readonly size: number
+}
+
+async function* eventsIn(directory: string, after: number): AsyncGenerator<Left> {
   const segments = readdirSync(directory)
     .flatMap((name) => {
       const parsed = parseSegmentName(name)
@@ -54,32 +71,46 @@ function* eventsIn(directory: string, after: number): Generator<Event> {
   for (const { name, first, kind } of segments) {
     // Numbers that nobody was told yet follow what was seen last.
     let sequence = kind === "uncertain" ? Math.max(first, next) : first
-    for (const payload of recordsIn(join(directory, name))) {
+    for await (const payload of recordsIn(join(directory, name))) {
       if (sequence > next && next > after + 1) throw damaged(`event ${next} is missing`)
       if (sequence > next) {
-        yield notHeld(next, sequence - 1)
+        yield { event: notHeld(next, sequence - 1), size: 0 }
         next = sequence
       }
-      if (sequence === next) yield { sequence: next++, ...parseFromSandbox(payload, Kept) }
+      if (sequence === next) {
+        const event = { sequence: next++, ...parseFromSandbox(payload, Kept) }
+        yield { event, size: payload.length }
+      }
       sequence++
     }
   }
 }
 
 /** Up to what a write that never ended left. */
-function* recordsIn(path: string): Generator<Buffer> {
+async function* recordsIn(path: string): AsyncGenerator<Buffer> {
   const file = openAs(path, constants.O_NONBLOCK)
   if (file === undefined) return
   try {
     const status = fstatSync(file)
     if (!status.isFile() || status.size > MAX_SEGMENT_BYTES)
       throw damaged("a piece is no file of it")
-    const bytes = readFileSync(file)
-    for (let offset = 0; ; ) {
-      const decoded = decodeRecord(bytes, offset)
-      if (decoded.kind !== "record") return
-      yield decoded.payload
-      offset = decoded.end
+    let wanted = WINDOW_BYTES
+    for (let start = 0; start < status.size; ) {
+      const window = Buffer.alloc(Math.min(wanted, status.size - start))
+      const { bytesRead } = await readAt(file, window, 0, window.length, start)
+      const bytes = window.subarray(0, bytesRead)
+      let offset = 0
+      let decoded = decodeRecord(bytes, offset)
+      while (decoded.kind === "record") {
+        yield decoded.payload
+        offset = decoded.end
+        decoded = decodeRecord(bytes, offset)
+      }
+      // A record that is longer than all that is left was never written to its end.
+      if (decoded.kind === "invalid" || start + offset + decoded.bytes > status.size) return
+      if (offset === 0 && decoded.bytes <= bytes.length) return
+      wanted = Math.max(WINDOW_BYTES, decoded.bytes)
+      start += offset
     }
   } finally {
     closeSync(file)

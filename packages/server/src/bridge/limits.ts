@@ -20,6 +20,9 @@ export const DEADLINES: Deadlines = {
 /** Of events that are received and not yet stored. Beyond it nothing more is read. */
 export const MAX_PENDING_BYTES = 1024 * 1024
 
+/** Events that are stored at once: nothing else happens meanwhile. */
+export const BATCH_EVENTS = 256
+
 /** Of what the sandbox has not read. A prompt or two; beyond it the sandbox does not read at all. */
 export const MAX_UNSENT_BYTES = 8 * 1024 * 1024
 

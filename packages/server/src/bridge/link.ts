@@ -1,3 +1,4 @@
+import type { ClientRequest } from "node:http"
 import type {
   PromptStanding,
   PromptStart,
@@ -11,6 +12,7 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import { WebSocket } from "ws"
 import { z } from "zod"
+import { boundInterim } from "../host/bound-interim.ts"
 import { connectTo, type SandboxAddress } from "./address.ts"
 import { Answers, type OnAsk } from "./answers.ts"
 import { Asks } from "./asks.ts"
@@ -63,6 +65,10 @@ export const openLink = async (options: LinkOptions, signal: AbortSignal): Promi
       autoPong: false,
       perMessageDeflate: false,
       followRedirects: false,
+      finishRequest: (request: ClientRequest) => {
+        boundInterim(request)
+        request.end()
+      },
     } as ConstructorParameters<typeof WebSocket>[2])
     const link = new Link(websocket, options)
     const giveUp = () => link.end(opening.reason)

@@ -2,6 +2,7 @@ import { once } from "node:events"
 import { type ClientRequest, type IncomingMessage, request } from "node:http"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { boundInterim } from "../host/bound-interim.ts"
 import { connectTo, type SandboxAddress } from "./address.ts"
 import { failureOf, failureOfStatus } from "./failure.ts"
 import { MAX_HEADER_BYTES } from "./limits.ts"
@@ -58,6 +59,7 @@ const send = async (
 ): Promise<void> => {
   const answered = Promise.withResolvers<void>()
   let isEnded = false
+  boundInterim(sent)
   sent.on("error", (error) => reject(failureOf(error)))
   sent.on("upgrade", () => reject(failureOfStatus(101)))
   sent.on("response", (response: IncomingMessage) => {

@@ -7,6 +7,7 @@ import { type Counted, cutDown, tellAtEnds } from "./cuts.ts"
 import { isWithin, type Measured, measure, type NewEvent } from "./measure.ts"
 import type { RestFiles } from "./rest-files.ts"
 import { removeBeyondSize, removeOldEvents } from "./retention.ts"
+import { Turns } from "./turns.ts"
 
 /** An event of a session as it is kept. */
 export interface StoredEvent {
@@ -37,13 +38,16 @@ export interface EventLog {
 
 /** Whoever reads slowly holds a page of them, and nothing else: so many, or as many as have so many characters. */
 const PAGE_EVENTS = 512
-export const PAGE_CHARS = 1024 * 1024
+export const PAGE_CHARS = 256 * 1024
 
 /**
  * Read at a time, since how long they are is seen only then: one may have 256 KiB. Fewer, and those who are told
  * much at once ask so often that the server stores a third less; adding the lengths up in the store takes as long.
  */
 export const STEP_EVENTS = 64
+
+/** Read first: how long they are says how many are read next. */
+const FIRST_EVENTS = 8
 
 /*
  * Thousands of events a second pass here: each statement is written out, since building one takes longer than it
@@ -73,16 +77,23 @@ export const openLog = (
   rest: RestFiles | undefined,
 ): EventLog => {
   const bells = new Bells<SessionId>()
+  const turns = new Turns()
 
   const read = async (session: SessionId, after: number): Promise<StoredEvent[]> => {
     const page: StoredEvent[] = []
+    let longest = PAGE_CHARS / FIRST_EVENTS
     for (let chars = 0; chars < PAGE_CHARS && page.length < PAGE_EVENTS; ) {
       const seen = page.at(-1)?.sequence ?? after
-      const query = CompiledQuery.raw(READ, [session, seen, STEP_EVENTS])
+      const step = Math.min(STEP_EVENTS, Math.ceil((PAGE_CHARS - chars) / longest))
+      const query = CompiledQuery.raw(READ, [session, seen, step])
       const { rows } = await db.executeQuery<StoredEvent>(query)
       page.push(...rows)
-      for (const { json } of rows) chars += json.length
-      if (rows.length < STEP_EVENTS) break
+      longest = 1
+      for (const { json } of rows) {
+        chars += json.length
+        longest = Math.max(longest, json.length)
+      }
+      if (rows.length < step) break
     }
     return page
   }
@@ -122,7 +133,7 @@ export const openLog = (
       for (let seen = after; !signal.aborted; ) {
         // Before the look, so that what comes in between is heard.
         const rung = bells.next(session, signal)
-        const events = await read(session, seen)
+        const events = await turns.take(() => read(session, seen))
         seen = events.at(-1)?.sequence ?? seen
         if (events.length > 0) yield events
         else await rung

@@ -52,6 +52,9 @@ interface OwnPrompt {
  * each statement is for all of them.
  */
 
+/** Stored in one transaction, in which nothing else happens: some 20 ms. */
+const MAX_GROUP_EVENTS = 512
+
 const SANDBOXES = `
   SELECT id, workspace, last_seen, said_bytes, said_at_ms FROM sandboxes WHERE id IN (SELECT value FROM json_each(?))`
 
@@ -83,8 +86,8 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
     while (waiting.length > 0) {
       // Storing lets nothing else happen: what has arrived from others meanwhile is heard first, and stored together.
       await nextTurn()
-      const group = waiting
-      waiting = []
+      const group = takeGroup(waiting)
+      waiting = waiting.slice(group.length)
       try {
         await storeTogether(group)
         for (const { resolve } of group) resolve()
@@ -187,6 +190,16 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
     lastSeen: async (sandbox) =>
       (await byId<Sandbox>(store.db, SANDBOXES, [sandbox])).get(sandbox)?.last_seen ?? 0,
   }
+}
+
+/** The first of them, as many as have so many events, and one at least. */
+const takeGroup = (waiting: readonly Waiting[]): readonly Waiting[] => {
+  let events = 0
+  const end = waiting.findIndex((one) => {
+    events += one.events.length
+    return events >= MAX_GROUP_EVENTS
+  })
+  return end === -1 ? waiting : waiting.slice(0, end + 1)
 }
 
 const promptOf = (body: EventBody): PromptId | undefined =>

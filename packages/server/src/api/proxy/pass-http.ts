@@ -1,6 +1,7 @@
 import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 import { SANDBOX_HEADER } from "@berth/protocol/sandboxes"
+import { boundInterim } from "../../host/bound-interim.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import type { Use } from "../../sandboxes/use.ts"
 import { untilGone } from "../until-gone.ts"
@@ -109,6 +110,7 @@ const exchange = async (
   const onAbort = () => reject(signal.reason)
   signal.addEventListener("abort", onAbort)
   if (signal.aborted) onAbort()
+  boundInterim(sent)
   sent.on("error", (error) => reject(failureOf(error)))
   sent.on("response", resolve)
   sent.on("upgrade", () => reject(violated("answered with an upgrade that was not asked for")))

@@ -2,6 +2,7 @@ import { type IncomingMessage, request } from "node:http"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { boundInterim } from "../../host/bound-interim.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import type { Use } from "../../sandboxes/use.ts"
 import { collectOften } from "./collect-often.ts"
@@ -37,6 +38,7 @@ export const openSocket = async (
     },
     maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
   })
+  boundInterim(sent)
   sent.on("error", (error) => reject(failureOf(error)))
   sent.on("response", (answer) => void readRefusal(answer, signal).then(reject))
   sent.on("upgrade", ({ headers }, _socket, head) => {

@@ -9,6 +9,7 @@ import type { Sessions } from "../../sessions/sessions.ts"
 import { berthErrorOf } from "../errors.ts"
 import { sendEvents } from "../event-stream.ts"
 import { parseInput, sessionIdOf } from "../parse.ts"
+import { Streams } from "../streams.ts"
 import { untilGone } from "../until-gone.ts"
 
 interface OfSession {
@@ -91,6 +92,7 @@ export const sessionRoutes = (
     return await (await provide()).transcript(id)
   })
 
+  const streams = new Streams()
   const stopping = new AbortController()
   api.addHook("preClose", async () => {
     stopping.abort(new BerthError("server.stopping", "the server is stopping"))
@@ -99,6 +101,7 @@ export const sessionRoutes = (
     "/v1/sessions/:id/events",
     { exposeHeadRoute: false },
     async (request, reply) => {
+      streams.check()
       const id = sessionIdOf(request.params.id)
       const { after } = parseInput(request.query, After)
       const { "last-event-id": last = after } = parseInput(request.headers, LastEvent)
@@ -108,7 +111,7 @@ export const sessionRoutes = (
       reply.hijack()
       reply.raw.setHeader("x-request-id", request.id)
       try {
-        await sendEvents(reply.raw, { events, signal, heartbeatMs })
+        await sendEvents(reply.raw, { streams, events, signal, heartbeatMs })
       } catch (thrown) {
         request.failure = berthErrorOf(thrown, undefined)
       }
