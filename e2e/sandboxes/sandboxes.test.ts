@@ -5,6 +5,7 @@ import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, processesOf } from "../boot/stage.ts"
 import { describeCuts } from "./cuts.ts"
+import { describeHostileCopy } from "./hostile-copy.ts"
 import { describeLoad } from "./load.ts"
 import { openServer } from "./server.ts"
 import { describeShell, openShell } from "./shell.ts"
@@ -246,7 +247,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       })
 
       it("keeps what a copy would have replaced when it is cancelled", async () => {
-        await box.commands.run("truncate -s 100G /tmp/endless")
+        await box.commands.run("truncate -s 8G /tmp/endless")
         const folder = join(server.base, "cancelled")
         mkdirSync(folder)
         writeFileSync(join(folder, "endless"), "old")
@@ -273,6 +274,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     })
 
     describeShell(() => ({ server, box }))
+    describeHostileCopy(() => ({ server, box }))
     describeCuts(() => ({ server, box }))
     describeLoad(() => ({ server, box }))
 

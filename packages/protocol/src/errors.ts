@@ -724,6 +724,21 @@ export const ERRORS = {
     retry: "now",
     hint: "The process that works with files ended before it had answered; the next call starts it again.",
   },
+  "copy.names_clash": {
+    status: 409,
+    retry: "never",
+    hint: "Nothing of that folder was copied. Rename one of the two in the sandbox, or copy the one that you need by its own path.",
+  },
+  "copy.too_large": {
+    status: 413,
+    retry: "never",
+    hint: "Copy a part of it: a folder further below, or single files. The details name the limit.",
+  },
+  "copy.no_room": {
+    status: 507,
+    retry: "never",
+    hint: "Free space on this machine, choose a destination on another disk, or look at the size in the sandbox: a file can say that it is larger than it is.",
+  },
   "repo.unreachable": {
     status: 503,
     retry: "later",

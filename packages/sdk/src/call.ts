@@ -1,4 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
+import { boundedText } from "./bounded-text.ts"
 import { errorOfReply, notBerth } from "./reply-error.ts"
 
 export interface Connection {
@@ -13,6 +14,9 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined
   readonly deadlineMs?: number | undefined
 }
+
+/** An error's words are few, also where a sandbox says them. */
+const MAX_ERROR_BYTES = 1024 * 1024
 
 /** The form that a reply must have. */
 export interface ReplySchema<Reply> {
@@ -29,6 +33,8 @@ export interface Ask {
   /** Sent as it is. */
   readonly body?: Sendable
   readonly headers?: Readonly<Record<string, string>>
+  /** The longest reply that is read, where a sandbox can say how long it is. */
+  readonly maxReplyBytes?: number
 }
 
 /** What can be sent as a file's bytes. A stream is sent as it comes, where the platform can. */
@@ -50,7 +56,9 @@ export const call = async <Reply>(
 ): Promise<Reply> => {
   const { status, text } = await within(connection, options, async (signal) => {
     const reply = await exchange(connection, ask, signal)
-    return { status: reply.status, text: await reply.text() }
+    const { maxReplyBytes } = ask
+    const text = maxReplyBytes === undefined ? reply.text() : boundedText(reply, maxReplyBytes)
+    return { status: reply.status, text: await text }
   })
   const parsed = schema.safeParse(parseJson(text))
   if (!parsed.success) throw notBerth(connection.url, status)
@@ -134,9 +142,16 @@ const exchange = async (
     // The server never redirects, and the token must not follow one.
     redirect: "error",
   })
-  if (!reply.ok) throw errorOfReply(url, reply.status, await reply.text())
+  if (!reply.ok) throw errorOfReply(url, reply.status, await errorText(reply))
   return reply
 }
+
+/** Words without end are none of Berth's. */
+const errorText = (reply: Response): Promise<string> =>
+  boundedText(reply, MAX_ERROR_BYTES).catch((thrown) => {
+    if (thrown instanceof BerthError) return ""
+    throw thrown
+  })
 
 /** Node's fetch hides what the system said in the cause. */
 const reasonOf = (thrown: unknown): { reason?: string } => {

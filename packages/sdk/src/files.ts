@@ -11,6 +11,7 @@ import {
   type WriteFiles,
   WrittenFiles,
 } from "@berth/protocol/files"
+import { MAX_LIST_ENTRIES } from "@berth/protocol/files-limits"
 import { toBase64 } from "./base64.ts"
 import {
   type CallOptions,
@@ -80,8 +81,20 @@ export interface Files {
 /** Of a file or a tree of any size: the server gives up long before on a sandbox that has stopped. */
 const TRANSFER_DEADLINE_MS = 24 * 60 * 60_000
 
+/** The longest listing has room in it, and what else is said of files by far. */
+const MAX_REPLY_BYTES = 16 * 1024 * 1024
+
 /** Removing or listing a large tree takes a while. */
 const TREE_DEADLINE_MS = 60_000
+
+/** Entries are counted before they are looked at: each that is wrong would cost more than itself. */
+const Listing: ReplySchema<FileList> = {
+  safeParse: (value) => {
+    const entries = (value as Partial<FileList> | undefined)?.entries
+    if (Array.isArray(entries) && entries.length > MAX_LIST_ENTRIES) return { success: false }
+    return FileList.safeParse(value)
+  },
+}
 
 export const filesOf = ({ connection, at }: Place): Files => {
   const json = <Reply>(
@@ -91,7 +104,8 @@ export const filesOf = ({ connection, at }: Place): Files => {
     options: CallOptions,
     body?: unknown,
   ) => {
-    const ask = { method, path, ...(body !== undefined && { json: body }) }
+    const sent = body !== undefined && { json: body }
+    const ask = { method, path, maxReplyBytes: MAX_REPLY_BYTES, ...sent }
     const { signal, deadlineMs = TREE_DEADLINE_MS } = options
     return call(connection, ask, schema, { signal, deadlineMs })
   }
@@ -102,7 +116,8 @@ export const filesOf = ({ connection, at }: Place): Files => {
     { signal, deadlineMs = TRANSFER_DEADLINE_MS }: CallOptions,
   ) => {
     const headers = { "content-type": "application/octet-stream" }
-    return call(connection, { method: "PUT", path, body, headers }, schema, { signal, deadlineMs })
+    const ask = { method: "PUT", path, body, headers, maxReplyBytes: MAX_REPLY_BYTES } as const
+    return call(connection, ask, schema, { signal, deadlineMs })
   }
   const readStream: Files["readStream"] = (path, { from, to, ...options } = {}) => {
     const isPart = from !== undefined || to !== undefined
@@ -126,7 +141,7 @@ export const filesOf = ({ connection, at }: Place): Files => {
       return (await json("POST", at("/files/write"), WrittenFiles, options, body)).files
     },
     list: (path, { depth, limit, ...options } = {}) =>
-      json("GET", at("/files/list", fileQuery({ path, depth, limit })), FileList, options),
+      json("GET", at("/files/list", fileQuery({ path, depth, limit })), Listing, options),
     stat: (path, { follow, ...options } = {}) =>
       json("GET", at("/files/stat", fileQuery({ path, follow })), FileEntry, options),
     makeDirectory: (path, { mode, parents, ...options } = {}) =>

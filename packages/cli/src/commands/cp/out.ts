@@ -1,21 +1,24 @@
-import { randomBytes } from "node:crypto"
-import { createWriteStream } from "node:fs"
-import { chmod, lstat, mkdir, rename, rm, stat, symlink } from "node:fs/promises"
-import { posix } from "node:path"
-import { Readable } from "node:stream"
-import { pipeline } from "node:stream/promises"
-import type { ReadableStream as NodeStream } from "node:stream/web"
+import { stat } from "node:fs/promises"
+import { basename, dirname } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import type { Bytes, FileEntry, FilePath } from "@berth/protocol/files"
+import type { FilePath } from "@berth/protocol/files"
+import type { Files } from "@berth/sdk/files"
 import type { Sandbox } from "@berth/sdk/sandboxes"
+import { Budget, tooLarge } from "./budget.ts"
+import { eachAtOnce } from "./each-at-once.ts"
+import { LocalFolder } from "./local-folder.ts"
+import { below, bytesOf, type NamedEntry, namedEntries, ownName } from "./names.ts"
 import { ofThisMachine } from "./of-this-machine.ts"
 
 /** Files that are fetched at once. */
 const AT_ONCE = 8
 
+/** Files of the kernel, as in /proc, say that they are empty, and are not: as much is taken of them. */
+const MAX_UNSAID_BYTES = 16 * 1024 * 1024
+
 /**
- * Copies a file or a folder of a sandbox to this machine. What is inside is hostile: each name is one part of a
- * path and nothing more, no link is written through, and no mode gives more than permissions.
+ * Copies a file or a folder of a sandbox to this machine. All that a sandbox says is hostile: a name is one part of a
+ * path and nothing more, no link is written through, no mode gives more than permissions, and all of it is bounded.
  */
 export const copyOut = async (
   { files }: Sandbox,
@@ -23,80 +26,129 @@ export const copyOut = async (
   destination: string,
   signal: AbortSignal,
 ): Promise<void> => {
-  const entry = await files.stat(source, { follow: true, signal })
-  const found = await stat(destination).catch(() => undefined)
-  const isInto = destination.endsWith("/") || found?.isDirectory() === true
-  const name = posix.basename(posix.normalize(source))
-  const path = Buffer.from(isInto ? posix.join(destination, partOf(name).toString()) : destination)
-
-  const one = async (from: FilePath, to: Buffer, { kind, mode, target }: FileEntry) => {
-    if (kind === "directory") return await folder(from, to, mode)
-    if (kind === "file") return await file(from, to, mode)
-    if (kind === "link" && target !== undefined) {
-      await rm(to, { force: true })
-      return await symlink(bytesOf(target), to)
-    }
-    throw new BerthError("input.usage", `${shown(from)} is neither a file, a folder nor a link`)
-  }
-  const file = async (from: FilePath, to: Buffer, mode: number) => {
-    const bytes = await files.readStream(from, { signal })
-    // Beside it: what is there is not written through, be it a link, and stays until the new one is whole.
-    const aside = asideOf(to)
-    try {
-      const written = createWriteStream(aside, { flags: "wx", mode: mode & 0o777 })
-      await pipeline(Readable.fromWeb(bytes as NodeStream), written, { signal })
-      await rename(aside, to)
-    } catch (thrown) {
-      await rm(aside, { force: true })
-      throw ofThisMachine(thrown, to.toString())
-    }
-  }
-  const folder = async (from: FilePath, to: Buffer, mode: number) => {
-    await makeFolder(to)
-    const { entries, cut } = await files.list(from, { signal })
-    if (cut) throw new BerthError("input.too_large", `${shown(from)} holds more than can be listed`)
-    for (let next = 0; next < entries.length; next += AT_ONCE)
-      await Promise.all(
-        entries.slice(next, next + AT_ONCE).map((entry) => {
-          const part = partOf(entry.path)
-          return one(below(from, part), Buffer.concat([to, SLASH, part]), entry)
-        }),
-      )
-    await chmod(to, mode & 0o777)
-  }
-  await one(source, path, entry)
-}
-
-const SLASH = Buffer.from("/")
-
-/** In the same folder, under a name that fits whatever the other's is. */
-const asideOf = (path: Buffer): Buffer => {
-  const folder = path.subarray(0, path.lastIndexOf(SLASH) + 1)
-  return Buffer.concat([folder, Buffer.from(`.berth-${randomBytes(8).toString("hex")}.part`)])
-}
-
-/** One part of a path; whatever else a sandbox says is refused. */
-const partOf = (name: FilePath): Buffer => {
-  const bytes = bytesOf(name)
-  const text = bytes.toString("latin1")
-  if (text !== "" && text !== "." && text !== ".." && !/[/\0]/.test(text)) return bytes
-  throw new BerthError("bridge.protocol_violated", "the sandbox listed what is no name")
-}
-
-const below = (folder: FilePath, part: Buffer): FilePath => ({
-  base64: Buffer.concat([bytesOf(folder), SLASH, part]).toString("base64"),
-})
-
-const bytesOf = (bytes: Bytes): Buffer =>
-  typeof bytes === "string" ? Buffer.from(bytes) : Buffer.from(bytes.base64, "base64")
-
-const makeFolder = async (path: Buffer): Promise<void> => {
+  const { kind, size, mode } = await files.stat(source, { follow: true, signal })
+  const { folder, name } = await placeOf(source, destination)
   try {
-    await mkdir(path)
-  } catch (thrown) {
-    // One that is there is filled, unless it only seems to be there.
-    if (!(await lstat(path).catch(() => undefined))?.isDirectory()) throw thrown
+    if (kind === "link")
+      throw new BerthError("bridge.protocol_violated", "the sandbox did not follow a link")
+    const copy = new Copy(files)
+    await copy.put({ name, kind, size, mode, target: undefined }, source, folder, {
+      depth: 0,
+      signal,
+    })
+  } finally {
+    await folder.close()
   }
 }
 
-const shown = (path: FilePath): string => bytesOf(path).toString("utf8")
+interface Step {
+  readonly depth: number
+  readonly signal: AbortSignal
+}
+
+class Copy {
+  readonly #files: Files
+  readonly #budget = new Budget()
+
+  constructor(files: Files) {
+    this.#files = files
+  }
+
+  /** Puts an entry of the sandbox into a folder of this machine. */
+  async put(entry: NamedEntry, from: FilePath, folder: LocalFolder, step: Step): Promise<void> {
+    const { name, kind, target } = entry
+    if (kind === "directory") await this.#fill(entry, from, folder, step)
+    else if (kind === "file") await this.#fetch(entry, from, folder, step)
+    else if (kind === "link" && target !== undefined) await folder.putLink(name, target)
+    else {
+      const shown = bytesOf(from).toString()
+      throw new BerthError("input.usage", `${shown} is neither a file, a folder nor a link`)
+    }
+  }
+
+  async #fill(
+    { name, mode }: NamedEntry,
+    from: FilePath,
+    above: LocalFolder,
+    { depth, signal }: Step,
+  ): Promise<void> {
+    const folder = await above.enter(name)
+    try {
+      const { entries, cut } = await this.#files.list(from, { signal })
+      if (cut) throw tooLarge("entries in a folder", entries.length)
+      const named = namedEntries(entries)
+      const put = (entry: NamedEntry, signal: AbortSignal) =>
+        this.put(entry, below(from, entry.name), folder, { depth: depth + 1, signal })
+      await this.#budget.holding(depth, named, async () => {
+        const rest = named.filter(({ kind }) => kind !== "directory" && kind !== "link")
+        await eachAtOnce(rest, AT_ONCE, signal, put)
+        // One after another, so that no more folders are open than the tree is deep. Links come last.
+        for (const last of ["directory", "link"])
+          await eachAtOnce(
+            named.filter(({ kind }) => kind === last),
+            1,
+            signal,
+            put,
+          )
+      })
+    } finally {
+      await folder.settle(mode).finally(() => folder.close())
+    }
+  }
+
+  /** A file that grows meanwhile is copied as far as its size was told. */
+  async #fetch(
+    { name, size, mode }: NamedEntry,
+    from: FilePath,
+    folder: LocalFolder,
+    { signal }: Step,
+  ): Promise<void> {
+    const most = size > 0 ? size : MAX_UNSAID_BYTES
+    await this.#budget.reserving(folder, most, async () => {
+      const bytes = await this.#files.readStream(from, { signal })
+      await folder.putFile(name, mode, (file) =>
+        file.writeFile(size > 0 ? firstOf(bytes, size) : allOf(bytes, most), { signal }),
+      )
+    })
+  }
+}
+
+async function* firstOf(bytes: AsyncIterable<Uint8Array>, most: number) {
+  let left = most
+  for await (const chunk of bytes) {
+    yield chunk.subarray(0, left)
+    left -= chunk.length
+    if (left <= 0) return
+  }
+}
+
+async function* allOf(bytes: AsyncIterable<Uint8Array>, most: number) {
+  let left = most
+  for await (const chunk of bytes) {
+    left -= chunk.length
+    if (left < 0) throw tooLarge("bytes in a file that says it is empty", most)
+    yield chunk
+  }
+}
+
+/** Where the copy goes: a folder that the caller named or that the name stands in, and a name in it. */
+const placeOf = async (
+  source: string,
+  destination: string,
+): Promise<{ folder: LocalFolder; name: Buffer }> => {
+  try {
+    const found = await stat(destination).catch(orNone)
+    if (destination.endsWith("/") || found?.isDirectory())
+      return { name: ownName(Buffer.from(source)), folder: await LocalFolder.open(destination) }
+    if (destination === "" || (found !== undefined && !found.isFile()))
+      throw new BerthError("input.usage", `${destination} is neither a file nor a folder`)
+    const name = ownName(Buffer.from(basename(destination)))
+    return { name, folder: await LocalFolder.open(dirname(destination)) }
+  } catch (thrown) {
+    throw ofThisMachine(thrown, destination)
+  }
+}
+
+const orNone = (thrown: NodeJS.ErrnoException): undefined => {
+  if (thrown.code !== "ENOENT") throw thrown
+}

@@ -1,0 +1,63 @@
+import { execFileSync } from "node:child_process"
+import { lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { processesOf } from "../boot/stage.ts"
+import type { Stage } from "./load.ts"
+
+/** A files worker as an agent would have it: its folders hold a link and a folder of one name. */
+const HOSTILE_WORKER = (target: string) => `
+const entry = (path, kind, more) => ({
+  path, kind, size: 5, mode: 0o777, uid: 1000, gid: 1000, modifiedAtMs: 0, etag: "x", ...more,
+})
+const answers = {
+  "/files/stat": entry("dir", "directory"),
+  "/files/list": {
+    entries: [entry("d", "link", { target: ${JSON.stringify(target)} }), entry("d", "directory"), entry("planted", "file")],
+    cut: false,
+  },
+}
+const server = require("node:http").createServer((request, response) => {
+  const said = answers[request.url.split("?")[0]]
+  const body = said === undefined ? "hello" : JSON.stringify(said)
+  response.writeHead(200, { "content-type": "application/json", "content-length": body.length })
+  response.end(body)
+})
+server.listen({ fd: 3 })
+process.stdin.on("end", () => process.exit()).resume()
+`
+
+/** `berth cp`, out of a sandbox whose agent has taken over the program that works with files. */
+export const describeHostileCopy = (stage: () => Stage): void => {
+  describe("berth cp from a sandbox that lies about its files", () => {
+    it("touches nothing outside of the destination", async () => {
+      const { server } = stage()
+      const made = await server.berth(["up", "--name", "liar", "--network", "none"])
+      const box = server.sandbox(made.stdout.toString().trim())
+      const [inside, outside] = [join(server.base, "copied"), join(server.base, "outside")]
+      mkdirSync(inside)
+      mkdirSync(outside, { mode: 0o700 })
+      writeFileSync(join(outside, "own"), "untouched")
+      const look = () => [lstatSync(outside, { bigint: true }), readdirSync(outside)]
+      const before = look()
+
+      await box.files.write("worker.cjs", HOSTILE_WORKER(outside))
+      const worker = processesOf(box.id).find(({ command }) => /files-worker\.cjs/.test(command))
+      const program = /\S*files-worker\.cjs/.exec(worker?.command ?? "")?.[0] ?? ""
+      const inItsMounts = ["--target", String(worker?.pid), "--mount"]
+      const patch = ["mount", "--bind", "/workspace/worker.cjs", program]
+      execFileSync("nsenter", [...inItsMounts, ...patch])
+      process.kill(worker?.pid ?? 0, "SIGKILL")
+      // The next call starts the other one, once the end of the first is known.
+      await expect
+        .poll(() => box.files.readText("nowhere").catch(() => ""), { timeout: 60_000 })
+        .toBe("hello")
+
+      expect(await server.berth(["cp", "liar:dir", `${inside}/`])).toMatchObject({
+        ...{ status: 1, stderr: expect.stringContaining("berth: the sandbox") },
+      })
+      expect(look()).toEqual(before)
+      await server.berth(["rm", "liar", "--force"])
+    })
+  })
+}
