@@ -9,7 +9,9 @@ export const headersToSandbox = (
 ): OutgoingHttpHeaders => ({
   ...pick(headers, TO_SANDBOX),
   authorization: `Bearer ${token}`,
-  connection: "close",
+  // The server ends the connection, when it has the answer. A sandbox that ended it with its answer could do so while
+  // the server still writes: the write fails, and the answer is lost with the connection.
+  connection: "keep-alive",
 })
 
 const pick = (headers: IncomingHttpHeaders, names: readonly string[]): OutgoingHttpHeaders =>

@@ -14,8 +14,9 @@ import { watchSilence } from "./silence.ts"
 import type { Target } from "./target.ts"
 import { writeAnswer } from "./write-answer.ts"
 
-/** What a client still sends after an early answer is read for so long, so that it gets to see the answer. */
-const LINGER_MS = 2_000
+/** A client that still sends after an early answer is read while it sends, and no longer than that. */
+const LINGER_SILENCE_MS = 5_000
+const MAX_LINGER_MS = 30_000
 
 /**
  * Passes a request to a sandbox and its answer back, each as fast as the other side takes it. Rejects when the
@@ -70,7 +71,7 @@ const passTo = async (
     outgoing.setHeader(SANDBOX_HEADER, sandbox)
     if (!incoming.complete) {
       outgoing.setHeader("connection", "close")
-      linger(incoming, outgoing)
+      await linger(incoming)
     }
     await writeAnswer(expected, answer, { asked: incoming, outgoing, signal })
   } finally {
@@ -85,13 +86,15 @@ export const answerEarly = (
   outgoing: ServerResponse,
   error: BerthError,
 ): void => {
-  if (!incoming.complete) {
-    linger(incoming, outgoing)
-    outgoing.setHeader("connection", "close")
-  }
+  if (!incoming.complete) outgoing.setHeader("connection", "close")
+  const body = Buffer.from(JSON.stringify(error))
   outgoing
-    .writeHead(error.status, { "content-type": "application/json; charset=utf-8" })
-    .end(JSON.stringify(error))
+    .writeHead(error.status, {
+      "content-type": "application/json; charset=utf-8",
+      "content-length": body.length,
+    })
+    .write(body)
+  void linger(incoming).then(() => outgoing.end())
 }
 
 interface Exchange {
@@ -138,10 +141,22 @@ const check = ({ statusCode = 0, headers }: IncomingMessage): void => {
     throw violated("answered in an encoding that was not asked for")
 }
 
-const linger = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+/**
+ * Reads what the client still sends. Node closes a connection with the end of its last answer, and a client that is
+ * still writing then would lose the answer.
+ */
+const linger = async (incoming: IncomingMessage): Promise<void> => {
+  if (incoming.complete || incoming.destroyed) return
   incoming.resume()
-  outgoing.once("finish", () => {
-    const late = setTimeout(() => incoming.destroy(), LINGER_MS)
-    incoming.once("close", () => clearTimeout(late))
+  await new Promise<void>((resolve) => {
+    const done = () => {
+      clearTimeout(silent)
+      clearTimeout(late)
+      resolve()
+    }
+    const silent = setTimeout(done, LINGER_SILENCE_MS)
+    const late = setTimeout(done, MAX_LINGER_MS)
+    incoming.on("data", () => silent.refresh())
+    incoming.once("end", done).once("close", done).once("error", done)
   })
 }

@@ -94,6 +94,7 @@ const answering = (listener: RequestListener) => start(createServer(listener))
 const saying = (bytes: string) =>
   start(createPlainServer((socket) => socket.once("data", () => socket.end(bytes))))
 
+const DENIED = JSON.stringify({ code: "files.denied", message: "no", details: {} })
 const UNASKED_UPGRADE = "HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
 
 describe("requests to a sandbox", () => {
@@ -203,6 +204,50 @@ describe("requests to a sandbox", () => {
   ])("answer %s with an error of the table", async (_, bytes, code) => {
     const { failure } = await saying(bytes)
     expect(await failure("/commands")).toMatchObject({ code })
+  })
+
+  it("ask the sandbox to leave the connection open, and end it themselves", async () => {
+    const asked: unknown[] = []
+    const { call, open } = await answering((request, response) => {
+      asked.push(request.headers.connection)
+      void text(request).then(() => response.end("ok"))
+    })
+    const reply = await call("/files/content?path=a")
+    expect([await reply.text(), asked]).toEqual(["ok", ["keep-alive"]])
+    await expect.poll(() => open.size).toBe(0)
+  })
+
+  it.each([
+    [
+      "of the sandbox",
+      `HTTP/1.1 403 No\r\nContent-Length: ${DENIED.length}\r\n\r\n${DENIED}`,
+      /^HTTP\/1\.1 403 /,
+    ],
+    ["of the server", "SSH-2.0-OpenSSH\r\n", /^HTTP\/1\.1 502 /],
+  ])("let a client that reads last see an early answer %s", async (_, bytes, expected) => {
+    const inside = createPlainServer((socket) => socket.once("data", () => socket.write(bytes)))
+    const { url } = await start(inside)
+    const size = 16 * 1024 * 1024
+    const client = connect({ host: "127.0.0.1", port: Number(new URL(url).port) })
+    onTestFinished(() => void client.destroy())
+    client.write(
+      [
+        `PUT /v1/sandboxes/${SANDBOX}/files/content HTTP/1.1`,
+        `Host: ${new URL(url).host}`,
+        `Authorization: Bearer ${TOKEN}`,
+        `Content-Length: ${size}\r\n\r\n`,
+      ].join("\r\n"),
+    )
+    const piece = Buffer.alloc(64 * 1024)
+    for (let sent = 0; sent < size; sent += piece.length)
+      await new Promise<void>((resolve, reject) => {
+        client.once("error", reject)
+        client.write(piece, () => {
+          client.off("error", reject)
+          resolve()
+        })
+      })
+    expect(await text(client)).toMatch(expected)
   })
 
   it("say that a sandbox has ended instead of waiting for it", async () => {
