@@ -83,7 +83,7 @@ describe("what an agent asks", () => {
     const played = await playSession(ASKS)
     const child = start(played, PROMPT)
     await child.see(
-      `? the agent waits for: berth answer ${played.id} a1 --allow (or --deny)\n`,
+      `? the agent waits for: berth answer ${played.id} --allow a1 (or --deny)\n`,
       "stderr",
     )
     expect(await run(played, ["answer", "app", "a1", "--allow"])).toMatchObject({ status: 0 })

@@ -38,7 +38,10 @@ export const describeHostileCopy = (stage: () => Stage): void => {
       mkdirSync(inside)
       mkdirSync(outside, { mode: 0o700 })
       writeFileSync(join(outside, "own"), "untouched")
-      const look = () => [lstatSync(outside, { bigint: true }), readdirSync(outside)]
+      const look = () => {
+        const { mode, uid, gid, ctimeMs } = lstatSync(outside)
+        return { mode, uid, gid, ctimeMs, names: readdirSync(outside) }
+      }
       const before = look()
 
       await box.files.write("worker.cjs", HOSTILE_WORKER(outside))

@@ -284,7 +284,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const person = openShell({ server, box }, ["app", "sh"])
       await person.see(/[$#] $/)
       await server.kill()
-      const [, terminal = ""] = await person.see(/berth shell SANDBOX --attach (term-\w+)/)
+      const [, terminal = ""] = await person.see(/berth shell SANDBOX --attach=(term-\w+)/)
       expect([await person.ended, person.isByLines()]).toEqual([125, true])
       expect(processesOf(box.id).some(({ command }) => command === "sleep 1000")).toBe(true)
       await server.restart()

@@ -1,6 +1,7 @@
 import { createInterface } from "node:readline/promises"
 import type { EventBody } from "@berth/protocol/event"
 import type { AskAnswer } from "@berth/protocol/session"
+import { shellWord } from "./terminal.ts"
 
 type Asked = Extract<EventBody, { type: "permission.asked" | "question.asked" }>
 
@@ -69,8 +70,11 @@ export class AskAnswers {
   }
 }
 
-const usageOf = ({ type, ask }: Asked): string =>
-  type === "permission.asked" ? `${ask} --allow (or --deny)` : `${ask} "the answer"`
+/** An agent chooses the name of its ask: it is one word for the shell, and no option. */
+const usageOf = ({ type, ask }: Asked): string => {
+  const word = `${ask.startsWith("-") ? "-- " : ""}${shellWord(ask)}`
+  return type === "permission.asked" ? `--allow ${word} (or --deny)` : `${word} "the answer"`
+}
 
 const promptOf = ({ type }: Asked): string =>
   type === "permission.asked" ? "? allow? [y/N] " : "? answer (nothing declines): "

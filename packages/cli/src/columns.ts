@@ -1,5 +1,6 @@
-/** Lines whose cells stand below each other. */
-export const inColumns = (rows: readonly (readonly string[])[]): string => {
+/** Lines whose cells stand below each other. A cell that others wrote makes no line of its own. */
+export const inColumns = (given: readonly (readonly string[])[]): string => {
+  const rows = given.map((row) => row.map((cell) => cell.replaceAll(/\s+/g, " ")))
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),
   )

@@ -1,5 +1,5 @@
 import type { Command } from "commander"
-import type { Terminal } from "./terminal.ts"
+import { printableJson, type Terminal } from "./terminal.ts"
 
 export interface CommandContext extends Terminal {
   /** Makes the exit status tell of a failure that the command has already shown. */
@@ -11,4 +11,8 @@ export interface CommandContext extends Terminal {
 /** Gives a command its flags, its help and its action. */
 export type DefineCommand = (command: Command, context: CommandContext) => void | Promise<void>
 
-export const toJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+export const toJson = (value: unknown): string =>
+  `${printableJson(JSON.stringify(value, null, 2))}\n`
+
+/** On one line. */
+export const toJsonLine = (value: unknown): string => `${printableJson(JSON.stringify(value))}\n`

@@ -1,6 +1,6 @@
 import type { Client } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
-import type { CommandContext } from "./command.ts"
+import { type CommandContext, toJsonLine } from "./command.ts"
 import { renderError } from "./render-error.ts"
 import { findSandbox } from "./server.ts"
 
@@ -33,5 +33,5 @@ export const endEach = async (
       }
     }),
   )
-  if (json) out(`${JSON.stringify({ [word]: ended })}\n`)
+  if (json) out(toJsonLine({ [word]: ended }))
 }

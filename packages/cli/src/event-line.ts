@@ -8,52 +8,56 @@ const MAX_SHOWN_CHARS = 100
 export const lineOf = (body: EventBody, toolOf: (call: string) => string): string | undefined => {
   switch (body.type) {
     case "tool.started":
-      return `→ ${body.tool} ${shortened(body.input)}`
+      return `→ ${inLine(body.tool)} ${shortened(body.input)}`
     case "tool.completed":
-      return body.failed ? `✗ ${toolOf(body.call)} ${shortened(body.output)}` : undefined
+      return body.failed ? `✗ ${inLine(toolOf(body.call))} ${shortened(body.output)}` : undefined
     case "file.changed":
-      return `± ${body.path}`
+      return `± ${inLine(body.path)}`
     case "todo.updated": {
       const done = body.todos.filter(({ state }) => state === "done").length
       const active = body.todos.find(({ state }) => state === "active")?.text
       return `☐ ${done} of ${body.todos.length} done  ${shortened(active)}`
     }
     case "permission.asked":
-      return `? ${body.ask}: may the agent: ${body.about}`
+      return `? ${inLine(body.ask)}: may the agent: ${indented(body.about)}`
     case "permission.answered":
-      return `? ${body.ask}: ${body.allowed ? "allowed" : "denied"}`
+      return `? ${inLine(body.ask)}: ${body.allowed ? "allowed" : "denied"}`
     case "question.asked":
       return [
-        `? ${body.ask}: ${body.question}`,
-        ...body.choices.map((choice, index) => `  ${index + 1}. ${choice}`),
+        `? ${inLine(body.ask)}: ${indented(body.question)}`,
+        ...body.choices.map((choice, index) => `  ${index + 1}. ${inLine(choice)}`),
       ].join("\n")
     case "question.answered":
-      return `? ${body.ask}: ${body.answer === null ? "declined" : `answered ${body.answer}`}`
+      return `? ${inLine(body.ask)}: ${body.answer === null ? "declined" : `answered ${indented(body.answer)}`}`
     case "sandbox.phase":
-      return `${body.sandbox} is ${body.phase}: ${body.reason}`
+      return `${body.sandbox} is ${body.phase}: ${inLine(body.reason)}`
     case "boot.step.ended":
       if (body.outcome === "skipped") return undefined
-      return `boot: ${body.step} ${body.outcome} after ${Math.round(body.ranMs)} ms`
+      return `boot: ${inLine(body.step)} ${body.outcome} after ${Math.round(body.ranMs)} ms`
     case "boot.ready":
       return `boot: ready after ${Math.round(body.atMs)} ms`
     case "boot.ending":
-      return `boot: it ended early: ${body.ending.reason}`
+      return `boot: it ended early: ${inLine(body.ending.reason)}`
     case "boot.warning":
     case "warning":
-      return `warning: ${body.message}`
+      return `warning: ${indented(body.message)}`
     case "error":
-      return `error: ${body.message}\n  hint: ${body.hint}`
+      return `error: ${indented(body.message)}\n  hint: ${inLine(body.hint)}`
     case "output.cut":
-      return `cut: ${sayCut(body)}`
+      return `cut: ${inLine(sayCut(body))}`
     case "gap":
-      return `gap: ${body.reason}`
+      return `gap: ${inLine(body.reason)}`
     default:
       return undefined
   }
 }
 
+/** Words of others make no line of their own, which could be taken for one of ours. */
+const inLine = (text: string): string => text.replaceAll(/\s+/g, " ").trim()
+const indented = (text: string): string => text.trimEnd().replaceAll("\n", "\n    ")
+
 /** The beginning of it, on one line. */
 export const shortened = (text = ""): string => {
-  const line = text.replaceAll(/\s+/g, " ").trim()
+  const line = inLine(text)
   return line.length <= MAX_SHOWN_CHARS ? line : `${line.slice(0, MAX_SHOWN_CHARS - 1)}…`
 }

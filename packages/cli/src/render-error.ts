@@ -1,17 +1,21 @@
 import { BerthError, toWireError } from "@berth/protocol/errors"
+import { toJsonLine } from "./command.ts"
 import { printable } from "./terminal.ts"
 
 /** An error for a person: what failed, on what, what to try. With `json`, as it travels over the wire. */
 export const renderError = (error: unknown, { json }: { json: boolean }): string => {
-  if (json) return `${JSON.stringify({ error: toWireError(error) })}\n`
-  if (!(error instanceof BerthError)) return `berth: ${defect(error)}\n`
+  if (json) return toJsonLine({ error: toWireError(error) })
+  if (!(error instanceof BerthError)) return printable(`berth: ${defect(error)}\n`)
   const lines = [
-    `berth: ${error.message}`,
-    ...Object.entries(error.details).flatMap(renderDetail),
+    `berth: ${marked(error.message)}`,
+    ...Object.entries(error.details).flatMap(renderDetail).map(marked),
     `  hint: ${error.hint}`,
   ]
   return printable(`${lines.join("\n")}\n`)
 }
+
+/** Further lines of a text that others wrote are told from ours, the hint above all. */
+const marked = (text: string): string => text.trimEnd().replaceAll("\n", "\n  | ")
 
 const renderDetail = ([key, value]: [string, unknown]): string[] => {
   if (value === undefined) return []

@@ -56,8 +56,8 @@ const ending = ({ ending: end, steps }: BootTrace): string[] => {
   const output = failed?.lastOutput.trimEnd().split("\n").slice(-LAST_LINES) ?? []
   const said =
     output.join("") === "" ? [] : ["its last output:", ...output.map((line) => `  ${line}`)]
-  const hint = failed?.error?.hint ? [`hint: ${failed.error.hint}`] : []
-  return [`it ended early: ${end.reason}`, ...said, ...hint]
+  const hint = failed?.error?.hint ? [`hint: ${oneLine(failed.error.hint)}`] : []
+  return [`it ended early: ${oneLine(end.reason)}`, ...said, ...hint]
 }
 
 const seconds = (ms: number): string =>

@@ -9,7 +9,7 @@ import {
   type WorkspaceSpecInput,
 } from "@berth/protocol/workspace"
 import type { Command } from "commander"
-import { collect, variablesOf } from "./variables.ts"
+import { addVariableFlags, collect, variablesOf } from "./variables.ts"
 
 /** What was given of the flags that describe a workspace. */
 export interface WorkspaceFlags {
@@ -20,9 +20,10 @@ export interface WorkspaceFlags {
   readonly image?: string
   readonly network?: string
   readonly env?: readonly string[]
+  readonly envFile?: readonly string[]
 }
 
-export const addWorkspaceFlags = (command: Command): Command =>
+export const addWorkspaceFlags = (command: Command): Command => {
   command
     .option("--agent <kind[:command]>", "shell, opencode, or acp:COMMAND; default: shell")
     .option("--model <provider/model>", "of opencode")
@@ -34,12 +35,13 @@ export const addWorkspaceFlags = (command: Command): Command =>
     .option("--permissions <policy>", "when the agent asks: allow, ask or deny; default: allow")
     .option("--image <image>", "what its system comes from, where the backend takes images")
     .option("--network <policy>", "open or none; default: open")
-    .option("--env <name=value>", "a variable of what runs inside, can be given often", collect)
+  return addVariableFlags(command, "of what runs inside")
+}
 
 /** The flags, and apart from them what else a command was given. */
 export const workspaceFlags = <Options extends WorkspaceFlags>(options: Options) => {
-  const { agent, model, key, permissions, image, network, env, ...others } = options
-  const given = { agent, model, key, permissions, image, network, env }
+  const { agent, model, key, permissions, image, network, env, envFile, ...others } = options
+  const given = { agent, model, key, permissions, image, network, env, envFile }
   const flags: WorkspaceFlags = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   )
@@ -51,14 +53,16 @@ export const describedBy = (
   flags: WorkspaceFlags,
   known?: WorkspaceSpec,
 ): Omit<WorkspaceSpecInput, "slug"> => {
-  const { image, network, env, ...ofAgent } = flags
+  const { image, network, env, envFile, ...ofAgent } = flags
   if (network !== undefined && network !== "open" && network !== "none")
     throw new BerthError("input.usage", `--network is open or none, not ${network}`)
   if (image !== undefined && !ImageReference.safeParse(image).success)
     throw new BerthError("input.usage", `--image is an image's name, not ${image}`)
   return {
     ...(image !== undefined && { system: { kind: "image", reference: image } }),
-    ...(env !== undefined && { environment: { ...known?.environment, ...variablesOf(env) } }),
+    ...((env ?? envFile) !== undefined && {
+      environment: { ...known?.environment, ...variablesOf({ env, envFile }, process.env) },
+    }),
     ...(network !== undefined && { network: { kind: network } }),
     ...(Object.keys(ofAgent).length > 0 && { agent: agentOf(ofAgent, known?.agent) }),
   }

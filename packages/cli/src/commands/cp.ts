@@ -14,7 +14,7 @@ in a sandbox belong to its user; those that are copied out of it, to whoever run
 
 Examples:
   berth cp app:report.html .
-  berth cp ./fixtures app:/tmp/fixtures
+  berth cp ./fixtures app:fixtures
   berth cp app:/workspace/app/dist ./dist`
 
 export const define: DefineCommand = async (command) => {

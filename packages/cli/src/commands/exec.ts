@@ -8,7 +8,7 @@ import { addConfigFlags } from "../config-flags.ts"
 import { BERTH_FAILED, NOT_STARTED, TIMED_OUT } from "../exit-status.ts"
 import { connect, findSandbox } from "../server.ts"
 import { surviveBrokenPipe, writeTo } from "../streams.ts"
-import { collect, variablesOf } from "../variables.ts"
+import { addVariableFlags, variablesOf } from "../variables.ts"
 
 const HELP = `
 Standard input, output and error are the command's own, and so is the exit status; a signal gives 128 and its
@@ -18,7 +18,8 @@ was up. 127: it could not be started. 125: Berth failed, and not the command.
 Examples:
   berth exec app -- npm test
   echo hello | berth exec app -- tee greeting
-  berth exec app --user root --cwd / -- ls -l`
+  berth exec app --user root --cwd / -- ls -l
+  berth exec app --env NPM_TOKEN -- npm publish`
 
 /** After so many, whoever sends them means it. */
 const MAX_SIGNALS = 3
@@ -30,20 +31,20 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("<command...>", "the program and its arguments; no shell is involved")
     .option("--cwd <directory>", "where it runs; default: the workspace")
-    .option("--env <name=value>", "a variable for it, can be given often", collect)
     .option("--user <user>", "agent or root; default: agent")
     .option("--timeout <seconds>", "ends it after this time")
     .passThroughOptions()
     .addHelpText("after", HELP)
+  addVariableFlags(command, "for it")
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, words: string[]) => {
     const line = commandLineOf(command, words)
     if (line.length === 0)
       throw new BerthError("input.usage", "missing required argument 'command'")
-    const { cwd, env, user, timeout, ...host } = command.opts()
+    const { cwd, env, envFile, user, timeout, ...host } = command.opts()
     const given = {
       cwd,
-      env: variablesOf(env),
+      env: variablesOf({ env, envFile }, process.env),
       user: userOf(user),
       timeoutMs: millisecondsOf(timeout),
     }

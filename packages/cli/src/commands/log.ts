@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { EventBody } from "@berth/protocol/event"
 import type { Transcript } from "@berth/protocol/sessions"
 import type { Session } from "@berth/sdk/sessions"
-import { type DefineCommand, toJson } from "../command.ts"
+import { type DefineCommand, toJson, toJsonLine } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { Screen } from "../screen.ts"
 import { connectForLong, findSession } from "../server.ts"
@@ -32,7 +32,7 @@ export const define: DefineCommand = async (command, { out }) => {
     const text = (said: string) => out(isShown ? printable(said) : said)
     const screen = new Screen({ text, line: out })
     if (json && follow)
-      return await following(session, 0, async (_, whole) => out(`${JSON.stringify(whole)}\n`))
+      return await following(session, 0, async (_, whole) => out(toJsonLine(whole)))
     const transcript = await session.messages()
     if (json) return out(toJson(transcript))
     show(transcript, screen)

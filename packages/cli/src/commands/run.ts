@@ -6,7 +6,7 @@ import { directoryOfRepo } from "@berth/protocol/workspace"
 import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
 import { AskAnswers } from "../answer-asks.ts"
-import type { CommandContext, DefineCommand } from "../command.ts"
+import { type CommandContext, type DefineCommand, toJsonLine } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { DONE, FAILED, LEFT } from "../exit-status.ts"
 import { renderError } from "../render-error.ts"
@@ -54,7 +54,7 @@ export const define: DefineCommand = async (command, context) => {
     const prompt = await session.prompt(text, { key: newId.prompt() })
     if (detach) {
       const accepted = { session: session.id, prompt: prompt.id }
-      context.out(json ? `${JSON.stringify(accepted)}\n` : `${session.id}\n`)
+      context.out(json ? toJsonLine(accepted) : `${session.id}\n`)
       return
     }
     const hasRun = await attend({ session, prompt, after, json }, context)
@@ -83,7 +83,7 @@ const attend = async (
     isAttended: !json && process.stdin.isTTY === true && process.stderr.isTTY === true,
   })
   const show = (event: Event) => {
-    if (json) out(`${JSON.stringify(event)}\n`)
+    if (json) out(toJsonLine(event))
     else screen.show(event.body)
     asks.take(event.body)
   }
@@ -126,7 +126,7 @@ const showDiff = async (
     const directory = directoryOfRepo(repo)
     if (directory === undefined) continue
     const diff = await sandbox.git.diff(directory)
-    if (diff === "") err(`nothing has changed in ${directory}\n`)
+    if (diff === "") err(printable(`nothing has changed in ${directory}\n`))
     else out(process.stdout.isTTY ? printable(diff) : diff)
   }
 }

@@ -3,6 +3,7 @@ import { inColumns } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { connect } from "../server.ts"
+import { printable } from "../terminal.ts"
 import { duration } from "./status.ts"
 
 const HELP = `
@@ -21,7 +22,7 @@ export const define: DefineCommand = async (command, { out }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (options) => {
     const sessions = await (await connect(options)).sessions.list()
-    out(options.json ? toJson({ sessions }) : render(sessions))
+    out(options.json ? toJson({ sessions }) : printable(render(sessions)))
   })
 }
 

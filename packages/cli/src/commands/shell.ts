@@ -8,6 +8,7 @@ import { addConfigFlags } from "../config-flags.ts"
 import { BERTH_FAILED } from "../exit-status.ts"
 import { connect, findSandbox } from "../server.ts"
 import { writeTo } from "../streams.ts"
+import { shellWord } from "../terminal.ts"
 
 const HELP = `
 Needs a terminal; berth exec runs commands without one. The exit status is that of the shell or the command.
@@ -16,7 +17,7 @@ goes away, the terminal stays, and the error tells how to come back to it.
 
 Examples:
   berth shell app
-  berth shell app --cwd /tmp -- htop`
+  berth shell app --cwd / -- htop`
 
 export const define: DefineCommand = async (command, { exitWith }) => {
   command.parent?.enablePositionalOptions()
@@ -85,7 +86,10 @@ const attend = async (view: TerminalView, leave: () => Promise<void>): Promise<n
     const isLeft = await leave().then(() => true, isGone)
     if (isLeft) throw cause
     throw new BerthError("bridge.dropped", "the server went away, and the terminal goes on", {
-      details: { terminal: view.id, toComeBack: `berth shell SANDBOX --attach ${view.id}` },
+      details: {
+        terminal: view.id,
+        toComeBack: `berth shell SANDBOX --attach=${shellWord(view.id)}`,
+      },
       cause,
     })
   } finally {

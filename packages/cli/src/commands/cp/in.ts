@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { openAsBlob } from "node:fs"
-import { stat } from "node:fs/promises"
+import { constants } from "node:fs"
+import { type FileHandle, open } from "node:fs/promises"
 import { basename, posix, resolve } from "node:path"
 import { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
@@ -14,21 +14,41 @@ export const copyIn = async (
   destination: string,
   signal: AbortSignal,
 ): Promise<void> => {
-  const status = await stat(source).catch((cause) => {
+  // Without O_NONBLOCK, a named pipe would be waited for.
+  const opened = await open(source, constants.O_RDONLY | constants.O_NONBLOCK).catch((cause) => {
     throw new BerthError("input.usage", `${source} cannot be read: ${cause.code}`, { cause })
   })
-  const isFolder = destination.endsWith("/") || (await isDirectory(files, destination, signal))
-  const path = isFolder ? posix.join(destination, basename(resolve(source))) : destination
-  if (status.isDirectory()) {
-    await files.makeDirectory(path, { parents: true, signal })
-    await pack(source, signal, (archive) => files.writeArchive(path, archive, { signal }))
-    return
+  try {
+    const status = await opened.stat()
+    const isFolder = destination.endsWith("/") || (await isDirectory(files, destination, signal))
+    const path = isFolder ? posix.join(destination, basename(resolve(source))) : destination
+    if (status.isDirectory()) {
+      await files.makeDirectory(path, { parents: true, signal })
+      await pack(source, signal, (archive) => files.writeArchive(path, archive, { signal }))
+      return
+    }
+    if (!status.isFile())
+      throw new BerthError("input.usage", `${source} is neither a file nor a folder`)
+    const mode = status.mode & 0o777
+    await files.write(path, contentOf(opened, status.size), { mode, parents: isFolder, signal })
+  } finally {
+    await opened.close()
   }
-  if (!status.isFile())
-    throw new BerthError("input.usage", `${source} is neither a file nor a folder`)
-  const mode = status.mode & 0o777
-  // A file behind it, not its bytes: they are read as they are sent.
-  await files.write(path, await openAsBlob(source), { mode, parents: isFolder, signal })
+}
+
+/** As much as is read at once. */
+const BLOCK_BYTES = 256 * 1024
+
+/** A file that grows meanwhile is copied as long as it was. Files of the kernel say that they are empty. */
+const contentOf = (file: FileHandle, size: number): ReadableStream<Uint8Array> => {
+  const end = size > 0 ? { end: size - 1 } : {}
+  const bytes = file.createReadStream({
+    ...end,
+    start: 0,
+    autoClose: false,
+    highWaterMark: BLOCK_BYTES,
+  })
+  return Readable.toWeb(bytes) as ReadableStream<Uint8Array>
 }
 
 const isDirectory = async (
@@ -61,8 +81,11 @@ const pack = async (
   ended.catch(() => {})
   try {
     await send(Readable.toWeb(tar.stdout) as ReadableStream<Uint8Array>)
-  } finally {
+    // A tar that has sent all it had ends by itself; another is told that nobody reads.
+    tar.stdout.destroy()
+  } catch (thrown) {
     tar.kill()
+    throw thrown
   }
   const [status] = await ended
   if (status !== 0)

@@ -10,8 +10,11 @@ import { LocalFolder } from "./local-folder.ts"
 import { below, bytesOf, type NamedEntry, namedEntries, ownName } from "./names.ts"
 import { ofThisMachine } from "./of-this-machine.ts"
 
-/** Files that are fetched at once. */
-const AT_ONCE = 8
+/** Files of one folder that are fetched at once. */
+const FILES_AT_ONCE = 8
+
+/** Folders that are filled at once, wherever they are: with those above them they are held open. */
+const FOLDERS_AT_ONCE = 8
 
 /** Files of the kernel, as in /proc, say that they are empty, and are not: as much is taken of them. */
 const MAX_UNSAID_BYTES = 16 * 1024 * 1024
@@ -49,6 +52,7 @@ interface Step {
 class Copy {
   readonly #files: Files
   readonly #budget = new Budget()
+  #spareBranches = FOLDERS_AT_ONCE - 1
 
   constructor(files: Files) {
     this.#files = files
@@ -80,19 +84,27 @@ class Copy {
       const put = (entry: NamedEntry, signal: AbortSignal) =>
         this.put(entry, below(from, entry.name), folder, { depth: depth + 1, signal })
       await this.#budget.holding(depth, named, async () => {
-        const rest = named.filter(({ kind }) => kind !== "directory" && kind !== "link")
-        await eachAtOnce(rest, AT_ONCE, signal, put)
-        // One after another, so that no more folders are open than the tree is deep. Links come last.
-        for (const last of ["directory", "link"])
-          await eachAtOnce(
-            named.filter(({ kind }) => kind === last),
-            1,
-            signal,
-            put,
-          )
+        const of = (...kinds: NamedEntry["kind"][]) =>
+          named.filter(({ kind }) => kinds.includes(kind))
+        await eachAtOnce(of("file", "other"), FILES_AT_ONCE, signal, put)
+        const folders = of("directory")
+        await this.#branching(folders.length, (most) => eachAtOnce(folders, most, signal, put))
+        // Links come last.
+        await eachAtOnce(of("link"), 1, signal, put)
       })
     } finally {
       await folder.settle(mode).finally(() => folder.close())
+    }
+  }
+
+  /** Says how many folders can be filled at once: one always, and more as long as others do not. */
+  async #branching(wanted: number, run: (most: number) => Promise<void>): Promise<void> {
+    const more = Math.max(0, Math.min(this.#spareBranches, wanted - 1))
+    this.#spareBranches -= more
+    try {
+      await run(1 + more)
+    } finally {
+      this.#spareBranches += more
     }
   }
 
