@@ -1,9 +1,8 @@
-import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { LayerId, PinId, Slug, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import type { Context } from "./context.ts"
-import { hasCode } from "./records/files.ts"
+import { namesIn } from "./names-in.ts"
 
 const RECORD_ENDING = ".json"
 
@@ -27,16 +26,6 @@ export const everyStack = async ({ layout }: Context): Promise<StackKey[]> => {
     }
   }
   return stacks
-}
-
-/** Sorted; none if there is no such directory. */
-export const namesIn = async (directory: string): Promise<string[]> => {
-  try {
-    return (await readdir(directory)).sort()
-  } catch (thrown) {
-    if (hasCode(thrown, "ENOENT") || hasCode(thrown, "ENOTDIR")) return []
-    throw thrown
-  }
 }
 
 const recordsIn = async (directory: string): Promise<string[]> =>

@@ -1,6 +1,6 @@
 import { join } from "node:path"
 import { abortable } from "../../host/abortable.ts"
-import { namesIn } from "../inventory.ts"
+import { namesIn } from "../names-in.ts"
 import { discardTree } from "./discard.ts"
 
 /** Trees on their way out: they have no other name any more, and are deleted when there is time. */
