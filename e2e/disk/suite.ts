@@ -1,5 +1,6 @@
 import { statSync } from "node:fs"
 import { join } from "node:path"
+import { sized } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openServer } from "../sandboxes/server.ts"
 import { makeSmallDisk, type SmallDisk } from "./small-disk.ts"
@@ -12,11 +13,18 @@ const DEADLINE_MS = 60_000
 const WAIT = { timeout: DEADLINE_MS, interval: 50 }
 
 /** Takes the disk in leaps that nobody can watch, then everything that becomes free again, for ever. */
-const FILL = `
+const TAKE_BLOCKS = `
   for size in 1G 256M 64M 16M 4M 1M 256K 64K 16K 4K; do
     n=0; while fallocate -l $size fill-$size-$n; do n=$((n + 1)); done
   done
   while :; do n=$((n + 1)); cat /dev/zero > zero-$n; done 2> /dev/null`
+
+const TAKE_INODES = `n=0; while :; do n=$((n + 1)); mkdir d$n; (cd d$n && seq 1000 | xargs touch); done`
+
+const ATTACKS = [
+  { what: "blocks", script: TAKE_BLOCKS },
+  { what: "inodes", script: TAKE_INODES },
+].slice(0, sized({ few: 1, all: 2 }))
 
 /** `isWhole`: with what is the same on all backends. */
 export const describeFullDisk = (flags: () => readonly string[], isWhole: boolean) =>
@@ -87,13 +95,13 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
         STAGE_DEADLINE_MS,
       )
 
-    it(
-      "is taken back from the sandbox that filled it, while its neighbours go on",
-      async () => {
+    it.each(ATTACKS)(
+      "is taken back from the sandbox that took its $what, while its neighbours go on",
+      async ({ script }) => {
         disk.clear()
         const [neighbour, filler] = await Promise.all([up("neighbour"), up("filler")])
         await neighbour.hold({ holder: "a person" })
-        await filler.commands.start(FILL)
+        await filler.commands.start(script)
         await expect.poll(phases, WAIT).toMatchObject({ filler: "paused", neighbour: "ready" })
         expect((await filler.why()).decisions[0]).toMatchObject({
           ...{ action: "keep", reason: expect.stringContaining("disk") },
@@ -104,6 +112,7 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
         await expect.poll(phases, WAIT).toMatchObject({ filler: "paused", neighbour: "ready" })
         await server.sandbox(filler.id).remove({ force: true })
         await expect.poll(disk.freeBytes, WAIT).toBeGreaterThan(1_000_000_000)
+        await expect.poll(disk.freeInodes, WAIT).toBeGreaterThan(40_000)
         await server.sandbox(neighbour.id).remove({ force: true })
       },
       STAGE_DEADLINE_MS,

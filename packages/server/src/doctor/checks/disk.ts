@@ -18,7 +18,7 @@ export const COMFORTABLE_INODES = 200_000
 
 export const disk: Check = {
   name: "disk",
-  why: "Layers, logs and the database live in the data directory; a full disk stops every sandbox.",
+  why: "Layers, logs and the database live in the data directory. No quota bounds a sandbox; one that fills the disk is halted.",
   probe: async ({ dataDir }) => {
     const directory = await nearestDirectory(dataDir)
     const { bavail, bsize, files, ffree } = await statfs(directory)
