@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Slug } from "@berth/protocol/ids"
@@ -93,6 +93,31 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       // The layers are the workspace's: they outlive every sandbox.
       expect(await readFile(join(directory, "top/new"), "utf8")).toBe("mine\n")
       expect(await harness.census()).toMatchObject({ volumes: 0 })
+    })
+
+    it("leads no mount out of the sandbox by a link that an earlier sandbox left", async () => {
+      const overlays = [await makeOverlay()]
+      const outside = join(directory, "outside")
+      const data = join(directory, "data")
+      for (const path of [outside, data]) await mkdir(path)
+      await writeFile(join(outside, "file"), "of the host")
+      const climbing = `${"../".repeat(20)}${outside.slice(1)}`
+      await run(`ln -s ${outside} link; ln -s ${climbing} climbing`, { mounts }, { overlays })
+      for (const { identity } of await harness.backend.list()) {
+        await harness.backend.remove(identity.sandbox)
+      }
+      for (const name of ["link", "climbing"]) {
+        const target = `/workspace/${name}`
+        const mount = { kind: "directory" as const, source: data, target, readOnly: false }
+        const script = `cat ${name}/file; echo ${name} > ${name}/${name}`
+        // The engine refuses, or mounts at the place inside that the link leads to.
+        await run(script, { mounts: [...mounts, mount] }, { overlays }).catch(() => {})
+        expect(await readdir(outside)).toEqual(["file"])
+        expect(await readFile(join(outside, "file"), "utf8")).toBe("of the host")
+        for (const { identity } of await harness.backend.list()) {
+          await harness.backend.remove(identity.sandbox)
+        }
+      }
     })
 
     it("is not taken from a volume that an earlier creation left with other layers", async () => {
