@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import { ask, ignore, never } from "../testing/ask.ts"
 import { makeStage, SCRIPTED, started } from "./testing/stage.ts"
+import { MAX_UNANSWERED } from "./unanswered.ts"
 
 /** A node that starts, on a busy machine. */
 const TEST_LIMIT_MS = 60_000
@@ -47,6 +48,32 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
       for (const body of events) expect(EventBody.safeParse(body).error).toBeUndefined()
     const attached = await ask(stage.agent, "say", { attachments: ["/tmp/a picture.png"] })
     expect(attached.text).toContain("file:///tmp/a%20picture.png")
+  })
+
+  it("takes a bounded number of its questions at once, and works on", async () => {
+    const stage = makeStage({ permissions: "ask" })
+    const agent = await started(stage)
+    const told = await ask(agent, `pester: 400 ${MAX_UNANSWERED}`)
+    expect(told).toMatchObject({
+      ...{ result: { state: "succeeded" }, text: String(400 - MAX_UNANSWERED) },
+    })
+    const asked = told.types.filter((type) => type === "permission.asked")
+    expect(asked.length).toBeLessThanOrEqual(MAX_UNANSWERED)
+    expect((await ask(agent, "say: on")).text).toBe("on")
+  })
+
+  it("opens as many terminals for it as it may have, however it asks", async () => {
+    const stage = makeStage()
+    const agent = await started(stage)
+    expect((await ask(agent, "open: 70")).text).toBe("64")
+  })
+
+  it("does not read what is nested deeper than any word of an agent", async () => {
+    const stage = makeStage()
+    const agent = await started(stage)
+    const told = await ask(agent, "nest: 20000")
+    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "still here" })
+    expect(told.types).not.toContain("tool.started")
   })
 
   it("reads and writes files, and runs commands, for it", async () => {

@@ -11,6 +11,7 @@ import type { Conversation } from "../../processes/spec.ts"
 import { objectIn, textIn } from "../read.ts"
 import { messagesIn, writeMessage } from "./messages.ts"
 import type { Terminals } from "./terminals.ts"
+import { Unanswered } from "./unanswered.ts"
 import type { UserFiles } from "./user-files.ts"
 
 /** What is done for an agent. */
@@ -73,17 +74,27 @@ const streamOf = (
   { stdin, stdout }: Pick<Conversation, "stdin" | "stdout">,
   served: Served,
 ): Stream => {
+  const unanswered = new Unanswered()
   async function* others(): AsyncGenerator<Readonly<Record<string, unknown>>> {
     for await (const message of messagesIn(stdout)) {
       const { sessionId, update } = objectIn(message.params)
       if (message.method === methods.client.session.update)
         await served.update(textIn(sessionId) ?? "", update)
-      else yield message
+      else {
+        const taken = unanswered.take(message)
+        if (typeof taken === "object") await writeMessage(stdin, taken)
+        else if (taken === "pass") yield message
+      }
     }
   }
   return {
     readable: ReadableStream.from(others()) as Stream["readable"],
-    writable: new WritableStream({ write: (message) => writeMessage(stdin, message) }),
+    writable: new WritableStream({
+      write: (message) => {
+        unanswered.said(message)
+        return writeMessage(stdin, message)
+      },
+    }),
   }
 }
 

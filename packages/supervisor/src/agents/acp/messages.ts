@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream"
+import { parseModest } from "../modest-json.ts"
 import { type Json, objectIn } from "../read.ts"
 
 /** One message: a whole file may be in it. What is larger is left out. */
@@ -29,7 +30,7 @@ export async function* messagesIn(stdout: Readable): AsyncGenerator<Json> {
 
 const parse = (pieces: readonly Buffer[]): Json[] => {
   try {
-    const message = objectIn(JSON.parse(Buffer.concat(pieces).toString("utf8")))
+    const message = objectIn(parseModest(Buffer.concat(pieces).toString("utf8")))
     return message.jsonrpc === "2.0" ? [message] : []
   } catch {
     return []

@@ -37,6 +37,7 @@ export class Terminals {
   readonly #cwd: () => string
   readonly #terminals = new Map<string, Terminal>()
   #made = 0
+  #starting = 0
 
   constructor(parts: AgentParts, cwd: () => string) {
     this.#parts = parts
@@ -44,12 +45,13 @@ export class Terminals {
   }
 
   async create(start: TerminalStart): Promise<string> {
-    if (this.#terminals.size >= MAX_TERMINALS)
+    if (this.#terminals.size + this.#starting >= MAX_TERMINALS)
       throw new BerthError("terminals.too_many", "the agent has too many terminals open", {
         details: { limit: MAX_TERMINALS },
       })
     const { pipes, user, environment } = this.#parts
     const { command, args = [], env = [], cwd } = start
+    this.#starting++
     const launched = await launch(
       {
         // A command without arguments is a line for a shell.
@@ -58,7 +60,7 @@ export class Terminals {
         ...{ cwd: cwd ?? this.#cwd(), user, origin: "agent" },
       },
       { pipes, conversation: false, signal: new AbortController().signal },
-    )
+    ).finally(() => this.#starting--)
     const limit = Math.floor(start.outputByteLimit ?? MAX_OUTPUT_BYTES)
     const ring = new ByteRing(Math.max(1, Math.min(limit, MAX_OUTPUT_BYTES)))
     launched.output.listen((chunk) => ring.write(chunk))

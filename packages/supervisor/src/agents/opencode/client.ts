@@ -1,5 +1,6 @@
 import { type IncomingMessage, request } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
+import { parseModest } from "../modest-json.ts"
 import { EventLines } from "./event-lines.ts"
 import { wordsOf } from "./words.ts"
 
@@ -138,7 +139,7 @@ const read = async (title: string, response: IncomingMessage): Promise<string> =
 const parsed = (title: string, text: string): unknown => {
   if (text === "") return undefined
   try {
-    return JSON.parse(text)
+    return parseModest(text)
   } catch (cause) {
     throw new BerthError("agent.failed", `OpenCode's answer to ${title} is no JSON`, { cause })
   }
@@ -157,7 +158,7 @@ const refusal = async (title: string, response: IncomingMessage): Promise<BerthE
 
 const wordsIn = (text: string): string | undefined => {
   try {
-    return wordsOf(JSON.parse(text))
+    return wordsOf(parseModest(text))
   } catch {
     return undefined
   }

@@ -1,4 +1,5 @@
 import { StringDecoder } from "node:string_decoder"
+import { parseModest } from "../modest-json.ts"
 
 /** One event. A tool's whole output is in one, and a written file's text; what is larger is left out. */
 export const MAX_EVENT_CHARS = 8 * 1024 * 1024
@@ -33,7 +34,7 @@ export class EventLines {
 const parse = (line: string): unknown[] => {
   if (!line.startsWith(DATA)) return []
   try {
-    return [JSON.parse(line.slice(DATA.length))]
+    return [parseModest(line.slice(DATA.length))]
   } catch {
     return []
   }

@@ -124,6 +124,53 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
   flood: async (turn) => {
     for (let count = 0; count < Number(turn.what); count++) await say(turn, "x".repeat(1000))
   },
+  /** Asks so often at once, and says how often it was sent away before any of it was answered. */
+  pester: async (turn) => {
+    const [count = 0, kept = 0] = turn.what.split(" ").map(Number)
+    const isOver = Promise.withResolvers<void>()
+    let refused = 0
+    const onRefused = () => {
+      if (++refused === count - kept) isOver.resolve()
+    }
+    for (let place = 0; place < count; place++)
+      turn.client
+        .request(requestPermission, {
+          sessionId: turn.sessionId,
+          toolCall: { toolCallId: `call-${place}`, title: "again" },
+          options: [{ optionId: "yes", name: "Yes", kind: "allow_once" }],
+        })
+        .catch(onRefused)
+    await isOver.promise
+    await say(turn, String(refused))
+  },
+  /** Opens so many terminals at once, and says how many it got. */
+  open: async (turn) => {
+    const { client, sessionId } = turn
+    const opened = await Promise.allSettled(
+      Array.from({ length: Number(turn.what) }, () =>
+        client.request(terminal.create, { sessionId, command: "exec sleep 1000" }),
+      ),
+    )
+    await say(turn, String(opened.filter(({ status }) => status === "fulfilled").length))
+  },
+  /** Tells of a call whose input is nested so deep. */
+  nest: async (turn) => {
+    const depth = Number(turn.what)
+    const told = JSON.stringify({
+      ...{ jsonrpc: "2.0", method: update },
+      params: {
+        sessionId: turn.sessionId,
+        update: {
+          ...{ sessionUpdate: "tool_call", toolCallId: "deep", title: "deep" },
+          ...{ status: "in_progress", rawInput: "NEST" },
+        },
+      },
+    })
+    const nested = "[".repeat(depth) + "]".repeat(depth)
+    const line = `${told.replace('"NEST"', nested)}\n`
+    await new Promise((resolve) => process.stdout.write(line, resolve))
+    await say(turn, "still here")
+  },
   garbage: async (turn) => {
     process.stdout.write('hello\n{"jsonrpc":1}\n[]\n{"jsonrpc":"2.0","method":"session/update"}\n')
     await say(turn, "still here")
