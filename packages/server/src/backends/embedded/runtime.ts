@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, unlinkSync, writeSync } from "node:fs"
+import { closeSync, constants, openSync, readFileSync, unlinkSync, writeSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
@@ -65,6 +65,27 @@ const OUT_OF_REACH_ENV = { _LIBCONTAINER_CLONED_BINARY: "1" } as const
 /** The environment of the command that creates a container. */
 export const CREATING_ENV = { ...PLAIN_ENV, ...MOUNT_ENV, ...OUT_OF_REACH_ENV } as const
 
+/**
+ * runc makes a sandbox's user namespace as the host's root, for whom the kernel then counts all that the sandbox's users
+ * have as well. A namespace takes its maker's limits for the most that it may add to: below root's own, so that root
+ * has some left. A timer counts as a signal.
+ */
+const RUNC_LIMITS = [
+  { flag: "--msgqueue", name: "Max msgqueue size", most: 409_600 },
+  { flag: "--sigpending", name: "Max pending signals", most: 4_096 },
+] as const
+
+/** The command that lowers them. A server that has less itself could not raise them. */
+const lowering = (): string[] => {
+  const limits = readFileSync("/proc/self/limits", "utf8")
+  const flags = RUNC_LIMITS.map(({ flag, name, most }) => {
+    const own = Number(new RegExp(`^${name}\\s+\\S+\\s+(\\d+)`, "m").exec(limits)?.[1] ?? most)
+    const limit = Math.min(most, own)
+    return `${flag}=${limit}:${limit}`
+  })
+  return ["prlimit", ...flags]
+}
+
 /** The oldest versions that the flags used here exist in. */
 const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
 
@@ -103,12 +124,13 @@ export const openRuntime = async (
   const { name, path, root } = options
   const flags = ["--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
 
+  const lowered = name === "runc" ? lowering() : []
   const creating: Runtime["creating"] = (joinFiles, { table, base }) => {
     // runc joins the sandbox's cgroups by itself.
     const join = name === "crun" ? joinFiles : []
     const score = sandboxOomScore()
     const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, table, base, `${score}`]
-    const shell = ["/bin/sh", ...script, ...join, RUNTIME_PLACE, ...flags]
+    const shell = ["/bin/sh", ...script, ...join, ...lowered, RUNTIME_PLACE, ...flags]
     return ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }
   // Only `create` looks at the host's cgroups, and needs the mounts.

@@ -183,13 +183,54 @@ export const connectionFloodScript = ({
   sleep 1 while 1;
 `
 
-/** What each of these says is what the others must still be able to do. */
-export const COUNTED_PROBES = perl`
-  try_to("an instance of inotify", sub { sys("inotify_init1", 0) });
+/** A queue, a signal and a timer: by limits of a process, whatever user it is. */
+export const LIMITED_PROBES = perl`
   try_to("a message queue", sub { sys("mq_open", "probe-$$", O_CREAT | O_RDWR, 0600, 0) });
   sys("mq_unlink", "probe-$$");
   my $timer = "\0" x 8;
   try_to("a timer", sub { sys("timer_create", 1, 0, $timer) });
+  POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new(40));
+  try_to("a signal", sub { sys("rt_sigqueueinfo", $$ + 0, 40, pack("iii x4", 40, 0, -1) . "\0" x 112) });
+`
+
+/** What each of these says is what the others must still be able to do. */
+export const COUNTED_PROBES = perl`
+  try_to("an instance of inotify", sub { sys("inotify_init1", 0) });
+  for my $call (qw(msgget semget shmget)) {
+    my @of = $call eq "msgget" ? () : $call eq "semget" ? (1) : (4096);
+    my $id = 0;
+    try_to($call, sub { $id = sys($call, 0, @of, 01600) });
+    if ($call eq "msgget") { sys("msgctl", $id + 0, 0, 0) }
+    if ($call eq "semget") { sys("semctl", $id + 0, 0, 0, 0) }
+    if ($call eq "shmget") { sys("shmctl", $id + 0, 0, 0) }
+  }
+  ${LIMITED_PROBES}
+`
+
+/** Uses up queues and signals, as every user of the sandbox's that there is. */
+export const LIMITED = perl`
+  my $signal = 40;
+  # SI_QUEUE, as sigqueue(3) sends it.
+  my $information = pack("iii x4", $signal, 0, -1) . "\0" x 112;
+  my $end = "";
+  for my $user (0 .. 9) {
+    pipe(my $read, my $write);
+    if (!fork()) {
+      POSIX::setgid(1000 + $user);
+      POSIX::setuid(1000 + $user);
+      my $queues = 0;
+      $queues++ while sys("mq_open", "queue-$user-$queues", O_CREAT | O_RDWR, 0600, 0);
+      POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new($signal));
+      1 while sys("rt_sigqueueinfo", $$ + 0, $signal, $information);
+      syswrite($write, $!{EAGAIN} ? "EAGAIN" : "$!");
+      close $write;
+      sleep 1 while 1;
+    }
+    close $write;
+    $end = <$read>;
+  }
+  print "${AT_THE_END}: $end\n";
+  sleep 1 while 1;
 `
 
 export const COUNTED: Endless = {
@@ -198,6 +239,10 @@ export const COUNTED: Endless = {
   sees: ["EAGAIN"],
   script: perl`
     1 while sys("inotify_init1", 0);
+    1 while sys("msgget", 0, 01600);
+    1 while sys("shmget", 0, 4096, 01600);
+    my $sets = 0;
+    $sets++ while $sets < 40_000 && sys("semget", 0, 1, 01600);
     my $queues = 0;
     $queues++ while sys("mq_open", "queue-$queues", O_CREAT | O_RDWR, 0600, 0);
     my $signal = 40;

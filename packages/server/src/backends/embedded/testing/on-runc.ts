@@ -1,0 +1,20 @@
+import { mkdtemp, rm, symlink } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { findTool } from "../../../host/find-tool.ts"
+import { PLAIN_ENV } from "../../../host/run.ts"
+import { openHarness } from "./harness.ts"
+
+/** An embedded backend that finds no other runtime than runc. */
+export const openHarnessOnRunc = async (): Promise<Awaited<ReturnType<typeof openHarness>>> => {
+  const path = await mkdtemp(join(tmpdir(), "berth-runc-"))
+  for (const tool of ["runc", "conmon", "tini"]) {
+    await symlink((await findTool(tool, PLAIN_ENV.PATH)) ?? "", join(path, tool))
+  }
+  const harness = await openHarness({ path })
+  const close = async () => {
+    await harness.close()
+    await rm(path, { recursive: true })
+  }
+  return { ...harness, close }
+}
