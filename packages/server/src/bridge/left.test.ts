@@ -10,6 +10,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { encodeRecord, segmentName } from "@berth/protocol/journal-record"
+import { spread } from "@berth/testing/trees"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { readLeft } from "./left.ts"
 
@@ -45,6 +46,12 @@ const TWO = {
 }
 
 describe("what a sandbox had written when it ended", () => {
+  it("is refused when the sandbox filled the directory with names", async () => {
+    const { directory, journal } = leave(TWO)
+    await spread(journal, 2_000, 100, "file")
+    await expect(read(directory, 3)).rejects.toMatchObject({ code: "journal.damaged" })
+  })
+
   it("[R3.4] is read after what is known, up to what a write that never ended left", async () => {
     const { directory, journal } = leave(TWO)
     expect(await read(directory, 3)).toEqual([

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, read, readdirSync } from "node:fs"
+import { closeSync, constants, fstatSync, opendirSync, openSync, read } from "node:fs"
 import { join } from "node:path"
 import { setImmediate as soon } from "node:timers/promises"
 import { promisify } from "node:util"
@@ -11,6 +11,8 @@ import { parseFromSandbox } from "./parse.ts"
 /** A journal has no more than this. */
 const MAX_SEGMENT_BYTES = 80 * 1024 * 1024
 const MAX_SEGMENTS = 64
+/** Besides its pieces, a journal has a few files of its own. */
+const MAX_NAMES = 1_000
 const BATCH_EVENTS = 256
 const BATCH_BYTES = 1024 * 1024
 
@@ -60,7 +62,7 @@ interface Left {
 }
 
 async function* eventsIn(directory: string, after: number): AsyncGenerator<Left> {
-  const segments = readdirSync(directory)
+  const segments = namesIn(directory)
     .flatMap((name) => {
       const parsed = parseSegmentName(name)
       return parsed === undefined ? [] : [{ name, ...parsed }]
@@ -84,6 +86,19 @@ async function* eventsIn(directory: string, after: number): AsyncGenerator<Left>
       sequence++
     }
   }
+}
+
+/** A sandbox that fills the directory with names gets no more of them read than a journal could need. */
+const namesIn = (directory: string): string[] => {
+  const names: string[] = []
+  const entries = opendirSync(directory)
+  try {
+    for (let entry = entries.readSync(); entry !== null; entry = entries.readSync())
+      if (names.push(entry.name) > MAX_NAMES) throw damaged("there is too much beside it")
+  } finally {
+    entries.closeSync()
+  }
+  return names
 }
 
 /** Up to what a write that never ended left. */

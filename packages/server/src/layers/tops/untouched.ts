@@ -1,4 +1,4 @@
-import { lstat, readdir } from "node:fs/promises"
+import { lstat, opendir } from "node:fs/promises"
 import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { Context } from "../context.ts"
 
@@ -9,7 +9,13 @@ export const isUntouched = async (
   layer: LayerId,
 ): Promise<boolean> => {
   const { tree } = layout.top(top)
-  if ((await readdir(tree)).length > 0) return false
+  if (!(await isEmpty(tree))) return false
   const [above, below] = await Promise.all([lstat(tree), lstat(layout.layer(layer).tree)])
   return above.mode === below.mode && above.uid === below.uid && above.gid === below.gid
+}
+
+/** A sandbox may have put a million names there: one is enough. */
+const isEmpty = async (directory: string): Promise<boolean> => {
+  for await (const _ of await opendir(directory)) return false
+  return true
 }
