@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { nest, removeDeep } from "@berth/testing/trees"
 import { describe, expect, it } from "vitest"
 import { SOMEONE, serveFiles } from "./testing/files.ts"
 import { TAR, writeHeader } from "./work/tar/header.ts"
@@ -38,6 +39,21 @@ const look = (folder: string) =>
   )
 
 describe("archives", () => {
+  it("are refused where a path is too long, and leave nothing out unsaid", async () => {
+    const { call, workspace } = await serveFiles()
+    const folder = join(workspace, "deep")
+    mkdirSync(folder)
+    await nest(folder, 40, 255)
+    try {
+      expect(await call("GET", "/files/archive", { path: "deep" })).toMatchObject({
+        status: 400,
+        body: { code: "input.invalid", message: "cannot archive deep: name too long" },
+      })
+    } finally {
+      await removeDeep(folder)
+    }
+  })
+
   it("carry a folder out and into another one, as tar does", async () => {
     const { call, workspace } = await serveFiles()
     fill(join(workspace, "from"))

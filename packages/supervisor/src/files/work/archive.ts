@@ -40,9 +40,14 @@ export const getArchive =
       }
     })
     if (!found.isDirectory()) throw wrongKind(path, "file", "directory")
-    response.writeHead(200, { "content-type": "application/x-tar" })
     const sender = new Sender(response)
-    for await (const bytes of batched(archiveOf(folder, Buffer.alloc(0)))) await sender.write(bytes)
+    await attempt("archive", path, async () => {
+      for await (const bytes of batched(archiveOf(folder, Buffer.alloc(0)))) {
+        // Not before: what goes wrong until then is told in words.
+        if (!response.headersSent) response.writeHead(200, { "content-type": "application/x-tar" })
+        await sender.write(bytes)
+      }
+    })
     response.end()
   }
 
@@ -63,10 +68,20 @@ async function* entriesOf(folder: Buffer, within: Buffer): AsyncGenerator<Buffer
     try {
       yield* entryOf(path, name)
     } catch (thrown) {
-      if (systemCode(thrown) === undefined) throw thrown
+      if (!LEFT_OUT.has(systemCode(thrown) ?? "")) throw thrown
     }
   }
 }
+
+/** Gone, replaced or closed to the user. Anything else would be missing without a word. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  "ENOENT",
+  "ENOTDIR",
+  "ELOOP",
+  "ENXIO",
+  "EACCES",
+  "EPERM",
+])
 
 async function* entryOf(path: Buffer, name: Buffer): AsyncGenerator<Buffer> {
   const found = await lstat(path)
