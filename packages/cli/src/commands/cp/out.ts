@@ -93,7 +93,11 @@ class Copy {
         await eachAtOnce(of("link"), 1, signal, put)
       })
     } finally {
-      await folder.settle(mode).finally(() => folder.close())
+      try {
+        await folder.settle(mode)
+      } finally {
+        await folder.close()
+      }
     }
   }
 
