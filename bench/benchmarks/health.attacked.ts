@@ -8,7 +8,7 @@ const SAMPLES = 40
 /** Writes as fast as it is read, in lines, for longer than all runs take. */
 const FLOOD = `timeout 600 perl -e 'my $line = ("x" x 2000) . "\\n"; print $line while 1'`
 
-/** One prompt that writes without end, and event streams that nobody reads. */
+/** The attack: a prompt that writes without end, and event streams that nobody reads. */
 export default benchmark({
   what: "GET /v1/health while a prompt floods the log and 300 event streams are not read, p99",
   unit: "ms",

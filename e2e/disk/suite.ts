@@ -65,7 +65,7 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
             up("removed"),
             up("kept"),
           ])
-          // What nobody uses is stopped when the disk runs low.
+          // An unused sandbox is stopped when the disk runs low.
           for (const box of [removed, kept]) await box.hold({ holder: "a person" })
           await forced.commands.start(["sleep", "1000"])
           const reserved = join(server.dataDir, "reserve")
@@ -74,7 +74,7 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
           expect(disk.freeBytes()).toBe(0)
 
           await expect(up("refused")).rejects.toMatchObject({
-            ...{ code: expect.stringMatching(/^(host\.exhausted|store\.disk_full)$/) },
+            code: expect.stringMatching(/^(host\.exhausted|store\.disk_full)$/),
             hint: expect.stringContaining("Free"),
           })
           await stopped.stop()
@@ -104,7 +104,8 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
         await filler.commands.start(script)
         await expect.poll(phases, WAIT).toMatchObject({ filler: "paused", neighbour: "ready" })
         expect((await filler.why()).decisions[0]).toMatchObject({
-          ...{ action: "keep", reason: expect.stringContaining("disk") },
+          action: "keep",
+          reason: expect.stringContaining("disk"),
         })
         expect((await neighbour.commands.run("echo alive")).stdout).toBe("alive\n")
         await server.kill()
@@ -119,6 +120,6 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
     )
   })
 
-/** What a file takes of the disk; 0: it is not there. */
+/** Bytes of the disk that a file takes; 0 if it does not exist. */
 const sizeOf = (directory: string): number =>
   512 * (statSync(join(directory, "7", "blocks"), { throwIfNoEntry: false })?.blocks ?? 0)

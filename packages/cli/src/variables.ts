@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
 import type { Command } from "commander"
 
-/** What was given of the flags for variables. */
+/** The flags for variables, as given. */
 export interface VariableFlags {
   readonly env?: readonly string[] | undefined
   readonly envFile?: readonly string[] | undefined

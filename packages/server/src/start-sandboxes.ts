@@ -19,7 +19,7 @@ import type { Store } from "./store/open.ts"
 export interface SandboxesStart extends BackendStart {
   readonly store: Pick<Store, "db" | "durably" | "compact">
   readonly policy: Policy
-  /** What keeps sandboxes from filling the disk. */
+  /** The guard that keeps sandboxes from filling the disk. */
   readonly disk?: DiskParts
   /** Tests crash there. */
   readonly at?: FailPoint

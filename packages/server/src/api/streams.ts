@@ -4,7 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 export interface StreamLimits {
   /** Open at the same time. */
   readonly streams: number
-  /** Of all streams together, written and not yet taken by their readers. */
+  /** Bytes that all streams together have written and their readers have not taken. */
   readonly unreadBytes: number
 }
 

@@ -26,7 +26,7 @@ const ADD = `
 type Workspace = Parameters<RestFiles["pattern"]>[0]["workspace"]
 type CutBody = Extract<EventBody, { type: "output.cut" }>
 
-/** What was left out of one prompt, or of what is said of no prompt. */
+/** The output that was left out for a prompt, or for events that belong to no prompt. */
 interface Cut {
   readonly prompt: PromptId | undefined
   readonly at: string

@@ -20,7 +20,7 @@ export interface Measured extends NewEvent {
   readonly sandboxExcess: number
 }
 
-/** What the store keeps beside the body: the number, counted as of seven digits, and the names. */
+/** Bytes that the store keeps beside the body: the number, counted as of seven digits, and the names. */
 const ENVELOPE_BYTES = '{"sequence":1234567,"at":"","body":}'.length
 
 export const measure = (event: NewEvent): Measured => {

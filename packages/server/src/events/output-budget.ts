@@ -8,14 +8,14 @@ const MIB = 1024 * 1024
  */
 export const SESSION_BYTES = 32 * MIB
 
-/** What one sandbox may add over all of its sessions: at once, and for each second that passes. */
+/** Bytes that a sandbox may add over all of its sessions: at once, and for each second that passes. */
 export const SANDBOX_BYTES = 128 * MIB
 export const SANDBOX_BYTES_PER_SECOND = 16 * 1024
 
 /** Beyond the budget, there is so much room for what is no output; and as much again for what people are asked. */
 export const SPARE_BYTES = 8 * MIB
 
-/** What is left to one sandbox. It is taken from as its events are stored. */
+/** The bytes that are left to a sandbox. Storing its events takes from them. */
 export interface SandboxRoom {
   leftBytes: number
 }

@@ -109,7 +109,7 @@ const removeOldBatch = async (
     const young = events.findIndex(({ at_ms }) => at_ms >= beforeMs)
     return young === -1 ? events : events.slice(0, young)
   }
-  // Of most sessions nothing is old: two events say so.
+  // Most sessions hold nothing old, and two events tell that.
   if (old(await oldest(db, session, 2)).length < 2) return false
   const all = old(await oldest(db, session, BATCH_EVENTS))
   const batch = bounded(all, BATCH_BYTES)

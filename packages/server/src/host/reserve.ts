@@ -66,10 +66,10 @@ export const openReserve = (dataDir: string): Reserve => {
     release: () => {
       const last = there().at(-1)
       if (last === undefined) return false
-      // What is left of it if this ends here is removed when it is made again.
+      // A piece that is left half removed is removed when it is made again.
       renameSync(piece(last), `${piece(last)}.new`)
       rmSync(`${piece(last)}.new`, { recursive: true, force: true })
-      // What a journal has not noted yet as free is not given to anybody.
+      // Blocks are given to nobody until the journal has noted them as free.
       syncDirectory(dataDir)
       return true
     },

@@ -6,7 +6,7 @@ export const refuseForeignEntry = (path: string): void => {
   try {
     walk(path, { followLast: true }, () => {})
   } catch (thrown) {
-    // What is missing or out of reach is told by whoever uses it.
+    // A missing or unreachable entry is reported where it is used.
     if (thrown instanceof BerthError) throw thrown
   }
 }

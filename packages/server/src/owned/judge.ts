@@ -1,13 +1,13 @@
 import type { Stats } from "node:fs"
 
-/** What is wrong with a part of a path, and how a person mends it. */
+/** The fault of a part of a path, and how a person mends it. */
 export interface Flaw {
   readonly problem: string
   readonly mend: string
 }
 
 export interface Judge {
-  /** Who the caller is; root is trusted besides. */
+  /** The id of the caller. Root is trusted besides. */
   readonly uid: number
   /** Further users that may decide what lies there. */
   readonly trusts?: (uid: number) => boolean

@@ -30,7 +30,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   "pack.threads": "1",
 }
 
-/** Those settings as environment variables, which no file of a repo changes. */
+/** The settings as environment variables, which no file of a repo changes. */
 export const BOUNDED_GIT_ENV: Readonly<Record<string, string>> = {
   GIT_CONFIG_COUNT: String(Object.keys(SETTINGS).length),
   ...Object.fromEntries(

@@ -21,7 +21,7 @@ export interface GitCall {
   readonly input?: string
   /** How far it stands behind other processes; 0 without it. */
   readonly niceness?: number
-  /** Of its address space, with MAX_GIT_CPU_S of processor time; without it, it has what the server has. */
+  /** Limits git's address space, and its processor time to MAX_GIT_CPU_S. Default: the limits of the server. */
   readonly maxMemoryBytes?: number
   readonly deadlineMs: number
   readonly signal: AbortSignal

@@ -31,7 +31,8 @@ const setUp = ({
   const link = { sandbox, directory: "/link", socket: "/socket", token: "token" }
   const nothing = async () => {}
   const parts = {
-    ...{ rescue: NO_RESCUE, isHeld: () => false },
+    rescue: NO_RESCUE,
+    isHeld: () => false,
     ...{ log, at: () => {}, frozen: new Set(), onGone: () => {}, bridges: { left } },
     ...{ keepers: { letGo: nothing }, lives: { forget: () => {} }, files: { release: nothing } },
     links: { find: async () => link },

@@ -65,7 +65,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
     }
   }
 
-  /** One that fills the disk, or finds it full, is not let go on to end in order: it would write, and lose it. */
+  /** Says whether a sandbox fills the disk or finds it full. Such a sandbox gets no grace to end in: it would write, and lose it. */
   const endAtOnce = async (sandbox: SandboxId): Promise<void> => {
     const { rescue, isHeld } = parts
     if (isHeld(sandbox) || (await rescue.isFull())) await rescue.end(sandbox)

@@ -59,7 +59,7 @@ export interface SandboxesParts extends Omit<KeepParts, "onBootOver" | "onDown">
   readonly clock: Clock
   /** What of the host runs low. */
   readonly shortage: Shortage
-  /** What keeps sandboxes from filling the disk, where that is watched. */
+  /** The guard that keeps sandboxes from filling the disk, where that is watched. */
   readonly disk?: DiskParts
 }
 
@@ -186,7 +186,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
-    ...{ events: parts.events, bridges, rescue },
+    events: parts.events,
+    bridges,
+    rescue,
     isHeld: (sandbox) => held(sandbox) !== undefined,
     onGone: ({ id, workspace, stop }) => {
       idle.forget(id)
@@ -305,17 +307,33 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   let passing: NodeJS.Timeout | undefined
 
   const views = openViews({
-    ...{ installation, backend, rows, leases, decisions, keepers, links, bridges, held },
+    installation,
+    backend,
+    rows,
+    leases,
+    decisions,
+    keepers,
+    links,
+    bridges,
+    held,
   })
   const requests = openRequests({
-    ...{ backend, rows, workspaces, records, leases, workers, files, links, serially },
+    backend,
+    rows,
+    workspaces,
+    records,
+    leases,
+    workers,
+    files,
+    links,
+    serially,
     bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
   })
 
   return {
     ...views,
     ...requests,
-    // What gives room back works without any.
+    // Operations that give room back work without any.
     stop: (sandbox, options) => rescue.run(() => requests.stop(sandbox, options)),
     remove: (sandbox, options) => rescue.run(() => requests.remove(sandbox, options)),
 
@@ -352,7 +370,16 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     booted,
 
     ...openUses({
-      ...{ backend, bridges, rows, workspaces, leases, lives, workers, ensure, frozen, held },
+      backend,
+      bridges,
+      rows,
+      workspaces,
+      leases,
+      lives,
+      workers,
+      ensure,
+      frozen,
+      held,
       ...{ linkOf, booted, bootOf: (sandbox) => keepers.get(sandbox)?.boot },
     }),
 

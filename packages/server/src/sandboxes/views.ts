@@ -47,7 +47,8 @@ export const openViews = (parts: ViewsParts): Views => {
     const identity = identityOf(found)
     const reason = parts.held(identity.sandbox)
     return {
-      ...{ identity, phase: phaseOf(found, reason) },
+      identity,
+      phase: phaseOf(found, reason),
       createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
       ...{
         unheldLimits: [...(observed?.unheldLimits ?? [])],
@@ -117,7 +118,8 @@ export const openViews = (parts: ViewsParts): Views => {
       return {
         ...{ sandbox, workspace: row?.workspace ?? observed?.identity.workspace ?? null },
         phase: phaseOf({ row, observed }, reason),
-        ...{ leases: await leases.of(sandbox), decisions: withHeld(said, reason) },
+        leases: await leases.of(sandbox),
+        decisions: withHeld(said, reason),
       }
     },
   }

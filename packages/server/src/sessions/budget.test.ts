@@ -38,7 +38,11 @@ const setUp = async () => {
   const sandbox = newId.sandbox()
   const configHash = ConfigHash.parse("0".repeat(64))
   await openSandboxRows(store.db, systemClock).insert({
-    ...{ id: sandbox, workspace, configHash, mode: "fresh", phase: "ready" },
+    id: sandbox,
+    workspace,
+    configHash,
+    mode: "fresh",
+    phase: "ready",
   })
   const { id: prompt } = await stored.changes.accept(session.id, CreatePrompt.parse({ text: "go" }))
   await stored.changes.give(prompt, sandbox)
@@ -81,16 +85,31 @@ const setUp = async () => {
       )
       .map((line) => (JSON.parse(line) as Event).body)
   return {
-    ...{ store, logs, ...stored, rest, session, sandbox, prompt },
-    ...{ say, hold, held, bodies, restLines },
+    store,
+    logs,
+    ...stored,
+    rest,
+    session,
+    sandbox,
+    prompt,
+    say,
+    hold,
+    held,
+    bodies,
+    restLines,
   }
 }
 
 const delta = (prompt: PromptId, text: string): EventBody => ({
-  ...{ type: "message.delta", prompt, message: "m", text },
+  type: "message.delta",
+  prompt,
+  message: "m",
+  text,
 })
 const state = (prompt: PromptId, to: "running" | "succeeded"): EventBody => ({
-  ...{ type: "prompt.state", prompt, state: to },
+  type: "prompt.state",
+  prompt,
+  state: to,
 })
 const isCut = (body: EventBody) => body.type === "output.cut"
 
@@ -98,7 +117,11 @@ it("[R3.2] stores output up to the session's budget, says what is missing and wh
   const { say, hold, bodies, prompt, restLines, log, session, logs, events, sandbox } =
     await setUp()
   await say(state(prompt, "running"), {
-    ...{ type: "output.cut", prompt, missingBytes: 1, missingEvents: 1, files: "/etc/*" },
+    type: "output.cut",
+    prompt,
+    missingBytes: 1,
+    missingEvents: 1,
+    files: "/etc/*",
   })
   await hold(SESSION_BYTES - 1_000)
   const said = [delta(prompt, "fits"), delta(prompt, "é".repeat(1_000)), delta(prompt, "b")]
@@ -116,7 +139,10 @@ it("[R3.2] stores output up to the session's budget, says what is missing and wh
     ...["tool.completed", "permission.asked", "output.cut", "prompt.state"],
   ])
   expect(stored.find(({ type }) => type === "tool.completed")).toEqual({
-    ...{ type: "tool.completed", prompt, call: "1", failed: true },
+    type: "tool.completed",
+    prompt,
+    call: "1",
+    failed: true,
   })
   const told = stored.filter(isCut)
   expect(told[0]).toMatchObject({ prompt, missingEvents: 1, files })

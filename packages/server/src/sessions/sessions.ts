@@ -57,7 +57,7 @@ export interface SessionsParts {
 
 const FORGET_EVERY_MS = 3600 * 1000
 
-/** What holds too much is looked for more often: a session that is full leaves output out of its log. */
+/** Sessions that hold too much are looked for more often: a full session leaves output out of its log. */
 const TIDY_EVERY_MS = 60_000
 
 /** Takes up what was there before: sandboxes that run on are adopted with their prompts. */

@@ -35,7 +35,10 @@ export const openStored = ({
   const onChange = (session: SessionId) => listener(session)
   const changes = openChanges({ store, log, clock, onChange })
   return {
-    ...{ log, changes, rest, rows: openRows(store.db) },
+    log,
+    changes,
+    rest,
+    rows: openRows(store.db),
     events: openSandboxEvents({ store, log, changes, clock, onChange }),
     onChange: (next) => {
       listener = next

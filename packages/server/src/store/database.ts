@@ -119,7 +119,7 @@ export interface SessionsTable {
   created_at_ms: number
   /** The number of its last event. */
   last_event: Generated<number>
-  /** Of its events that are stored. */
+  /** Bytes of its events that are stored. */
   event_bytes: Generated<number>
   /** How far the output that was left out is written: see events/rest-files.ts. */
   rest_file: Generated<number>

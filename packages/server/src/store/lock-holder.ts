@@ -40,7 +40,7 @@ export const removeLockHolder = (dataDir: string): void => {
 }
 
 /**
- * Who holds the lock, if the note was written by a process that still runs. A note that another user can have written is
+ * The holder of the lock, if the note was written by a process that still runs. A note that another user can have written is
  * refused: clients send their token and what they ask for where it says.
  */
 export const readLockHolder = (dataDir: string): LockHolder | undefined => {

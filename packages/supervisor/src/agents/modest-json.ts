@@ -8,7 +8,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
 
-/** What an agent says, as JSON. Throws where there is too much of it: a value costs far more memory than its byte. */
+/** Parses what an agent says. Throws where it has too many values: a value costs far more memory than its byte. */
 export const parseModest = (text: string): unknown => {
   requireModest(text)
   return JSON.parse(text)

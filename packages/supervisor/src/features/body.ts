@@ -9,7 +9,7 @@ export const MAX_JSON_BYTES = 4 * 1024 * 1024
 export const readJson = async <Body>(request: IncomingMessage, check: Check): Promise<Body> => {
   const chunks: Buffer[] = []
   let bytes = 0
-  // Who sends too much is still to hear it, over the same connection.
+  // A client that sends too much must still hear it, over the same connection.
   for await (const chunk of request.iterator({ destroyOnReturn: false })) {
     bytes += chunk.length
     if (bytes > MAX_JSON_BYTES)

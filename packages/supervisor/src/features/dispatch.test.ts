@@ -113,7 +113,11 @@ describe("features", () => {
     const { path } = await open()
     const say = async (url: string, bytes: number) => {
       const sent = request({
-        ...{ socketPath: path, method: "POST", path: url, headers: AUTHORIZED, agent: false },
+        socketPath: path,
+        method: "POST",
+        path: url,
+        headers: AUTHORIZED,
+        agent: false,
       })
       const answered = once(sent, "response")
       for (let left = bytes; left > 0; left -= 65_536)

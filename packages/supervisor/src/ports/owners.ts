@@ -34,7 +34,11 @@ export const findOwners = async (
     {
       title: "looking for who listens",
       command: [process.execPath, ...OWN_PROGRAM_FLAGS, "-e", becomingUser(user, HELPER)],
-      ...{ env: {}, cwd: "/", user, becomesUser: true, deadlineMs: HELPER_DEADLINE_MS },
+      env: {},
+      cwd: "/",
+      user,
+      becomesUser: true,
+      deadlineMs: HELPER_DEADLINE_MS,
       capture: { input: rest.join(" ") },
     },
     { clock, signal },

@@ -13,7 +13,7 @@ export const carryEnvironment = (environment: Environment): Record<string, strin
     ),
   )
 
-/** What such a program gives to the programs of the user that it starts, with the mark of its own tree. */
+/** The environment of the user's programs that such a program starts, with the mark of its own tree. */
 export const carriedEnvironment = (own: Environment): Record<string, string> => {
   const mark = own[MARK_VARIABLE]
   const carried = Object.entries(own).flatMap(([name, value]) =>

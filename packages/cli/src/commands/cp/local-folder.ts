@@ -30,7 +30,7 @@ export class LocalFolder {
   readonly #handle: FileHandle
   /** As people know it. */
   readonly #path: string
-  /** Of one that this copy made: the kernel's bits that it inherits. Undefined: it was there before. */
+  /** Mode bits that the kernel gave a folder which this copy made. Undefined for a folder that existed before. */
   readonly #inherited: number | undefined
 
   private constructor(handle: FileHandle, path: string, inherited?: number) {

@@ -53,7 +53,7 @@ const copy = async (played: PlayedFiles, into: string): Promise<unknown> =>
 
 const listing = (...entries: readonly FileEntry[]) => ({ entries, cut: false })
 
-/** One level below `dir` holds those, and each folder below it the others. */
+/** `dir` holds the first entries, and each folder below it the others. */
 const tree =
   (top: readonly FileEntry[], below: readonly FileEntry[] = []) =>
   (path: string) =>

@@ -17,7 +17,7 @@ import { TerminalInfo, TerminalList } from "@berth/protocol/terminals"
 import { z } from "zod"
 import { problemOfListing } from "./listing.ts"
 
-/** What a sandbox answers to a call that went well. */
+/** The form of a successful answer of a sandbox. */
 export type Answer =
   | JsonAnswer
   /** 204. */

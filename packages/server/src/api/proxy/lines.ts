@@ -3,7 +3,7 @@ import type { z } from "zod"
 import { violated } from "./failure.ts"
 import { JsonScan, tooMuch } from "./json-scan.ts"
 
-/** One line: a path and a text of thousands of bytes, each of which JSON may write as six, and as many ranges. */
+/** Bound on a line: a path and a text of thousands of bytes, each of which JSON may write as six, and as many ranges. */
 const MAX_LINE_BYTES = 256 * 1024
 
 const NEWLINE = 0x0a

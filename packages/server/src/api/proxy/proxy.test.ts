@@ -122,7 +122,9 @@ describe("requests to a sandbox", () => {
     expect(reply.headers.get("x-content-type-options")).toBe("nosniff")
     expect(seen).toMatchObject([
       {
-        ...{ method: "POST", url: "/files/move?a=%2Fb", body: "in" },
+        method: "POST",
+        url: "/files/move?a=%2Fb",
+        body: "in",
         headers: { authorization: `Bearer ${INSIDE}`, range: "bytes=0-1", "content-type": "a/b" },
       },
       { method: "GET", url: "/files/content?path=%2Fa%20b" },
@@ -271,8 +273,15 @@ describe("requests to a sandbox", () => {
 
 describe("what a hostile sandbox answers", () => {
   const entry = (path: unknown, more: object = {}) => ({
-    ...{ path, kind: "file", size: 1, mode: 0o644, uid: 1000, gid: 1000 },
-    ...{ modifiedAtMs: 1, etag: '"x"', ...more },
+    path,
+    kind: "file",
+    size: 1,
+    mode: 0o644,
+    uid: 1000,
+    gid: 1000,
+    modifiedAtMs: 1,
+    etag: '"x"',
+    ...more,
   })
   const listing = (...entries: object[]) => JSON.stringify({ entries, cut: false })
   const answers = (body: string | Buffer, status = 200, headers: object = {}) =>
@@ -309,7 +318,8 @@ describe("what a hostile sandbox answers", () => {
   ])("is no listing with %s", async (_, entries) => {
     const { failure } = await answers(listing(...entries))
     expect(await failure("/files/list?path=.")).toMatchObject({
-      ...{ status: 502, code: "bridge.protocol_violated" },
+      status: 502,
+      code: "bridge.protocol_violated",
     })
   })
 
@@ -329,7 +339,8 @@ describe("what a hostile sandbox answers", () => {
     )
     // A schema that names each of them takes seconds, in which nobody else is answered.
     expect(await failure("/files/list?path=.")).toMatchObject({
-      ...{ code: "bridge.protocol_violated", details: { where: "entries" } },
+      code: "bridge.protocol_violated",
+      details: { where: "entries" },
     })
     expect(await other("/commands")).toMatchObject({ code: "bridge.protocol_violated" })
   })

@@ -5,7 +5,7 @@ import { failureOf, violated } from "./failure.ts"
 import { JsonScan, tooMuch } from "./json-scan.ts"
 import { saidError } from "./said-error.ts"
 
-/** One answer in JSON. A listing of 10,000 files with long names has a quarter of it. */
+/** Bound on an answer in JSON. A listing of 10,000 files with long names has a quarter of it. */
 export const MAX_JSON_BYTES = 16 * 1024 * 1024
 
 /** The words that say why a sandbox refuses. */

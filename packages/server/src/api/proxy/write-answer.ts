@@ -50,7 +50,7 @@ export const writeAnswer = async (
   }
 }
 
-/** Whatever comes from a sandbox, no browser is to make more of it than bytes. */
+/** Headers that keep a browser from taking a sandbox's bytes for a page or a script. */
 const SAFE = { "x-content-type-options": "nosniff", "cache-control": "no-store" }
 
 const endNow = (outgoing: ServerResponse, status: number): void =>

@@ -30,7 +30,7 @@ const MOST_OF_ONE = 2_048
 const CLOSED_KEPT_SECONDS = 120
 
 /**
- * One sandbox has a part of what all together may open in a second: a few cannot keep the others out. Some kernels count
+ * The rate of a sandbox is a part of what all together may open in a second: a few cannot keep the others out. Some kernels count
  * each packet twice against a limit in a set (tried with 6.18), so it may be half of this.
  */
 const SHARES_OF_RATE = 4

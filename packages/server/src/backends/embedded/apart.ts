@@ -21,7 +21,7 @@ const TRIAL_DEADLINE_MS = 10_000
 export interface Apart {
   /** The line that mounts an overlay over a directory; undefined where this host mounts none. */
   entry(source: string, target: string): Promise<FstabEntry | undefined>
-  /** The same binds, from overlays, and the lines that mount those. */
+  /** Binds from overlays in the place of the given ones, and the lines that mount those overlays. */
   binds(binds: readonly Bind[]): Promise<ApartBinds>
   /** Directories over which this host mounts no overlay: sandboxes share their inodes. */
   readonly shared: ReadonlySet<string>
@@ -76,7 +76,7 @@ const options = (source: string, empty: string) => [
   `lowerdir=${source}:${empty}`,
 ]
 
-/** What separates parts of an overlay's options. */
+/** Characters that separate parts of an overlay's options. */
 const SEPARATORS = /[,:\\"]/
 
 /**

@@ -17,7 +17,7 @@ import { writeSandboxFiles } from "./system/sandbox-files.ts"
 export interface Inside {
   readonly system: PreparedSystem
   readonly mounts: readonly Bind[]
-  /** What is mounted for the runtime alone, to be bound from there: stacks, and overlays over what is shared. */
+  /** Mounts that only the runtime sees, to be bound from there: stacks, and overlays over what is shared. */
   readonly mountedBefore: readonly FstabEntry[]
 }
 

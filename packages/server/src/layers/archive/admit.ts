@@ -11,7 +11,7 @@ export interface ArchiveLimits {
   readonly maxEntries: number
   /** Of all contents, unpacked. */
   readonly maxBytes: number
-  /** Of all paths and the targets of links: tar keeps those of directories and links until its end. */
+  /** Bytes of all paths and of the targets of links: tar keeps those of directories and links until its end. */
   readonly maxNameBytes: number
 }
 

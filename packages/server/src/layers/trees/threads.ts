@@ -8,7 +8,7 @@ const IDLE_MS = 5_000
 
 export interface Threads {
   take(): Worker
-  /** Of a thread that has done what it was told; any other is ended. */
+  /** Takes back a thread that has done its work. A thread that has not is ended by its user. */
   giveBack(thread: Worker): void
 }
 
@@ -43,7 +43,7 @@ const start = (forget: (thread: Worker) => void): Worker => {
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   })
-  // One that fails while it has nothing to do is missed by nobody.
+  // A thread that fails while it is idle is missed by nobody.
   thread.on("error", () => forget(thread))
   thread.on("exit", () => forget(thread))
   return thread

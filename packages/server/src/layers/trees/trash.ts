@@ -50,7 +50,7 @@ export const openTrash = (directory: string, at: (step: string) => void | Promis
   }
   return {
     count: async () => (await namesIn(directory)).length,
-    // What could not be deleted stays in the listing, and is tried again with the next.
+    // A tree that could not be deleted stays in the listing, and is tried again with the next one.
     empty: () => void run().catch(() => {}),
     emptied: (signal) => (signal === undefined ? run() : abortable(run(), signal)),
     close: async () => {

@@ -12,7 +12,7 @@ export const WALK_DEADLINE_MS = 10 * 60_000
 const BATCHES_AHEAD = 4
 
 export interface Walk {
-  /** Which entries are told one by one, and to whom. The walk waits until they are taken. */
+  /** The kind of entries that are told one by one, and their taker. The walk waits until they are taken. */
   readonly tell?: { readonly kind: "d" | "s"; take(entries: readonly ToldEntry[]): Promise<void> }
   readonly signal?: AbortSignal | undefined
   readonly deadlineMs?: number

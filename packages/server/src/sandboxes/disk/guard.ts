@@ -20,7 +20,7 @@ export interface GuardParts {
   readonly dataDir: string
   readonly rescue: Rescue
   readonly reserve: Reserve
-  /** Those that have processes. */
+  /** The sandboxes that have processes. */
   readonly list: () => Promise<readonly Observed[]>
   readonly measure: (
     sandboxes: readonly Observed["identity"][],
@@ -61,7 +61,7 @@ export const openGuard = (parts: GuardParts): Guard => {
   const over = new AbortController()
   const held = new Map<SandboxId, string>()
   const before: Record<Short, Usage> = { bytes: new Map(), inodes: new Map() }
-  /** What was left when somebody was last judged. */
+  /** The room that was left when sandboxes were last judged. */
   let judged: Disk | undefined
   /** An earlier server may have halted some. */
   let isFirst = true
@@ -83,19 +83,19 @@ export const openGuard = (parts: GuardParts): Guard => {
     }
   }
 
-  /** Those who do not fill the disk can be used: what is written for that is little. The server keeps its half. */
+  /** Sandboxes that do not fill the disk can be used: little is written for that. The server keeps its half. */
   const giveRoom = async (): Promise<void> => {
     if ((await rescue.isFull()) && reserve.left() > PIECES / 2) reserve.release()
     judged = await read(dataDir)
   }
 
-  /** Those that are held stay as they are. */
+  /** Held sandboxes stay as they are. */
   const letOthersGo = async (): Promise<void> => {
     const observed = await parts.list()
     const running = observed.filter(({ state }) => state === "running")
     const ids = (of: readonly Observed[]) => of.map(({ identity }) => identity.sandbox)
     await rescue.letGo(new Set(held.keys()), new Set(ids(running)))
-    // What was decided while they stood still is decided anew.
+    // Decisions that were taken while they stood still are taken anew.
     for (const sandbox of ids(observed)) if (!held.has(sandbox)) parts.wake(sandbox)
   }
 

@@ -1,13 +1,13 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { FreeSpace } from "../../host/free-space.ts"
 
-/** What is left of a disk, and how large it is. */
+/** The room that is left on a disk, and the size of the disk. */
 export interface Disk {
   readonly free: FreeSpace
   readonly size: FreeSpace
 }
 
-/** What is short. */
+/** The resource that is short. */
 export type Short = keyof FreeSpace
 
 const MB = 1_000_000
@@ -18,10 +18,10 @@ const MB = 1_000_000
  */
 const HALT: FreeSpace = { bytes: 256 * MB, inodes: 10_000 }
 const SMALL_SHARE = 50
-/** Those that were halted go on with so much more: one that fills on is not woken and halted in turns. */
+/** Halted sandboxes go on at this multiple of the room: one that goes on filling is not woken and halted in turns. */
 const ROOM = 2
 
-/** What of the disk is short; undefined: nothing is. */
+/** The resource of the disk that is short; undefined if none is. */
 export const shortOf = (disk: Disk): Short | undefined => {
   const least = leastOf(disk)
   if (disk.free.bytes < least.bytes) return "bytes"
@@ -52,17 +52,17 @@ export const nextLookMs = (disk: Disk): number => {
   return Math.max(SOONEST_MS, Math.min(LATEST_MS, bytesMs, inodesMs))
 }
 
-/** What each sandbox takes of the disk, in bytes or inodes. */
+/** The room that each sandbox takes of the disk, in bytes or inodes. */
 export type Usage = ReadonlyMap<SandboxId, number>
 
 /** Beside the one that grew most, all are taken for writers that grew by this part of the whole. */
 const WRITER_SHARE = 0.25
 
-/** What anybody writes in a moment is no reason to halt it. */
+/** Growth below this is no reason to halt a sandbox: any program writes as much in a moment. */
 const LITTLE: FreeSpace = { bytes: MB, inodes: 100 }
 
 /**
- * Those that took what is missing: whose files grew most since they were last measured. One that was never measured took
+ * Finds the sandboxes that took what is missing: their files grew most since they were last measured. One that was never measured took
  * all that it has, but is not why the disk is full if that is less than what is to be left free.
  */
 export const writersOf = (now: Usage, before: Usage, disk: Disk, what: Short): SandboxId[] => {

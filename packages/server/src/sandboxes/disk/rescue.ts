@@ -15,7 +15,7 @@ export interface RescueParts {
   readonly log: Logger
 }
 
-/** What the server does when it finds no room for a write of its own. */
+/** Makes room for a write of the server that met a full disk. */
 export interface Rescue {
   /**
    * Does the work. If the disk is full, halts all sandboxes, so that none of them takes what becomes free, gives up a
@@ -42,14 +42,14 @@ export interface Rescue {
 const FULL_BYTES = 4 * 1024 * 1024
 const FULL_INODES = 64
 
-/** So long others stand still while the server does again what it found no room for. */
+/** Sandboxes stand still for at most this long while the server repeats a write that found no room. */
 const AGAIN_MS = 5_000
 
 export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
   let halting: Promise<void> | undefined
   /** The cgroups of those that this server has halted. */
   const halted = new Set<string>()
-  /** What is being done again. */
+  /** The operation that is repeated. */
   const again = new Set<Promise<unknown>>()
 
   const haltAll = async (): Promise<void> => {
@@ -154,7 +154,7 @@ export const isDiskFull = (thrown: unknown): boolean => {
 
 const FULL_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT"])
 
-/** What a backend may have noted beside a sandbox's files: the name under which its engine has it. */
+/** The name under which the engine has a sandbox, where its backend noted it beside the sandbox's files. */
 const Note = z.object({ engineId: z.string() })
 
 /** The names that the cgroups of this installation's sandboxes have, with the sandbox of each. */

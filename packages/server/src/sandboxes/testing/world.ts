@@ -25,7 +25,9 @@ export const worldOf = ({
     ...known,
   },
   ...{ state: "running", life: { kind: "none" }, leases: [], idleMs: 0, pressure: undefined },
-  ...{ canPause: true, policy: POLICY, halted: undefined },
+  canPause: true,
+  policy: POLICY,
+  halted: undefined,
   ...given,
 })
 

@@ -89,8 +89,11 @@ export const SAMPLES: readonly Sample[] = [
     rows: {
       cuts: [
         {
-          ...{ session: "ses-0123456789abcdefghjk", prompt: "pr-0123456789abcdefghjk" },
-          ...{ bytes: 9, events: 2, told_bytes: 4 },
+          session: "ses-0123456789abcdefghjk",
+          prompt: "pr-0123456789abcdefghjk",
+          bytes: 9,
+          events: 2,
+          told_bytes: 4,
         },
       ],
     },

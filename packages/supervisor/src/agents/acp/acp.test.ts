@@ -55,7 +55,8 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     const agent = await started(stage)
     const told = await ask(agent, `pester: 400 ${MAX_UNANSWERED}`)
     expect(told).toMatchObject({
-      ...{ result: { state: "succeeded" }, text: String(400 - MAX_UNANSWERED) },
+      result: { state: "succeeded" },
+      text: String(400 - MAX_UNANSWERED),
     })
     const asked = told.types.filter((type) => type === "permission.asked")
     expect(asked.length).toBeLessThanOrEqual(MAX_UNANSWERED)

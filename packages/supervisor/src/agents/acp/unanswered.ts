@@ -7,7 +7,7 @@ export const MAX_UNANSWERED = 128
 export class Unanswered {
   #count = 0
 
-  /** What is to be said to a message at once, instead of passing it on; "drop": nothing. */
+  /** The answer to a message that is not passed on; "drop" if it gets none. */
   take(message: Json): object | "pass" | "drop" {
     const { id, method } = message
     if (method === undefined || id === undefined) return "pass"

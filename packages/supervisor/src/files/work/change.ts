@@ -84,7 +84,7 @@ const moveAcross = async (
   await removeAny(source, signal)
 }
 
-/** What was made is removed, whoever has gone away meanwhile. */
+/** Removes what was made, even if the client has gone away meanwhile. */
 const NEVER = new AbortController().signal
 
 const removeAny = async (path: Buffer, signal: AbortSignal): Promise<void> => {

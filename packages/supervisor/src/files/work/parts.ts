@@ -43,7 +43,7 @@ export class Parts {
     if (this.#known.size >= MAX_KNOWN) this.#known.clear()
     this.#known.add(key)
     try {
-      // What is no UTF-8 is none of ours.
+      // A name that is no UTF-8 is none of ours.
       for await (const { name } of await opendir(directory as unknown as string)) {
         const path = joinBytes(directory, Buffer.from(name))
         if (await this.#isLeft(name, path)) await removeLeft(path)

@@ -33,7 +33,7 @@ export const removeTree = async (target: Buffer, signal: AbortSignal): Promise<v
       const above = await open(within(current, PARENT), DIRECTORY)
       await current.close()
       current = above
-      // One that was moved meanwhile has another directory above it, in which nothing was to be removed.
+      // A directory that was moved meanwhile has another one above it, in which nothing is to be removed.
       if ((await inodeOf(current)) !== wanted) throw moved()
     }
   } finally {

@@ -23,7 +23,11 @@ console.log(JSON.stringify(outcomes))`
 /** How a user fares who goes for a process of their own id. It is sent SIGUSR1 as well. */
 export const reach = (pid: number, { uid, gid }: User): Record<string, string> => {
   const { stdout } = spawnSync(process.execPath, ["-e", ATTACK, String(pid)], {
-    ...{ uid, gid, cwd: "/", env: {}, encoding: "utf8" },
+    uid,
+    gid,
+    cwd: "/",
+    env: {},
+    encoding: "utf8",
   })
   return JSON.parse(stdout)
 }

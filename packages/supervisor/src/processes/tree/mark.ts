@@ -165,7 +165,8 @@ const lookAs = (user: User, pids: readonly number[]): Promise<MarksRead> =>
         ...["-e", becomingUser(user, HELPER), `${MARK_VARIABLE}=`, ...numbers.map(String)],
       ],
       {
-        ...{ cwd: "/", env: {} },
+        cwd: "/",
+        env: {},
         stdio: ["ignore", "pipe", "ignore"],
         timeout: HELPER_LIMIT_MS,
         killSignal: "SIGKILL",

@@ -193,7 +193,7 @@ export const LIMITED_PROBES = perl`
   try_to("a signal", sub { sys("rt_sigqueueinfo", $$ + 0, 40, pack("iii x4", 40, 0, -1) . "\0" x 112) });
 `
 
-/** What each of these says is what the others must still be able to do. */
+/** Each attempt tells what other sandboxes and the host must still be able to do. */
 export const COUNTED_PROBES = perl`
   try_to("an instance of inotify", sub { sys("inotify_init1", 0) });
   for my $call (qw(msgget semget shmget)) {

@@ -157,12 +157,16 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
   nest: async (turn) => {
     const depth = Number(turn.what)
     const told = JSON.stringify({
-      ...{ jsonrpc: "2.0", method: update },
+      jsonrpc: "2.0",
+      method: update,
       params: {
         sessionId: turn.sessionId,
         update: {
-          ...{ sessionUpdate: "tool_call", toolCallId: "deep", title: "deep" },
-          ...{ status: "in_progress", rawInput: "NEST" },
+          sessionUpdate: "tool_call",
+          toolCallId: "deep",
+          title: "deep",
+          status: "in_progress",
+          rawInput: "NEST",
         },
       },
     })
