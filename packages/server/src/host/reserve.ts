@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto"
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs"
 import { mkdir, open, rename, rm, statfs, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import { run } from "./run.ts"
 
 /**
  * A part of the data directory's disk that is taken while there is room, and given up when a write of the server finds
@@ -45,15 +46,7 @@ export const openReserve = (dataDir: string): Reserve => {
     const inodes = files === 0 ? 0 : Math.min(PIECE_INODES, Math.floor(ffree / share))
     for (let inode = 0; inode < inodes; inode += 1)
       await writeFile(join(draft, `${inode}`), "", { mode: 0o600 })
-    const file = await open(join(draft, "blocks"), "w", 0o600)
-    try {
-      // Zeros would take nothing on a file system that compresses.
-      await file.writeFile(randomBytes(bytes))
-      // Until it is on the disk, it is the kernel's promise alone.
-      await file.datasync()
-    } finally {
-      await file.close()
-    }
+    await takeBlocks(join(draft, "blocks"), bytes)
     await rename(draft, piece(number))
   }
 
@@ -81,6 +74,24 @@ export const openReserve = (dataDir: string): Reserve => {
     },
   }
 }
+
+/** Makes a file of that many bytes whose blocks are taken: without writing them, where the file system can do that. */
+const takeBlocks = async (path: string, bytes: number): Promise<void> => {
+  const size = ["--length", String(bytes)]
+  const { status } = await run(["fallocate", ...size, "--", path], { signal: NEVER })
+  const file = await open(path, "a", 0o600)
+  try {
+    // Zeros would take nothing on a file system that compresses.
+    if (status !== 0) await file.writeFile(randomBytes(bytes))
+    // Until it is on the disk, it is the kernel's promise alone.
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Filling a piece takes a moment, and is not worth a cancellation. */
+const NEVER = new AbortController().signal
 
 const syncDirectory = (directory: string): void => {
   const handle = openSync(directory, "r")

@@ -65,7 +65,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
     }
   }
 
-  /** Says whether a sandbox fills the disk or finds it full. Such a sandbox gets no grace to end in: it would write, and lose it. */
+  /** Kills a sandbox that fills the disk, or finds it full: in a grace period it would write, and lose what it wrote. */
   const endAtOnce = async (sandbox: SandboxId): Promise<void> => {
     const { rescue, isHeld } = parts
     if (isHeld(sandbox) || (await rescue.isFull())) await rescue.end(sandbox)

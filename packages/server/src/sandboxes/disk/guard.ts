@@ -67,6 +67,7 @@ export const openGuard = (parts: GuardParts): Guard => {
   let isFirst = true
   let timer: NodeJS.Timeout | undefined
   let looking: Promise<void> | undefined
+  let filling: Promise<void> | undefined
 
   /** All stand still meanwhile: whoever fills the disk would be done before it is found. */
   const judge = async (disk: Disk, what: Short): Promise<void> => {
@@ -120,7 +121,6 @@ export const openGuard = (parts: GuardParts): Guard => {
       if (rescue.isHalted || isFirst) await letOthersGo()
       isFirst = false
     }
-    if (hasRoom(disk)) await reserve.fill()
     return disk
   }
 
@@ -132,6 +132,8 @@ export const openGuard = (parts: GuardParts): Guard => {
     const disk = await look().catch(failed)
     looking = undefined
     if (over.signal.aborted) return
+    // Nobody waits for that: it writes to the disk, and a server that starts has other things to do.
+    if (disk !== undefined && hasRoom(disk)) filling = reserve.fill().catch(failed)
     timer = setTimeout(startAgain, disk === undefined ? RETRY_MS : nextLookMs(disk)).unref()
   }
   const start = (): Promise<void> => {
@@ -153,6 +155,7 @@ export const openGuard = (parts: GuardParts): Guard => {
       rescue.onHalt = () => {}
       clearTimeout(timer)
       await looking
+      await filling
     },
   }
 }

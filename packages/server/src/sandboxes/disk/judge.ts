@@ -62,8 +62,8 @@ const WRITER_SHARE = 0.25
 const LITTLE: FreeSpace = { bytes: MB, inodes: 100 }
 
 /**
- * Finds the sandboxes that took what is missing: their files grew most since they were last measured. One that was never measured took
- * all that it has, but is not why the disk is full if that is less than what is to be left free.
+ * Finds the sandboxes that took what is missing: their files grew most since they were last measured. One that was
+ * never measured took all that it has, but is not why the disk is full if that is less than what is to be left free.
  */
 export const writersOf = (now: Usage, before: Usage, disk: Disk, what: Short): SandboxId[] => {
   const least = leastOf(disk)[what]

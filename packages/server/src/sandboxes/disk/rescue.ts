@@ -49,7 +49,7 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
   let halting: Promise<void> | undefined
   /** The cgroups of those that this server has halted. */
   const halted = new Set<string>()
-  /** The operation that is repeated. */
+  /** The operations that are being repeated. */
   const again = new Set<Promise<unknown>>()
 
   const haltAll = async (): Promise<void> => {
