@@ -3,6 +3,9 @@ import { writeSync } from "node:fs"
 /** While the program in a terminal does not read: nobody tells when it does again. */
 const RETRY_MS = 20
 
+/** Small pieces are gathered in blocks of this size: each costs far more memory than its bytes. */
+const BLOCK_BYTES = 16 * 1024
+
 export interface Pty {
   /** It must not block. */
   readonly fd: number
@@ -17,6 +20,8 @@ export interface Pty {
 export class Input {
   readonly #pty: Pty
   #waiting: Buffer[] = []
+  /** What the last of those that wait has left of its block. */
+  #room = Buffer.alloc(0)
   #waitingBytes = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -29,7 +34,9 @@ export class Input {
   }
 
   write(bytes: Buffer): void {
-    this.#waiting.push(bytes)
+    if (bytes.length === 0) return
+    if (this.#timer === undefined) this.#waiting.push(bytes)
+    else this.#gather(bytes)
     this.#waitingBytes += bytes.length
     if (this.#timer === undefined) this.#flush()
   }
@@ -39,10 +46,25 @@ export class Input {
     clearTimeout(this.#timer)
     this.#waiting = []
     this.#waitingBytes = 0
+    this.#room = Buffer.alloc(0)
+  }
+
+  #gather(bytes: Buffer): void {
+    if (bytes.length > this.#room.length) {
+      const block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, bytes.length))
+      this.#waiting.push(block.subarray(0, 0))
+      this.#room = block
+    }
+    bytes.copy(this.#room)
+    const last = this.#waiting.length - 1
+    const { buffer, byteOffset, length } = this.#waiting[last] as Buffer
+    this.#waiting[last] = Buffer.from(buffer, byteOffset, length + bytes.length)
+    this.#room = this.#room.subarray(bytes.length)
   }
 
   #flush(): void {
     this.#timer = undefined
+    this.#room = Buffer.alloc(0)
     if (!this.#pty.isOpen()) return void this.close()
     try {
       for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {

@@ -1,45 +1,33 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { existsSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { fileURLToPath } from "node:url"
 import { requires } from "@berth/testing/requires"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import { carryEnvironment } from "../processes/carried-environment.ts"
 import { OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
-import { Family } from "../processes/testing/family.ts"
+import type { Family } from "../processes/testing/family.ts"
 import { hearsInspectorSignal, idsOf, OUT_OF_REACH, reach } from "../processes/testing/reach.ts"
 import { until } from "../processes/testing/until.ts"
 import { readProcess } from "../processes/tree/proc.ts"
 import { MAX_TERMINALS } from "./serve.ts"
+import { MAIN, type Program, startProgram } from "./testing/program.ts"
 import { Viewer } from "./testing/viewer.ts"
 
-const MAIN = fileURLToPath(new URL("./main.ts", import.meta.url))
-
+let started: Program
 let family: Family
 let directory: string
 let program: ChildProcess
 let port: number
 beforeEach(async () => {
-  family = new Family()
-  directory = mkdtempSync(join(tmpdir(), "berth-terminal-"))
-  writeFileSync(join(directory, "xterm.js"), "// xterm")
-  writeFileSync(join(directory, "xterm.css"), "/* xterm */")
-  const shells = { ...family.env, SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" }
-  program = spawn(process.execPath, ["--conditions=source", MAIN, directory, directory], {
-    env: { ...family.env, PORT: "0", ...carryEnvironment(shells) },
-    stdio: ["ignore", "pipe", "inherit"],
-  })
-  const lines = createInterface({ input: program.stdout as NodeJS.ReadableStream })
-  const [line] = await once(lines, "line")
-  port = Number(/:(\d+)\/$/.exec(line)?.[1])
+  started = await startProgram()
+  family = started.family
+  directory = started.directory
+  program = started.child
+  port = started.port
 })
-afterEach(() => {
-  family.killAll()
-  rmSync(directory, { recursive: true, force: true })
-})
+afterEach(() => started.end())
 
 const get = (path: string, headers = {}) =>
   fetch(`http://127.0.0.1:${port}${path}`, { headers }).then(async (response) => ({
@@ -49,8 +37,7 @@ const get = (path: string, headers = {}) =>
     text: await response.text(),
   }))
 
-/** Besides the server itself. */
-const others = () => family.running().filter((pid) => pid !== program.pid)
+const others = () => started.others()
 
 describe("the terminal's page", () => {
   it("comes with its files, and may load nothing from elsewhere", async () => {
@@ -165,7 +152,7 @@ describe("a terminal", () => {
     expect(cpu.length).toBeGreaterThan(1)
     const stuck = await until(() => isWaiting(cpu))
     expect(stuck).toBe(true)
-    expect(residentBytes(program.pid as number)).toBeLessThan(400 * 1024 * 1024)
+    expect(started.residentBytes()).toBeLessThan(400 * 1024 * 1024)
     viewer.socket.terminate()
     await until(() => others().length === 0)
   }, 30_000)
@@ -183,7 +170,7 @@ describe("a terminal", () => {
     other.type("echo still $((40 + 2))\n")
     await other.see(/still 42\r/)
     await other.close()
-    expect(residentBytes(program.pid as number)).toBeLessThan(300 * 1024 * 1024)
+    expect(started.residentBytes()).toBeLessThan(300 * 1024 * 1024)
     await until(() => others().length === 0)
   })
 
@@ -212,8 +199,3 @@ const isWaiting = (pids: readonly number[]): boolean =>
   pids.every((pid) => stateOf(pid) === "S" || stateOf(pid) === undefined)
 
 const stateOf = (pid: number) => readProcess(pid)?.state
-
-const residentBytes = (pid: number): number => {
-  const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]
-  return Number(kib) * 1024
-}

@@ -1,15 +1,20 @@
 import { readFile } from "node:fs/promises"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import type { Socket } from "node:net"
 import { join } from "node:path"
 import { type WebSocket, WebSocketServer } from "ws"
 import { refusalOf } from "./allowed.ts"
 import { PAGE, PAGE_PROGRAM } from "./page.ts"
-import { type Shell, serveTerminal } from "./terminal.ts"
+import { MAX_UNSENT_BYTES, type Shell, serveTerminal } from "./terminal.ts"
 
 /** Each is a shell; nobody looks at more. */
 export const MAX_TERMINALS = 16
 /** A large paste comes in several frames. */
 const MAX_FRAME_BYTES = 256 * 1024
+/** Connections at the same time, with those of terminals. A browser has six to one page. */
+export const MAX_CONNECTIONS = 128
+/** A request, from its connection to its last byte: it has a few hundred bytes. */
+const REQUEST_MS = 10_000
 /** A viewer that went away without a word, as a laptop that sleeps, is noticed within two of these. */
 export const PING_MS = 30_000
 
@@ -18,6 +23,7 @@ export interface WebTerminalOptions {
   readonly assets: string
   readonly shell: Shell
   readonly pingMs?: number
+  readonly requestMs?: number
 }
 
 export interface WebTerminal {
@@ -40,20 +46,42 @@ export const webTerminal = ({
   assets,
   shell,
   pingMs = PING_MS,
+  requestMs = REQUEST_MS,
 }: WebTerminalOptions): WebTerminal => {
-  const server = createServer((request, response) => void answer(request, response, assets))
+  const read = readOnce(assets)
+  const limits = {
+    headersTimeout: requestMs,
+    requestTimeout: requestMs,
+    connectionsCheckingInterval: requestMs / 2,
+  }
+  const server = createServer(limits, (request, response) => void answer(request, response, read))
+  server.maxConnections = MAX_CONNECTIONS
   const sockets = new WebSocketServer({
-    ...{ noServer: true, maxPayload: MAX_FRAME_BYTES, perMessageDeflate: false },
+    noServer: true,
+    maxPayload: MAX_FRAME_BYTES,
+    perMessageDeflate: false,
+    autoPong: false,
   })
   const running = new Set<Promise<void>>()
+  // The server itself loses sight of a connection with its upgrade.
+  const connections = new Set<Socket>()
+  server.on("connection", (connection) => {
+    connections.add(connection)
+    connection.once("close", () => connections.delete(connection))
+  })
   server.on("upgrade", (request, socket, head) => {
     socket.on("error", () => {})
+    const refuse = (status: number, why: string) => {
+      // Nobody reads from it, so its other end would not be seen to leave.
+      socket.end(refused(status, why), () => socket.destroy())
+    }
     const refusal = refusalOf({ host: request.headers.host, origin: request.headers.origin })
-    if (refusal !== undefined) return void socket.end(refused(403, refusal))
-    if (request.url !== "/terminal") return void socket.end(refused(404, "there is no such page"))
+    if (refusal !== undefined) return refuse(403, refusal)
+    if (request.url !== "/terminal") return refuse(404, "there is no such page")
     // Those that are still ending count: their processes are there.
-    if (running.size >= MAX_TERMINALS) return void socket.end(refused(503, "too many terminals"))
+    if (running.size >= MAX_TERMINALS) return refuse(503, "too many terminals")
     sockets.handleUpgrade(request, socket, head, (viewer) => {
+      answerPings(viewer)
       const stopPinging = keepAlive(viewer, pingMs)
       const ended = serveTerminal(viewer, shell)
         .catch(() => viewer.terminate())
@@ -68,9 +96,9 @@ export const webTerminal = ({
     server,
     close: async () => {
       server.close()
-      for (const viewer of sockets.clients) viewer.terminate()
+      // All of them at once: a request that is half here would open a terminal while the others end.
+      for (const connection of connections) connection.destroy()
       await Promise.all(running)
-      server.closeAllConnections()
     },
   }
 }
@@ -78,7 +106,7 @@ export const webTerminal = ({
 const answer = async (
   request: IncomingMessage,
   response: ServerResponse,
-  assets: string,
+  read: (name: string) => Promise<Buffer>,
 ): Promise<void> => {
   const say = (status: number, type: string, body: string | Buffer) =>
     response.writeHead(status, { ...HEADERS, "content-type": type }).end(body)
@@ -92,9 +120,9 @@ const answer = async (
       case "/page.js":
         return void say(200, "text/javascript", PAGE_PROGRAM)
       case "/xterm.js":
-        return void say(200, "text/javascript", await readFile(join(assets, "xterm.js")))
+        return void say(200, "text/javascript", await read("xterm.js"))
       case "/xterm.css":
-        return void say(200, "text/css", await readFile(join(assets, "xterm.css")))
+        return void say(200, "text/css", await read("xterm.css"))
       default:
         return void say(404, "text/plain", "there is no such page")
     }
@@ -103,8 +131,28 @@ const answer = async (
   }
 }
 
+/** Each file is in memory once, however many requests for it wait to be answered. */
+const readOnce = (assets: string): ((name: string) => Promise<Buffer>) => {
+  const files = new Map<string, Promise<Buffer>>()
+  return (name) => {
+    const known = files.get(name)
+    if (known !== undefined) return known
+    const file = readFile(join(assets, name))
+    files.set(name, file)
+    file.catch(() => files.delete(name))
+    return file
+  }
+}
+
 const refused = (status: number, why: string): string =>
   `HTTP/1.1 ${status} Refused\r\nconnection: close\r\ncontent-length: ${why.length}\r\n\r\n${why}`
+
+/** Pings of a viewer that reads nothing stay without an answer: their answers would fill the memory. */
+const answerPings = (viewer: WebSocket): void => {
+  viewer.on("ping", (data) => {
+    if (viewer.bufferedAmount < MAX_UNSENT_BYTES) viewer.pong(data, false, () => {})
+  })
+}
 
 /** Ends a connection whose other end does not answer. */
 const keepAlive = (viewer: WebSocket, pingMs: number): (() => void) => {
