@@ -6,6 +6,7 @@ import { isolationSuite } from "../isolation.ts"
 import { openIsolationHarness } from "../testing/isolation-harness.ts"
 import { networkNames } from "./network/names.ts"
 import { DIFFERENCES } from "./testing/differences.ts"
+import { unfenceInside } from "./testing/unfence-inside.ts"
 
 /** The engine keeps neighbours apart by a rule of its own as well. */
 const betweenNeighbours = (verb: string, installation: InstallationId): string => {
@@ -20,6 +21,7 @@ const DOCKER = {
     `nft delete table inet ${connectionsTableOf(networkNames(installation).table)}`,
     betweenNeighbours("-I", installation),
   ],
+  unfenceInside,
   refence: (installation: InstallationId) => [betweenNeighbours("-D", installation)],
 }
 

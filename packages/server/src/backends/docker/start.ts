@@ -33,10 +33,12 @@ const start = async (
   if (bridge.name !== joins) throw strayed(joins, bridge.name)
   await bridge.ensure(signal)
   const first = await engine.ask(request, [204, 304, 404], signal)
-  if (first.status !== 404) return
-  bridge.forget()
-  await bridge.ensure(signal)
-  await engine.ask(request, [204, 304], signal)
+  if (first.status === 404) {
+    bridge.forget()
+    await bridge.ensure(signal)
+    await engine.ask(request, [204, 304], signal)
+  }
+  await bridge.settle(engineId, signal)
 }
 
 const strayed = (joins: string, wanted: string) =>

@@ -23,6 +23,8 @@ export interface Isolated {
   /** Shell commands that take every rule between sandboxes and the rest away, and bring back what is not Berth's. */
   readonly unfence: (installation: InstallationId) => readonly string[]
   readonly refence?: (installation: InstallationId) => readonly string[]
+  /** Takes away the rules inside the sandboxes of a host, which is known by a process in its network namespace. */
+  readonly unfenceInside?: (hostPid: number) => Promise<void>
 }
 
 /**
@@ -55,7 +57,7 @@ export const openIsolationHarness = async (
 }
 
 const describeHarness = async (
-  { unfence, refence }: Isolated,
+  { unfence, refence, unfenceInside }: Isolated,
   world: World,
   server: Server,
   close: () => Promise<void>,
@@ -83,7 +85,11 @@ const describeHarness = async (
     },
     serverSockets: { path: join(directory, "server.sock"), abstract },
     network: await playNetwork(world, {
-      dropRules: () => onHost(unfence(installation)),
+      dropRules: async () => {
+        // First: the sandbox's attempts begin when it hears the host.
+        await unfenceInside?.(world.host.pid)
+        await onHost(unfence(installation))
+      },
       restoreRules: async () => {
         await onHost(refence?.(installation))
         await server.call("ensureNetwork")

@@ -8,6 +8,7 @@ import { DEADLINES_MS } from "../../backend.ts"
 import { readBounds } from "../../connections/bounds.ts"
 import type { Engine } from "../engine.ts"
 import { dropFence, ensureFence, requireReach } from "./fence.ts"
+import { keepToGateway } from "./gateway.ts"
 import { type NetworkNames, networkNames, normalised } from "./names.ts"
 import { NetworkAnswer, wantedNetwork, whyWrong } from "./wanted.ts"
 
@@ -16,6 +17,8 @@ export interface Bridge {
   readonly name: string
   /** Makes it once: callers at the same time share one attempt, and success is remembered. */
   ensure(signal: AbortSignal): Promise<void>
+  /** Does what only a container that has been started allows. Again after each start: its network namespace is a new one. */
+  settle(engineId: string, signal: AbortSignal): Promise<void>
   /** The engine was away, or says that the network is gone: the next one looks again. */
   forget(): void
   /** Removes it with its fence, unless someone is on it. */
@@ -53,6 +56,9 @@ export const createBridge = (
         attempt = undefined
       })
       return abortable(attempt, signal)
+    },
+    async settle(engineId, signal) {
+      if (fenced) await keepToGateway(engine, engineId, names.network, signal)
     },
     forget: () => {
       isMade = false

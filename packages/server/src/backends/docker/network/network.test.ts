@@ -11,7 +11,21 @@ import { connectionsTableOf } from "../../connections/rules.ts"
 import { type FaultyEngine, startFaultyEngine } from "../testing/faulty-engine.ts"
 import { askEngine, type DockerHarness, openHarness } from "../testing/harness.ts"
 import { specFor } from "../testing/spec.ts"
+import { GATEWAY_TABLE } from "./gateway.ts"
 import { type NetworkNames, networkNames } from "./names.ts"
+
+/** Sends to as many addresses of a subnet twice: along its routes, and around them. */
+const SWEPT = 20
+const SWEEP = `
+  for my $last (200 .. ${200 + SWEPT - 1}, 220 .. ${220 + SWEPT - 1}) {
+    socket(my $socket, PF_INET, SOCK_DGRAM, 17) or die;
+    if ($last >= 220) {
+      my $SO_BINDTODEVICE = 25;
+      setsockopt($socket, SOL_SOCKET, $SO_BINDTODEVICE, "eth0") or die;
+      setsockopt($socket, SOL_SOCKET, SO_DONTROUTE, pack("i", 1)) or die;
+    }
+    send($socket, "x", 0, pack_sockaddr_in(9, inet_aton("$ARGV[0].$last")));
+  }`
 
 const NETWORK = { kind: "open" as const, allow: [] }
 
@@ -199,6 +213,30 @@ requires("docker").describe("the network of docker sandboxes", () => {
       // Rules that someone flushed are there again with the next sandbox.
       await backend.ensureNetwork()
       expect(await tables()).toEqual([names.table, connectionsTableOf(names.table)])
+    })
+
+    it("keeps sandboxes from filling the kernel's neighbour table with addresses of their bridge", async () => {
+      await open()
+      await backend.ensureNetwork()
+      const subnet = (await gatewayOf()).replace(/\.\d+$/, "")
+      const sandbox = await boot("sleep 1000")
+      const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
+      const { Pid } = (body as { State: { Pid: number } }).State
+      const inside = async (...command: string[]) => {
+        const signal = AbortSignal.timeout(20_000)
+        return (await run(["nsenter", `--net=/proc/${Pid}/ns/net`, ...command], { signal })).stdout
+      }
+      const unprivileged = ["setpriv", "--reuid=1000", "--clear-groups", "--bounding-set=-all"]
+      const entries = async () => {
+        const all = await inside("ip", "neighbour", "show", "nud", "all", "dev", "eth0")
+        return all.split("\n").filter((line) => line.startsWith(`${subnet}.`)).length
+      }
+      const sweep = () => inside(...unprivileged, "perl", "-MSocket", "-e", SWEEP, subnet)
+      await sweep()
+      expect(await entries()).toBeLessThanOrEqual(1)
+      await inside("nft", "delete", "table", "inet", GATEWAY_TABLE)
+      await sweep()
+      expect(await entries()).toBeGreaterThan(SWEPT)
     })
 
     it("keeps sandboxes from each other", async () => {

@@ -1,0 +1,83 @@
+import { isIPv4 } from "node:net"
+import { BerthError } from "@berth/protocol/errors"
+import { z } from "zod"
+import { run } from "../../../host/run.ts"
+import { type Engine, parseAnswer } from "../engine.ts"
+
+const Container = z.object({
+  State: z.object({ Running: z.boolean(), Pid: z.int() }),
+  NetworkSettings: z.object({
+    Networks: z.record(z.string(), z.object({ Gateway: z.string(), IPAddress: z.string() })),
+  }),
+})
+
+/**
+ * Lets a container send to its gateway alone, by rules inside its own network namespace. Each address that it sends to
+ * directly takes an entry of the kernel's neighbour table, which all namespaces of the host share. Routes would not do:
+ * SO_BINDTODEVICE with SO_DONTROUTE leads around them, and takes no privilege. The rules go with the namespace.
+ */
+export const keepToGateway = async (
+  engine: Engine,
+  engineId: string,
+  network: string,
+  signal: AbortSignal,
+): Promise<void> => {
+  const found = await running(engine, engineId, signal)
+  if (found === undefined) return
+  const { State, NetworkSettings } = found
+  const { Gateway = "", IPAddress = "" } = NetworkSettings.Networks[network] ?? {}
+  if (!isIPv4(Gateway) || !isIPv4(IPAddress)) throw failed("it has no gateway", engineId)
+  const command = [
+    "nsenter",
+    `--net=/proc/${State.Pid}/ns/net`,
+    "sh",
+    "-c",
+    IN_THE_RIGHT_NAMESPACE,
+    IPAddress,
+  ] as const
+  const { status, stderr } = await run(command, { signal, input: rulesText(Gateway) })
+  if (status === 0 || (await running(engine, engineId, signal)) === undefined) return
+  throw failed(stderr.trim(), engineId)
+}
+
+/** The process may have ended, and its number be another's: these rules would take any other namespace off the network. */
+const IN_THE_RIGHT_NAMESPACE = 'grep -qwF "$0" /proc/self/net/fib_trie && exec nft -f -'
+
+/** Of family inet, in the namespace of each container. */
+export const GATEWAY_TABLE = "berth_gateway"
+
+/**
+ * Multicast stays as it is: it reaches nobody, and the kernel gives its entries up for any other. A TCP connection would wait
+ * for minutes without a refusal, which cannot be given where the last look is taken.
+ */
+const rulesText = (gateway: string): string => {
+  const direct = `oifname != "lo" ip daddr != 224.0.0.0/4 rt ip nexthop != ${gateway}`
+  return `add table inet ${GATEWAY_TABLE}
+delete table inet ${GATEWAY_TABLE}
+table inet ${GATEWAY_TABLE} {
+  chain sent {
+    type filter hook output priority filter; policy accept;
+    ${direct} meta l4proto tcp reject with tcp reset
+    ${direct} reject with icmp type admin-prohibited
+  }
+  chain leaving {
+    type filter hook postrouting priority filter; policy accept;
+    ${direct} drop
+  }
+}
+`
+}
+
+/** The container, unless it has ended or is gone by now. */
+const running = async (engine: Engine, engineId: string, signal: AbortSignal) => {
+  const request = { method: "GET", path: `/containers/${engineId}/json` } as const
+  const answer = await engine.ask(request, [200, 404], signal)
+  if (answer.status === 404) return undefined
+  const found = parseAnswer(request, answer, Container)
+  return found.State.Running ? found : undefined
+}
+
+const failed = (why: string, engineId: string) =>
+  new BerthError("backend.engine_failed", "the container cannot be kept to its gateway", {
+    details: { container: engineId, engineSaid: why },
+  })
