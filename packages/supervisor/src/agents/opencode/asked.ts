@@ -32,7 +32,10 @@ export const askedIn = (type: unknown, said: Json): Asked[] => {
   if (type === "question.asked") return [{ kind: "question", id, questions: questionsIn(id, said) }]
   if (type !== "permission.asked") return []
   const patterns = listIn(said.patterns).filter((each) => typeof each === "string")
-  const about = [String(said.permission), ...(patterns.length > 0 ? [patterns.join(", ")] : [])]
+  const about = [
+    textIn(said.permission) ?? "something",
+    ...(patterns.length > 0 ? [patterns.join(", ")] : []),
+  ]
   return [{ kind: "permission", id, about: clip(about.join(": "), MAX_QUESTION_CHARS) }]
 }
 
@@ -54,6 +57,10 @@ export const settledIn = (type: unknown, said: Json): Settled[] => {
   if (type === "permission.replied" || type === "question.rejected")
     return [{ id, allowed, answers }]
   if (type !== "question.replied") return []
-  const words = listIn(said.answers).map((each) => listIn(each).map(String).join(", "))
+  const words = listIn(said.answers).map((each) =>
+    listIn(each)
+      .filter((word) => typeof word === "string")
+      .join(", "),
+  )
   return [{ id, allowed, answers: words.map((each) => clip(each, MAX_QUESTION_CHARS)) }]
 }

@@ -9,6 +9,10 @@ import type { Client } from "./client.ts"
 const NOBODY = "Nobody is there to answer: decide for yourself, and go on."
 const DENIED = "This workspace does not allow it: go on without it."
 
+/** What waits for an answer at the same time, and questions that are asked at once. What is beyond is declined. */
+export const MAX_OPEN_ASKS = 128
+export const MAX_QUESTIONS = 32
+
 export interface AsksParts {
   readonly prompt: PromptId
   readonly client: Client
@@ -19,7 +23,10 @@ export interface AsksParts {
 }
 
 interface Open {
-  readonly asked: Asked
+  readonly id: string
+  readonly kind: Asked["kind"]
+  /** The names of its questions. Their words are not kept. */
+  readonly questions: readonly string[]
   /** Of a person, to the questions in it, by their place. */
   readonly answers: Map<number, string>
   /** Whether OpenCode was told: a person comes too late then. */
@@ -43,8 +50,19 @@ export class Asks {
 
   async ask(asked: Asked): Promise<void> {
     const { prompt, permissions, say } = this.#parts
-    const open: Open = { asked, answers: new Map(), isSettled: false, isDeclined: false }
-    this.#open.set(asked.id, open)
+    const questions = questionsOf(asked).map(({ ask }) => ask)
+    if (this.#open.size >= MAX_OPEN_ASKS || questions.length > MAX_QUESTIONS)
+      return void (await this.#decline(asked))
+    const { id, kind } = asked
+    const open: Open = {
+      id,
+      kind,
+      questions,
+      answers: new Map(),
+      isSettled: false,
+      isDeclined: false,
+    }
+    this.#open.set(id, open)
     if (asked.kind === "permission")
       await say({ type: "permission.asked", prompt, ask: asked.id, about: asked.about })
     else
@@ -68,9 +86,9 @@ export class Asks {
     const open = this.#open.get(id)
     if (open === undefined) return
     this.#open.delete(id)
-    if (open.asked.kind === "permission")
+    if (open.kind === "permission")
       return say({ type: "permission.answered", prompt, ask: id, allowed })
-    for (const [place, { ask }] of open.asked.questions.entries()) {
+    for (const [place, ask] of open.questions.entries()) {
       const answer = open.isDeclined ? null : (answers?.[place] ?? null)
       await say({ type: "question.answered", prompt, ask, answer })
     }
@@ -80,13 +98,12 @@ export class Asks {
   answer(answer: AskAnswer): boolean {
     if (answer.kind === "permission") {
       const open = this.#open.get(answer.ask)
-      if (open === undefined || open.isSettled || open.asked.kind !== "permission") return false
+      if (open === undefined || open.isSettled || open.kind !== "permission") return false
       this.#settle(open, () => this.#permit(answer.ask, answer.allow))
       return true
     }
     for (const open of this.#open.values()) {
-      const { asked } = open
-      const place = questionsOf(asked).findIndex(({ ask }) => ask === answer.ask)
+      const place = open.questions.indexOf(answer.ask)
       if (place === -1 || open.isSettled || open.answers.has(place)) continue
       this.#take(open, place, answer.answer)
       return true
@@ -96,8 +113,8 @@ export class Asks {
 
   /** OpenCode wants the answers to all that it asked at once; one that is declined declines them all. */
   #take(open: Open, place: number, answer: string | null): void {
-    const { id } = open.asked
-    const places = [...questionsOf(open.asked).keys()]
+    const { id } = open
+    const places = [...open.questions.keys()]
     if (answer !== null) open.answers.set(place, answer)
     const answers = places.flatMap((each) => open.answers.get(each) ?? [])
     if (answer === null) this.#settle(open, () => this.#post(`/question/${id}/reject`))
@@ -111,6 +128,10 @@ export class Asks {
       open.isSettled = false
       open.answers.clear()
     })
+  }
+
+  #decline({ id, kind }: Asked): Promise<unknown> {
+    return kind === "permission" ? this.#permit(id, false) : this.#post(`/question/${id}/reject`)
   }
 
   #permit(id: string, allow: boolean): Promise<unknown> {

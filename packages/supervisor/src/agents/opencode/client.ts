@@ -2,6 +2,7 @@ import { type IncomingMessage, request } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 import { parseModest } from "../modest-json.ts"
 import { EventLines } from "./event-lines.ts"
+import { GatheredBytes } from "./gathered-bytes.ts"
 import { wordsOf } from "./words.ts"
 
 /** One call, from connecting to the last byte. All that are made are answered before any work is done. */
@@ -13,6 +14,9 @@ const MAX_REPLY_BYTES = 4 * 1024 * 1024
  * alone may be that of a sandbox that was frozen, in which time goes on.
  */
 export const SILENCE_SPAN_MS = 20_000
+
+/** Before an answer. OpenCode sends none. */
+const MAX_INTERIM_ANSWERS = 8
 
 const LOOPBACK = "127.0.0.1"
 
@@ -108,6 +112,10 @@ export class Client {
         auth: `opencode:${password}`,
         headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) },
       })
+      let interimAnswers = 0
+      asked.on("information", () => {
+        if (++interimAnswers > MAX_INTERIM_ANSWERS) asked.destroy(tooManyInterim(title))
+      })
       asked.once("response", resolve)
       // Once it is answered, the reader of the answer hears of it.
       asked.on("error", (error) => reject(unreachable(title, error)))
@@ -123,17 +131,15 @@ const isSuccess = ({ statusCode = 0 }: IncomingMessage): boolean =>
   statusCode >= 200 && statusCode < 300
 
 const read = async (title: string, response: IncomingMessage): Promise<string> => {
-  const chunks: Buffer[] = []
-  let bytes = 0
+  const bytes = new GatheredBytes()
   for await (const chunk of response) {
-    bytes += (chunk as Buffer).length
-    if (bytes > MAX_REPLY_BYTES)
+    if (bytes.length + (chunk as Buffer).length > MAX_REPLY_BYTES)
       throw new BerthError("agent.failed", `OpenCode's answer to ${title} is too long`, {
         details: { maxBytes: MAX_REPLY_BYTES },
       })
-    chunks.push(chunk as Buffer)
+    bytes.add(chunk as Buffer)
   }
-  return Buffer.concat(chunks).toString("utf8")
+  return bytes.take()
 }
 
 const parsed = (title: string, text: string): unknown => {
@@ -163,6 +169,11 @@ const wordsIn = (text: string): string | undefined => {
     return undefined
   }
 }
+
+const tooManyInterim = (title: string): BerthError =>
+  new BerthError("agent.failed", `OpenCode sent too many interim answers to ${title}`, {
+    details: { max: MAX_INTERIM_ANSWERS },
+  })
 
 const unreachable = (title: string, cause: unknown): BerthError => {
   if (cause instanceof BerthError) return cause

@@ -1,8 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { EventBody, Todo } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
-import { MAX_NAME_CHARS } from "@berth/protocol/session-limits"
-import { clip, toolText } from "../clip.ts"
+import { clip, nameIn, toolText } from "../clip.ts"
 import { errorEvent } from "../failure.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
 import { fittingTodos } from "../todos.ts"
@@ -139,20 +138,20 @@ export class Conversation {
   #part(part: Json): EventBody[] {
     if (objectIn(part.metadata)[MARK] === this.#prompt && this.#phase === "before") {
       this.#phase = "begun"
-      this.#question = textIn(part.messageID)
+      this.#question = nameIn(part.messageID)
     }
     if (part.type === "tool") return this.#call(part)
     if (part.type === "step-finish" && this.#finished.size < MAX_KEPT)
-      this.#finished.add(textIn(part.messageID) ?? "")
+      this.#finished.add(nameIn(part.messageID))
     if (part.type !== "text" || part.synthetic === true) return []
-    const [id, text] = [textIn(part.id) ?? "", textIn(part.text) ?? ""]
+    const [id, text] = [nameIn(part.id), textIn(part.text) ?? ""]
     const passed = this.#parts.get(id) ?? 0
     keep(this.#parts, id, Math.max(passed, text.length))
     return this.#text(part.messageID, text.slice(passed))
   }
 
   #delta({ partID, messageID, delta }: Json): EventBody[] {
-    const [id, text] = [textIn(partID) ?? "", textIn(delta) ?? ""]
+    const [id, text] = [nameIn(partID), textIn(delta) ?? ""]
     const passed = this.#parts.get(id)
     // What it thinks comes the same way, in parts of another kind.
     if (passed === undefined) return []
@@ -161,7 +160,7 @@ export class Conversation {
   }
 
   #text(messageID: unknown, text: string): EventBody[] {
-    const message = textIn(messageID) ?? ""
+    const message = nameIn(messageID)
     const state = this.#messages.get(message)
     if (text === "" || state === undefined || state === "completed") return []
     this.#messages.set(message, "spoken")
@@ -170,8 +169,8 @@ export class Conversation {
 
   #call(part: Json): EventBody[] {
     const { status, input, output, error } = objectIn(part.state)
-    const call = clip(textIn(part.callID) ?? "", MAX_NAME_CHARS)
-    const tool = clip(textIn(part.tool) ?? "", MAX_NAME_CHARS)
+    const call = nameIn(part.callID)
+    const tool = nameIn(part.tool)
     const prompt = this.#prompt
     const isEnd = status === "completed" || status === "error"
     if (this.#phase === "before" || !(isEnd || status === "running")) return []
@@ -196,7 +195,7 @@ export class Conversation {
    */
   #message(info: Json): EventBody[] {
     if (info.role !== "assistant" || info.summary === true || this.#phase === "before") return []
-    const message = textIn(info.id) ?? ""
+    const message = nameIn(info.id)
     const state = this.#messages.get(message)
     const isEnd = typeof objectIn(info.time).completed === "number"
     if (state === undefined) {
@@ -222,13 +221,13 @@ export class Conversation {
     if (type === "message.part.updated") this.#noticeCall(objectIn(said.part))
     if (type !== "message.updated" || info.role !== "assistant" || this.#phase === "before")
       return []
-    return this.#usage.hear(textIn(info.id) ?? "", info)
+    return this.#usage.hear(nameIn(info.id), info)
   }
 
   #noticeCall({ type, callID, state }: Json): void {
     if (type !== "tool") return
     const { status, input } = objectIn(state)
-    const call = textIn(callID) ?? ""
+    const call = nameIn(callID)
     if (status === "running") this.#edits.begin(call, input)
     if (status === "completed" || status === "error") this.#edits.end(call)
   }
@@ -247,9 +246,10 @@ export class Conversation {
     if (type !== "retry") return []
     const words = clip(textIn(message) ?? "", MAX_WORDS)
     const waitMs = typeof next === "number" ? next - Date.now() : 0
-    this.#isHopeless = Number(attempt) >= LAST_TRY || waitMs > LONGEST_WAIT_MS
+    const tries = typeof attempt === "number" ? attempt : 0
+    this.#isHopeless = tries >= LAST_TRY || waitMs > LONGEST_WAIT_MS
     if (this.#isHopeless) return this.#failure({ message: words })
-    const warning = `OpenCode tries again (${Number(attempt)}): ${words}`
+    const warning = `OpenCode tries again (${tries}): ${words}`
     return [{ type: "warning", prompt: this.#prompt, message: warning }]
   }
 
@@ -266,7 +266,7 @@ export class Conversation {
 
   #noticeChild(type: unknown, { id, parentID }: Json): void {
     if (type !== "session.created" || this.#sessions.size >= MAX_KEPT) return
-    if (typeof id === "string" && this.#sessions.has(textIn(parentID) ?? "")) this.#sessions.add(id)
+    if (this.#sessions.has(textIn(parentID) ?? "")) this.#sessions.add(nameIn(id))
   }
 
   #hasOpen(states: ReadonlyMap<string, string>): boolean {

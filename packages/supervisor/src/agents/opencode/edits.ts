@@ -2,6 +2,8 @@ import { relative } from "node:path"
 
 /** Calls that are kept in mind at the same time. */
 const MAX_CALLS = 1_000
+/** What is kept of all their inputs. Each edited file is looked for in it. */
+const MAX_CHARS = 4 * 1024 * 1024
 
 /**
  * Which files one conversation changes. OpenCode says of a file that it was edited, and not by whom: it is the
@@ -11,15 +13,22 @@ export class Edits {
   readonly #directory: string
   readonly #calls = new Map<string, string>()
 
+  #chars = 0
+
   constructor(directory: string) {
     this.#directory = directory
   }
 
   begin(call: string, input: unknown): void {
-    if (this.#calls.size < MAX_CALLS) this.#calls.set(call, JSON.stringify(input) ?? "")
+    this.end(call)
+    const text = JSON.stringify(input) ?? ""
+    if (this.#calls.size >= MAX_CALLS || this.#chars + text.length > MAX_CHARS) return
+    this.#calls.set(call, text)
+    this.#chars += text.length
   }
 
   end(call: string): void {
+    this.#chars -= this.#calls.get(call)?.length ?? 0
     this.#calls.delete(call)
   }
 

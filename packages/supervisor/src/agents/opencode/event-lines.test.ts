@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { EventLines, MAX_EVENT_CHARS } from "./event-lines.ts"
+import { EventLines, MAX_LINE_BYTES } from "./event-lines.ts"
 
 describe("events that are cut anywhere", () => {
   it("come out whole, in order", () => {
@@ -18,7 +18,7 @@ describe("events that are cut anywhere", () => {
     const lines = new EventLines()
     const piece = Buffer.from("x".repeat(1024 * 1024))
     lines.of(Buffer.from(`data: "`))
-    for (let chars = 0; chars <= MAX_EVENT_CHARS; chars += piece.length)
+    for (let bytes = 0; bytes <= MAX_LINE_BYTES; bytes += piece.length)
       expect(lines.of(piece)).toEqual([])
     expect(lines.of(Buffer.from(`"\n\ndata: {oops\n\n: a comment\n\ndata: 1\n\n`))).toEqual([1])
   })

@@ -1,33 +1,36 @@
-import { StringDecoder } from "node:string_decoder"
 import { parseModest } from "../modest-json.ts"
+import { GatheredBytes } from "./gathered-bytes.ts"
 
 /** One event. A tool's whole output is in one, and a written file's text; what is larger is left out. */
-export const MAX_EVENT_CHARS = 8 * 1024 * 1024
+export const MAX_LINE_BYTES = 8 * 1024 * 1024
 
 const DATA = "data:"
+const NEWLINE = 0x0a
 
 /** Cuts a stream of server-sent events into what they carry. What is no JSON is left out. */
 export class EventLines {
-  readonly #decoder = new StringDecoder("utf8")
-  #line = ""
+  readonly #line = new GatheredBytes()
   #isTooLong = false
 
   /** The events that this piece completes. OpenCode writes each as one line of data. */
   of(chunk: Buffer): unknown[] {
-    const [first = "", ...others] = this.#decoder.write(chunk).split("\n")
-    const last = others.pop()
-    this.#add(first)
-    if (last === undefined) return []
-    const lines = [this.#isTooLong ? "" : this.#line, ...others]
-    this.#line = ""
-    this.#isTooLong = false
-    this.#add(last)
-    return lines.flatMap(parse)
+    const events: unknown[] = []
+    let from = 0
+    for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, from)) {
+      this.#add(chunk.subarray(from, at))
+      const line = this.#line.take()
+      if (!this.#isTooLong) events.push(...parse(line))
+      this.#isTooLong = false
+      from = at + 1
+    }
+    this.#add(chunk.subarray(from))
+    return events
   }
 
-  #add(text: string): void {
-    if (this.#line.length + text.length > MAX_EVENT_CHARS) this.#isTooLong = true
-    this.#line = this.#isTooLong ? "" : this.#line + text
+  #add(piece: Buffer): void {
+    if (this.#line.length + piece.length > MAX_LINE_BYTES) this.#isTooLong = true
+    if (this.#isTooLong) this.#line.take()
+    else this.#line.add(piece)
   }
 }
 

@@ -30,6 +30,8 @@ export class Sessions {
     const id = textIn(made.id) ?? ""
     if (!/^ses_\w+$/.test(id))
       throw new BerthError("agent.failed", "OpenCode made a conversation without a name")
+    if ([...this.#known].some(([other, its]) => its === id && other !== session))
+      throw new BerthError("agent.failed", "OpenCode gave one conversation to two sessions")
     this.#known.set(session, id)
     return id
   }

@@ -2,6 +2,11 @@ import type { EventBody } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
 import { type Json, objectIn } from "../read.ts"
 
+/** Messages of one prompt that are counted. */
+const MAX_MESSAGES = 20_000
+/** No prompt costs as much; sums of it stay exact. */
+const MAX_AMOUNT = 1e9
+
 interface Spent {
   readonly input: number
   readonly output: number
@@ -12,6 +17,7 @@ interface Spent {
 export class Usage {
   readonly #prompt: PromptId
   readonly #messages = new Map<string, Spent>()
+  #total: Spent = { input: 0, output: 0, costUsd: 0 }
   #told = ""
 
   constructor(prompt: PromptId) {
@@ -28,13 +34,19 @@ export class Usage {
       costUsd: amount(info.cost),
     }
     if (spent.input + spent.output === 0) return []
+    const before = this.#messages.get(message)
+    if (before === undefined && this.#messages.size >= MAX_MESSAGES) return []
     this.#messages.set(message, spent)
-    const all = [...this.#messages.values()]
-    const sum = (of: (spent: Spent) => number) => all.reduce((total, each) => total + of(each), 0)
+    const { input, output, costUsd } = this.#total
+    this.#total = {
+      input: input + spent.input - (before?.input ?? 0),
+      output: output + spent.output - (before?.output ?? 0),
+      costUsd: Math.max(0, costUsd + spent.costUsd - (before?.costUsd ?? 0)),
+    }
     const totals = {
-      inputTokens: sum(({ input }) => input),
-      outputTokens: sum(({ output }) => output),
-      costUsd: sum(({ costUsd }) => costUsd),
+      inputTokens: this.#total.input,
+      outputTokens: this.#total.output,
+      costUsd: this.#total.costUsd,
     }
     const telling = JSON.stringify(totals)
     if (telling === this.#told) return []
@@ -44,6 +56,6 @@ export class Usage {
 }
 
 const amount = (value: unknown): number =>
-  typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0
+  typeof value === "number" && value > 0 ? Math.min(value, MAX_AMOUNT) : 0
 
 const count = (value: unknown): number => Math.floor(amount(value))

@@ -1,0 +1,33 @@
+const FIRST_BYTES = 4 * 1024
+
+/**
+ * Bytes that come in pieces, in one block of memory. A list of pieces would cost many times their bytes: who sends
+ * them decides how small they are.
+ */
+export class GatheredBytes {
+  #block = Buffer.alloc(0)
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  add(piece: Buffer): void {
+    const length = this.#length + piece.length
+    if (length > this.#block.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(FIRST_BYTES, 2 * this.#block.length, length))
+      this.#block.copy(larger, 0, 0, this.#length)
+      this.#block = larger
+    }
+    piece.copy(this.#block, this.#length)
+    this.#length = length
+  }
+
+  /** What came, which is forgotten here. */
+  take(): string {
+    const text = this.#block.toString("utf8", 0, this.#length)
+    this.#block = Buffer.alloc(0)
+    this.#length = 0
+    return text
+  }
+}
