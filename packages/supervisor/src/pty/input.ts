@@ -20,7 +20,7 @@ export interface Pty {
 export class Input {
   readonly #pty: Pty
   #waiting: Buffer[] = []
-  /** What the last of those that wait has left of its block. */
+  /** The rest of the block that the last waiting input lies in. */
   #room = Buffer.alloc(0)
   #waitingBytes = 0
   #timer: NodeJS.Timeout | undefined

@@ -9,7 +9,7 @@ import type { Client } from "./client.ts"
 const NOBODY = "Nobody is there to answer: decide for yourself, and go on."
 const DENIED = "This workspace does not allow it: go on without it."
 
-/** What waits for an answer at the same time, and questions that are asked at once. What is beyond is declined. */
+/** Bounds on the asks that wait for an answer, and on the questions of one ask. More are declined. */
 export const MAX_OPEN_ASKS = 128
 export const MAX_QUESTIONS = 32
 

@@ -2,7 +2,7 @@ import { relative } from "node:path"
 
 /** Calls that are kept in mind at the same time. */
 const MAX_CALLS = 1_000
-/** What is kept of all their inputs. Each edited file is looked for in it. */
+/** Bound on the inputs that are kept of all calls. Each edited file is looked for in them. */
 const MAX_CHARS = 4 * 1024 * 1024
 
 /**

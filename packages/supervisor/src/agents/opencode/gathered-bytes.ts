@@ -23,7 +23,7 @@ export class GatheredBytes {
     this.#length = length
   }
 
-  /** What came, which is forgotten here. */
+  /** Returns the text that came, and forgets it. */
   take(): string {
     const text = this.#block.toString("utf8", 0, this.#length)
     this.#block = Buffer.alloc(0)

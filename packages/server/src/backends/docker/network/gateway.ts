@@ -43,7 +43,7 @@ export const keepToGateway = async (
 /** The process may have ended, and its number be another's: these rules would take any other namespace off the network. */
 const IN_THE_RIGHT_NAMESPACE = 'grep -qwF "$0" /proc/self/net/fib_trie && exec nft -f -'
 
-/** Of family inet, in the namespace of each container. */
+/** The table of family inet that stands in the namespace of each container. */
 export const GATEWAY_TABLE = "berth_gateway"
 
 /**

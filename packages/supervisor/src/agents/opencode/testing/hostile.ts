@@ -1,7 +1,7 @@
 import { once } from "node:events"
 import { createServer, type Socket } from "node:net"
 
-/** What is sent in the place of an answer. */
+/** The bytes that are sent in the place of an answer. */
 export interface Hostile {
   readonly head?: string
   readonly body?: string
