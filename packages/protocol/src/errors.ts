@@ -97,6 +97,11 @@ export const ERRORS = {
     hint: "The operation took longer than its deadline; the host may be overloaded.",
   },
   cancelled: { status: 499, retry: "now", hint: "The operation was cancelled by its caller." },
+  "client.runtime_too_old": {
+    status: 501,
+    retry: "never",
+    hint: "Use Node 22 or newer, or pass the WebSocket of the npm package ws: createClient({ WebSocket }).",
+  },
   "server.not_running": {
     status: 503,
     retry: "later",

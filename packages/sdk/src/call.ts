@@ -7,7 +7,8 @@ export interface Connection {
   readonly token: string | undefined
   readonly deadlineMs: number
   readonly fetch: typeof globalThis.fetch
-  readonly WebSocket: typeof globalThis.WebSocket
+  /** Undefined where the runtime has none. */
+  readonly WebSocket: typeof globalThis.WebSocket | undefined
 }
 
 export interface CallOptions {

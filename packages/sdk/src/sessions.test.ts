@@ -213,6 +213,39 @@ describe("a session", () => {
     ])
   })
 
+  it("runs a prompt whose end is among the events that are no longer kept", async () => {
+    const asked: string[] = []
+    const session = await serve((request, reply) => {
+      const what = `${request.method} ${request.url}`.replace(/\/v1.*\//, "")
+      asked.push(what)
+      if (what === "GET events") return void reply.write(frame(9, { type: "gap", reason: "old" }))
+      const ended = { ...PROMPT_VIEW, state: "stopped", reason: "by a person" }
+      const answer = what === "GET prompts" ? { prompts: [ended] } : ANSWERS[what]
+      reply.end(JSON.stringify(answer ?? SESSION_VIEW))
+    })
+    expect(await session.run("do it")).toEqual({
+      prompt: PROMPT,
+      state: "stopped",
+      reason: "by a person",
+      text: "",
+    })
+    expect(asked.slice(1)).toEqual(["POST prompts", "GET events", "GET prompts"])
+  })
+
+  it("stops the prompt that it runs when its caller gives up", async () => {
+    const abort = new AbortController()
+    const stopped: unknown[] = []
+    const session = await serve(async (request, reply) => {
+      const what = `${request.method} ${request.url}`.replace(/\/v1.*\//, "")
+      if (what === "GET events") return void reply.write(frame(1))
+      if (what === "POST stop") stopped.push(JSON.parse(await text(request)))
+      reply.end(JSON.stringify(ANSWERS[what] ?? SESSION_VIEW))
+    })
+    const running = session.run("do it", { signal: abort.signal, onEvent: () => abort.abort() })
+    await expect(running).rejects.toMatchObject({ code: "cancelled" })
+    expect(stopped).toEqual([{ prompt: PROMPT }])
+  })
+
   it("is not asked for by what cannot be its id", () => {
     const { sessions } = createClient({ url: "http://127.0.0.1:1" })
     expect(() => sessions.at("../status")).toThrow("is not the id of a session")
@@ -223,6 +256,17 @@ const PROMPT_VIEW = {
   ...{ id: PROMPT, session: SESSION, number: 1, text: "do it", attachments: [], state: "queued" },
   ...{ reason: null, sandbox: null, deadlineMs: null, createdAt: new Date(0).toISOString() },
   ...{ startedAt: null, endedAt: null, continues: null },
+}
+
+const SESSION_VIEW = {
+  id: SESSION,
+  workspace: "app",
+  agent: { kind: "shell" },
+  state: "open",
+  onInterrupt: "wait",
+  createdAt: new Date(0).toISOString(),
+  lastEvent: 0,
+  pending: [],
 }
 
 const ANSWERS: Readonly<Record<string, unknown>> = {

@@ -1,55 +1,15 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { Event } from "@berth/protocol/event"
-import { type PromptId, SessionId } from "@berth/protocol/ids"
-import { type AskAnswer, Prompt, Session as SessionView } from "@berth/protocol/session"
-import {
-  type CreatePromptInput,
-  type CreateSessionInput,
-  PromptList,
-  SessionList,
-  StoppedPrompts,
-  Transcript,
-} from "@berth/protocol/sessions"
-import { toBase64 } from "./base64.ts"
-import { type CallOptions, type Connection, call, command } from "./call.ts"
-import { type EventsOptions, readEvents } from "./session-events.ts"
-
-export interface PromptOptions {
-  /** Sent again with the same key, it is the same prompt: after a break, it can be sent again. */
-  readonly key?: string | undefined
-  /** The longest that it may run. */
-  readonly deadlineMs?: number | undefined
-  /** Files that come with it. */
-  readonly attachments?: readonly { readonly name: string; readonly content: string | Uint8Array }[]
-  readonly signal?: AbortSignal | undefined
-}
-
-export interface StopOptions extends CallOptions {
-  /** One of them only; without it, what runs and what waits. */
-  readonly prompt?: PromptId | undefined
-}
+import { SessionId } from "@berth/protocol/ids"
+import { Session as SessionView } from "@berth/protocol/session"
+import { type CreateSessionInput, SessionList } from "@berth/protocol/sessions"
+import { type CallOptions, type Connection, call } from "./call.ts"
+import { type PromptResult, type RunOptions, runPrompt } from "./run-prompt.ts"
+import { type SessionCalls, sessionCalls } from "./session-calls.ts"
 
 /** A conversation with an agent. It is not asked whether it is there until something is. */
-export interface Session {
-  readonly id: SessionId
-  get(options?: CallOptions): Promise<SessionView>
-  /** Resolves when it is accepted: from then on it is neither lost nor run twice. Its events tell of its end. */
-  prompt(text: string, options?: PromptOptions): Promise<Prompt>
-  /** Oldest first. */
-  prompts(options?: CallOptions): Promise<Prompt[]>
-  /** Those that were asked to stop; their events tell when they have. */
-  stop(options?: StopOptions): Promise<PromptId[]>
-  /** To what the agent asked. */
-  answer(answer: AskAnswer, options?: CallOptions): Promise<void>
-  /** All that was said and done, put together. */
-  messages(options?: CallOptions): Promise<Transcript>
-  /**
-   * What happened, then what happens, each once and in order, whatever breaks in between. Fails with what no
-   * further attempt would mend: a session that is not there, a token that is refused.
-   */
-  events(options?: EventsOptions): AsyncIterable<Event>
-  /** It takes no more prompts, and can still be read. Twice is as good as once. */
-  close(options?: CallOptions): Promise<void>
+export interface Session extends SessionCalls {
+  /** Sends a prompt and resolves with how it ended. Aborting the signal stops the prompt. */
+  run(text: string, options?: RunOptions): Promise<PromptResult>
 }
 
 export interface Sessions {
@@ -78,34 +38,9 @@ export const sessionsOf = (connection: Connection): Sessions => {
 }
 
 const sessionAt = (connection: Connection, id: SessionId): Session => {
-  const path = `/v1/sessions/${id}`
-  return {
-    id,
-    get: (options) => call(connection, { path }, SessionView, options),
-    prompt: (text, { key, deadlineMs, attachments = [], signal } = {}) => {
-      const json: CreatePromptInput = {
-        ...{ text, key, deadlineMs },
-        attachments: attachments.map(({ name, content }) => ({ name, content: encoded(content) })),
-      }
-      const ask = { method: "POST", path: `${path}/prompts`, json } as const
-      return call(connection, ask, Prompt, { signal })
-    },
-    prompts: async (options) =>
-      (await call(connection, { path: `${path}/prompts` }, PromptList, options)).prompts,
-    stop: async ({ prompt, ...options } = {}) => {
-      const ask = { method: "POST", path: `${path}/stop`, json: { prompt } } as const
-      return (await call(connection, ask, StoppedPrompts, options)).prompts
-    },
-    answer: (answer, options) =>
-      command(connection, { method: "POST", path: `${path}/answers`, json: answer }, options),
-    messages: (options) => call(connection, { path: `${path}/messages` }, Transcript, options),
-    events: (options) => readEvents(connection, `${path}/events`, options),
-    close: (options) => command(connection, { method: "DELETE", path }, options),
-  }
+  const calls = sessionCalls(connection, id)
+  return { ...calls, run: (text, options = {}) => runPrompt(calls, text, options) }
 }
-
-const encoded = (content: string | Uint8Array): string =>
-  toBase64(typeof content === "string" ? new TextEncoder().encode(content) : content)
 
 const idOf = (text: string): SessionId => {
   const parsed = SessionId.safeParse(text)

@@ -126,6 +126,7 @@ export const openSocket = async (
 ): Promise<Socket> => {
   const { url, token, WebSocket } = connection
   if (signal?.aborted) throw cancelled()
+  if (WebSocket === undefined) throw withoutWebSocket()
   const address = new URL(path, url)
   address.protocol = address.protocol === "https:" ? "wss:" : "ws:"
   // Browsers cannot send the token as a header.
@@ -161,6 +162,13 @@ export const openSocket = async (
     clearTimeout(timer)
   }
 }
+
+/** Node has WebSockets since version 22. */
+const withoutWebSocket = (): BerthError =>
+  new BerthError(
+    "client.runtime_too_old",
+    "commands, terminals, watches and ports need a WebSocket, which this runtime does not have",
+  )
 
 const refusalIn = (frame: string): BerthError | undefined => {
   // Looked at as text first: it is rare, and frames are many.

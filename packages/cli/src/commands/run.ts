@@ -5,6 +5,7 @@ import type { Prompt } from "@berth/protocol/session"
 import { directoryOfRepo } from "@berth/protocol/workspace"
 import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
+import { watchPrompt } from "@berth/sdk/watch-prompt"
 import { AskAnswers } from "../answer-asks.ts"
 import { type CommandContext, type DefineCommand, toJsonLine } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
@@ -14,8 +15,8 @@ import { sessionFor } from "../run-place.ts"
 import { Screen } from "../screen.ts"
 import { connectForLong, findSandbox } from "../server.ts"
 import { leftBySecondSignal } from "../signals.ts"
+import { stopPrompt } from "../stop-prompt.ts"
 import { printable } from "../terminal.ts"
-import { stopPrompt, watchPrompt } from "../watch-prompt.ts"
 import { addWorkspaceFlags, workspaceFlags } from "../workspace-flags.ts"
 
 const HELP = `
@@ -92,18 +93,18 @@ const attend = async (
   const stop = () => {
     exitWith(LEFT)
     line("stopping; once more leaves at once")
-    stopPrompt({ session, prompt }, over.signal).catch((thrown) => {
+    stopPrompt(session, prompt, over.signal).catch((thrown) => {
       if (!over.signal.aborted) err(renderError(thrown, { json }))
     })
   }
   line(`session ${session.id}`)
   exitWith(FAILED)
   try {
-    const { end, hasRun } = await leftBySecondSignal(stop, (signal) =>
-      watchPrompt({ session, prompt, after, show, onBreak }, signal),
+    const { state, reason, hasRun } = await leftBySecondSignal(stop, (signal) =>
+      watchPrompt(session, { prompt, after, onEvent: show, onBreak, signal }),
     )
-    if (end.state === "succeeded") exitWith(DONE)
-    line(`${end.state}${end.reason === undefined ? "" : `: ${end.reason}`}`)
+    if (state === "succeeded") exitWith(DONE)
+    line(`${state}${reason === undefined ? "" : `: ${reason}`}`)
     return hasRun
   } catch (thrown) {
     if (!(thrown instanceof BerthError) || thrown.code !== "cancelled") throw thrown
