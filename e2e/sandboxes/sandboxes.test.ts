@@ -47,6 +47,15 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         })
       })
 
+      it("starts commands in the only repo, and where a caller says below the workspace", async () => {
+        expect((await box.commands.run("pwd")).stdout).toBe("/workspace/app\n")
+        expect((await box.commands.run("pwd", { cwd: "." })).stdout).toBe("/workspace\n")
+        expect((await exec(["cat", "README"])).stdout.toString()).toBe("hello\n")
+        const command = ["sh", "-c", "pwd; exit"]
+        const { id } = await box.pty.create({ command, cols: 80, rows: 24 })
+        expect((await box.pty.get(id)).cwd).toBe("/workspace/app")
+      })
+
       it("gives a command its words and variables as they are, be they few or many", async () => {
         for (const word of ["a b&c=%20+ä\n", "long".repeat(5_000)]) {
           const { stdout } = await box.commands.run(["printf", "%s", word])

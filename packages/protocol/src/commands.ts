@@ -48,7 +48,7 @@ export const CommandStart = z.strictObject({
     .array(SystemText)
     .min(1)
     .refine(([program]) => program !== "", "must name a program"),
-  /** Default: the workspace. A relative one is below it. */
+  /** Default: the directory of the only repo, or the workspace. A relative one is below the workspace. */
   cwd: SystemText.min(1).optional(),
   /** Beside the sandbox's own, which these win over. */
   env: z.record(VariableName, SystemText).optional(),

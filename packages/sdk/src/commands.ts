@@ -18,7 +18,7 @@ import { untilExit } from "./until-exit.ts"
 export type CommandLine = string | readonly string[]
 
 export interface CommandOptions extends CallOptions {
-  /** Default: the workspace. */
+  /** Default: the directory of the only repo, or the workspace. */
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
   readonly user?: CommandStart["user"]

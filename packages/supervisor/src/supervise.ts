@@ -1,5 +1,6 @@
 import { join } from "node:path"
 import type { BootEvent, BootMode, BootTrace } from "@berth/protocol/boot"
+import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { EventBody } from "@berth/protocol/event"
 import { LINK } from "@berth/protocol/link"
 import { boot } from "./boot/boot.ts"
@@ -115,7 +116,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   let bootProcesses: ReadonlySet<string> | undefined
   const features = new Dispatch(
     loadFeatures(
-      { clock, pipes, processes, places, user, environment },
+      { clock, pipes, processes, places, onlyRepo: onlyRepoOf(plan, places), user, environment },
       { uses, promptsKnown: prompts, bootProcesses: () => bootProcesses },
     ),
   )
@@ -188,6 +189,11 @@ const listenOn = (link: string, port: number): ListenAddress[] => [
   { path: join(link, LINK.socket) },
   ...(port === 0 ? [] : [{ host: "0.0.0.0", port }]),
 ]
+
+const onlyRepoOf = ({ repos }: BootPlan, { workspace }: Places): string | undefined => {
+  const [first, ...others] = repos
+  return first === undefined || others.length > 0 ? undefined : join(workspace, first.directory)
+}
 
 const notBegun = (mode: BootMode, startedAt: Date): BootTrace => ({
   ...{ mode, startedAt: startedAt.toISOString(), outcome: "running", readyAtMs: null },

@@ -30,7 +30,7 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     .description("Runs a command in a sandbox, and ends with it.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("<command...>", "the program and its arguments; no shell is involved")
-    .option("--cwd <directory>", "where it runs; default: the workspace")
+    .option("--cwd <directory>", "where it runs; default: the only repo, or the workspace")
     .option("--user <user>", "agent or root; default: agent")
     .option("--timeout <seconds>", "ends it after this time")
     .passThroughOptions()

@@ -25,7 +25,7 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     .description("Opens a terminal in a sandbox.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
     .argument("[command...]", "what runs in it; default: the user's shell")
-    .option("--cwd <directory>", "where it runs; default: the workspace")
+    .option("--cwd <directory>", "where it runs; default: the only repo, or the workspace")
     .option("--attach <terminal>", "show one that is there, by its id, with what it showed last")
     .passThroughOptions()
     .addHelpText("after", HELP)

@@ -1,12 +1,12 @@
-import { resolve } from "node:path"
 import type { CommandStart } from "@berth/protocol/commands"
 import type { FeatureParts } from "../features/parts.ts"
+import { workingDirectory } from "../features/working-directory.ts"
 import type { Launch } from "../processes/launch.ts"
 
 /** What a start means in this sandbox. */
 export const prepare = (start: CommandStart, parts: FeatureParts): Launch => ({
   command: start.command as [string, ...string[]],
-  cwd: resolve(parts.places.workspace, start.cwd ?? "."),
+  cwd: workingDirectory(start.cwd, parts),
   env: {
     ...(start.user === "root" ? rootEnvironment(parts) : parts.environment),
     ...start.env,

@@ -15,6 +15,8 @@ export interface FeatureParts {
     readonly toolbox: string
     readonly logs: string
   }
+  /** The directory of the workspace's repo, where it has exactly one. */
+  readonly onlyRepo?: string | undefined
   /** Whom all runs as; undefined: as the supervisor itself. */
   readonly user: User | undefined
   readonly environment: Readonly<Record<string, string>>

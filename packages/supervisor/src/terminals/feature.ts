@@ -1,5 +1,3 @@
-import { statSync } from "node:fs"
-import { resolve } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import {
   MAX_ENDED_TERMINALS,
@@ -11,6 +9,7 @@ import { readJson, sendJson } from "../features/body.ts"
 import type { Called, Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
 import type { Uses } from "../features/uses.ts"
+import { isDirectory, workingDirectory } from "../features/working-directory.ts"
 import { terminalStart } from "./parse.ts"
 import { shellOf } from "./program.ts"
 import { Terminal } from "./terminal.ts"
@@ -95,9 +94,10 @@ export const terminalsFeature = (parts: FeatureParts, uses: Uses): Feature => {
   }
 }
 
-const specOf = (wanted: TerminalStart, { environment, places }: FeatureParts) => {
-  const cwd = resolve(places.workspace, wanted.cwd ?? ".")
-  if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory())
+const specOf = (wanted: TerminalStart, parts: FeatureParts) => {
+  const { environment } = parts
+  const cwd = workingDirectory(wanted.cwd, parts)
+  if (!isDirectory(cwd))
     throw new BerthError("process.no_directory", `there is no directory ${cwd}`, {
       details: { cwd },
     })
