@@ -96,7 +96,16 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     browser: false,
     places: {
       main: [
-        ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "bridge", "layers"],
+        ...[
+          "find-server",
+          "start-sandboxes",
+          "open-backend",
+          "api",
+          "sessions",
+          "sandboxes",
+          "bridge",
+          "layers",
+        ],
         ...["toolbox", "host", "doctor", "backends", "events", "repos", "keys", ...BELOW_ALL],
       ],
       "start-sandboxes": [
@@ -107,6 +116,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
         ...["open-backend", "sessions", "sandboxes", "backends", "layers", "bridges", "keys"],
         ...["repos", "toolbox", ...BELOW_ALL],
       ],
+      "find-server": ["api", ...BELOW_ALL],
       bridges: ["bridge", "sandboxes"],
       "open-backend": ["backends", "backends/*", ...BELOW_ALL],
       api: ["sessions", "sandboxes", "events", "doctor", "host", ...BELOW_ALL],

@@ -7,17 +7,18 @@ import type { Session } from "@berth/sdk/sessions"
 import { hostFlags } from "./config-flags.ts"
 import { loadHost } from "./host.ts"
 
-/** The server that runs on the configured data directory. */
+/** The server that runs on the configured data directory, or that is just starting there. */
 export const connect = async (options: Readonly<Record<string, unknown>>): Promise<Client> => {
-  const [{ findServer }, { createClient }, { WebSocket }] = await Promise.all([
-    loadHost(),
+  const [{ url, token }, { createClient }, { WebSocket }] = await Promise.all([
+    find(options),
     import("@berth/sdk/client"),
     // Node's own cannot be paused: what a slow reader does not take would fill the memory.
     import("ws"),
   ])
-  const { url, token } = await findServer(hostFlags(options))
   return createClient({
-    ...{ url, token, WebSocket: WebSocket as unknown as typeof globalThis.WebSocket },
+    url,
+    token,
+    WebSocket: WebSocket as unknown as typeof globalThis.WebSocket,
   })
 }
 
@@ -25,17 +26,24 @@ export const connect = async (options: Readonly<Record<string, unknown>>): Promi
 export const connectForLong = async (
   options: Readonly<Record<string, unknown>>,
 ): Promise<Client> => {
-  const [{ findServer }, { createClient }] = await Promise.all([
+  const [{ url, token }, { findServer }, { createClient }] = await Promise.all([
+    find(options),
     loadHost(),
     import("@berth/sdk/client"),
   ])
-  const find = () => findServer(hostFlags(options))
-  const { url, token } = await find()
   const findAndFetch: typeof fetch = async (input, init) => {
     const { pathname, search } = new URL(String(input))
-    return await fetch(new URL(pathname + search, (await find()).url), init)
+    const current = await findServer(hostFlags(options))
+    return await fetch(new URL(pathname + search, current.url), init)
   }
   return createClient({ url, token, fetch: findAndFetch })
+}
+
+const find = async (options: Readonly<Record<string, unknown>>) => {
+  const { awaitServer } = await loadHost()
+  return await awaitServer(hostFlags(options), () => {
+    process.stderr.write("waiting for a server to start\n")
+  })
 }
 
 /**

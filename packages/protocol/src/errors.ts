@@ -107,6 +107,11 @@ export const ERRORS = {
     retry: "later",
     hint: "Start a server with `berth serve`, or name the data directory of one that runs with --data-dir.",
   },
+  "server.starting": {
+    status: 503,
+    retry: "later",
+    hint: "Try again in a moment; if it goes on, look at what the server writes to its standard error.",
+  },
   "server.unreachable": {
     status: 503,
     retry: "later",

@@ -1,4 +1,4 @@
-import { accessSync, constants, readFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { findPackageJSON } from "node:module"
 import { homedir } from "node:os"
 import { join } from "node:path"
@@ -12,10 +12,11 @@ import type { LayersListing, LayersReport } from "@berth/protocol/layer"
 import type { ToolboxId, ToolboxReport, ToolboxSummary } from "@berth/protocol/toolbox"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
-import { ensureToken, readToken } from "./api/token.ts"
+import { ensureToken } from "./api/token.ts"
 import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
 import { DEFAULT_ENGINE, parseEngineAddress } from "./config/engine-address.ts"
 import { type LoadedConfig, loadConfig } from "./config/load.ts"
+import { awaitRunning, type FoundServer, findRunning } from "./find-server.ts"
 import { openReserve } from "./host/reserve.ts"
 import { openKeys } from "./keys/keys.ts"
 import type { Logger } from "./logging/logger.ts"
@@ -26,7 +27,7 @@ import { refuseForeign } from "./owned/directory.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
-import { readLockHolder, writeLockHolder } from "./store/lock-holder.ts"
+import { writeLockHolder } from "./store/lock-holder.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
@@ -164,37 +165,13 @@ const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) 
   }
 }
 
-/** Where the server of a data directory answers, and what opens its door. */
-export interface FoundServer {
-  readonly url: string
-  readonly token: string | undefined
-}
-
 /** Finds the server that runs on the configured data directory. */
-export const findServer = async (options: HostOptions): Promise<FoundServer> => {
-  const { dataDir, token } = load(options).config
-  const holder = readLockHolder(dataDir)
-  if (holder?.url === undefined) throw notFound(dataDir, holder?.pid)
-  return { url: holder.url, token: token ?? (await readToken(dataDir)) }
-}
+export const findServer = async (options: HostOptions): Promise<FoundServer> =>
+  await findRunning(load(options).config)
 
-const notFound = (dataDir: string, startingPid: number | undefined): BerthError => {
-  if (startingPid !== undefined) {
-    const message = `the server with pid ${startingPid} on ${dataDir} does not answer yet`
-    return new BerthError("server.unreachable", message, { details: { dataDir } })
-  }
-  try {
-    accessSync(dataDir, constants.R_OK | constants.X_OK)
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === "EACCES") {
-      const message = `this user may not look into ${dataDir}`
-      return new BerthError("server.unreachable", message, { details: { dataDir }, cause })
-    }
-  }
-  return new BerthError("server.not_running", `no server runs on ${dataDir}`, {
-    details: { dataDir },
-  })
-}
+/** Like findServer, but waits for a server that is starting. */
+export const awaitServer = async (options: HostOptions, onWait: () => void): Promise<FoundServer> =>
+  await awaitRunning(load(options).config, onWait)
 
 export interface EffectiveConfig {
   readonly file: LoadedConfig["file"]

@@ -24,6 +24,16 @@ const hangingRequest = async (url: string) => {
 }
 
 describe("berth serve", () => {
+  it("is waited for by a command that was typed together with it", async () => {
+    const dataDir = join(makeDir(), "data")
+    const listed = berth(["sessions", ...on(dataDir)])
+    await startServer(on(dataDir))
+    expect(await listed).toMatchObject({
+      stderr: expect.not.stringContaining("no server runs"),
+      status: 0,
+    })
+  })
+
   it("answers, tells clients where, and leaves nothing but its data when it stops", async () => {
     const dataDir = join(makeDir(), "data")
     const server = await startServer(on(dataDir))
