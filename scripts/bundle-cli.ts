@@ -24,9 +24,9 @@ const { metafile } = await build({
   ...{ outdir: OUTPUT, bundle: true, platform: "node", target: "node24", metafile: true },
   // Apart, so that each command still loads only what it needs.
   ...{ format: "esm", splitting: true, conditions: ["source"] },
-  // The first looks for native code beside itself. The others are loaded on demand, and are no modules: what they
-  // export would lose its names.
-  external: ["better-sqlite3", "dockerode", "pino-pretty"],
+  // better-sqlite3 looks for native code beside itself. dockerode is loaded on demand, and is no module: what it
+  // exports would lose its names.
+  external: ["better-sqlite3", "dockerode"],
   // For dependencies that are not modules: they ask for Node's own parts with it.
   banner: {
     js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);',

@@ -22,7 +22,7 @@ const TELL_AFTER_MS = 1_000
 export interface FindOptions {
   readonly dataDir: string
   /** The token that is configured; without it, the one in the data directory. */
-  readonly token: string | undefined
+  readonly token?: string | undefined
 }
 
 /** Finds the server that runs on a data directory. */

@@ -150,7 +150,7 @@ const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) 
         const tenths = `${step} ${Math.floor((10 * bytesDone) / bytesTotal)}0 %`
         if (tenths === said) return
         said = tenths
-        log.info({ op: "toolbox.build", progress: said }, `toolbox.build: ${said}`)
+        log.debug({ op: "toolbox.build", progress: said }, `toolbox.build: ${said}`)
       }
       const built = await (await toolboxes(options)).build({ signal, onProgress })
       note({ toolbox: built.id, toolboxOutcome: built.outcome })
@@ -331,8 +331,13 @@ const startLogging = async ({ logLevel, token }: LoadedConfig["config"]) => {
   const { createLogger, standardError } = await import("./logging/logger.ts")
   const secrets = new Secrets()
   if (token !== undefined) secrets.add(token)
-  const pretty = process.stderr.isTTY === true
-  const log = await createLogger({ level: logLevel, pretty, secrets, destination: standardError() })
+  const log = await createLogger({
+    level: logLevel,
+    pretty: process.stderr.isTTY === true,
+    color: !process.env.NO_COLOR,
+    secrets,
+    destination: standardError(),
+  })
   exitOnDefect(log)
   return { log, secrets }
 }

@@ -1,5 +1,6 @@
 import { type DestinationStream, type Logger as PinoLogger, pino } from "pino"
 import type { Config } from "../config/schema.ts"
+import { lineForPeople } from "./line-for-people.ts"
 import { redact } from "./redact.ts"
 import type { Secrets } from "./secrets.ts"
 
@@ -9,6 +10,8 @@ export interface LoggerOptions {
   readonly level: Config["logLevel"]
   /** For a person at a terminal, instead of JSON for programs. */
   readonly pretty: boolean
+  /** Whether a person's terminal takes colours. */
+  readonly color?: boolean
   readonly secrets: Secrets
   readonly destination: DestinationStream
 }
@@ -38,18 +41,12 @@ export const createLogger = async (options: LoggerOptions): Promise<Logger> =>
           options.secrets.scrub(`${JSON.stringify(redact(JSON.parse(line)))}\n`),
       },
     },
-    options.pretty ? await prettyStream(options.destination) : options.destination,
+    options.pretty ? forPeople(options) : options.destination,
   )
 
-const prettyStream = async (destination: DestinationStream): Promise<DestinationStream> => {
-  const { prettyFactory } = await import("pino-pretty")
-  const prettify = prettyFactory({
-    colorize: true,
-    translateTime: "SYS:HH:MM:ss.l",
-    ignore: "pid,op,outcome",
-  })
-  return { write: (line) => destination.write(prettify(line)) }
-}
+const forPeople = ({ destination, color = false }: LoggerOptions): DestinationStream => ({
+  write: (line) => destination.write(lineForPeople(line, { color })),
+})
 
 /** Where logs go: standard output belongs to what a command answers. */
 export const standardError = (): DestinationStream => {
