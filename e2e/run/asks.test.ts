@@ -94,6 +94,34 @@ describe("what an agent asks", () => {
   })
 })
 
+describe("what an agent asked while nobody watched", () => {
+  it("is shown with how to answer it, and answered without its name", async () => {
+    const played = await playSession(ASKS)
+    expect(await run(played, ["run", "--detach", ...PROMPT.slice(1)])).toMatchObject({ status: 0 })
+    const waits = /the agent waits for permission, since \d+ s: run rm -rf build\n/
+    expect((await run(played, ["sessions"])).stdout).toMatch(waits)
+    const { stdout } = await run(played, ["log", "app"])
+    expect(stdout).toMatch(waits)
+    expect(stdout).toContain(`? to answer: berth answer ${played.id} --allow a1 (or --deny)\n`)
+    expect((await run(played, ["answer", "app", "yes"])).stderr).toContain("--allow a1 (or --deny)")
+    expect(await run(played, ["answer", "app", "--allow"])).toMatchObject({ status: 0 })
+    expect((await run(played, ["sessions"])).stdout).toMatch(/an answer, since \d+ s: Which\?/)
+    expect(await run(played, ["answer", "app", "blue"])).toMatchObject({ status: 0 })
+    expect((await run(played, ["answer", "app", "green"])).stderr).toContain("asks nothing")
+    expect(played.answers).toEqual([
+      { kind: "permission", ask: "a1", allow: true },
+      { kind: "question", ask: "a2", answer: "blue" },
+    ])
+  })
+
+  it("can be stopped with its prompt", async () => {
+    const played = await playSession(ASKS)
+    const { stdout } = await run(played, ["run", "--detach", "--json", ...PROMPT.slice(1)])
+    const stopped = await run(played, ["stop", "--prompt", "app"])
+    expect(stopped).toMatchObject({ stdout: `${JSON.parse(stdout).prompt}\n`, status: 0 })
+  })
+})
+
 type Played = Pick<Awaited<ReturnType<typeof playSession>>, "command" | "env">
 
 const start = ({ command, env }: Played, args: readonly string[]) => {

@@ -24,6 +24,20 @@ export interface Part {
   readonly onAnswer: (prompt: PromptId, answer: AskAnswer) => readonly EventBody[]
 }
 
+/** The asks that no event answers. */
+const openAsks = (events: readonly { readonly at: string; readonly body: EventBody }[]) =>
+  events.flatMap(({ at: since, body }) => {
+    if (body.type !== "permission.asked" && body.type !== "question.asked") return []
+    const { ask, prompt, type } = body
+    const isAnswered = events.some(
+      ({ body: other }) => other.type.endsWith(".answered") && "ask" in other && other.ask === ask,
+    )
+    if (isAnswered) return []
+    return type === "permission.asked"
+      ? [{ kind: "permission", prompt, ask, since, about: body.about, choices: [] }]
+      : [{ kind: "question", prompt, ask, since, about: body.question, choices: body.choices }]
+  })
+
 /** A server with the real API, whose only session is with an agent that plays a part. */
 export const playSession = async ({ onPrompt, onAnswer }: Part) => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-played-session-"))
@@ -47,6 +61,8 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
   const sessions = {
     create: async () => view(),
     list: async () => [view()],
+    transcript: async () => ({ lastEvent: log.length, turns: [] }),
+    stop: async () => [prompt],
     get: async () => view(),
     prompt: async (_session: unknown, { text }: { text: string }) => {
       say(onPrompt(prompt))
@@ -74,13 +90,20 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
         }
       })(),
   } as unknown as Sessions
-  const view = () => ({ ...session, onInterrupt: "wait", lastEvent: log.length, pending: [] })
+  const view = () => ({
+    ...session,
+    onInterrupt: "wait",
+    lastEvent: log.length,
+    pending: [],
+    asks: openAsks(log.map(({ json }) => JSON.parse(json))),
+  })
   const secrets = new Secrets()
   const destination = { write: () => {} }
   const api = createApi({
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
     token: await ensureToken(dataDir),
-    sandboxes: async () => ({ workspace: async () => workspace }) as unknown as Sandboxes,
+    sandboxes: async () =>
+      ({ workspace: async () => workspace, list: async () => [] }) as unknown as Sandboxes,
     sessions: async () => sessions,
     facts: {
       ...{ version: "0.0.0", pid: process.pid, installationId: newId.installation(), dataDir },

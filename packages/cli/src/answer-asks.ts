@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline/promises"
 import type { EventBody } from "@berth/protocol/event"
 import type { AskAnswer } from "@berth/protocol/session"
-import { shellWord } from "./terminal.ts"
+import { answerCommand, kindOf } from "./say-ask.ts"
 
 type Asked = Extract<EventBody, { type: "permission.asked" | "question.asked" }>
 
@@ -9,8 +9,8 @@ export interface Answering {
   /** Shows a whole line. */
   readonly line: (text: string) => void
   readonly answer: (answer: AskAnswer) => Promise<void>
-  /** How it is answered from elsewhere: what follows is the ask and the answer. */
-  readonly command: string
+  /** The session's id, by which asks are answered from elsewhere. */
+  readonly session: string
   /** Whether somebody can be asked here. */
   readonly isAttended: boolean
 }
@@ -40,9 +40,10 @@ export class AskAnswers {
   }
 
   #ask(asked: Asked): void {
-    const { line, isAttended, command } = this.#with
+    const { line, isAttended, session } = this.#with
     if (!isAttended) {
-      line(`? the agent waits for: ${command} ${usageOf(asked)}`)
+      const { ask } = asked
+      line(`? the agent waits for: ${answerCommand(session, { kind: kindOf(asked), ask })}`)
       return
     }
     const withdrawn = new AbortController()
@@ -68,12 +69,6 @@ export class AskAnswers {
       lines.close()
     }
   }
-}
-
-/** An agent chooses the name of its ask: it is one word for the shell, and no option. */
-const usageOf = ({ type, ask }: Asked): string => {
-  const word = `${ask.startsWith("-") ? "-- " : ""}${shellWord(ask)}`
-  return type === "permission.asked" ? `--allow ${word} (or --deny)` : `${word} "the answer"`
 }
 
 const promptOf = ({ type }: Asked): string =>

@@ -87,7 +87,7 @@ describe("a word in a command to copy", () => {
     const asks = new AskAnswers({
       line: (text) => void lines.push(text),
       answer: async () => {},
-      command: "berth answer ses-1",
+      session: "ses-1",
       isAttended: false,
     })
     for (const ask of ["a1", "$(id)", "--deny"])

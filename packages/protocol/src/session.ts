@@ -13,6 +13,19 @@ export type SessionState = z.infer<typeof SessionState>
 export const OnInterrupt = z.enum(["wait", "continue"])
 export type OnInterrupt = z.infer<typeof OnInterrupt>
 
+/** An ask of an agent that waits for a person's answer. */
+export const OpenAsk = z.object({
+  kind: z.enum(["permission", "question"]),
+  prompt: PromptId,
+  /** The name that it is answered by. */
+  ask: z.string().max(MAX_NAME_CHARS),
+  /** The act that wants permission, or the question. */
+  about: z.string().max(MAX_QUESTION_CHARS),
+  choices: z.array(z.string().max(MAX_QUESTION_CHARS)),
+  since: z.iso.datetime(),
+})
+export type OpenAsk = z.infer<typeof OpenAsk>
+
 /** A conversation with an agent in a workspace: prompts in, events out. */
 export const Session = z.object({
   id: SessionId,
@@ -25,6 +38,8 @@ export const Session = z.object({
   lastEvent: z.int().min(0),
   /** The prompts that wait or run, in their order. */
   pending: z.array(PromptId),
+  /** The asks that wait for an answer, the oldest first. Until it comes, the agent waits. */
+  asks: z.array(OpenAsk),
 })
 export type Session = z.infer<typeof Session>
 

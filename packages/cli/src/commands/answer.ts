@@ -1,14 +1,19 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { AskAnswer } from "@berth/protocol/session"
+import type { AskAnswer, OpenAsk } from "@berth/protocol/session"
+import type { Session } from "@berth/sdk/sessions"
 import type { DefineCommand } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
+import { answerCommand, sayAsk } from "../say-ask.ts"
 import { connect, findSession } from "../server.ts"
 
 const HELP = `
-An agent that asks waits until it is answered. berth run and berth log show what it asks, and under which name.
+An agent that asks waits until it is answered. berth sessions, berth ps and berth log show what it asks; berth log also
+by which name. The name can be left out where the agent asks one thing only.
 
 Examples:
-  berth answer ses-0123 ask-4 --allow
+  berth answer app --allow
+  berth answer app "the second one"
+  berth answer ses-0123 ask-4 --deny
   berth answer ses-0123 ask-5 "the second one"
   berth answer ses-0123 ask-5 --decline`
 
@@ -16,18 +21,25 @@ export const define: DefineCommand = async (command) => {
   command
     .description("Answers what an agent asks.")
     .argument("<session>", "its id, the beginning of it, or a workspace, for its latest")
-    .argument("<ask>", "what was asked, by its name")
+    .argument("[ask]", "what was asked, by its name; default: the only one")
     .argument("[answer]", "to a question")
     .option("--allow", "it may")
     .option("--deny", "it may not")
     .option("--decline", "leave the question without an answer")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
-  command.action(async (name: string, ask: string, said: string | undefined, options) => {
-    const { allow, deny, decline, ...host } = options
-    const answer = answerOf(ask, { said, allow, deny, decline })
-    await (await findSession(await connect(host), name)).answer(answer)
-  })
+  command.action(
+    async (name: string, first: string | undefined, second: string | undefined, options) => {
+      const { allow, deny, decline, ...host } = options
+      const isFlagged = allow || deny || decline
+      // One word beside a flag names the ask; without a flag it is the answer to the only one.
+      const [ask, said] = isFlagged || second !== undefined ? [first, second] : [undefined, first]
+      const given = { said, allow, deny, decline }
+      checkGiven(given)
+      const session = await findSession(await connect(host), name)
+      await session.answer(answerOf(ask ?? (await onlyAsk(session, given)).ask, given))
+    },
+  )
 }
 
 interface Given {
@@ -37,10 +49,27 @@ interface Given {
   readonly decline?: boolean
 }
 
-const answerOf = (ask: string, { said, allow, deny, decline }: Given): AskAnswer => {
+const checkGiven = ({ said, allow, deny, decline }: Given): void => {
   const given = [said, allow, deny, decline].filter((each) => each !== undefined)
   if (given.length !== 1)
     throw new BerthError("input.usage", "one of --allow, --deny, --decline and an answer is needed")
+}
+
+const answerOf = (ask: string, { said, allow, deny }: Given): AskAnswer => {
   if (allow || deny) return { kind: "permission", ask, allow: allow === true }
   return { kind: "question", ask, answer: said ?? null }
+}
+
+const onlyAsk = async (session: Session, { allow, deny }: Given): Promise<OpenAsk> => {
+  const { asks } = await session.get()
+  const [only, ...others] = asks
+  if (only === undefined)
+    throw new BerthError("session.nothing_asked", `the agent of ${session.id} asks nothing`)
+  if (others.length > 0) {
+    const lines = asks.map((ask) => `${answerCommand(session.id, ask)}: ${sayAsk(ask)}`)
+    throw new BerthError("input.usage", `the agent asks ${asks.length} things: ${lines.join("; ")}`)
+  }
+  if ((only.kind === "permission") !== (allow === true || deny === true))
+    throw new BerthError("input.usage", `${sayAsk(only)}; ${answerCommand(session.id, only)}`)
+  return only
 }

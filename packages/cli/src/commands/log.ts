@@ -4,13 +4,15 @@ import type { Transcript } from "@berth/protocol/sessions"
 import type { Session } from "@berth/sdk/sessions"
 import { type DefineCommand, toJson, toJsonLine } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
+import { answerCommand, sayAsk } from "../say-ask.ts"
 import { Screen } from "../screen.ts"
 import { connectForLong, findSession } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-Each prompt, with what the agent said and did about it and how it ended. With --follow, then what happens, until
+Each prompt, with what the agent said and did about it and how it ended. Then what the agent waits for, and how to
+answer it. With --follow, then what happens, until
 ctrl-c; the session goes on. With --json the whole as one value; with both, every event since the first, one a line.
 
 Examples:
@@ -36,6 +38,11 @@ export const define: DefineCommand = async (command, { out }) => {
     const transcript = await session.messages()
     if (json) return out(toJson(transcript))
     show(transcript, screen)
+    for (const ask of (await session.get()).asks) {
+      screen.line(`? ${ask.ask}: ${sayAsk(ask)}`)
+      for (const [index, choice] of ask.choices.entries()) screen.line(`  ${index + 1}. ${choice}`)
+      screen.line(`? to answer: ${answerCommand(session.id, ask)}`)
+    }
     if (follow) await following(session, transcript.lastEvent, (body) => go(session, screen, body))
   })
 }

@@ -1,15 +1,17 @@
 import type { SandboxView } from "@berth/protocol/sandboxes"
+import type { Session } from "@berth/protocol/session"
 import { inColumns } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
+import { sayAsk } from "../say-ask.ts"
+import { sayDuration } from "../say-duration.ts"
 import { connect } from "../server.ts"
 import { printable } from "../terminal.ts"
 import { usersOf } from "../users.ts"
-import { duration } from "./status.ts"
 
 const HELP = `
-Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and who uses it or why its boot
-or the sandbox itself ended. One that is stopped or paused is there again with its next use: berth exec, for
+Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and what its agent waits for, who
+uses it, or why its boot or the sandbox itself ended. One that is stopped or paused is there again with its next use: berth exec, for
 instance. One that is draining is replaced when nobody uses it any more. With --json a stopped one is "gone".
 
 Examples:
@@ -23,21 +25,32 @@ export const define: DefineCommand = async (command, { out }) => {
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (options) => {
-    const sandboxes = await (await connect(options)).sandboxes.list()
-    out(options.json ? toJson({ sandboxes }) : printable(render(sandboxes)))
+    const client = await connect(options)
+    const [sandboxes, sessions] = await Promise.all([
+      client.sandboxes.list(),
+      client.sessions.list(),
+    ])
+    out(options.json ? toJson({ sandboxes }) : printable(render(sandboxes, sessions)))
   })
 }
 
-const render = (sandboxes: readonly SandboxView[]): string =>
+const render = (sandboxes: readonly SandboxView[], sessions: readonly Session[]): string =>
   sandboxes.length === 0
     ? "There is no sandbox: berth up makes one.\n"
-    : inColumns(sandboxes.map(cellsOf))
+    : inColumns(sandboxes.map((sandbox) => cellsOf(sandbox, sessions)))
 
-const cellsOf = ({ identity, phase, createdAt, exit, boot, leases }: SandboxView): string[] => {
-  const age = duration(Math.max(0, Date.now() - Date.parse(createdAt)))
+const cellsOf = (
+  { identity, phase, createdAt, exit, boot, leases }: SandboxView,
+  sessions: readonly Session[],
+): string[] => {
+  const age = sayDuration(Math.max(0, Date.now() - Date.parse(createdAt)))
   const users = leases.length > 0 && `used by ${usersOf(leases)}`
   const ended = exit && `${exit.reason}${exit.code === null ? "" : ` with ${exit.code}`}`
-  const note = users || boot?.ending?.reason || ended || ""
+  const asking = sessions.find(
+    ({ workspace, asks }) => workspace === identity.workspace && asks.length > 0,
+  )
+  const asks = asking?.asks.map((ask) => `${sayAsk(ask)} (berth answer ${asking.id})`)[0]
+  const note = asks || users || boot?.ending?.reason || ended || ""
   // Its workspace is there, with its files: otherwise it were not listed.
   return [identity.sandbox, identity.workspace, phase === "gone" ? "stopped" : phase, age, note]
 }

@@ -80,7 +80,7 @@ const attend = async (
   const line = (text: string) => (json ? undefined : screen.line(text))
   const asks = new AskAnswers({
     ...{ line, answer: (answer) => session.answer(answer) },
-    command: `berth answer ${session.id}`,
+    session: session.id,
     isAttended: !json && process.stdin.isTTY === true && process.stderr.isTTY === true,
   })
   const show = (event: Event) => {

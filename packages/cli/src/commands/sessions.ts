@@ -2,13 +2,15 @@ import type { Session } from "@berth/protocol/session"
 import { inColumns } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
+import { sayAsk } from "../say-ask.ts"
+import { sayDuration } from "../say-duration.ts"
 import { connect } from "../server.ts"
 import { printable } from "../terminal.ts"
-import { duration } from "./status.ts"
 
 const HELP = `
-Each line is a session: its id, its workspace, its agent, whether it takes prompts, how long ago it began, and how
-many prompts run or wait in it. berth log shows what was said, and berth run --session goes on with it.
+Each line is a session: its id, its workspace, its agent, whether it takes prompts, how long ago it began, how many
+prompts run or wait in it, and what its agent waits for, which berth answer gives. berth log shows what was said, and
+berth run --session goes on with it.
 
 Examples:
   berth sessions
@@ -31,8 +33,9 @@ const render = (sessions: readonly Session[]): string =>
     ? "There is no session: berth run begins one.\n"
     : inColumns(sessions.map(cellsOf))
 
-const cellsOf = ({ id, workspace, agent, state, createdAt, pending }: Session): string[] => {
-  const age = duration(Math.max(0, Date.now() - Date.parse(createdAt)))
+const cellsOf = ({ id, workspace, agent, state, createdAt, pending, asks }: Session): string[] => {
+  const age = sayDuration(Math.max(0, Date.now() - Date.parse(createdAt)))
   const waiting = pending.length === 0 ? "" : `${pending.length} to do`
-  return [id, workspace, agent.kind, state, age, waiting]
+  const [ask] = asks
+  return [id, workspace, agent.kind, state, age, waiting, ask === undefined ? "" : sayAsk(ask)]
 }

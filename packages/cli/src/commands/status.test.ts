@@ -1,8 +1,8 @@
 import { rmSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import { sayDuration } from "../say-duration.ts"
 import { berth, makeDir, startServer } from "../testing/berth.ts"
-import { duration } from "./status.ts"
 
 describe("berth status", () => {
   it("shows the server of the data directory", async () => {
@@ -63,6 +63,6 @@ describe("duration", () => {
     [3_725_000, "1 h 2 min"],
     [90_000_000, "1 d 1 h"],
   ])("says %i ms as %s", (ms, said) => {
-    expect(duration(ms)).toBe(said)
+    expect(sayDuration(ms)).toBe(said)
   })
 })

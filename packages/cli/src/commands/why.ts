@@ -3,9 +3,9 @@ import type { DecisionView, SandboxWhy } from "@berth/protocol/sandboxes"
 import { inColumns } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
+import { sayDuration } from "../say-duration.ts"
 import { connect, findSandbox } from "../server.ts"
 import { printable } from "../terminal.ts"
-import { duration } from "./status.ts"
 
 const HELP = `
 First who uses the sandbox, each with the id of the claim and since when; then what was decided about it, the latest
@@ -52,4 +52,4 @@ const cellsOfDecision = ({ at, action, reason }: DecisionView, now: number): str
 ]
 
 const since = (from: string | number, to: string | number): string =>
-  duration(Math.max(0, new Date(to).getTime() - new Date(from).getTime()))
+  sayDuration(Math.max(0, new Date(to).getTime() - new Date(from).getTime()))

@@ -13,6 +13,7 @@ import type { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
 import type { Kysely, Selectable, Transaction } from "kysely"
 import type { Database, PromptsTable, SessionsTable } from "../store/database.ts"
+import { openAsks } from "./open-asks.ts"
 
 /** Those that wait or run. */
 export const PENDING = ["queued", "running"] as const satisfies readonly PromptState[]
@@ -22,7 +23,9 @@ export const isPending = (state: PromptState): boolean => PENDING.some((one) => 
 /** What the store knows of sessions and their prompts. */
 export interface Rows {
   create(session: NewSession): Promise<Session>
-  get(session: SessionId): Promise<Session>
+  get(session: SessionId): Promise<StoredSession>
+  /** Like get, with the asks that wait for an answer. */
+  view(session: SessionId): Promise<Session>
   list(): Promise<Session[]>
   prompts(session: SessionId): Promise<Prompt[]>
   /** Whether a prompt was taken on under this key. */
@@ -62,9 +65,13 @@ export const openRows = (db: Kysely<Database>): Rows => ({
         ...{ on_interrupt: onInterrupt, created_at_ms: atMs },
       })
       .execute()
-    return await sessionOf(db, id)
+    return { ...(await sessionOf(db, id)), asks: [] }
   },
   get: (session) => sessionOf(db, session),
+  view: async (session) => {
+    const [found, asks] = await Promise.all([sessionOf(db, session), openAsks(db, session)])
+    return { ...found, asks: asks.get(session) ?? [] }
+  },
   list: async () => {
     const rows = await db
       .selectFrom("sessions")
@@ -79,7 +86,11 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .orderBy("number")
       .execute()
     const bySession = Map.groupBy(pending, ({ session }) => session)
-    return rows.map((row) => shown(row, bySession.get(row.id) ?? []))
+    const asks = await openAsks(db)
+    return rows.map((row) => ({
+      ...shown(row, bySession.get(row.id) ?? []),
+      asks: asks.get(row.id) ?? [],
+    }))
   },
   prompts: async (session) => {
     await sessionOf(db, session)
@@ -149,11 +160,16 @@ export const openRows = (db: Kysely<Database>): Rows => ({
   },
 })
 
+/** A session without its asks, which are not looked up where a prompt is taken on. */
+export type StoredSession = Omit<Session, "asks">
+
+const StoredSession = Session.omit({ asks: true })
+
 /** Fails if there is none. */
 export const sessionOf = async (
   db: Kysely<Database> | Transaction<Database>,
   id: SessionId,
-): Promise<Session> => {
+): Promise<StoredSession> => {
   const row = await db.selectFrom("sessions").selectAll().where("id", "=", id).executeTakeFirst()
   if (row === undefined)
     throw new BerthError("session.unknown", `there is no session ${id}`, {
@@ -175,7 +191,7 @@ export const sessionOf = async (
  */
 export const insertPrompt = async (
   trx: Transaction<Database>,
-  session: Session,
+  session: StoredSession,
   sent: CreatePrompt,
   facts: { readonly atMs: number; readonly continues?: PromptId },
 ): Promise<{ readonly prompt: Prompt; readonly isNew: boolean }> => {
@@ -236,8 +252,8 @@ const digestOf = ({ text, deadlineMs, attachments }: CreatePrompt): string =>
 const shown = (
   row: Selectable<SessionsTable>,
   pending: readonly { readonly id: PromptId }[],
-): Session =>
-  Session.parse({
+): StoredSession =>
+  StoredSession.parse({
     ...{ id: row.id, workspace: row.workspace, agent: JSON.parse(row.agent), state: row.state },
     ...{ onInterrupt: row.on_interrupt, createdAt: iso(row.created_at_ms) },
     ...{ lastEvent: row.last_event, pending: pending.map(({ id }) => id) },

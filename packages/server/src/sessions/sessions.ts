@@ -13,6 +13,7 @@ import type { Store } from "../store/open.ts"
 import { agentChanged } from "./agent-changed.ts"
 import { openDriver } from "./driver.ts"
 import { openPresence } from "./presence.ts"
+import type { StoredSession } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import { tidy } from "./tidy.ts"
 
@@ -86,7 +87,7 @@ export const openSessions = async (
   ).unref()
 
   /** What keeps a prompt from running is said when it is sent, where that is known. */
-  const check = async (session: Session): Promise<void> => {
+  const check = async (session: StoredSession): Promise<void> => {
     const { id, workspace, agent: before } = session
     const { agent: wanted } = await sandboxes.workspace(workspace)
     const isOther = wanted.kind !== before.kind
@@ -110,11 +111,11 @@ export const openSessions = async (
       return await rows.create({ workspace: slug, agent, onInterrupt, atMs: clock.now() })
     },
     list: () => rows.list(),
-    get: (session) => rows.get(session),
+    get: (session) => rows.view(session),
     close: async (session) => {
       await changes.close(session)
       await presence.end(session)
-      return await rows.get(session)
+      return await rows.view(session)
     },
     prompt: async (session, sent) => {
       // One that is sent again was accepted, whatever has changed since.

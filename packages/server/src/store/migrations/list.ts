@@ -5,6 +5,7 @@ import { epoch } from "./0004-epoch.ts"
 import { warnings } from "./0005-warnings.ts"
 import { sessions } from "./0006-sessions.ts"
 import { budgets } from "./0007-budgets.ts"
+import { asks } from "./0008-asks.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -20,4 +21,5 @@ export const MIGRATIONS: readonly Migration[] = [
   warnings,
   sessions,
   budgets,
+  asks,
 ]

@@ -98,4 +98,5 @@ export const SAMPLES: readonly Sample[] = [
       ],
     },
   },
+  { rows: {} },
 ]
