@@ -396,7 +396,7 @@ export const ERRORS = {
   "bridge.dropped": {
     status: 503,
     retry: "now",
-    hint: "The connection to the sandbox ended; it is made again by itself, and nothing is lost.",
+    hint: "The connection to the sandbox ended; it is made again by itself. Prompts go on and keep their events; the output of a command that was running may be lost.",
   },
   "bridge.down": {
     status: 503,
@@ -522,7 +522,7 @@ export const ERRORS = {
   "boot.failed": {
     status: 500,
     retry: "never",
-    hint: "`berth boot SANDBOX` shows which step failed and what it wrote last.",
+    hint: "`berth boot`, with the name of the workspace, shows which step failed and what it wrote last.",
   },
   "agent.not_installed": {
     status: 424,
@@ -542,7 +542,7 @@ export const ERRORS = {
   "session.unknown": {
     status: 404,
     retry: "never",
-    hint: "Check the id; `GET /v1/sessions` lists the sessions that there are.",
+    hint: "Check the id; `berth sessions` lists the sessions that there are.",
   },
   "session.closed": {
     status: 409,
@@ -567,7 +567,7 @@ export const ERRORS = {
   "prompt.unknown": {
     status: 404,
     retry: "never",
-    hint: "Check the id; `GET /v1/sessions/{id}/prompts` lists the session's prompts.",
+    hint: "Check the id; `berth log`, with the session, shows its prompts.",
   },
   "prompt.key_used": {
     status: 409,

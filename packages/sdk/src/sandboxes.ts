@@ -160,5 +160,8 @@ const isReady = ({ phase, boot, identity: { sandbox }, exit }: SandboxView): boo
 const idOf = (text: string): SandboxId => {
   const parsed = SandboxId.safeParse(text)
   if (parsed.success) return parsed.data
-  throw new BerthError("input.invalid", `${text} is not the id of a sandbox, which begins with sb-`)
+  throw new BerthError(
+    "input.invalid",
+    `${text} is not the id of a sandbox: sb- and 20 letters and digits`,
+  )
 }

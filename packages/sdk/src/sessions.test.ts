@@ -267,6 +267,7 @@ const SESSION_VIEW = {
   createdAt: new Date(0).toISOString(),
   lastEvent: 0,
   pending: [],
+  asks: [],
 }
 
 const ANSWERS: Readonly<Record<string, unknown>> = {

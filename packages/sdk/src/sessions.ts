@@ -47,6 +47,6 @@ const idOf = (text: string): SessionId => {
   if (parsed.success) return parsed.data
   throw new BerthError(
     "input.invalid",
-    `${text} is not the id of a session, which begins with ses-`,
+    `${text} is not the id of a session: ses- and 20 letters and digits`,
   )
 }

@@ -105,7 +105,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       installation: store.installationId,
       ...{ store, policy: policyOf(config), keepEventsMs: keptMs(config.keepEvents) },
       sessionKeepMs: keptMs(config.sessionKeep) ?? 0,
-      keys: openKeys(config.keysFile ?? join(dataDir, "keys.env"), secrets),
+      keys: openKeys(config.keysFile, secrets),
       toolbox: (signal) => currentToolbox(options, log, signal),
     })
 

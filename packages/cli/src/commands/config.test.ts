@@ -36,7 +36,7 @@ describe("berth config", () => {
         idleStop: { value: "24h", origin: "default" },
         sessionKeep: { value: "3m", origin: "default" },
         keepEvents: { value: "90d", origin: "default" },
-        keysFile: { value: null, origin: "default" },
+        keysFile: { value: join(dir, "data/keys.env"), origin: "default" },
         token: { value: "(hidden)", origin: file },
       },
     })

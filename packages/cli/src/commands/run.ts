@@ -47,6 +47,7 @@ export const define: DefineCommand = async (command, context) => {
   addWorkspaceFlags(command)
   await addConfigFlags(command, "dataDir")
   command.action(async (text: string, options) => {
+    if (text.trim() === "") throw new BerthError("input.usage", "the prompt is empty")
     const { flags, others } = workspaceFlags(options)
     const { workspace, session: named, diff, detach, json = false, ...host } = others
     const client = await connectForLong(host)

@@ -65,6 +65,7 @@ describe("where values come from", () => {
       idleStop: "24h",
       sessionKeep: "3m",
       keepEvents: "90d",
+      keysFile: join(dir, ".local/state/berth/keys.env"),
     })
     expect(new Set(Object.values(origins))).toEqual(new Set(["default"]))
     expect(file).toEqual({ path: join(dir, ".config/berth/config.yaml"), present: false })

@@ -14,7 +14,7 @@ export interface ConfigInput extends Surroundings {
 }
 
 export interface LoadedConfig {
-  readonly config: Config
+  readonly config: Config & { readonly keysFile: string }
   /** Which flag, variable or file each value came from; "default" where nobody gave one. */
   readonly origins: Readonly<Record<ConfigKey, string>>
   /** The file that was looked for, and whether it was there. */
@@ -43,8 +43,9 @@ export const loadConfig = (input: ConfigInput): LoadedConfig => {
   if (problems.length > 0) throw invalidConfig(problems)
 
   const chosen = KEYS.map((key) => choose(key, sources, directories))
+  const config = Config.parse(Object.fromEntries(chosen.map(({ name, value }) => [name, value])))
   return {
-    config: Config.parse(Object.fromEntries(chosen.map(({ name, value }) => [name, value]))),
+    config: { ...config, keysFile: config.keysFile ?? join(config.dataDir, "keys.env") },
     origins: Object.fromEntries(
       chosen.map(({ name, origin }) => [name, origin]),
     ) as LoadedConfig["origins"],

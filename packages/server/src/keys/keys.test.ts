@@ -30,6 +30,19 @@ describe("the keys of agents", () => {
     })
   })
 
+  it("are refused as a whole, with the number of the line, where a line is none", async () => {
+    const { keys, path } = make(
+      "# ok\n\nexport ONE='two\nlines'\n  TWO = 2\nsecret-without-a-name\n",
+    )
+    await expect(keys.read(["TWO"])).rejects.toMatchObject({
+      code: "config.invalid",
+      message: `line 6 of the file of keys is not NAME=value: ${path}`,
+      details: { path, line: 6 },
+    })
+    const { keys: whole } = make("# ok\n\nexport ONE='two\nlines'\n  TWO = 2\n")
+    expect(await whole.read(["ONE", "TWO"])).toEqual({ ONE: "two\nlines", TWO: "2" })
+  })
+
   it("that are not there are named, with where they belong", async () => {
     const { path, keys } = make("ONE=first\nEMPTY=\n")
     await expect(keys.read(["ONE", "TWO", "EMPTY"])).rejects.toMatchObject({

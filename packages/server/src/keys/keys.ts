@@ -14,7 +14,7 @@ export interface Keys {
 /** For sandboxes whose agents need none. */
 export const NO_KEYS: Keys = {
   read: async (names) => {
-    if (names.length > 0) throw missingKeys(names, {})
+    if (names.length > 0) throw missingKeys(names)
     return {}
   },
 }
@@ -25,7 +25,7 @@ export const openKeys = (path: string, secrets: Secrets): Keys => ({
     if (names.length === 0) return {}
     const known = readKeys(path)
     const missing = names.filter((name) => !known[name])
-    if (missing.length > 0) throw missingKeys(missing, { file: path })
+    if (missing.length > 0) throw missingKeys(missing, path)
     const keys = Object.fromEntries(names.map((name) => [name, known[name] as string]))
     for (const value of Object.values(keys)) secrets.add(value)
     return keys
@@ -45,6 +45,8 @@ const readKeys = (path: string): Environment => {
     const file = readOwned(resolve(path), { followLast: true })
     if (file === undefined) return {}
     if ((file.mode & OTHERS) !== 0) throw readableByOthers(path)
+    const malformed = malformedLine(file.text)
+    if (malformed !== undefined) throw notKeys(path, malformed)
     return Environment.parse(parseEnv(file.text))
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
@@ -55,7 +57,36 @@ const readKeys = (path: string): Environment => {
   }
 }
 
-const missingKeys = (keys: readonly string[], where: object): BerthError =>
-  new BerthError("agent.key_missing", `the server has no key ${keys.join(", ")}`, {
-    details: { keys, ...where },
+const notKeys = (path: string, line: number): BerthError =>
+  new BerthError("config.invalid", `line ${line} of the file of keys is not NAME=value: ${path}`, {
+    details: {
+      path,
+      line,
+      allowed: "lines of the form NAME=value, empty lines, and comments that begin with #",
+    },
   })
+
+const ASSIGNMENT = /^\s*(?:export\s+)?[A-Za-z_]\w*\s*=\s*(.*)$/
+
+/** The number of the first line that parseEnv would leave out without a word. A value in quotes may have several lines. */
+const malformedLine = (text: string): number | undefined => {
+  let quote: string | undefined
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (quote !== undefined) {
+      if (line.includes(quote)) quote = undefined
+      continue
+    }
+    if (/^\s*(#|$)/.test(line)) continue
+    const value = ASSIGNMENT.exec(line)?.[1]
+    if (value === undefined) return index + 1
+    const [first = ""] = value
+    if (/["'`]/.test(first) && !value.slice(1).includes(first)) quote = first
+  }
+  return undefined
+}
+
+const missingKeys = (keys: readonly string[], file?: string): BerthError => {
+  const where = file === undefined ? "" : ` in ${file}`
+  const message = `the server has no key ${keys.join(", ")}${where}`
+  return new BerthError("agent.key_missing", message, { details: { keys, ...(file && { file }) } })
+}
