@@ -5,6 +5,7 @@ export const DoctorStatus = z.enum(["ok", "degraded", "missing"])
 export type DoctorStatus = z.infer<typeof DoctorStatus>
 
 export const DoctorCheckName = z.enum([
+  "privileges",
   "node",
   "git",
   "oci-runtime",

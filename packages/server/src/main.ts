@@ -23,7 +23,9 @@ import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
+import { groupNamed } from "./owned/account.ts"
 import { refuseForeign } from "./owned/directory.ts"
+import { shareDirectory } from "./owned/share.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
@@ -61,6 +63,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   const { config } = load(options)
   const { dataDir } = config
   const backend = chooseBackend(config)
+  const group = groupOf(config)
   const [{ createApi }, { openStore }] = await Promise.all([
     import("./api/server.ts"),
     import("./store/open.ts"),
@@ -76,7 +79,8 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     log.warn({ op: "store.open", dataDir }, said)
   }
   try {
-    const token = config.token ?? (await rescue.run(() => ensureToken(dataDir)))
+    const token = config.token ?? (await rescue.run(() => ensureToken(dataDir, group)))
+    shareDirectory(dataDir, group)
     secrets.add(token)
     const api = createApi({
       log,
@@ -96,7 +100,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     })
     void import("./repos/lenses.ts").then(({ sweepLenses }) => sweepLenses())
     const url = await listen(api, config)
-    await rescue.run(async () => writeLockHolder(dataDir, url))
+    await rescue.run(async () => writeLockHolder(dataDir, url, group))
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
     const started = startSandboxes({
@@ -127,6 +131,15 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
 
 /** 0 is for ever. */
 const keptMs = (keep: Duration): number | null => durationMs(keep) || null
+
+const groupOf = ({ group }: LoadedConfig["config"]): number | undefined => {
+  if (group === undefined) return undefined
+  const id = groupNamed(group)
+  if (id !== undefined) return id
+  throw new BerthError("config.invalid", `this machine has no group ${group}`, {
+    details: { path: "group", given: group, allowed: "a group of /etc/group" },
+  })
+}
 
 /** An engine that is not configured is the one that its own programs would ask. */
 const chooseBackend = ({ backend, image, ...config }: LoadedConfig["config"]): BackendChoice => {

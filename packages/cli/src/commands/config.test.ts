@@ -37,6 +37,7 @@ describe("berth config", () => {
         sessionKeep: { value: "3m", origin: "default" },
         keepEvents: { value: "90d", origin: "default" },
         keysFile: { value: join(dir, "data/keys.env"), origin: "default" },
+        group: { value: null, origin: "default" },
         token: { value: "(hidden)", origin: file },
       },
     })

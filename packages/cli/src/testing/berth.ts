@@ -67,13 +67,15 @@ interface ProcessOptions {
   /** What is undefined is not passed on. */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly cwd?: string | undefined
+  /** Runs it as another user and group. */
+  readonly as?: { readonly uid: number; readonly gid: number }
 }
 
 /** Starts a process that has nothing of the caller's configuration or home, and that ends with the test. */
 export const startProcess = (
   command: string,
   args: readonly string[],
-  { env = {}, cwd }: ProcessOptions = {},
+  { env = {}, cwd, as }: ProcessOptions = {},
 ) => {
   const home = makeDir()
   const child = spawn(command, args, {
@@ -87,6 +89,7 @@ export const startProcess = (
     },
     stdio: ["pipe", "pipe", "pipe"],
     ...(cwd !== undefined && { cwd }),
+    ...as,
   })
   const gone = exitOf(child)
   onTestFinished(async () => {

@@ -123,6 +123,16 @@ export const Config = z.strictObject({
       defaultValue: () => undefined,
       path: true,
     }),
+  group: z
+    .string()
+    .regex(/^[A-Za-z_][\w.-]{0,63}$/)
+    .optional()
+    .register(facts, {
+      description:
+        "Group whose members may use the server; each of them can then do on this machine what the server can",
+      allowed: "the name of a group of this machine",
+      defaultValue: () => undefined,
+    }),
   token: ApiToken.optional().register(facts, {
     description: "API token to use instead of the one that is kept in the data directory",
     allowed: "16 to 256 of A–Z, a–z, 0–9, - and _",

@@ -11,6 +11,7 @@ import { iproute2 } from "./checks/iproute2.ts"
 import { node } from "./checks/node.ts"
 import { ociRuntime } from "./checks/oci-runtime.ts"
 import { overlay } from "./checks/overlay.ts"
+import { privileges } from "./checks/privileges.ts"
 import { tini } from "./checks/tini.ts"
 import { userNamespaces } from "./checks/user-namespaces.ts"
 import { withDeadline } from "./deadline.ts"
@@ -18,6 +19,7 @@ import { oneLine } from "./tools/one-line.ts"
 
 /** In the order in which they are reported. */
 const CHECKS: readonly Check[] = [
+  privileges,
   node,
   git,
   ociRuntime,

@@ -17,6 +17,12 @@ export const groupFor = (uid: number, wanted: number): number => {
   return own.includes(wanted) ? wanted : (own[0] ?? NOGROUP)
 }
 
+/** The id of the group of this name; undefined where the machine has none. */
+export const groupNamed = (name: string): number | undefined => {
+  const id = linesOf("/etc/group").find(([found]) => found === name)?.[2]
+  return id === undefined ? undefined : Number(id)
+}
+
 const linesOf = (file: string): string[][] => {
   try {
     return readFileSync(file, "utf8")

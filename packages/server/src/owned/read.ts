@@ -3,9 +3,11 @@ import { judgeOwner, judgeWriters } from "./judge.ts"
 import { refuse } from "./refuse.ts"
 import { ownJudge, walk } from "./walk.ts"
 
-/** A file's text, with the mode of the very file that it was read from. */
+/** A file's text, with owner, group and mode of the very file that it was read from. */
 export interface OwnedText {
   readonly text: string
+  readonly uid: number
+  readonly gid: number
   readonly mode: number
 }
 
@@ -28,7 +30,8 @@ export const readOwned = (
       const opened = fstatSync(file)
       if (!opened.isFile()) throw notFile(path)
       refuse(path, judgeOwner(opened, path, judge) ?? judgeWriters(opened, path, judge))
-      return { text: readFileSync(file, "utf8"), mode: opened.mode & 0o7777 }
+      const { uid, gid, mode } = opened
+      return { text: readFileSync(file, "utf8"), uid, gid, mode: mode & 0o7777 }
     } finally {
       closeSync(file)
     }

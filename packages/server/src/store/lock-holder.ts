@@ -3,6 +3,7 @@ import { join, resolve } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { readOwned } from "../owned/read.ts"
+import { shareFile } from "../owned/share.ts"
 
 /** The note beside the lock that says who holds it. It informs people; it never decides. */
 const LockHolder = z.object({
@@ -19,8 +20,8 @@ const ONLY_OWNER = 0o600
 
 const notePath = (dataDir: string): string => join(resolve(dataDir), "server.json")
 
-/** Only the lock's holder writes, so the draft's name can be fixed. */
-export const writeLockHolder = (dataDir: string, url?: string): void => {
+/** Only the lock's holder writes, so the draft's name can be fixed. A group may read where the server answers. */
+export const writeLockHolder = (dataDir: string, url?: string, group?: number): void => {
   const note: LockHolder = {
     pid: process.pid,
     processStart: processStart(process.pid) ?? "",
@@ -29,6 +30,7 @@ export const writeLockHolder = (dataDir: string, url?: string): void => {
   }
   const draft = `${notePath(dataDir)}.new`
   writeFileSync(draft, `${JSON.stringify(note)}\n`, { mode: ONLY_OWNER })
+  if (group !== undefined) shareFile(draft, group)
   renameSync(draft, notePath(dataDir))
 }
 
