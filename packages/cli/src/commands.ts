@@ -55,6 +55,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/shell.ts"),
   },
   {
+    name: "port-forward",
+    summary: "bring ports of a sandbox to this machine",
+    load: () => import("./commands/port-forward.ts"),
+  },
+  {
     name: "cp",
     summary: "copy files and folders into a sandbox or out of it",
     load: () => import("./commands/cp.ts"),

@@ -5,7 +5,7 @@ import type { RunningCommand } from "@berth/sdk/commands"
 import type { DefineCommand } from "../command.ts"
 import { commandLineOf } from "../command-line.ts"
 import { addConfigFlags } from "../config-flags.ts"
-import { BERTH_FAILED, NOT_STARTED, TIMED_OUT } from "../exit-status.ts"
+import { BERTH_FAILED, DONE, NOT_STARTED, TIMED_OUT } from "../exit-status.ts"
 import { connect, findSandbox } from "../server.ts"
 import { surviveBrokenPipe, writeTo } from "../streams.ts"
 import { addVariableFlags, variablesOf } from "../variables.ts"
@@ -15,16 +15,19 @@ Standard input, output and error are the command's own, and so is the exit statu
 number, as in shells. SIGINT and SIGTERM are passed on, three times; then the command is ended. 124: its time
 was up. 127: it could not be started. 125: Berth failed, and not the command.
 
+With --detach the command goes on in the background and keeps its sandbox; its id is written to standard output.
+
 Examples:
   berth exec app -- npm test
   echo hello | berth exec app -- tee greeting
   berth exec app --user root --cwd / -- ls -l
-  berth exec app --env NPM_TOKEN -- npm publish`
+  berth exec app --env NPM_TOKEN -- npm publish
+  berth exec app --detach -- npm run dev`
 
 /** After so many, whoever sends them means it. */
 const MAX_SIGNALS = 3
 
-export const define: DefineCommand = async (command, { exitWith }) => {
+export const define: DefineCommand = async (command, { out, exitWith }) => {
   command.parent?.enablePositionalOptions()
   command
     .description("Runs a command in a sandbox, and ends with it.")
@@ -32,6 +35,7 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     .argument("<command...>", "the program and its arguments; no shell is involved")
     .option("--cwd <directory>", "where it runs; default: the only repo, or the workspace")
     .option("--user <user>", "agent or root; default: agent")
+    .option("-d, --detach", "start it in the background, and write its id")
     .option("--timeout <seconds>", "ends it after this time")
     .passThroughOptions()
     .addHelpText("after", HELP)
@@ -41,7 +45,7 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     const line = commandLineOf(command, words)
     if (line.length === 0)
       throw new BerthError("input.usage", "missing required argument 'command'")
-    const { cwd, env, envFile, user, timeout, ...host } = command.opts()
+    const { cwd, env, envFile, user, timeout, detach, ...host } = command.opts()
     const given = {
       cwd,
       env: variablesOf({ env, envFile }, process.env),
@@ -50,13 +54,18 @@ export const define: DefineCommand = async (command, { exitWith }) => {
     }
     exitWith(BERTH_FAILED)
     const sandbox = await findSandbox(await connect(host), name)
+    const notStarted = (thrown: unknown) => {
+      if (thrown instanceof BerthError && thrown.code.startsWith("process.")) exitWith(NOT_STARTED)
+      throw thrown
+    }
+    if (detach) {
+      const { id } = await sandbox.commands.start(line, defined(given)).catch(notStarted)
+      out(`${id}\n`)
+      return exitWith(DONE)
+    }
     const running = await sandbox.commands
       .spawn(line, { ...defined(given), stdin: true })
-      .catch((thrown) => {
-        if (thrown instanceof BerthError && thrown.code.startsWith("process."))
-          exitWith(NOT_STARTED)
-        throw thrown
-      })
+      .catch(notStarted)
     exitWith(statusOf(await attend(running)))
   })
 }
