@@ -1,5 +1,14 @@
+import { execFileSync } from "node:child_process"
 import { once } from "node:events"
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { requires } from "@berth/testing/requires"
@@ -49,6 +58,47 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(await ended).toEqual([0, null])
       await expect(fetch(`http://${address}/`)).rejects.toThrow()
       await box.commands.kill(stdout.toString().trim())
+    })
+
+    it("brings commits and changes of the sandbox into the repo on the host", async () => {
+      const git = (...args: string[]) =>
+        execFileSync("git", ["-C", join(server.base, "app"), ...args], { encoding: "utf8" })
+      const inside = [
+        "git checkout -q -b fix && echo fixed > fixed.txt && git add fixed.txt",
+        "git -c user.name=a -c user.email=a@b commit -q -m fix && printf 'caf\\351' > latin1.txt",
+      ]
+      expect(await box.commands.run(inside.join(" && "))).toMatchObject({ status: 0 })
+      const into = ["--into", join(server.base, "app")]
+      const fetched = await server.berth(["fetch", "app", ...into])
+      expect(fetched).toMatchObject({ stdout: Buffer.from("berth/app/fix\n"), status: 0 })
+      expect(git("show", "berth/app/fix:fixed.txt")).toBe("fixed\n")
+      expect(git("status", "--porcelain")).toBe("")
+      const applied = await server.berth(["apply", "app", ...into])
+      expect(applied).toMatchObject({ stdout: Buffer.from("latin1.txt\n"), status: 0 })
+      expect(readFileSync(join(server.base, "app/latin1.txt"))).toEqual(
+        Buffer.from("caf\xe9", "latin1"),
+      )
+      const again = await server.berth(["apply", "app", ...into])
+      expect(again.stderr).toContain("already exists")
+      await box.commands.run("rm latin1.txt; git checkout -q main")
+    })
+
+    it("tells what is not committed on the host, and brings it where that is asked for", async () => {
+      const repo = makeRepo(join(server.base, "dirty"), { README: "hello\n", gone: "x\n" })
+      writeFileSync(join(repo, "README"), "hello\nmore\n")
+      writeFileSync(join(repo, "new ü.bin"), Buffer.from([0, 255, 10]))
+      rmSync(join(repo, "gone"))
+      const told = await server.berth(["up", repo, "--name", "clean", "--network", "none"])
+      expect(told.stderr).toMatch(/^3 changed files are not in the sandbox; --dirty brings them\n/)
+      const up = ["up", repo, "--name", "dirty", "--network", "none", "--dirty"]
+      expect(await server.berth(up)).toMatchObject({ status: 0 })
+      const look = ["exec", "dirty", "--", "sh", "-c", "cat README; ls; od -An -tx1 new*"]
+      const { stdout } = await server.berth(look)
+      expect(stdout.toString()).toBe("hello\nmore\nREADME\nnew ü.bin\n 00 ff 0a\n")
+      const status = execFileSync("git", ["-C", repo, "status", "--porcelain", "--short"])
+      expect(status.toString().split("\n").length - 1).toBe(3)
+      expect((await server.berth(up)).stderr).toContain("has changes of its own")
+      await server.berth(["rm", "--force", "clean", "dirty"])
     })
 
     describe("the SDK", () => {

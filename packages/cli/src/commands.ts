@@ -65,6 +65,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/cp.ts"),
   },
   {
+    name: "fetch",
+    summary: "bring a sandbox's commits into the repo here",
+    load: () => import("./commands/fetch.ts"),
+  },
+  {
+    name: "apply",
+    summary: "apply what has changed in a sandbox's repo to the repo here",
+    load: () => import("./commands/apply.ts"),
+  },
+  {
     name: "why",
     summary: "show why a sandbox is there, or is not any more",
     load: () => import("./commands/why.ts"),

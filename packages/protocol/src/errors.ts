@@ -473,6 +473,16 @@ export const ERRORS = {
     retry: "never",
     hint: "Name a git repo on the host that its owner can read, with its whole history; the details say what is wrong with this one.",
   },
+  "repo.local_refused": {
+    status: 409,
+    retry: "never",
+    hint: "Git refused this in the repo on your machine, in the words above; nothing was changed there.",
+  },
+  "repo.uncommitted_refused": {
+    status: 409,
+    retry: "never",
+    hint: "The sandbox is there without them. Commit them and fetch inside, or make a new workspace with --name and --dirty.",
+  },
   "repo.bundle_failed": {
     status: 500,
     retry: "later",

@@ -1,11 +1,12 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
+import { directoryOfRepo, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { makeWay } from "../make-way.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
+import { bringUncommitted, countUncommitted, sayUncommitted } from "../uncommitted.ts"
 import {
   addWorkspaceFlags,
   describedBy,
@@ -22,8 +23,11 @@ another, with the same files, as soon as nobody uses the old one; until then thi
 and says for whom. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
 pass. The exit status is 1 when its boot failed; the sandbox is left as it is, and berth boot shows why.
 
+What is not committed in a repo of this machine is not in the sandbox, which says so; --dirty brings it.
+
 Examples:
   berth up
+  berth up . --dirty
   berth up . --agent opencode
   berth up https://example.com/app.git --ref main --name app
   box=$(berth up ./app) && berth exec "$box" -- npm test; berth rm "$box"`
@@ -34,6 +38,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .argument("[repo]", "a path or a URL")
     .option("--name <slug>", "what the workspace is called; default: as the repo's directory")
     .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
+    .option("--dirty", "bring what is not committed in the repo on this machine, too")
     .option("--no-wait", "do not wait until it is ready")
     .option("--json", "write what the server says of it")
     .addHelpText("after", HELP)
@@ -41,8 +46,14 @@ export const define: DefineCommand = async (command, { out, err }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (repo: string | undefined, options) => {
     const { flags, others } = workspaceFlags(options)
-    const { name, ref, wait, ...host } = others
+    const { name, ref, wait, dirty = false, ...host } = others
     const workspace = workspaceOf(repo, { name, ref }, flags)
+    const local = localRepoOf(workspace)
+    if (dirty && (local === undefined || !wait))
+      throw new BerthError(
+        "input.usage",
+        "--dirty is for a repo of this machine at its own HEAD, and waits until the sandbox is ready",
+      )
     const client = await connect(host)
     await cancelledBySignal(async (signal) => {
       const startedMs = performance.now()
@@ -54,6 +65,11 @@ export const define: DefineCommand = async (command, { out, err }) => {
       }
       const sandbox = await client.sandboxes.create({ workspace }, { signal, onWait })
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
+      if (local !== undefined && dirty) await bringUncommitted(sandbox, local, signal)
+      if (local !== undefined && !dirty) {
+        const count = await countUncommitted(local.repo, signal).catch(() => 0)
+        if (count > 0) err(`${sayUncommitted(count)}\n`)
+      }
       const tookMs = Math.round(performance.now() - startedMs)
       if (options.json) out(toJson(view))
       else {
@@ -62,6 +78,14 @@ export const define: DefineCommand = async (command, { out, err }) => {
       }
     })
   })
+}
+
+/** The repo, where it is one of this machine that comes as it is: a ref is another state than that of its files. */
+const localRepoOf = ({ repos = [] }: WorkspaceSpecInput) => {
+  const [spec] = repos
+  if (spec === undefined || spec.ref !== undefined || !spec.url.startsWith("/")) return undefined
+  const directory = directoryOfRepo(spec)
+  return directory === undefined ? undefined : { repo: spec.url, directory }
 }
 
 const workspaceOf = (
