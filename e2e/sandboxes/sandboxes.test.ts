@@ -101,6 +101,30 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await server.berth(["rm", "--force", "clean", "dirty"])
     })
 
+    it("brings a shallow clone of the host as it is", async () => {
+      const source = makeRepo(join(server.base, "deep"), { README: "first\n" })
+      const git = (directory: string, ...args: string[]) =>
+        execFileSync("git", ["-C", directory, "-c", "user.name=a", "-c", "user.email=a@b", ...args])
+      git(source, "commit", "--quiet", "--allow-empty", "-m", "second")
+      const shallow = join(server.base, "shallow")
+      git("/", "clone", "--quiet", "--depth=1", `file://${source}`, shallow)
+      const up = ["up", shallow, "--network", "none"]
+      expect(await server.berth(up)).toMatchObject({ status: 0 })
+      const look = [
+        "exec",
+        "shallow",
+        "--",
+        "sh",
+        "-c",
+        "git log --format=%s && git fsck && cat README",
+      ]
+      expect(await server.berth(look)).toMatchObject({
+        stdout: Buffer.from("second\nfirst\n"),
+        status: 0,
+      })
+      await server.berth(["rm", "--force", "shallow"])
+    })
+
     describe("the SDK", () => {
       it("runs commands, with their streams and statuses apart", async () => {
         const result = await box.commands.run("cat; echo wrong >&2; exit 3", { stdin: "in\n" })

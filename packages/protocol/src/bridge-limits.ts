@@ -38,6 +38,8 @@ export const MAX_PENDING_ASKS = 32
 
 /** Commits that a question for a repo says it has: tips of branches, of which any recent one does. */
 export const MAX_HAVE = 256
+/** Places at which the history of a shallow repo is cut: few, unless it was fetched many times by depth. */
+export const MAX_SHALLOW = 1_024
 
 /** Of a host's name with its port, and of a path on it: as long as a repo's URL may be. */
 export const MAX_URL_CHARS = 2048

@@ -5,6 +5,7 @@ import {
   MAX_HAVE,
   MAX_MESSAGE_EVENTS,
   MAX_REASON_CHARS,
+  MAX_SHALLOW,
   MAX_URL_CHARS,
 } from "./bridge-limits.ts"
 import { SandboxEvent, Sequence } from "./event.ts"
@@ -79,6 +80,8 @@ export const Answer = z.discriminatedUnion("kind", [
     branch: z.string().min(1).max(MAX_BRANCH_CHARS).optional(),
     /** False when the commit is one of those that it has: then nothing was sent. */
     bundled: z.boolean(),
+    /** Of a shallow repo, the commits whose parents it does not have. */
+    shallow: listOf(CommitId, { max: MAX_SHALLOW }).optional(),
   }),
   asked("credential", {
     username: z.string().max(MAX_CREDENTIAL_CHARS),

@@ -62,9 +62,15 @@ export const answerAsks = (options: AnswerOptions) => {
         const nowMs = performance.now()
         pace.spend(nowMs - startedMs, nowMs)
       })
-      const { commit, branch, isBundled: bundled } = sent
+      const { commit, branch, isBundled: bundled, shallow } = sent
       note({ commit, bundled })
-      return { kind: "repo", commit, ...(branch !== undefined && { branch }), bundled }
+      return {
+        kind: "repo",
+        commit,
+        ...(branch !== undefined && { branch }),
+        bundled,
+        ...(shallow.length > 0 && { shallow: [...shallow] }),
+      }
     })
   }
 }

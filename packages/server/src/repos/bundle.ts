@@ -7,6 +7,7 @@ import { gitStream } from "./git.ts"
 import {
   type FoundRef,
   findRef,
+  firstCommits,
   HOST_GIT_ENV,
   type HostRepo,
   holds,
@@ -31,6 +32,8 @@ export interface BundleSent {
   readonly branch: string | undefined
   /** False: the commit, or one that comes after it, is among those that need not be sent. */
   readonly isBundled: boolean
+  /** Of a shallow repo, the commits at which its history is cut. */
+  readonly shallow: readonly string[]
 }
 
 export interface BundleOptions {
@@ -68,11 +71,13 @@ const sendFrom = async (
 ): Promise<BundleSent> => {
   const found = await findRef(repo, ref, signal)
   const { commit, branch } = found
-  if (have.includes(commit)) return { commit, branch, isBundled: false }
+  const nothing = { commit, branch, isBundled: false, shallow: [] }
+  if (have.includes(commit)) return nothing
   const known = await knownCommits(repo, have, signal)
   // Git makes no bundle of nothing.
-  if (await holds(repo, known, commit, signal)) return { commit, branch, isBundled: false }
-  await throughLens(repo, found, async (lens) => {
+  if (await holds(repo, known, commit, signal)) return nothing
+  const shallow = repo.isShallow ? await firstCommits(repo, commit, signal) : []
+  await throughLens(repo, { ...found, shallow }, async (lens) => {
     const bundle = gitStream(
       {
         args: [
@@ -102,17 +107,17 @@ const sendFrom = async (
       bundle.destroy()
     }
   })
-  return { commit, branch, isBundled: true }
+  return { commit, branch, isBundled: true, shallow }
 }
 
 /**
  * A repo without objects of its own, through which git sees those of another one. A bundle needs a ref for what is in
  * it, and a commit named by its id has none; nothing is to be written into somebody's repo; and none of
- * its settings, shallow marks or replacements are to count.
+ * its settings or replacements are to count.
  */
 const throughLens = async (
   { objects, user }: HostRepo,
-  { commit, name, object, branch }: FoundRef,
+  { commit, name, object, branch, shallow }: FoundRef & Pick<BundleSent, "shallow">,
   act: (lens: string) => Promise<void>,
 ): Promise<void> => {
   const lens = await makeLensDirectory()
@@ -127,6 +132,7 @@ const throughLens = async (
       config: format,
       HEAD: branch === undefined ? `${commit}\n` : `ref: ${name}\n`,
       "packed-refs": name === undefined ? "" : `${object} ${name}\n`,
+      ...(shallow.length > 0 && { shallow: `${shallow.join("\n")}\n` }),
       // In quotes, as git reads a path with any letter in it.
       "objects/info/alternates": `${JSON.stringify(objects)}\n`,
     }

@@ -1,6 +1,7 @@
 import { closeSync } from "node:fs"
 import { readdir } from "node:fs/promises"
 import { dirname } from "node:path"
+import { MAX_SHALLOW } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV } from "../host/run.ts"
 import { groupFor } from "../owned/account.ts"
@@ -18,6 +19,8 @@ export interface HostRepo {
   readonly cwd: string
   /** Where its objects lie; a linked worktree has those of the repo that it belongs to. */
   readonly objects: string
+  /** Whether its history is cut somewhere. */
+  readonly isShallow: boolean
   /** Whom git runs as. */
   readonly user: GitCall["user"]
   close(): void
@@ -93,15 +96,13 @@ const examine = async (
   if (end.status !== 0) throw unusable(wanted, "git cannot read it", undefined, end.said)
   const [shallow, ...rest] = end.stdout.trimEnd().split("\n")
   const objects = rest.join("\n")
-  if (shallow !== "false")
-    throw unusable(wanted, "it is shallow: `git fetch --unshallow` brings the rest of its history")
   if (await isPartial(objects))
     throw unusable(
       wanted,
-      "it is a partial clone, which lacks files that it would fetch when needed",
+      `it is a partial clone, which lacks files that it would fetch when needed; this brings them: git -C ${path} fetch --refetch --no-filter, then git -C ${path} repack -a -d`,
     )
   checkObjects(wanted, objects, stats.uid)
-  return { path, cwd, objects, user, close }
+  return { path, cwd, objects, isShallow: shallow === "true", user, close }
 }
 
 /** The objects may lie elsewhere, where a `.git` file or a `commondir` points: no third user decides what is there either. */
@@ -156,6 +157,23 @@ export const holds = async (
   const args = ["rev-list", "--max-count=1", commit, ...known.map((id) => `^${id}`)]
   const { status, stdout } = await ask(repo, args, signal)
   return status === 0 && stdout === ""
+}
+
+/** The commits before a commit whose parents the repo does not have, or that have none. */
+export const firstCommits = async (
+  repo: HostRepo,
+  commit: string,
+  signal: AbortSignal,
+): Promise<string[]> => {
+  const limit = `--max-count=${MAX_SHALLOW + 1}`
+  const end = await ask(repo, ["rev-list", "--max-parents=0", limit, commit], signal)
+  const commits = end.stdout.split("\n").filter(Boolean)
+  if (end.status !== 0) throw unusable(repo.path, "git cannot read it", undefined, end.said)
+  if (commits.length <= MAX_SHALLOW) return commits
+  throw unusable(
+    repo.path,
+    "it is shallow in too many places: `git fetch --unshallow` brings the rest of its history",
+  )
 }
 
 const namesFor = async (repo: HostRepo, ref: string | undefined, signal: AbortSignal) => {

@@ -4,6 +4,7 @@ import {
   MAX_CREDENTIAL_CHARS,
   MAX_PROMPT_CHARS,
   MAX_REASON_CHARS,
+  MAX_SHALLOW,
 } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import {
@@ -107,11 +108,14 @@ const isOneOf =
 
 const isCredential = isText(0, MAX_CREDENTIAL_CHARS)
 
+const isCommit = matches(/^([0-9a-f]{40}|[0-9a-f]{64})$/)
+
 const ANSWERS: Shapes = {
   repo: {
-    commit: matches(/^([0-9a-f]{40}|[0-9a-f]{64})$/),
+    commit: isCommit,
     branch: isAbsentOr(isText(1, MAX_BRANCH_CHARS)),
     bundled: isBoolean,
+    shallow: isAbsentOr(isListOf(isCommit, MAX_SHALLOW)),
   },
   credential: { username: isCredential, password: isCredential },
   keys: { keys: isEnvironment },

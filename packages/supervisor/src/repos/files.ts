@@ -54,6 +54,19 @@ export const removeLeftovers = async (
   return answer.split("\n").filter((line) => line !== "")
 }
 
+/** Adds to the commits at which a repo's history is cut: git then misses nothing before them. */
+export const noteShallow = async (
+  repo: string,
+  commits: readonly string[],
+  parts: GitParts,
+): Promise<void> => {
+  if (commits.length > 0) await run(["sh", "-c", NOTE_SHALLOW, "sh", repo, ...commits], parts)
+}
+
+const NOTE_SHALLOW = `
+file=$1/.git/shallow; shift
+{ cat "$file" 2>/dev/null; printf '%s\\n' "$@"; } | sort -u > "$file.new" && mv -T -- "$file.new" "$file"`
+
 const run = async (
   command: readonly [string, ...string[]],
   { repo, user, environment, clock, pipes, signal, onOutput }: GitParts,

@@ -1,6 +1,7 @@
 import { chmod, mkdtemp, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
+import { noteShallow } from "./files.ts"
 import { type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./git.ts"
 import type { FetchedRepo, HostRepos } from "./host-repos.ts"
 import { commitOf } from "./resolve-ref.ts"
@@ -28,11 +29,12 @@ export const hostSource = (options: HostSourceOptions, parts: GitParts): Source 
   ) => withBundle(options, have, take, parts)
   return {
     clone: (directory) =>
-      receive([], async ({ commit }, path) => {
+      receive([], async ({ commit, shallow = [] }, path) => {
         const format = `--object-format=${commit.length === 64 ? "sha256" : "sha1"}`
         await git({ args: ["init", "--quiet", format, directory], cwd: "/", deadlineMs }, parts)
         const add = ["remote", "add", "origin", hostAddress(parts.repo)] as const
         await git({ args: add, cwd: directory, deadlineMs }, parts)
+        await noteShallow(directory, shallow, parts)
         await unbundle(path, directory, parts)
       }).then((fetched) => noteBranch(fetched, directory, parts)),
     fetch: async (directory) => {
@@ -40,8 +42,10 @@ export const hostSource = (options: HostSourceOptions, parts: GitParts): Source 
       const args = ["for-each-ref", ...sort, "refs/remotes/origin", "refs/berth/synced"] as const
       const have = await git({ args, cwd: directory, deadlineMs }, parts)
       const ids = [...new Set(have.split("\n").filter((id) => id !== ""))]
-      const fetched = await receive(ids, async ({ isBundled }, path) => {
-        if (isBundled) await unbundle(path, directory, parts)
+      const fetched = await receive(ids, async ({ isBundled, shallow = [] }, path) => {
+        if (!isBundled) return
+        await noteShallow(directory, shallow, parts)
+        await unbundle(path, directory, parts)
       })
       return await noteBranch(fetched, directory, parts)
     },
