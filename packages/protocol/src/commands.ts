@@ -21,6 +21,7 @@
  */
 import { z } from "zod"
 import { COMMAND_SIGNALS, COMMAND_USERS, MAX_COMMAND_TIMEOUT_MS } from "./command-limits.ts"
+import { ExitStatus, SignalName } from "./process-end.ts"
 
 export const CommandId = z
   .string()
@@ -73,11 +74,11 @@ export type CommandClientMessage = z.infer<typeof CommandClientMessage>
 
 /** How a command ended: with a status, or by a signal. */
 export const CommandExit = z.object({
-  status: z.int().nullable(),
-  signal: z.string().nullable(),
+  status: ExitStatus.nullable(),
+  signal: SignalName.nullable(),
   /** Its time limit ended it. */
   timedOut: z.boolean(),
-  durationMs: z.number(),
+  durationMs: z.number().nonnegative(),
   /** Processes that outlived even SIGKILL, as those that wait for a dead disk do. */
   left: z.array(z.int()),
 })
@@ -115,11 +116,11 @@ export type CommandList = z.infer<typeof CommandList>
 
 /** What a client hears, beside the bytes of output. */
 export const CommandServerMessage = z.discriminatedUnion("type", [
-  z.object({ type: z.literal("started"), id: CommandId, pid: z.int() }),
+  z.object({ type: z.literal("started"), id: CommandId, pid: z.int().positive() }),
   /** First on a connection that attaches. */
   z.object({ type: z.literal("attached"), command: CommandInfo }),
   /** These bytes of a stream were not kept; what comes next is what follows them. */
-  z.object({ type: z.literal("dropped"), stream: CommandStream, bytes: z.int() }),
+  z.object({ type: z.literal("dropped"), stream: CommandStream, bytes: z.int().nonnegative() }),
   /** Last, after all output. */
   z.object({ type: z.literal("exit"), ...CommandExit.shape }),
   /** Last. */

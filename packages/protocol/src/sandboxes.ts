@@ -133,7 +133,8 @@ export const SANDBOX_FEATURES = ["commands", "files", "terminals", "ports", "git
  * WebSockets of browsers cannot send an Authorization header, so the token may come as a subprotocol
  * `berth.bearer.TOKEN`, beside `berth`, which the server then answers with. Whoever comes this way does not see
  * a refused handshake either: a refusal is a connection with one text frame, a SocketRefusal, and its end. To those
- * who offer `berth.refused`, too, the server answers with that, so that they know before the frame.
+ * who offer `berth.refused`, too, the server answers with that, so that they know before the frame. A connection that
+ * the server ends because the sandbox broke the protocol has a SocketRefusal as its last frame as well.
  */
 export const SUBPROTOCOL = "berth"
 export const REFUSED_SUBPROTOCOL = "berth.refused"

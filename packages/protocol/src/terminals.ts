@@ -23,6 +23,7 @@
  * to outlive the terminal has a session of its own (`setsid`).
  */
 import { z } from "zod"
+import { ExitStatus, SignalName } from "./process-end.ts"
 import { MAX_TERMINAL_CELLS } from "./terminal-limits.ts"
 
 export const TerminalId = z
@@ -58,7 +59,10 @@ export const TerminalStart = z.strictObject({
 export type TerminalStart = z.infer<typeof TerminalStart>
 
 /** How the program ended: with a status, or by a signal. */
-export const TerminalExit = z.object({ status: z.int().nullable(), signal: z.string().nullable() })
+export const TerminalExit = z.object({
+  status: ExitStatus.nullable(),
+  signal: SignalName.nullable(),
+})
 export type TerminalExit = z.infer<typeof TerminalExit>
 
 export const TerminalInfo = z.object({
@@ -91,13 +95,13 @@ export const TerminalServerMessage = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("attached"),
     /** The number of bytes before the first one that follows. */
-    from: z.int(),
+    from: z.int().nonnegative(),
     /** Bytes that were asked for and are not kept any more. */
-    missed: z.int(),
-    cols: z.int(),
-    rows: z.int(),
+    missed: z.int().nonnegative(),
+    cols: Cells,
+    rows: Cells,
   }),
-  z.object({ type: z.literal("resized"), cols: z.int(), rows: z.int() }),
+  z.object({ type: z.literal("resized"), cols: Cells, rows: Cells }),
   /** Last, after all output. */
   z.object({ type: z.literal("exit"), ...TerminalExit.shape }),
 ])

@@ -182,8 +182,7 @@ const follow = async (url: string, socket: Socket): Promise<RunningCommand> => {
     for (;;) {
       const message = await read()
       if (message instanceof Uint8Array) {
-        const stream = message[0] === COMMAND_CHANNEL.stderr ? "stderr" : "stdout"
-        yield { stream, bytes: message.subarray(1) }
+        yield { stream: streamOf(url, message), bytes: message.subarray(1) }
       } else if (message.type === "dropped") {
         yield { stream: message.stream, dropped: message.bytes }
       } else if (message.type === "exit") {
@@ -211,6 +210,12 @@ const follow = async (url: string, socket: Socket): Promise<RunningCommand> => {
     signal: (signal) => socket.send(JSON.stringify({ type: "signal", signal })),
     close: () => socket.close(),
   }
+}
+
+const streamOf = (url: string, frame: Uint8Array): "stdout" | "stderr" => {
+  if (frame[0] === COMMAND_CHANNEL.stdout) return "stdout"
+  if (frame[0] === COMMAND_CHANNEL.stderr) return "stderr"
+  throw notBerth(url, 0)
 }
 
 /** Of one frame: large enough to be fast, and far below what a sandbox takes. */

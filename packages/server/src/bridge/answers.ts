@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { Answer, Ask, AskId, ServerMessage } from "@berth/protocol/bridge"
 import { MAX_PENDING_ASKS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import { BerthError, toWireError } from "@berth/protocol/errors"
-import type { Throttle } from "./throttle.ts"
+import type { Throttle } from "../host/throttle.ts"
 
 /** A question of a sandbox, and the way to send it what it asked for. */
 export interface Question {

@@ -4,13 +4,13 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
+import { Throttle } from "../host/throttle.ts"
 import type { SandboxAddress } from "./address.ts"
 import { answerNothing, type OnAsk } from "./answers.ts"
 import { isWrong, retryDelayMs, Wrongs } from "./backoff.ts"
 import { ASKS_PER_SECOND, BURST_ASKS, DEADLINES, type Deadlines } from "./limits.ts"
 import { type Link, openLink } from "./link.ts"
 import { Pace } from "./pace.ts"
-import { Throttle } from "./throttle.ts"
 
 /** connecting → up → down → connecting …; closed when its signal has fired. */
 export type BridgeState =

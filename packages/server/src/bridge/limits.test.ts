@@ -5,11 +5,11 @@ import { listOf } from "@berth/protocol/list"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
+import { Throttle } from "../host/throttle.ts"
 import { retryDelayMs, Wrongs } from "./backoff.ts"
 import { BURST_PARSE_MS, PARSE_MS_PER_SECOND } from "./limits.ts"
 import { Pace, threadMs } from "./pace.ts"
 import { parseFromSandbox, parseSupervisorMessage, words } from "./parse.ts"
-import { Throttle } from "./throttle.ts"
 
 describe("the depth of a message", () => {
   const depthOf = (value: unknown): number =>

@@ -13,6 +13,7 @@ import type { AskAnswer } from "@berth/protocol/session"
 import { WebSocket } from "ws"
 import { z } from "zod"
 import { boundInterim } from "../host/bound-interim.ts"
+import type { Throttle } from "../host/throttle.ts"
 import { connectTo, type SandboxAddress } from "./address.ts"
 import { Answers, type OnAsk } from "./answers.ts"
 import { Asks } from "./asks.ts"
@@ -23,7 +24,6 @@ import { type Deadlines, MAX_HEADER_BYTES, MAX_MESSAGE_PIECES, MAX_UNSENT_BYTES 
 import { type Pace, threadMs } from "./pace.ts"
 import { parseFromSandbox, parseSupervisorMessage } from "./parse.ts"
 import { putToSandbox } from "./put.ts"
-import type { Throttle } from "./throttle.ts"
 
 export interface LinkOptions {
   readonly address: SandboxAddress

@@ -1,3 +1,4 @@
+import { Throttle } from "../host/throttle.ts"
 import {
   BURST_BYTES,
   BURST_PARSE_MS,
@@ -5,7 +6,6 @@ import {
   EVENT_COST_BYTES,
   PARSE_MS_PER_SECOND,
 } from "./limits.ts"
-import { Throttle } from "./throttle.ts"
 
 /** How fast one sandbox is read, over all of its connections: by what it sends, and by the time that parsing takes. */
 export class Pace {

@@ -54,7 +54,8 @@ const NOTHING: Answer = { kind: "nothing" }
 const MAX_WORDS = 100_000
 
 const words = listOf(z.string(), { max: MAX_WORDS })
-const command = CommandInfo.extend({ command: words })
+/** A command, bounded. */
+export const command = CommandInfo.extend({ command: words })
 const commands = CommandList.extend({
   commands: listOf(command, { max: MAX_COMMANDS + MAX_ENDED_COMMANDS }),
 })

@@ -9,6 +9,7 @@ import {
   SUBPROTOCOL,
 } from "@berth/protocol/sandboxes"
 import { bearerOf } from "../authorize.ts"
+import { OPCODE, writeClose, writeFrame } from "./frame-header.ts"
 
 /** What a client says when it wants a WebSocket. */
 export interface Handshake {
@@ -61,8 +62,7 @@ export const refuse = (
 ): void => {
   if (handshake?.refusedBy !== undefined) {
     accept(socket, { ...handshake, subprotocol: handshake.refusedBy })
-    const refusal: SocketRefusal = { type: "refused", error: error.said }
-    socket.end(Buffer.concat([textFrame(JSON.stringify(refusal)), CLOSE_FRAME]))
+    socket.end(refusalFrames(error.said))
     return
   }
   const body = JSON.stringify(error.said)
@@ -78,21 +78,12 @@ export const refuse = (
   )
 }
 
-/** 1011: the server cannot fulfil the request. */
-const CLOSE_FRAME = Buffer.from([0x88, 2, 1011 >> 8, 1011 & 0xff])
-
-const textFrame = (text: string): Buffer => {
-  const payload = Buffer.from(text)
-  const { length } = payload
-  return Buffer.concat([Buffer.from([0x81]), sizeOf(length), payload])
+/** Says to a client that has a connection why it ends, in a frame, and closes it. */
+export const refusalFrames = (error: SocketRefusal["error"]): Buffer => {
+  const refusal: SocketRefusal = { type: "refused", error }
+  const text = writeFrame(OPCODE.text, Buffer.from(JSON.stringify(refusal)))
+  return Buffer.concat([text, writeClose(CANNOT_FULFIL)])
 }
 
-/** As RFC 6455 writes it: in one byte, or in the two or eight that follow it. */
-const sizeOf = (length: number): Buffer => {
-  if (length < 126) return Buffer.of(length)
-  const size = Buffer.alloc(length < 65_536 ? 3 : 9)
-  if (size.length === 3) size.writeUInt16BE(length, 1)
-  else size.writeBigUInt64BE(BigInt(length), 1)
-  size[0] = size.length === 3 ? 126 : 127
-  return size
-}
+/** The close code of a server that cannot do what it was asked for. */
+const CANNOT_FULFIL = 1011

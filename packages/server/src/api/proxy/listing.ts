@@ -27,6 +27,9 @@ export const problemOfListing = ({ entries }: FileList): string | undefined => {
   return undefined
 }
 
+/** Whether a path names one place below a folder, in one way. */
+export const isPathBelow = (path: FilePath): boolean => nameOf(path) !== undefined
+
 /** The bytes of a path below the folder, one character each; undefined: it is no such path, or written as it is not. */
 const nameOf = (path: FilePath): string | undefined => {
   const bytes = typeof path === "string" ? ofText(path) : ofBase64(path.base64)

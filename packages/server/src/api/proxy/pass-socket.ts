@@ -1,19 +1,14 @@
 import { type IncomingMessage, request } from "node:http"
 import type { Socket } from "node:net"
-import type { Duplex } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import { boundInterim } from "../../host/bound-interim.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import type { Use } from "../../sandboxes/use.ts"
-import { collectOften } from "./collect-often.ts"
 import { failureOf, MAX_ANSWER_HEADER_BYTES, violated } from "./failure.ts"
 import { acceptOf, type Handshake } from "./handshake.ts"
 import { readError } from "./read-answer.ts"
 import { watchSilence } from "./silence.ts"
 import type { Target } from "./target.ts"
-
-/** What is on its way when one side ends is given to the other, which has so long to take it. */
-const LINGER_MS = 10_000
 
 /** A WebSocket to a sandbox: what it sent beside its handshake is put back. Rejects with why there is none. */
 export const openSocket = async (
@@ -72,29 +67,3 @@ const readRefusal = async (answer: IncomingMessage, signal: AbortSignal): Promis
     return violated("answered without the upgrade", { status: statusCode })
   return await readError(answer, signal).catch((thrown: Error) => thrown)
 }
-
-/** Passes bytes both ways, each as fast as the other side takes them. Resolves when both are closed. */
-export const join = async (client: Duplex, sandbox: Socket): Promise<void> => {
-  const closed = [closeOf(client), closeOf(sandbox)]
-  collectOften(sandbox)
-  client.pipe(sandbox)
-  sandbox.pipe(client)
-  const lingerOn = (other: Duplex) => {
-    if (other.destroyed) return
-    other.end()
-    const late = setTimeout(() => other.destroy(), LINGER_MS)
-    const isDone = () => other.destroy()
-    other.once("finish", isDone)
-    if (other.writableFinished) isDone()
-    other.once("close", () => clearTimeout(late))
-  }
-  client.once("close", () => sandbox.destroy())
-  sandbox.once("close", () => lingerOn(client))
-  await Promise.all(closed)
-}
-
-const closeOf = (stream: Duplex): Promise<void> =>
-  new Promise((resolve) => {
-    if (stream.closed) resolve()
-    else stream.once("close", () => resolve())
-  })

@@ -11,8 +11,11 @@ import type { Use } from "../../sandboxes/use.ts"
 import { tokenCheck } from "../authorize.ts"
 import { isLocalName, isLocalOrigin } from "../local-name.ts"
 import { claimOf } from "./claims.ts"
+import { conversationAt } from "./conversations.ts"
 import { accept, type Handshake, readHandshake, refuse } from "./handshake.ts"
-import { join, openSocket } from "./pass-socket.ts"
+import { join } from "./join.ts"
+import { ParsingShares } from "./parsing-shares.ts"
+import { openSocket } from "./pass-socket.ts"
 import { type Target, targetOf } from "./target.ts"
 
 export interface UpgradeOptions {
@@ -29,6 +32,7 @@ export const passUpgrades = (
   const check = tokenCheck(token)
   const stopping = new AbortController()
   const open = new Set<Duplex>()
+  const shares = new ParsingShares()
   api.addHook("preClose", async () => {
     stopping.abort(new BerthError("server.stopping", "the server is stopping"))
     for (const socket of open) socket.destroy()
@@ -47,7 +51,8 @@ export const passUpgrades = (
       handshake = readHandshake(request)
       check(handshake.token)
       target = targetOf(request.url ?? "")
-      if (target === undefined)
+      const conversation = target && conversationAt(target.path)
+      if (target === undefined || conversation === undefined)
         throw new BerthError("route.unknown", "there is no such WebSocket of a sandbox")
       const signal = AbortSignal.any([gone.signal, stopping.signal])
       const sandboxes = await provide()
@@ -56,10 +61,11 @@ export const passUpgrades = (
       const sandbox = await openSocket(sandboxes, use, wanted, signal)
       accept(client, handshake)
       if (head.length > 0) client.unshift(head)
-      const joined = join(client, sandbox)
+      using share = shares.take(target.sandbox)
+      const joined = join(client, sandbox, { conversation, parsing: share.parsing })
       for (const side of [client, sandbox]) side.on("data", use.renew)
-      await joined
-      return { target, outcome: "ok" }
+      const failure = await joined
+      return { target, outcome: failure ? "failed" : "ok", ...(failure && { code: failure.code }) }
     } catch (thrown) {
       const refusal = refusalOf(thrown)
       refuse(client, refusal, handshake)
