@@ -1,9 +1,23 @@
 import { execFileSync } from "node:child_process"
 import { lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { BLOCK_BYTES, TAR, writeHeader } from "@berth/protocol/tar-header"
 import { describe, expect, it } from "vitest"
 import { processesOf } from "../boot/stage.ts"
 import type { Stage } from "./load.ts"
+
+/** An archive in which a link and a folder have one name. */
+const hostileArchive = (target: string): Buffer => {
+  const none = { mode: 0o777, size: 0, modifiedAtMs: 0, uid: 1000, gid: 1000 }
+  const header = (type: string, name: string, to = "") =>
+    writeHeader({ ...none, type, name: Buffer.from(name), target: Buffer.from(to) })
+  return Buffer.concat([
+    header(TAR.link, "d", target),
+    header(TAR.directory, "d/"),
+    header(TAR.file, "d/planted"),
+    Buffer.alloc(2 * BLOCK_BYTES),
+  ])
+}
 
 /** A files worker as an agent would have it: its folders hold a link and a folder of one name. */
 const HOSTILE_WORKER = (target: string) => `
@@ -17,8 +31,15 @@ const answers = {
     cut: false,
   },
 }
+const changes = [{ path: ${JSON.stringify(target)}, change: "removed" }]
+const watched = [{ type: "ready", directories: 1 }, { type: "changes", changes }]
 const server = require("node:http").createServer((request, response) => {
-  const said = answers[request.url.split("?")[0]]
+  const path = request.url.split("?")[0]
+  if (path === "/files/archive")
+    return response.end(Buffer.from("${hostileArchive(target).toString("base64")}", "base64"))
+  if (path === "/files/watch")
+    return response.write(watched.map((each) => JSON.stringify(each) + "\\n").join(""))
+  const said = answers[path]
   const body = said === undefined ? "hello" : JSON.stringify(said)
   response.writeHead(200, { "content-type": "application/json", "content-length": body.length })
   response.end(body)
@@ -27,10 +48,10 @@ server.listen({ fd: 3 })
 process.stdin.on("end", () => process.exit()).resume()
 `
 
-/** `berth cp`, out of a sandbox whose agent has taken over the program that works with files. */
+/** A sandbox whose agent has taken over the program that works with files. */
 export const describeHostileCopy = (stage: () => Stage): void => {
-  describe("berth cp from a sandbox that lies about its files", () => {
-    it("touches nothing outside of the destination", async () => {
+  describe("a sandbox that lies about its files", () => {
+    it("has berth cp touch nothing outside of the destination, and tells clients no lie", async () => {
       const { server } = stage()
       const made = await server.berth(["up", "--name", "liar", "--network", "none"])
       const box = server.sandbox(made.stdout.toString().trim())
@@ -61,6 +82,12 @@ export const describeHostileCopy = (stage: () => Stage): void => {
         stderr: expect.stringContaining("berth: the sandbox"),
       })
       expect(look()).toEqual(before)
+      await expect(box.files.list("dir")).rejects.toMatchObject({
+        code: "bridge.protocol_violated",
+      })
+      const watched = box.files.watch("dir")[Symbol.asyncIterator]()
+      expect(await watched.next()).toMatchObject({ value: { type: "ready" } })
+      await expect(watched.next()).rejects.toMatchObject({ code: "bridge.protocol_violated" })
       await server.berth(["rm", "liar", "--force"])
     })
   })

@@ -1,6 +1,9 @@
 import { execFileSync } from "node:child_process"
 import { once } from "node:events"
 import {
+  chmodSync,
+  lstatSync,
+  lutimesSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -348,6 +351,40 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await copy("app:app/run.sh", "nowhere/x")).toMatchObject({
           ...{ status: 2, stderr: expect.stringContaining("nowhere/x of this machine") },
         })
+      })
+
+      it("keeps times and modes of a folder both ways, and skips what cannot be copied", async () => {
+        const folder = join(server.base, "dated")
+        const at = new Date("2001-02-03T04:05:06Z")
+        mkdirSync(join(folder, "sub"), { recursive: true })
+        writeFileSync(join(folder, "sub/file"), "dated", { mode: 0o640 })
+        symlinkSync("file", join(folder, "sub/link"))
+        execFileSync("mkfifo", [join(folder, "pipe")])
+        chmodSync(join(folder, "sub"), 0o750)
+        for (const name of ["sub/file", "sub/link", "sub"]) lutimesSync(join(folder, name), at, at)
+        expect(await server.berth(["cp", folder, "app:/tmp/dated"])).toMatchObject({
+          ...{ status: 0, stderr: `skipped ${folder}/pipe: it is a named pipe\n` },
+        })
+        const inside = "cd /tmp/dated && stat -c '%n %a %Y' sub sub/file; stat -c %Y sub/link"
+        const seconds = at.getTime() / 1000
+        expect((await box.commands.run(inside)).stdout).toBe(
+          `sub 750 ${seconds}\nsub/file 640 ${seconds}\n${seconds}\n`,
+        )
+        await box.commands.run("mkfifo /tmp/dated/sub/other; touch -d @981173106 /tmp/dated/sub")
+        expect(await server.berth(["cp", "app:/tmp/dated", "dated-back"])).toMatchObject({
+          ...{ status: 0, stderr: "skipped sub/other: it is a named pipe\n" },
+        })
+        for (const [name, mode] of Object.entries({ sub: 0o750, "sub/file": 0o640 })) {
+          const found = lstatSync(join(server.base, "dated-back", name))
+          expect([name, found.mode & 0o777, found.mtimeMs]).toEqual([name, mode, at.getTime()])
+        }
+        expect(lstatSync(join(server.base, "dated-back/sub/link")).mtimeMs).toBe(at.getTime())
+        await box.commands.run("chmod 0 /tmp/dated/sub/file")
+        expect(await server.berth(["cp", "app:/tmp/dated", "part"])).toMatchObject({
+          status: 1,
+          stderr: expect.stringContaining("skipped sub/file: it is closed to the sandbox's user\n"),
+        })
+        expect(readdirSync(join(server.base, "part/sub"))).toEqual(["link"])
       })
 
       it("keeps what a copy would have replaced when it is cancelled", async () => {

@@ -747,7 +747,12 @@ export const ERRORS = {
   "copy.names_clash": {
     status: 409,
     retry: "never",
-    hint: "Nothing of that folder was copied. Rename one of the two in the sandbox, or copy the one that you need by its own path.",
+    hint: "The second of the two was not copied, nor what follows it. Rename one of them in the sandbox, or copy the one that you need by its own path.",
+  },
+  "copy.incomplete": {
+    status: 409,
+    retry: "never",
+    hint: "All else was copied. Give the sandbox's user the right to read them, or copy by berth exec --user root SANDBOX -- tar.",
   },
   "copy.too_large": {
     status: 413,

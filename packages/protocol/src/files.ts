@@ -13,7 +13,7 @@
  * | `POST /files/move` | MoveFile | FileEntry |
  * | `DELETE /files` | RemoveQuery | 204 |
  * | `GET /files/search` | SearchQuery | SearchLine, one a line (NDJSON); the last one is `end` |
- * | `GET /files/archive` | ArchiveQuery | a tar archive of what is in the folder |
+ * | `GET /files/archive` | ArchiveQuery | a tar archive of what is in the folder; see LeftOut |
  * | `PUT /files/archive` | ArchiveQuery, a tar archive | Extracted |
  * | WebSocket `/files/watch` | WatchQuery | WatchMessage in text frames; the first one is `ready` |
  *
@@ -169,6 +169,17 @@ export const SearchLine = z.discriminatedUnion("type", [
 export type SearchLine = z.infer<typeof SearchLine>
 
 export const ArchiveQuery = z.strictObject({ path: FilePath })
+
+/**
+ * What is not in an archive though it is in the folder, and why. The archive says so in a comment of the POSIX form
+ * (`comment=` in a global header), as JSON: programs that unpack it pass over that.
+ */
+export const LeftOut = z.strictObject({
+  /** Relative to the folder. */
+  path: FilePath,
+  why: z.enum(["pipe", "socket", "device", "unreadable"]),
+})
+export type LeftOut = z.infer<typeof LeftOut>
 
 /** Files, directories and links that were made. */
 export const Extracted = z.strictObject({ entries: z.int().nonnegative() })

@@ -72,7 +72,10 @@ export interface Files {
     path: FilePath,
     options?: CallOptions & { readonly ignore?: readonly string[] },
   ): AsyncIterable<WatchMessage>
-  /** What is in a folder, as a tar archive. */
+  /**
+   * What is in a folder, as a tar archive. It is the sandbox's word, which nobody has looked at: unpack it where a path,
+   * a link or a device in it does no harm.
+   */
   readArchive(path: FilePath, options?: CallOptions): Promise<ReadableStream<Uint8Array>>
   /** Puts what is in a tar archive into a folder; gives how much that was. */
   writeArchive(path: FilePath, archive: Sendable, options?: CallOptions): Promise<number>

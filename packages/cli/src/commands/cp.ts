@@ -6,18 +6,20 @@ import { cancelledBySignal } from "../signals.ts"
 import { copyIn } from "./cp/in.ts"
 import { ofThisMachine } from "./cp/of-this-machine.ts"
 import { copyOut } from "./cp/out.ts"
+import { CopyReport } from "./cp/report.ts"
 
 const HELP = `
 One of the two is in a sandbox: SANDBOX:PATH, where a relative path is below the workspace. A folder is copied
-with what is in it. Where the destination is a folder that exists, or ends in /, the copy is put into it. Files
-in a sandbox belong to its user; those that are copied out of it, to whoever runs this.
+with what is in it, with times and modes. Where the destination is a folder that exists, or ends in /, the copy
+is put into it. Files in a sandbox belong to its user; those that are copied out of it, to whoever runs this.
+Named pipes, sockets and devices are skipped, with a line on standard error.
 
 Examples:
   berth cp app:report.html .
   berth cp ./fixtures app:fixtures
   berth cp app:/workspace/app/dist ./dist`
 
-export const define: DefineCommand = async (command) => {
+export const define: DefineCommand = async (command, terminal) => {
   command
     .description("Copies a file or a folder into a sandbox, or out of it.")
     .argument("<source>", "a path, or SANDBOX:PATH")
@@ -30,10 +32,12 @@ export const define: DefineCommand = async (command) => {
       throw new BerthError("input.usage", "exactly one of the two is in a sandbox: SANDBOX:PATH")
     const client = await connect(options)
     await cancelledBySignal(async (signal) => {
+      using report = new CopyReport(terminal)
+      const how = { signal, report }
       if (to !== undefined)
-        await copyIn(await findSandbox(client, to.sandbox), source, to.path, signal)
+        await copyIn(await findSandbox(client, to.sandbox), source, to.path, how)
       else if (from !== undefined)
-        await copyOut(await findSandbox(client, from.sandbox), from.path, destination, signal)
+        await copyOut(await findSandbox(client, from.sandbox), from.path, destination, how)
     }).catch((thrown) => {
       throw ofThisMachine(thrown)
     })

@@ -2,6 +2,7 @@ import { once } from "node:events"
 import { createServer, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import type { FileEntry } from "@berth/protocol/files"
+import { paddingOf, TAR, writeHeader } from "@berth/protocol/tar-header"
 import { createClient } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { onTestFinished } from "vitest"
@@ -9,9 +10,17 @@ import { onTestFinished } from "vitest"
 /** The answers of a sandbox to what is asked about its files. An answer can do anything before it is given. */
 export interface PlayedFiles {
   readonly stat?: (path: string) => unknown
-  readonly list: (path: string) => unknown
+  /** What a folder holds, by its path: the archive is made of it, folder by folder, as it is read. */
+  readonly list?: (path: string) => Listed | Promise<Listed>
+  /** Between a file's header in the archive and its content. */
+  readonly onContent?: (path: string, response: ServerResponse) => void
+  /** The content of a file that is asked for by itself. */
   readonly content?: (path: string, response: ServerResponse) => void
+  /** The archive, in the place of one that is made of `list`. */
+  readonly archive?: (response: ServerResponse) => void
 }
+
+type Listed = readonly FileEntry[]
 
 /** An entry of a listing, with all that a listing says of it. */
 export const entry = (path: FileEntry["path"], more: Partial<FileEntry> = {}): FileEntry => ({
@@ -28,18 +37,16 @@ export const entry = (path: FileEntry["path"], more: Partial<FileEntry> = {}): F
 
 /** A server that passes on what a hostile sandbox says, as it is. */
 export const playFiles = async (played: PlayedFiles): Promise<Sandbox> => {
-  const { stat = (path) => entry(path, { kind: "directory" }), list } = played
+  const { stat = (path) => entry(path, { kind: "directory" }) } = played
   const { content = (_path, response) => response.end("hello") } = played
+  const { archive = (response) => void sendArchive(response, played) } = played
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "", "http://played")
-    const bytes = Buffer.from(searchParams.get("path64") ?? "", "base64").toString()
-    const path = searchParams.get("path") ?? bytes
+    const path = searchParams.get("path") ?? ""
     if (pathname.endsWith("/content")) return content(path, response)
-    const said = pathname.endsWith("/stat") ? stat(path) : list(path)
-    // Undefined: it has been answered otherwise, or never is.
-    if (said instanceof Function) return said(response)
+    if (pathname.endsWith("/archive")) return archive(response)
     response.setHeader("content-type", "application/json")
-    response.end(typeof said === "string" ? said : JSON.stringify(said))
+    response.end(JSON.stringify(stat(path)))
   })
   await once(server.listen(0, "127.0.0.1"), "listening")
   onTestFinished(() => {
@@ -48,4 +55,61 @@ export const playFiles = async (played: PlayedFiles): Promise<Sandbox> => {
   })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return createClient({ url, token: "x" }).sandboxes.at("sb-0123456789abcdefghjk")
+}
+
+/** Piece by piece, as far as it is read. */
+const sendArchive = async (response: ServerResponse, played: PlayedFiles): Promise<void> => {
+  for await (const piece of archiveOf("dir", "", played, response)) {
+    if (response.destroyed) return
+    await new Promise<void>((resolve) => response.write(piece, () => resolve()))
+  }
+  response.end(Buffer.alloc(1024))
+}
+
+async function* archiveOf(
+  path: string,
+  within: string,
+  played: PlayedFiles,
+  response: ServerResponse,
+): AsyncGenerator<Buffer> {
+  for (const each of (await played.list?.(path)) ?? []) {
+    const own = typeof each.path === "string" ? each.path : fromBase64(each.path.base64)
+    const name = `${within}${own}`
+    yield tarEntry(name, each)
+    if (each.kind === "file") {
+      played.onContent?.(`${path}/${own}`, response)
+      // More than a disk has is not sent.
+      const size = Math.min(each.size, MAX_SENT_BYTES)
+      yield Buffer.alloc(size, "hello")
+      yield Buffer.alloc(paddingOf(size))
+    }
+    if (each.kind === "directory") yield* archiveOf(`${path}/${own}`, `${name}/`, played, response)
+  }
+}
+
+const MAX_SENT_BYTES = 1_000_000
+
+const fromBase64 = (text: string) => Buffer.from(text, "base64").toString()
+
+const TYPES = { file: TAR.file, directory: TAR.directory, link: TAR.link, other: "6" } as const
+
+/** The header of an entry, with names that no header has room for in an extended one. */
+export const tarEntry = (name: string, { kind, size, mode, target, modifiedAtMs }: FileEntry) => {
+  const header = {
+    type: TYPES[kind],
+    target: Buffer.from(typeof target === "string" ? target : ""),
+    size: kind === "file" ? size : 0,
+    ...{ mode, modifiedAtMs, uid: 1000, gid: 1000 },
+  }
+  const own = Buffer.from(kind === "directory" ? `${name}/` : name)
+  if (!name.includes("\0")) return writeHeader({ ...header, name: own })
+  const record = Buffer.concat([Buffer.from(` path=`), own, Buffer.from("\n")])
+  const length = String(record.length + 2)
+  const extended = Buffer.concat([Buffer.from(length), record])
+  return Buffer.concat([
+    writeHeader({ ...header, type: TAR.extended, name: Buffer.from("x"), size: extended.length }),
+    extended,
+    Buffer.alloc(paddingOf(extended.length)),
+    writeHeader({ ...header, name: Buffer.from("x") }),
+  ])
 }

@@ -10,10 +10,10 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { TAR, writeHeader } from "@berth/protocol/tar-header"
 import { nest, removeDeep } from "@berth/testing/trees"
 import { describe, expect, it } from "vitest"
 import { SOMEONE, serveFiles } from "./testing/files.ts"
-import { TAR, writeHeader } from "./work/tar/header.ts"
 
 const LONG = `${"d".repeat(200)}/${"f".repeat(255)}`
 

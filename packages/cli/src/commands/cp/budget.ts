@@ -1,6 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { LocalFolder } from "./local-folder.ts"
-import type { NamedEntry } from "./names.ts"
 
 /** Each level holds a folder open on this side; real trees are far less deep. */
 const MAX_DEPTH = 256
@@ -8,53 +7,59 @@ const MAX_DEPTH = 256
 /** Entries of one copy. */
 const MAX_ENTRIES = 1_000_000
 
-/** Listings that are held at once, one for each level: names and targets, and what an entry costs beside them. */
+/** Names and targets that are held, of the folders on the way to the entry that is copied; each costs more than itself. */
 const MAX_HELD_BYTES = 256 * 1024 * 1024
-const ENTRY_BYTES = 256
+const NAME_COST_BYTES = 256
 
 /** Bytes and files that a copy leaves free on the disk. */
 const KEPT_BYTES = 64 * 1024 * 1024
 const KEPT_FILES = 1_000
 
+/** Put into one folder between two looks at the disk: a small part of what is left free. */
+const UNSEEN_FILES = 100
+const UNSEEN_BYTES = 4 * 1024 * 1024
+
 /** Bounds what a sandbox can have one copy do to this machine. */
 export class Budget {
   #entries = 0
   #heldBytes = 0
-  #pendingBytes = 0
+  #looked: LocalFolder | undefined
+  #unseenFiles = 0
+  #unseenBytes = 0
 
-  /** Counts the entries of a folder while they are worked on. */
-  async holding(
-    depth: number,
-    entries: readonly NamedEntry[],
-    run: () => Promise<void>,
-  ): Promise<void> {
-    const bytes = entries.reduce(
-      (sum, { name, target }) => sum + ENTRY_BYTES + name.length + (target?.length ?? 0),
-      0,
-    )
-    this.#entries += entries.length
+  /** Counts an entry of which so many bytes are held, and returns what is to be given back when they are not. */
+  hold(nameBytes: number, depth: number): number {
+    const bytes = NAME_COST_BYTES + 2 * nameBytes
+    this.count()
     this.#heldBytes += bytes
-    try {
-      if (depth > MAX_DEPTH) throw tooLarge("levels", MAX_DEPTH)
-      if (this.#entries > MAX_ENTRIES) throw tooLarge("entries", MAX_ENTRIES)
-      if (this.#heldBytes > MAX_HELD_BYTES) throw tooLarge("bytes of names", MAX_HELD_BYTES)
-      await run()
-    } finally {
-      this.#heldBytes -= bytes
-    }
+    if (depth > MAX_DEPTH) throw tooLarge("levels", MAX_DEPTH)
+    if (this.#heldBytes > MAX_HELD_BYTES) throw tooLarge("bytes of names", MAX_HELD_BYTES)
+    return bytes
   }
 
-  /** Runs with that many bytes set apart, if the folder's disk has room for them. */
-  async reserving(folder: LocalFolder, bytes: number, run: () => Promise<void>): Promise<void> {
-    this.#pendingBytes += bytes
-    try {
-      const room = await folder.room()
-      if (this.#pendingBytes > room.bytes - KEPT_BYTES) throw noRoom({ bytes, free: room.bytes })
+  giveBack(bytes: number): void {
+    this.#heldBytes -= bytes
+  }
+
+  /** Counts an entry. */
+  count(): void {
+    this.#entries += 1
+    if (this.#entries > MAX_ENTRIES) throw tooLarge("entries", MAX_ENTRIES)
+  }
+
+  /** Throws unless the folder's disk has room for a file of that size. The disk is looked at after some files or bytes. */
+  requireRoom(folder: LocalFolder, bytes: number): void {
+    const isKnown = this.#looked === folder && this.#unseenFiles > 0 && bytes <= this.#unseenBytes
+    if (!isKnown) {
+      const room = folder.room()
+      if (bytes > room.bytes - KEPT_BYTES) throw noRoom({ bytes, free: room.bytes })
       if (room.files < KEPT_FILES) throw noRoom({ freeFiles: room.files })
-      await run()
-    } finally {
-      this.#pendingBytes -= bytes
+      this.#looked = folder
+      this.#unseenFiles = UNSEEN_FILES
+      this.#unseenBytes = UNSEEN_BYTES
     }
+    this.#unseenFiles -= 1
+    this.#unseenBytes -= bytes
   }
 }
 

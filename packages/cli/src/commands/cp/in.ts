@@ -1,18 +1,20 @@
-import { spawn } from "node:child_process"
-import { once } from "node:events"
 import { constants } from "node:fs"
 import { type FileHandle, open } from "node:fs/promises"
 import { basename, posix, resolve } from "node:path"
 import { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { batched } from "@berth/protocol/tar-batch"
 import type { Sandbox } from "@berth/sdk/sandboxes"
+import type { CopyOptions } from "./out.ts"
+import { pack } from "./pack.ts"
+import type { CopyReport } from "./report.ts"
 
 /** Copies a file or a folder of this machine into a sandbox. */
 export const copyIn = async (
   { files }: Sandbox,
   source: string,
   destination: string,
-  signal: AbortSignal,
+  { signal, report }: CopyOptions,
 ): Promise<void> => {
   // Without O_NONBLOCK, a named pipe would be waited for.
   const opened = await open(source, constants.O_RDONLY | constants.O_NONBLOCK).catch((cause) => {
@@ -23,14 +25,17 @@ export const copyIn = async (
     const isFolder = destination.endsWith("/") || (await isDirectory(files, destination, signal))
     const path = isFolder ? posix.join(destination, basename(resolve(source))) : destination
     if (status.isDirectory()) {
-      await files.makeDirectory(path, { parents: true, signal })
-      await pack(source, signal, (archive) => files.writeArchive(path, archive, { signal }))
+      // Its owner is to fill it.
+      const mode = (status.mode & 0o777) | 0o700
+      await files.makeDirectory(path, { parents: true, mode, signal })
+      await sendFolder(source, report, (archive) => files.writeArchive(path, archive, { signal }))
       return
     }
     if (!status.isFile())
       throw new BerthError("input.usage", `${source} is neither a file nor a folder`)
     const mode = status.mode & 0o777
-    await files.write(path, contentOf(opened, status.size), { mode, parents: isFolder, signal })
+    const content = contentOf(opened, status.size).pipeThrough(counting(report))
+    await files.write(path, content, { mode, parents: isFolder, signal })
   } finally {
     await opened.close()
   }
@@ -51,6 +56,32 @@ const contentOf = (file: FileHandle, size: number): ReadableStream<Uint8Array> =
   return Readable.toWeb(bytes) as ReadableStream<Uint8Array>
 }
 
+/** Packs a folder as it is sent. A failure of this machine is told, and not that of the call which it ended. */
+const sendFolder = async (
+  folder: string,
+  report: CopyReport,
+  send: (archive: ReadableStream<Uint8Array>) => Promise<unknown>,
+): Promise<void> => {
+  let failure: unknown
+  const archive = Readable.from(batched(pack(folder, report)))
+  archive.on("error", (error) => {
+    failure ??= error
+  })
+  try {
+    await send(Readable.toWeb(archive) as ReadableStream<Uint8Array>)
+  } catch (thrown) {
+    throw failure instanceof BerthError ? failure : thrown
+  }
+}
+
+const counting = (report: CopyReport): TransformStream<Uint8Array, Uint8Array> =>
+  new TransformStream({
+    transform: (chunk, controller) => {
+      report.passed(chunk.length)
+      controller.enqueue(chunk)
+    },
+  })
+
 const isDirectory = async (
   files: Sandbox["files"],
   path: string,
@@ -62,34 +93,4 @@ const isDirectory = async (
     if (thrown instanceof BerthError && thrown.status === 404) return false
     throw thrown
   }
-}
-
-/** What is in a folder, as tar packs it. */
-const pack = async (
-  folder: string,
-  signal: AbortSignal,
-  send: (archive: ReadableStream<Uint8Array>) => Promise<unknown>,
-): Promise<void> => {
-  const tar = spawn("tar", ["--create", "--directory", folder, "."], {
-    ...{ stdio: ["ignore", "pipe", "pipe"], signal },
-  })
-  let said = ""
-  tar.stderr.on("data", (chunk: Buffer) => {
-    said = (said + chunk.toString()).slice(-2_000)
-  })
-  const ended = once(tar, "close")
-  ended.catch(() => {})
-  try {
-    await send(Readable.toWeb(tar.stdout) as ReadableStream<Uint8Array>)
-    // A tar that has sent all it had ends by itself; another is told that nobody reads.
-    tar.stdout.destroy()
-  } catch (thrown) {
-    tar.kill()
-    throw thrown
-  }
-  const [status] = await ended
-  if (status !== 0)
-    throw new BerthError("input.usage", `${folder} could not be packed`, {
-      details: { tarSaid: said },
-    })
 }

@@ -1,16 +1,21 @@
 import { randomBytes } from "node:crypto"
-import { constants } from "node:fs"
 import {
-  type FileHandle,
-  lstat,
-  mkdir,
-  open,
-  rename,
-  rm,
-  statfs,
-  symlink,
-  unlink,
-} from "node:fs/promises"
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  futimesSync,
+  lstatSync,
+  lutimesSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs"
 import { ofThisMachine } from "./of-this-machine.ts"
 
 const A_DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY
@@ -22,41 +27,48 @@ const FILLING_MODE = 0o700
 /** Links that others keep putting in a folder's place are removed so many times. */
 const MAX_ATTEMPTS = 3
 
+/** As an archive says them. */
+export interface Attributes {
+  readonly mode: number
+  readonly modifiedAtMs: number
+}
+
 /**
  * A folder of this machine, held open. Its entries are reached through the descriptor, and none of them is followed:
- * neither a link that the sandbox named nor one that another process puts there meanwhile leads elsewhere.
+ * neither a link that the sandbox named nor one that another process puts there meanwhile leads elsewhere. Calls are
+ * synchronous: of thousands of small files, waiting for each call would be most of the time.
  */
 export class LocalFolder {
-  readonly #handle: FileHandle
+  readonly #fd: number
   /** As people know it. */
   readonly #path: string
   /** Mode bits that the kernel gave a folder which this copy made. Undefined for a folder that existed before. */
   readonly #inherited: number | undefined
 
-  private constructor(handle: FileHandle, path: string, inherited?: number) {
-    this.#handle = handle
+  private constructor(fd: number, path: string, inherited?: number) {
+    this.#fd = fd
     this.#path = path
     this.#inherited = inherited
   }
 
   /** Opens the folder that the caller named: links in the caller's own path are followed. */
-  static async open(path: string): Promise<LocalFolder> {
-    return new LocalFolder(await open(path, A_DIRECTORY), path)
+  static open(path: string): LocalFolder {
+    return new LocalFolder(openSync(path, A_DIRECTORY), path)
   }
 
   /** Opens a folder in it, which is made unless it is there. A link in its place is removed. */
-  async enter(name: Buffer): Promise<LocalFolder> {
-    return await this.#blaming(name, async () => {
+  enter(name: Buffer): LocalFolder {
+    return this.#blaming(name, () => {
       for (let attempt = 1; ; attempt++) {
-        const isNew = await makeDirectory(this.#at(name))
+        const isNew = makeDirectory(this.#at(name))
         try {
-          const handle = await open(this.#at(name), A_DIRECTORY | constants.O_NOFOLLOW)
-          const inherited = isNew ? (await handle.stat()).mode & INHERITED_BITS : undefined
-          return new LocalFolder(handle, this.#shown(name), inherited)
+          const fd = openSync(this.#at(name), A_DIRECTORY | constants.O_NOFOLLOW)
+          const inherited = isNew ? fstatSync(fd).mode & INHERITED_BITS : undefined
+          return new LocalFolder(fd, this.#shown(name), inherited)
         } catch (thrown) {
-          const isLink = (await lstat(this.#at(name)).catch(() => undefined))?.isSymbolicLink()
-          if (isLink !== true || attempt === MAX_ATTEMPTS) throw thrown
-          await unlink(this.#at(name))
+          const found = lstatSync(this.#at(name), { throwIfNoEntry: false })
+          if (found?.isSymbolicLink() !== true || attempt === MAX_ATTEMPTS) throw thrown
+          unlinkSync(this.#at(name))
         }
       }
     })
@@ -65,67 +77,75 @@ export class LocalFolder {
   /** Puts a file there, whole or not at all. A file or a link of that name is replaced. */
   async putFile(
     name: Buffer,
-    mode: number,
-    fill: (file: FileHandle) => Promise<void>,
+    { mode, modifiedAtMs }: Attributes,
+    content: AsyncIterable<Uint8Array>,
   ): Promise<void> {
-    await this.#aside(name, async (aside) => {
-      const file = await open(aside, A_NEW_FILE, 0o600)
+    const aside = this.#aside()
+    try {
+      const fd = openSync(aside, A_NEW_FILE, 0o600)
       try {
-        await fill(file)
-        await file.chmod(permissionsOf(mode))
+        for await (const chunk of content) writeAll(fd, chunk)
+        fchmodSync(fd, permissionsOf(mode))
+        futimesSync(fd, secondsOf(modifiedAtMs), secondsOf(modifiedAtMs))
       } finally {
-        await file.close()
+        closeSync(fd)
       }
-    })
+      renameSync(aside, this.#at(name))
+    } catch (thrown) {
+      rmSync(aside, { force: true })
+      throw ofThisMachine(thrown, this.#shown(name))
+    }
   }
 
   /** Puts a link there. A file or a link of that name is replaced. */
-  async putLink(name: Buffer, target: Buffer): Promise<void> {
-    await this.#aside(name, (aside) => symlink(target, aside))
-  }
-
-  /** Gives a folder that this copy made its mode; one that was there before keeps its own. */
-  async settle(mode: number): Promise<void> {
-    if (this.#inherited === undefined) return
-    await this.#handle.chmod(permissionsOf(mode) | this.#inherited)
-  }
-
-  /** The bytes and files that its disk has room for. */
-  async room(): Promise<{ bytes: number; files: number }> {
-    const { bavail, bsize, files, ffree } = await statfs(this.#at(Buffer.from(".")))
-    // Some file systems do not count files.
-    return { bytes: bavail * bsize, files: files === 0 ? Number.POSITIVE_INFINITY : ffree }
-  }
-
-  async close(): Promise<void> {
-    await this.#handle.close()
-  }
-
-  /** Makes it under a name of its own, in the same folder, and then gives it the name. */
-  async #aside(name: Buffer, make: (path: Buffer) => Promise<void>): Promise<void> {
-    const aside = this.#at(Buffer.from(`.berth-${randomBytes(8).toString("hex")}.part`))
-    await this.#blaming(name, async () => {
+  putLink(name: Buffer, target: Buffer, { modifiedAtMs }: Pick<Attributes, "modifiedAtMs">): void {
+    const aside = this.#aside()
+    this.#blaming(name, () => {
       try {
-        await make(aside)
-        await rename(aside, this.#at(name))
+        symlinkSync(target, aside)
+        lutimesSync(aside, secondsOf(modifiedAtMs), secondsOf(modifiedAtMs))
+        renameSync(aside, this.#at(name))
       } catch (thrown) {
-        await rm(aside, { force: true })
+        rmSync(aside, { force: true })
         throw thrown
       }
     })
   }
 
+  /** Gives a folder that this copy made its mode and time; one that was there before keeps its own. */
+  settle({ mode, modifiedAtMs }: Attributes): void {
+    if (this.#inherited === undefined) return
+    futimesSync(this.#fd, secondsOf(modifiedAtMs), secondsOf(modifiedAtMs))
+    fchmodSync(this.#fd, permissionsOf(mode) | this.#inherited)
+  }
+
+  /** The bytes and files that its disk has room for. */
+  room(): { bytes: number; files: number } {
+    const { bavail, bsize, files, ffree } = statfsSync(this.#at(Buffer.from(".")))
+    // Some file systems do not count files.
+    return { bytes: bavail * bsize, files: files === 0 ? Number.POSITIVE_INFINITY : ffree }
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+
+  /** A name of its own, in the same folder, for what is not whole. */
+  #aside(): Buffer {
+    return this.#at(Buffer.from(`.berth-${randomBytes(8).toString("hex")}.part`))
+  }
+
   /** Tells failures with the path that people know. */
-  async #blaming<Result>(name: Buffer, run: () => Promise<Result>): Promise<Result> {
+  #blaming<Result>(name: Buffer, run: () => Result): Result {
     try {
-      return await run()
+      return run()
     } catch (thrown) {
       throw ofThisMachine(thrown, this.#shown(name))
     }
   }
 
   #at(name: Buffer): Buffer {
-    return Buffer.concat([Buffer.from(`/proc/self/fd/${this.#handle.fd}/`), name])
+    return Buffer.concat([Buffer.from(`/proc/self/fd/${this.#fd}/`), name])
   }
 
   #shown(name: Buffer): string {
@@ -134,9 +154,9 @@ export class LocalFolder {
 }
 
 /** Says whether it is new. */
-const makeDirectory = async (path: Buffer): Promise<boolean> => {
+const makeDirectory = (path: Buffer): boolean => {
   try {
-    await mkdir(path, FILLING_MODE)
+    mkdirSync(path, FILLING_MODE)
     return true
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return false
@@ -144,8 +164,18 @@ const makeDirectory = async (path: Buffer): Promise<boolean> => {
   }
 }
 
+/** A disk that fills up takes a part, and refuses the rest. */
+const writeAll = (fd: number, chunk: Uint8Array): void => {
+  for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
+}
+
 /** A folder whose files belong to its group hands this down, and it is the caller's own. */
 const INHERITED_BITS = 0o2000
 
 /** No more than permissions, and of those what the caller's umask leaves. */
 const permissionsOf = (mode: number): number => mode & 0o777 & ~process.umask()
+
+/** The year 9999: a later time is none that a file has. */
+const LAST_SECOND = 253_402_300_799
+
+const secondsOf = (ms: number): number => Math.min(Math.max(ms / 1000, 0), LAST_SECOND)

@@ -1,5 +1,4 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { Bytes, FileEntry, FilePath } from "@berth/protocol/files"
 
 /** Longer names fit into no file system (NAME_MAX). */
 const MAX_NAME_BYTES = 255
@@ -7,33 +6,32 @@ const MAX_NAME_BYTES = 255
 /** Longer targets are refused by the kernel (PATH_MAX). */
 const MAX_TARGET_BYTES = 4095
 
-/** An entry of a sandbox's folder whose name is one part of a path. */
-export interface NamedEntry {
-  readonly name: Buffer
-  readonly kind: FileEntry["kind"]
-  readonly size: number
-  readonly mode: number
-  readonly target: Buffer | undefined
+/**
+ * The names of one folder. Each appears once, also where a file system ignores case, the form in which a letter is
+ * written, or characters that are not shown: there, two names would be one file.
+ */
+export class Names {
+  readonly #names = new Set<string>()
+  readonly #folded = new Map<string, string>()
+
+  /** Takes a name that must be new. */
+  add(name: Buffer): void {
+    const text = name.toString("latin1")
+    if (this.#names.has(text)) throw violated("the sandbox named one thing twice")
+    this.#names.add(text)
+    const folded = fold(name)
+    const other = this.#folded.get(folded)
+    if (other !== undefined) throw clash(other, name.toString())
+    this.#folded.set(folded, name.toString())
+  }
 }
 
-/**
- * Parses the entries of one folder. Each name appears once, also where a file system ignores case, the form in which
- * a letter is written, or characters that are not shown: there, two names would be one file.
- */
-export const namedEntries = (entries: readonly FileEntry[]): NamedEntry[] => {
-  const names = new Set<string>()
-  const folded = new Map<string, string>()
-  return entries.map(({ path, kind, size, mode, target }) => {
-    const name = bytesOf(path)
-    const text = name.toString("latin1")
-    if (!isName(text)) throw violated("the sandbox listed what is no name")
-    if (names.has(text)) throw violated("the sandbox listed a name twice")
-    names.add(text)
-    const other = folded.get(fold(name))
-    if (other !== undefined) throw clash(other, name.toString())
-    folded.set(fold(name), name.toString())
-    return { name, kind, size, mode, target: kind === "link" ? targetOf(target) : undefined }
-  })
+/** The parts of a path in an archive, each of which is a name; the slash after a directory's is none of them. */
+export const partsOf = (path: Buffer, isDirectory: boolean): Buffer[] => {
+  const text = path.toString("latin1")
+  const parts = (isDirectory && text.endsWith("/") ? text.slice(0, -1) : text).split("/")
+  if (parts.every(isName)) return parts.map((part) => Buffer.from(part, "latin1"))
+  throw violated("the sandbox sent what is no name")
 }
 
 /** The name that a copy has, unless its destination says another: that of its source. */
@@ -44,15 +42,14 @@ export const ownName = (path: Buffer): Buffer => {
   throw new BerthError("input.usage", "the copy has no name: say which, as in ./copy")
 }
 
-export const bytesOf = (bytes: Bytes): Buffer =>
-  typeof bytes === "string" ? Buffer.from(bytes) : Buffer.from(bytes.base64, "base64")
+/** Where a link points to, which may be anywhere. */
+export const targetOf = (target: Buffer): Buffer => {
+  if (target.length > 0 && target.length <= MAX_TARGET_BYTES && !target.includes(0)) return target
+  throw violated("the sandbox sent a link that points to no path")
+}
 
-/** The path of an entry in a folder of the sandbox, for the sandbox to read. */
-export const below = (folder: FilePath, name: Buffer): FilePath => ({
-  base64: Buffer.concat([bytesOf(folder), SLASH, name]).toString("base64"),
-})
-
-const SLASH = Buffer.from("/")
+export const violated = (message: string): BerthError =>
+  new BerthError("bridge.protocol_violated", message)
 
 const isName = (text: string): boolean =>
   text !== "" &&
@@ -65,6 +62,7 @@ const isName = (text: string): boolean =>
 /** Equal for names that a file system can take for one. Names that are not UTF-8 are compared as bytes. */
 const fold = (name: Buffer): string => {
   const text = name.toString("utf8")
+  if (PLAIN.test(text)) return text.toLowerCase()
   if (!Buffer.from(text).equals(name)) return name.toString("latin1").toLowerCase()
   return text
     .replaceAll(/\p{Default_Ignorable_Code_Point}/gu, "")
@@ -74,14 +72,8 @@ const fold = (name: Buffer): string => {
     .normalize("NFD")
 }
 
-const targetOf = (target: Bytes | undefined): Buffer => {
-  const bytes = target === undefined ? Buffer.alloc(0) : bytesOf(target)
-  if (bytes.length > 0 && bytes.length <= MAX_TARGET_BYTES && !bytes.includes(0)) return bytes
-  throw violated("the sandbox listed a link that points to no path")
-}
-
-const violated = (message: string): BerthError =>
-  new BerthError("bridge.protocol_violated", message)
+/** Most names: they have one form. */
+const PLAIN = /^[\x20-\x7e]*$/
 
 const clash = (one: string, other: string): BerthError =>
   new BerthError("copy.names_clash", "a folder holds two names that some systems take for one", {

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process"
 import {
   chmodSync,
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -17,9 +18,12 @@ import type { ServerResponse } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { FileEntry } from "@berth/protocol/files"
+import { TAR, writeComment, writeHeader } from "@berth/protocol/tar-header"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { entry, type PlayedFiles, playFiles } from "../../testing/played-files.ts"
+import { entry, type PlayedFiles, playFiles, tarEntry } from "../../testing/played-files.ts"
+import { Budget } from "./budget.ts"
 import { copyOut } from "./out.ts"
+import { CopyReport } from "./report.ts"
 
 /** A folder to copy into, and beside it one that no copy may touch. */
 const makePlaces = () => {
@@ -42,16 +46,23 @@ const makePlaces = () => {
   return { base, inside, outside, expectUntouched: () => expect(look()).toEqual(before) }
 }
 
-const never = new AbortController().signal
+/** What a copy takes, and what it has told. */
+const telling = (signal = new AbortController().signal) => {
+  let said = ""
+  const err = (text: string) => {
+    said += text
+  }
+  return { signal, report: new CopyReport({ err, isScreen: () => false }), said: () => said }
+}
 
 /** Copies the folder `dir` of a played sandbox; gives what it failed of. */
-const copy = async (played: PlayedFiles, into: string): Promise<unknown> =>
-  await copyOut(await playFiles(played), "dir", `${into}/`, never).then(
+const copy = async (played: PlayedFiles, into: string, how = telling()): Promise<unknown> =>
+  await copyOut(await playFiles(played), "dir", `${into}/`, how).then(
     () => undefined,
     (thrown) => thrown,
   )
 
-const listing = (...entries: readonly FileEntry[]) => ({ entries, cut: false })
+const listing = (...entries: readonly FileEntry[]) => entries
 
 /** `dir` holds the first entries, and each folder below it the others. */
 const tree =
@@ -137,16 +148,14 @@ describe("copying out of a hostile sandbox", () => {
         renameSync(sub, join(inside, "away"))
         symlinkSync(outside, sub)
       }
-      const list = (path: string) => {
+      const list = async (path: string) => {
         if (path === "dir") return listing(folder("sub", 0o777))
+        // The copy has made the folder by now, or is about to.
+        await expect.poll(() => existsSync(join(inside, "dir/sub"))).toBe(true)
         if (when === "listed") exchange()
         return listing(...(path === "dir/sub" ? [folder("deep", 0o777)] : []), entry("own"))
       }
-      const content = (_path: string, response: ServerResponse) => {
-        exchange()
-        response.end("hello")
-      }
-      expect(await copy({ list, content }, inside)).toBeUndefined()
+      expect(await copy({ list, onContent: exchange }, inside)).toBeUndefined()
       expect(readFileSync(join(inside, "away/own"), "utf8")).toBe("hello")
       expect(readFileSync(join(inside, "away/deep/own"), "utf8")).toBe("hello")
       expectUntouched()
@@ -168,12 +177,12 @@ describe("copying out of a hostile sandbox", () => {
   it("fills folders that nobody may write to, and gives them their mode also when it fails", async () => {
     const { inside } = makePlaces()
     const list = tree([folder("sub", 0o500)], [entry("a")])
-    const content = (_path: string, response: ServerResponse) => response.destroy()
+    const onContent = (_path: string, response: ServerResponse) => response.destroy()
     expect(await copy({ list }, inside)).toBeUndefined()
     expect(statSync(join(inside, "dir/sub")).mode & 0o777).toBe(0o500)
     chmodSync(join(inside, "dir/sub"), 0o700)
     rmSync(join(inside, "dir"), { recursive: true })
-    expect(await copy({ list, content }, inside)).toBeDefined()
+    expect(await copy({ list, onContent }, inside)).toBeDefined()
     expect(statSync(join(inside, "dir/sub")).mode & 0o777).toBe(0o500)
     expect(leftovers(inside)).toEqual([])
   })
@@ -187,36 +196,46 @@ describe("copying out of a hostile sandbox", () => {
       }
       more()
     }
-    const list = tree([entry("grown", { size: 100_000 })])
-    expect(await copy({ list, content: endless }, inside)).toBeUndefined()
-    expect(statSync(join(inside, "dir/grown")).size).toBe(100_000)
-    const empty = tree([entry("empty", { size: 0 }), entry("other")])
-    expect(await copy({ list: empty, content: endless }, inside)).toMatchObject({
-      code: "copy.too_large",
-    })
+    const copyFile = async (size: number) => {
+      const sandbox = await playFiles({ stat: (path) => entry(path, { size }), content: endless })
+      return await copyOut(sandbox, "grown", `${inside}/`, telling()).catch((thrown) => thrown)
+    }
+    expect(await copyFile(100_000)).toBeUndefined()
+    expect(statSync(join(inside, "grown")).size).toBe(100_000)
+    expect(await copyFile(0)).toMatchObject({ code: "copy.too_large" })
+    expect(await copyFile(Number.MAX_SAFE_INTEGER)).toMatchObject({ code: "copy.no_room" })
     const huge = tree([entry("huge", { size: Number.MAX_SAFE_INTEGER })])
-    expect(await copy({ list: huge, content: endless }, inside)).toMatchObject({
-      code: "copy.no_room",
-    })
+    expect(await copy({ list: huge }, inside)).toMatchObject({ code: "copy.no_room" })
     expect(leftovers(inside)).toEqual([])
   })
 
-  it("gives up on listings without end", async () => {
+  it.each<[string, Buffer]>([
+    ["headers before an entry", tarEntry("x".repeat(101), entry("")).subarray(0, 1024)],
+    ["bytes after its end", Buffer.alloc(65_536)],
+  ])("gives up on an archive with %s without end", async (_, piece) => {
     const { inside } = makePlaces()
-    const many = Array.from({ length: 10_001 }, (_, number) => entry(`f${number}`))
-    expect(await copy({ list: () => listing(...many) }, inside)).toBeDefined()
-    const objects = `{"cut":false,"entries":[${"{},".repeat(200_000)}{}]}`
-    expect(await copy({ list: () => objects }, inside)).toBeDefined()
-    const endless = () => (response: ServerResponse) => {
-      response.write('{"cut":false,"entries":[')
+    const archive = (response: ServerResponse) => {
       const more = () => {
-        while (!response.destroyed && response.write(" ".repeat(1 << 20)));
+        while (!response.destroyed && response.write(piece));
         if (!response.destroyed) response.once("drain", more)
       }
       more()
     }
-    expect(await copy({ list: endless }, inside)).toMatchObject({ code: "server.reply_invalid" })
+    expect(await copy({ archive }, inside)).toMatchObject({ code: "bridge.protocol_violated" })
     expect(readdirSync(join(inside, "dir"))).toEqual([])
+  })
+
+  it("gives up on entries and names without end", () => {
+    const count = () => {
+      const budget = new Budget()
+      for (;;) budget.count()
+    }
+    expect(count).toThrow(expect.objectContaining({ code: "copy.too_large" }))
+    const hold = () => {
+      const budget = new Budget()
+      for (;;) budget.hold(4_000, 1)
+    }
+    expect(hold).toThrow(expect.objectContaining({ code: "copy.too_large" }))
   })
 
   it("gives up on folders without end", async () => {
@@ -230,10 +249,10 @@ describe("copying out of a hostile sandbox", () => {
     const { inside } = makePlaces()
     const pipe = join(inside, "pipe")
     execFileSync("mkfifo", [pipe])
-    const sandbox = await playFiles({ stat: (path) => entry(path), list: () => listing() })
+    const sandbox = await playFiles({ stat: (path) => entry(path) })
     symlinkSync("pipe", join(inside, "link"))
     for (const to of [pipe, join(inside, "link")])
-      await expect(copyOut(sandbox, "file", to, never)).rejects.toMatchObject({
+      await expect(copyOut(sandbox, "file", to, telling())).rejects.toMatchObject({
         code: "input.usage",
       })
     expect(lstatSync(pipe).isFIFO()).toBe(true)
@@ -247,9 +266,102 @@ describe("copying out of a hostile sandbox", () => {
     const content = (_path: string, response: ServerResponse) => {
       response.write("new", () => cancelling.abort())
     }
-    const sandbox = await playFiles({ stat, list: () => listing(), content })
-    await expect(copyOut(sandbox, "file", `${inside}/`, cancelling.signal)).rejects.toBeDefined()
+    const sandbox = await playFiles({ stat, content })
+    const how = telling(cancelling.signal)
+    await expect(copyOut(sandbox, "file", `${inside}/`, how)).rejects.toBeDefined()
     expect(readFileSync(join(inside, "file"), "utf8")).toBe("old")
     expect(readdirSync(inside)).toEqual(["file"])
+  })
+
+  const raw =
+    (...blocks: readonly Buffer[]) =>
+    (response: ServerResponse) =>
+      void response.end(Buffer.concat(blocks))
+  const END = Buffer.alloc(1024)
+  const none = { mode: 0o644, size: 0, modifiedAtMs: 0, uid: 0, gid: 0, target: Buffer.alloc(0) }
+  const special = (name: string, type: string, target = "") =>
+    writeHeader({ ...none, type, name: Buffer.from(name), target: Buffer.from(target) })
+  const empty = (name: string) => tarEntry(name, entry("", { size: 0 }))
+  const directory = (name: string) => tarEntry(name, folder(""))
+  const damaged = empty("x")
+  damaged[0] = 0x79
+
+  it.each<[string, Buffer[]]>([
+    ["a hard link to what is outside", [special("own", TAR.hardLink, "../../outside/own")]],
+    ["a hard link to what is inside", [empty("a"), special("b", TAR.hardLink, "a")]],
+    ["a device", [special("null", "3")]],
+    ["a named pipe", [special("pipe", "6")]],
+    ["an entry of an unknown kind", [special("x", "V")]],
+    ["an entry of a folder that it has not named", [empty("a/b")]],
+    ["an entry below a file", [empty("a"), empty("a/b")]],
+    ["an entry below a link", [special("l", TAR.link, "../../outside"), empty("l/planted")]],
+    ["a folder that it has left", [directory("a"), directory("b"), empty("b/x"), empty("a/y")]],
+    ["a folder twice", [directory("a"), directory("b"), directory("a")]],
+    ["a link in the place of a folder", [directory("a"), special("a", TAR.link, "../../outside")]],
+    ["a folder below itself by dots", [directory("a"), empty("a/../b")]],
+    ["a name with an empty part", [directory("a"), empty("a//b")]],
+    ["an absolute name", [empty("/a")]],
+    ["a wrong checksum", [damaged]],
+    ["a link to nothing", [special("l", TAR.link)]],
+    ["a remark that says nothing", [writeComment(Buffer.from("hello"))]],
+    ["a remark with more than it has", [writeComment(Buffer.from('{"path":"a","why":"x"}'))]],
+  ])("refuses an archive that holds %s", async (_, blocks) => {
+    const { inside, expectUntouched } = makePlaces()
+    const archive = raw(...blocks, END)
+    expect(await copy({ archive }, inside)).toMatchObject({ code: "bridge.protocol_violated" })
+    expectUntouched()
+    expect(leftovers(inside)).toEqual([])
+    for (const name of readdirSync(join(inside, "dir"), { recursive: true }) as string[])
+      expect(lstatSync(join(inside, "dir", name)).isSymbolicLink()).toBe(false)
+  })
+
+  it("refuses an archive that is cut short", async () => {
+    const { inside } = makePlaces()
+    for (const archive of [raw(empty("a")), raw(empty("a").subarray(0, 300)), raw()])
+      expect(await copy({ archive }, inside)).toMatchObject({ code: "bridge.protocol_violated" })
+  })
+
+  it("keeps times and modes, also of folders, and no time that a file cannot have", async () => {
+    const { inside } = makePlaces()
+    const at = { modifiedAtMs: 1_000_000_000_000 }
+    const list = tree(
+      [
+        entry("file", { ...at, mode: 0o751 }),
+        entry("sub", { ...at, kind: "directory", mode: 0o750 }),
+      ],
+      [entry("far", { modifiedAtMs: 8 ** 11 * 1000 }), link("link", "far")],
+    )
+    expect(
+      await copy({ list, stat: (path) => ({ ...folder(path, 0o711), ...at }) }, inside),
+    ).toBeUndefined()
+    for (const [name, mode] of [
+      ...[["dir", 0o711] as const, ["dir/file", 0o751] as const, ["dir/sub", 0o750] as const],
+    ]) {
+      const { mode: given, mtimeMs } = statSync(join(inside, name))
+      expect([name, given & 0o777, mtimeMs]).toEqual([
+        name,
+        mode & ~process.umask(),
+        at.modifiedAtMs,
+      ])
+    }
+    expect(readFileSync(join(inside, "dir/sub/far"), "utf8")).toBe("hello")
+  })
+
+  it("tells what is left out, as it is shown on a terminal, and goes on; of many a few", async () => {
+    const { inside } = makePlaces()
+    const left = (path: string, why: string) =>
+      writeComment(Buffer.from(JSON.stringify({ path, why })))
+    const how = telling()
+    const many = Array.from({ length: 30 }, (_, number) => left(`s${number}`, "socket"))
+    const archive = raw(left("p\u001b[2J\nberth: done", "pipe"), ...many, empty("after"), END)
+    expect(await copy({ archive }, inside, how)).toBeUndefined()
+    how.report[Symbol.dispose]()
+    expect(readdirSync(join(inside, "dir"))).toEqual(["after"])
+    const lines = how.said().split("\n")
+    expect(lines[0]).toBe("skipped p\u{FFFD}[2J\u{FFFD}berth: done: it is a named pipe")
+    expect([lines.length, lines.at(-2)]).toEqual([22, "skipped 11 more"])
+    const closed = raw(left("secret", "unreadable"), empty("other"), END)
+    expect(await copy({ archive: closed }, inside)).toMatchObject({ code: "copy.incomplete" })
+    expect(readdirSync(join(inside, "dir")).toSorted()).toEqual(["after", "other"])
   })
 })

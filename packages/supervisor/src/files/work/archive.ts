@@ -1,17 +1,26 @@
-import { constants } from "node:fs"
-import { lstat, open, opendir, readlink } from "node:fs/promises"
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  opendirSync,
+  openSync,
+  readlinkSync,
+  readSync,
+  type Stats,
+} from "node:fs"
+import { open } from "node:fs/promises"
+import type { LeftOut } from "@berth/protocol/files"
+import { BATCH_BYTES, batched } from "@berth/protocol/tar-batch"
+import { BLOCK_BYTES, paddingOf, TAR, writeComment, writeHeader } from "@berth/protocol/tar-header"
 import { sendJson } from "../../features/body.ts"
 import type { HttpCall } from "../../features/feature.ts"
-import { joinBytes, locate } from "./bytes.ts"
+import { joinBytes, locate, toWire } from "./bytes.ts"
 import { extract } from "./extract.ts"
 import { attempt, systemCode, wrongKind } from "./failure.ts"
 import { readQuery } from "./query.ts"
 import { Sender } from "./send.ts"
-import { BLOCK_BYTES, paddingOf, TAR, writeHeader } from "./tar/header.ts"
 import type { Places } from "./write.ts"
-
-/** Small pieces are sent together. */
-const BATCH_BYTES = 256 * 1024
 
 /** `PUT /files/archive` */
 export const putArchive =
@@ -51,40 +60,42 @@ export const getArchive =
     response.end()
   }
 
-/** What goes away meanwhile is left out, and so is what is neither file, directory nor link. */
-async function* archiveOf(folder: Buffer, within: Buffer): AsyncGenerator<Buffer> {
+/**
+ * What goes away meanwhile is left out. Entries that are neither file, directory nor link, or closed to the user, are left
+ * out as well, and a comment in the archive says so. Calls are synchronous, and others have their turn after each batch: of
+ * small files, waiting for each call would be most of the time.
+ */
+function* archiveOf(folder: Buffer, within: Buffer): Generator<Buffer> {
   yield* entriesOf(folder, within)
   // Two empty blocks are the end.
   yield Buffer.alloc(2 * BLOCK_BYTES)
 }
 
-async function* entriesOf(folder: Buffer, within: Buffer): AsyncGenerator<Buffer> {
-  // @types/node knows names as text only.
-  const names = await opendir(folder as unknown as string, { encoding: "buffer" as never })
-  for await (const entry of names) {
-    const own = entry.name as unknown as Buffer
+function* entriesOf(folder: Buffer, within: Buffer): Generator<Buffer> {
+  for (const own of namesIn(folder)) {
     const name = within.length === 0 ? own : joinBytes(within, own)
     const path = joinBytes(folder, own)
     try {
       yield* entryOf(path, name)
     } catch (thrown) {
-      if (!LEFT_OUT.has(systemCode(thrown) ?? "")) throw thrown
+      const code = systemCode(thrown) ?? ""
+      if (DENIED.has(code)) yield leftOut(name, "unreadable")
+      else if (!GONE.has(code)) throw thrown
     }
   }
 }
 
-/** Gone, replaced or closed to the user. Anything else would be missing without a word. */
-const LEFT_OUT: ReadonlySet<string> = new Set([
-  "ENOENT",
-  "ENOTDIR",
-  "ELOOP",
-  "ENXIO",
-  "EACCES",
-  "EPERM",
-])
+/** Gone, or replaced. */
+const GONE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO"])
+const DENIED: ReadonlySet<string> = new Set(["EACCES", "EPERM"])
 
-async function* entryOf(path: Buffer, name: Buffer): AsyncGenerator<Buffer> {
-  const found = await lstat(path)
+const leftOut = (name: Buffer, why: LeftOut["why"]): Buffer => {
+  const said: LeftOut = { path: toWire(name), why }
+  return writeComment(Buffer.from(JSON.stringify(said)))
+}
+
+function* entryOf(path: Buffer, name: Buffer): Generator<Buffer> {
+  const found = lstatSync(path)
   const { uid, gid, mode, mtimeMs } = found
   const none = Buffer.alloc(0)
   const header = { uid, gid, mode: mode & 0o7777, modifiedAtMs: mtimeMs, size: 0, target: none }
@@ -92,9 +103,15 @@ async function* entryOf(path: Buffer, name: Buffer): AsyncGenerator<Buffer> {
     yield writeHeader({ ...header, type: TAR.directory, name: Buffer.concat([name, SLASH]) })
     yield* entriesOf(path, name)
   } else if (found.isSymbolicLink()) {
-    const target = await readlink(path, { encoding: "buffer" })
+    const target = readlinkSync(path, { encoding: "buffer" })
     yield writeHeader({ ...header, type: TAR.link, name, target })
   } else if (found.isFile()) yield* fileOf(path, name, header)
+  else yield leftOut(name, otherKind(found))
+}
+
+const otherKind = (found: Stats): LeftOut["why"] => {
+  if (found.isFIFO()) return "pipe"
+  return found.isSocket() ? "socket" : "device"
 }
 
 const SLASH = Buffer.from("/")
@@ -102,36 +119,42 @@ const SLASH = Buffer.from("/")
 type Header = Omit<Parameters<typeof writeHeader>[0], "type" | "name" | "size">
 
 /** As long as its header says, whatever happens to it meanwhile. */
-async function* fileOf(path: Buffer, name: Buffer, header: Header): AsyncGenerator<Buffer> {
+function* fileOf(path: Buffer, name: Buffer, header: Header): Generator<Buffer> {
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW
-  const file = await open(path, flags)
+  const file = openSync(path, flags)
   try {
-    const { size } = await file.stat()
+    const { size } = fstatSync(file)
     yield writeHeader({ ...header, type: TAR.file, name, size })
     for (let left = size; left > 0; ) {
       const block = Buffer.allocUnsafe(Math.min(left, BATCH_BYTES))
-      const { bytesRead } = await file.read(block, 0, block.length).catch(() => ({ bytesRead: 0 }))
-      if (bytesRead === 0) block.fill(0)
-      const part = bytesRead === 0 ? block : block.subarray(0, bytesRead)
+      const bytes = readUpTo(file, block)
+      const part = bytes === 0 ? block.fill(0) : block.subarray(0, bytes)
       left -= part.length
       yield part
     }
     yield Buffer.alloc(paddingOf(size))
   } finally {
-    await file.close()
+    closeSync(file)
   }
 }
 
-async function* batched(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let batch: Buffer[] = []
-  let bytes = 0
-  for await (const piece of pieces) {
-    batch.push(piece)
-    bytes += piece.length
-    if (bytes < BATCH_BYTES) continue
-    yield Buffer.concat(batch)
-    batch = []
-    bytes = 0
+/** None where it cannot be read any more: its header has been sent. */
+const readUpTo = (file: number, block: Buffer): number => {
+  try {
+    return readSync(file, block)
+  } catch {
+    return 0
   }
-  if (bytes > 0) yield Buffer.concat(batch)
+}
+
+/** A few at a time, however many there are. */
+function* namesIn(folder: Buffer): Generator<Buffer> {
+  // @types/node knows names as text only.
+  const names = opendirSync(folder as unknown as string, { encoding: "buffer" as never })
+  try {
+    for (let entry = names.readSync(); entry !== null; entry = names.readSync())
+      yield entry.name as unknown as Buffer
+  } finally {
+    names.closeSync()
+  }
 }

@@ -1,11 +1,12 @@
-import { chmod, link, lstat, mkdir, symlink, unlink } from "node:fs/promises"
+import { chmod, link, lstat, lutimes, mkdir, symlink, unlink, utimes } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
 import { MAX_FILE_PATH_BYTES } from "@berth/protocol/files-limits"
+import { TAR, TarProblem } from "@berth/protocol/tar-header"
+import { readTar, type TarEntry } from "@berth/protocol/tar-read"
 import { joinBytes, toWire } from "./bytes.ts"
 import { failure, systemCode } from "./failure.ts"
 import type { Parts } from "./parts.ts"
 import { placeFile } from "./place.ts"
-import { refused, TAR } from "./tar/header.ts"
-import { readTar, type TarEntry } from "./tar/read.ts"
 import { writeStream } from "./write.ts"
 
 /** Whoever extracts is the owner of what they get: to run as the owner of the archive's files means nothing here. */
@@ -21,9 +22,17 @@ export const extract = async (
   parts: Parts,
 ): Promise<number> => {
   await mkdir(folder, { recursive: true })
-  const place = new Place(folder, parts)
+  try {
+    return await putAll(readTar(chunks), new Place(folder, parts))
+  } catch (thrown) {
+    throw thrown instanceof TarProblem ? refused(thrown.message) : thrown
+  }
+}
+
+const putAll = async (archive: AsyncIterable<TarEntry>, place: Place): Promise<number> => {
   let entries = 0
-  for await (const entry of readTar(chunks)) {
+  for await (const entry of archive) {
+    if (entry.type === TAR.extendedForAll) continue
     try {
       await place.put(entry)
     } catch (thrown) {
@@ -40,8 +49,8 @@ class Place {
   readonly #parts: Parts
   /** Directories that are known to be no links, by their bytes as text. */
   readonly #known = new Set<string>()
-  /** Told last: one that nobody may write to could not be filled. */
-  readonly #modes: [Buffer, number][] = []
+  /** Given last: a directory that nobody may write to could not be filled, and filling it changes its time. */
+  readonly #directories: { path: Buffer; mode: number; seconds: number }[] = []
 
   constructor(folder: Buffer, parts: Parts) {
     this.#folder = folder
@@ -50,12 +59,13 @@ class Place {
 
   async put(entry: TarEntry): Promise<void> {
     const parts = partsOf(entry.name)
-    if (entry.type === TAR.directory) return await this.#putDirectory(parts, entry.mode)
+    if (entry.type === TAR.directory) return await this.#putDirectory(parts, entry)
     const path = await this.#within(parts, entry.name)
     if (entry.type === TAR.file) await putFile(path, entry, this.#parts)
     else if (entry.type === TAR.link) {
       await makeRoom(path)
       await symlink(entry.target, path)
+      await lutimes(path, entry.modifiedAtMs / 1000, entry.modifiedAtMs / 1000)
     } else if (entry.type === TAR.hardLink) {
       const target = await this.#within(partsOf(entry.target), entry.target)
       if (!(await lstat(target)).isFile()) throw bad("a hard link to what is no file", entry.name)
@@ -65,12 +75,16 @@ class Place {
   }
 
   async finish(): Promise<void> {
-    for (const [path, mode] of this.#modes.toReversed()) await chmod(path, mode)
+    for (const { path, mode, seconds } of this.#directories.toReversed()) {
+      await utimes(path, seconds, seconds)
+      await chmod(path, mode)
+    }
   }
 
-  async #putDirectory(parts: readonly Buffer[], mode: number): Promise<void> {
+  async #putDirectory(parts: readonly Buffer[], { mode, modifiedAtMs }: TarEntry): Promise<void> {
     const path = await this.#directory(parts)
-    if (parts.length > 0) this.#modes.push([path, mode & MODE_BITS])
+    if (parts.length === 0) return
+    this.#directories.push({ path, mode: mode & MODE_BITS, seconds: modifiedAtMs / 1000 })
   }
 
   /** Where an entry belongs, with the directories above it. */
@@ -140,5 +154,8 @@ const partsOf = (name: Buffer): Buffer[] => {
   if (parts.includes("..")) throw bad("an entry that leads out of the folder", name)
   return parts.map((part) => Buffer.from(part, "latin1"))
 }
+
+const refused = (problem: string, details: Record<string, unknown> = {}): BerthError =>
+  new BerthError("files.archive_refused", `the archive is not taken: ${problem}`, { details })
 
 const bad = (problem: string, name: Buffer) => refused(`it has ${problem}`, { entry: toWire(name) })

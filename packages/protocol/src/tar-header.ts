@@ -1,4 +1,4 @@
-import { BerthError } from "@berth/protocol/errors"
+/** Headers of tar archives, in the GNU form; the POSIX form is read as well. */
 
 export const BLOCK_BYTES = 512
 const NAME_BYTES = 100
@@ -37,10 +37,19 @@ const writeNumber = (block: Buffer, at: number, length: number, value: number): 
 
 const readNumber = (block: Buffer, at: number, length: number): number => {
   const field = block.subarray(at, at + length)
-  if (((field[0] ?? 0) & 0x80) !== 0) return Number(field.readBigUInt64BE(length - 8))
+  if (((field[0] ?? 0) & 0x80) !== 0) return readBinary(field)
   const text = textOf(field).trim()
-  if (!/^[0-7]*$/.test(text)) throw refused("a number in it is none")
+  if (!/^[0-7]*$/.test(text)) throw new TarProblem("a number in it is none")
   return text === "" ? 0 : Number.parseInt(text, 8)
+}
+
+/** Behind the bit that says that it is one. Beyond what a number can hold there is no size, time or mode. */
+const readBinary = (field: Buffer): number => {
+  const digits = Buffer.from(field)
+  digits[0] = (digits[0] ?? 0) & 0x7f
+  const value = BigInt(`0x${digits.toString("hex")}`)
+  if (value > Number.MAX_SAFE_INTEGER) throw new TarProblem("a number in it is too large")
+  return Number(value)
 }
 
 const textOf = (field: Buffer): string => untilNul(field).toString("latin1")
@@ -59,8 +68,18 @@ export const writeHeader = (header: TarHeader & { uid: number; gid: number }): B
   return Buffer.concat([...blocks, block(header)])
 }
 
-const longEntry = (type: string, value: Buffer): Buffer => {
-  const content = Buffer.concat([value, Buffer.alloc(1)])
+/** A remark of whoever wrote the archive. Programs that read it pass over it. */
+export const writeComment = (comment: Buffer): Buffer => {
+  const record = Buffer.concat([Buffer.from(" comment="), comment, Buffer.from("\n")])
+  let length = record.length + String(record.length).length
+  length = record.length + String(length).length
+  return extraEntry(TAR.extendedForAll, Buffer.concat([Buffer.from(String(length)), record]))
+}
+
+const longEntry = (type: string, value: Buffer): Buffer =>
+  extraEntry(type, Buffer.concat([value, Buffer.alloc(1)]))
+
+const extraEntry = (type: string, content: Buffer): Buffer => {
   const name = Buffer.from("././@LongLink")
   const none = { target: Buffer.alloc(0), mode: 0, modifiedAtMs: 0, uid: 0, gid: 0 }
   return Buffer.concat([
@@ -85,10 +104,13 @@ const block = (header: TarHeader & { uid: number; gid: number }): Buffer => {
   return made
 }
 
+const EMPTY_BLOCK = Buffer.alloc(BLOCK_BYTES)
+
 /** Undefined: the block is empty, and the archive at its end. */
 export const readHeader = (made: Buffer): TarHeader | undefined => {
-  if (made.every((byte) => byte === 0)) return undefined
-  if (readNumber(made, 148, 8) !== checksumOf(made)) throw refused("a header's checksum is wrong")
+  if (made.equals(EMPTY_BLOCK)) return undefined
+  if (readNumber(made, 148, 8) !== checksumOf(made))
+    throw new TarProblem("a header's checksum is wrong")
   const name = untilNul(made.subarray(0, NAME_BYTES))
   // Between these two is what the POSIX form has more room for; GNU's keeps other things there.
   const isPosix = made.toString("latin1", 257, 263) === "ustar\0"
@@ -115,5 +137,7 @@ const checksumOf = (made: Buffer): number => {
 export const paddingOf = (size: number): number =>
   (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES
 
-export const refused = (problem: string, details: Record<string, unknown> = {}): BerthError =>
-  new BerthError("files.archive_refused", `the archive is not taken: ${problem}`, { details })
+/** An archive that cannot be read. */
+export class TarProblem extends Error {
+  override readonly name = "TarProblem"
+}

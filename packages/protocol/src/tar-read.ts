@@ -1,15 +1,23 @@
-import { paddingOf, readHeader, refused, TAR, type TarHeader } from "./header.ts"
-import { ByteSource } from "./source.ts"
+import { paddingOf, readHeader, TAR, type TarHeader, TarProblem } from "./tar-header.ts"
+import { ByteSource } from "./tar-source.ts"
 
 /** Of a name, or of what the POSIX form says of an entry beyond its header. */
 const MAX_EXTRA_BYTES = 64 * 1024
 
+/** Headers that say more of the entry that follows: a name, a target, and what the POSIX form has. */
+const MAX_EXTRAS = 4
+
 export interface TarEntry extends TarHeader {
+  /** Of an entry of the type `extendedForAll`, which is about no file. */
+  readonly comment?: Buffer
   /** To be read to its end before the next entry is asked for; what is left of it is passed over. */
   readonly content: AsyncGenerator<Buffer>
 }
 
-/** The entries of an archive, in the POSIX or the GNU form. */
+/**
+ * The entries of an archive, in the POSIX or the GNU form. Names, targets, sizes and kinds are whatever the archive says.
+ * Throws a `TarProblem` where it cannot be read.
+ */
 export async function* readTar(chunks: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
   const source = new ByteSource(chunks)
   try {
@@ -21,20 +29,27 @@ export async function* readTar(chunks: AsyncIterable<Buffer>): AsyncGenerator<Ta
 
 async function* entriesOf(source: ByteSource): AsyncGenerator<TarEntry> {
   let extra: Partial<TarHeader> = {}
+  let extras = 0
   for (;;) {
     const block = await source.block()
-    const header = block && readHeader(block)
+    if (block === undefined) throw new TarProblem("it ends too soon")
+    const header = readHeader(block)
     if (header === undefined) return await source.drain()
     const { type, size } = header
     if (isExtra(type)) {
-      if (size > MAX_EXTRA_BYTES) throw refused("a name in it is too long")
+      if (size > MAX_EXTRA_BYTES) throw new TarProblem("a name in it is too long")
       const value = await source.exactly(size)
       await source.skip(paddingOf(size))
-      extra = { ...extra, ...readExtra(type, value) }
+      if (++extras > MAX_EXTRAS) throw new TarProblem("an entry has too many headers")
+      if (type === TAR.extendedForAll) {
+        extras = 0
+        yield { ...header, comment: commentIn(value), content: source.upTo(0) }
+      } else extra = { ...extra, ...readExtra(type, value) }
       continue
     }
     const entry = { ...header, ...extra }
     extra = {}
+    extras = 0
     // Only a file has content, whatever its header says of the size.
     const bytes = entry.type === TAR.file ? entry.size : 0
     const content = source.upTo(bytes)
@@ -49,27 +64,33 @@ const isExtra = (type: string): boolean =>
 
 const readExtra = (type: string, value: Buffer): Partial<TarHeader> => {
   if (type === TAR.extended) return readRecords(value)
-  if (type === TAR.extendedForAll) return {}
   const end = value.indexOf(0)
   const name = end === -1 ? value : value.subarray(0, end)
   return type === TAR.longName ? { name } : { target: name }
 }
 
-/** `LENGTH KEY=VALUE\n`, one after the other; the length is that of all of it. */
 const readRecords = (bytes: Buffer): Partial<TarHeader> => {
   let found: Partial<TarHeader> = {}
+  for (const [key, value] of recordsOf(bytes)) found = { ...found, ...readRecord(key, value) }
+  return found
+}
+
+const commentIn = (bytes: Buffer): Buffer =>
+  [...recordsOf(bytes)].find(([key]) => key === "comment")?.[1] ?? Buffer.alloc(0)
+
+/** `LENGTH KEY=VALUE\n`, one after the other; the length is that of all of it. */
+function* recordsOf(bytes: Buffer): Generator<readonly [string, Buffer]> {
   for (let at = 0; at < bytes.length; ) {
     const space = bytes.indexOf(" ", at)
     const length = Number(bytes.toString("latin1", at, space))
     const equals = bytes.indexOf("=", space)
     const end = at + length - 1
     if (!(space > at && length > 0 && equals > space && equals < end && end < bytes.length))
-      throw refused("an extended header has the wrong form")
+      throw new TarProblem("an extended header has the wrong form")
     const value = bytes.subarray(equals + 1, end)
-    found = { ...found, ...readRecord(bytes.toString("latin1", space + 1, equals), value) }
+    yield [bytes.toString("latin1", space + 1, equals), value]
     at = end + 1
   }
-  return found
 }
 
 const readRecord = (key: string, value: Buffer): Partial<TarHeader> => {
@@ -78,6 +99,6 @@ const readRecord = (key: string, value: Buffer): Partial<TarHeader> => {
   const number = Number(value.toString("latin1"))
   if (key === "mtime" && Number.isFinite(number)) return { modifiedAtMs: number * 1000 }
   if (key !== "size") return {}
-  if (!Number.isSafeInteger(number) || number < 0) throw refused("a size in it is none")
+  if (!Number.isSafeInteger(number) || number < 0) throw new TarProblem("a size in it is none")
   return { size: number }
 }

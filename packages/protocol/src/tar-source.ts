@@ -1,4 +1,7 @@
-import { BLOCK_BYTES, refused } from "./header.ts"
+import { BLOCK_BYTES, TarProblem } from "./tar-header.ts"
+
+/** Tar fills its last record, of 10 KiB unless it is told otherwise. */
+const MAX_PADDING_BYTES = 1024 * 1024
 
 /** Takes bytes from a stream in the pieces that are asked for, without holding more than comes at once. */
 export class ByteSource {
@@ -16,6 +19,7 @@ export class ByteSource {
   }
 
   async exactly(count: number): Promise<Buffer> {
+    if (this.#rest.length >= count) return this.#take(count)
     const parts: Buffer[] = []
     for await (const part of this.upTo(count)) parts.push(part)
     return Buffer.concat(parts)
@@ -23,27 +27,35 @@ export class ByteSource {
 
   async *upTo(count: number): AsyncGenerator<Buffer> {
     for (let left = count; left > 0; ) {
-      if (!(await this.#fill())) throw refused("it ends too soon")
-      const part = this.#rest.subarray(0, left)
-      this.#rest = this.#rest.subarray(part.length)
+      if (!(await this.#fill())) throw new TarProblem("it ends too soon")
+      const part = this.#take(left)
       left -= part.length
       yield part
     }
   }
 
   async skip(count: number): Promise<void> {
-    for await (const _ of this.upTo(count));
+    if (this.#rest.length >= count) this.#take(count)
+    else for await (const _ of this.upTo(count));
   }
 
   /** What tar writes after the end: it fills its last record. */
   async drain(): Promise<void> {
-    do this.#rest = Buffer.alloc(0)
-    while (await this.#fill())
+    for (let left = MAX_PADDING_BYTES; await this.#fill(); ) {
+      left -= this.#take(this.#rest.length).length
+      if (left < 0) throw new TarProblem("it goes on after its end")
+    }
   }
 
   /** Lets go of the stream, wherever it is. */
   async close(): Promise<void> {
     await this.#chunks.return?.()
+  }
+
+  #take(most: number): Buffer {
+    const part = this.#rest.subarray(0, most)
+    this.#rest = this.#rest.subarray(part.length)
+    return part
   }
 
   async #fill(): Promise<boolean> {
