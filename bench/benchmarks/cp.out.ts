@@ -23,7 +23,7 @@ done`
 export default benchmark({
   what: "berth cp out of 7,600 entries / berth exec tar | tar",
   unit: "ms",
-  bound: { of: "ratio", atMost: 1.5 },
+  bound: { of: "ratio", atMost: 2 },
   statistic: "median",
   runs: 7,
   prepare: async (context) => {
