@@ -1,13 +1,11 @@
-import { createWriteStream } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Readable } from "node:stream"
-import { pipeline } from "node:stream/promises"
 import { BerthError } from "@berth/protocol/errors"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { localGit, repoAt } from "../local-git.ts"
+import { receiveFile } from "../receive-file.ts"
 import { findRepo } from "../sandbox-repo.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
@@ -45,13 +43,7 @@ export const define: DefineCommand = async (command, { out }) => {
       const scratch = await mkdtemp(join(tmpdir(), "berth-fetch-"))
       try {
         const file = join(scratch, "bundle")
-        await pipeline(
-          Readable.fromWeb(bundle as never),
-          createWriteStream(file, { mode: 0o600 }),
-          {
-            signal,
-          },
-        )
+        await receiveFile(bundle, file, signal)
         const branches = await fetchBranches({ top, file, workspace: found.workspace, signal })
         out(json ? toJson({ branches }) : branches.map((each) => `${printable(each)}\n`).join(""))
       } finally {

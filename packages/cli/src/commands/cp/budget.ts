@@ -1,4 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
+import { KEPT_BYTES, noRoom } from "../../keep-free.ts"
 import type { LocalFolder } from "./local-folder.ts"
 
 /** Each level holds a folder open on this side; real trees are far less deep. */
@@ -11,8 +12,7 @@ const MAX_ENTRIES = 1_000_000
 const MAX_HELD_BYTES = 256 * 1024 * 1024
 const NAME_COST_BYTES = 256
 
-/** Bytes and files that a copy leaves free on the disk. */
-const KEPT_BYTES = 64 * 1024 * 1024
+/** Files that a copy leaves free on the disk. */
 const KEPT_FILES = 1_000
 
 /** Put into one folder between two looks at the disk: a small part of what is left free. */
@@ -67,6 +67,3 @@ export const tooLarge = (what: string, limit: number): BerthError =>
   new BerthError("copy.too_large", `the sandbox has more ${what} than one copy takes`, {
     details: { limit },
   })
-
-const noRoom = (details: Record<string, number>): BerthError =>
-  new BerthError("copy.no_room", "the disk of this machine has no room for the copy", { details })
