@@ -12,7 +12,7 @@ const Container = z.object({
 })
 
 /**
- * Lets a container send to its gateway alone, by rules inside its own network namespace. Each address that it sends to
+ * Lets a container send to its gateway alone, and bounds what the kernel tracks, by rules inside its own network namespace. Each address that it sends to
  * directly takes an entry of the kernel's neighbour table, which all namespaces of the host share. Routes would not do:
  * SO_BINDTODEVICE with SO_DONTROUTE leads around them, and takes no privilege. The rules go with the namespace.
  */
@@ -46,19 +46,51 @@ const IN_THE_RIGHT_NAMESPACE = 'grep -qwF "$0" /proc/self/net/fib_trie && exec n
 /** The table of family inet that stands in the namespace of each container. */
 export const GATEWAY_TABLE = "berth_gateway"
 
+/** The engine's name server for containers, which it runs in the namespace of each. */
+const RESOLVER = "127.0.0.11"
+
+/**
+ * Questions that the kernel tracks at a time: over UDP, each for half a minute. Over TCP, each takes an open file of the engine's own
+ * process, which all of its containers share; a closed one is tracked for two minutes and not counted, so that its rate
+ * is bounded as well.
+ */
+export const RESOLVER_BOUNDS = { udp: 4_096, tcp: 64, tcpPerSecond: 16, tcpBurst: 256 } as const
+
+const OPENS = "ct state new ct status & confirmed == 0"
+
 /**
  * Multicast stays as it is: it reaches nobody, and the kernel gives its entries up for any other. A TCP connection would wait
  * for minutes without a refusal, which cannot be given where the last look is taken.
+ *
+ * The engine translates addresses inside, for its name server, which makes the kernel track every connection there, in memory that no
+ * limit counts. So all but questions to that server are left untracked, and those are bounded.
  */
 const rulesText = (gateway: string): string => {
   const direct = `oifname != "lo" ip daddr != 224.0.0.0/4 rt ip nexthop != ${gateway}`
+  const { udp, tcp, tcpPerSecond, tcpBurst } = RESOLVER_BOUNDS
   return `add table inet ${GATEWAY_TABLE}
 delete table inet ${GATEWAY_TABLE}
 table inet ${GATEWAY_TABLE} {
+  chain arriving {
+    type filter hook prerouting priority raw; policy accept;
+    iifname != "lo" notrack
+  }
+  chain sending {
+    type filter hook output priority raw; policy accept;
+    oifname "lo" meta l4proto { tcp, udp } ip daddr ${RESOLVER} accept
+    oifname "lo" meta l4proto { tcp, udp } ip saddr ${RESOLVER} accept
+    notrack
+  }
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject with icmp type admin-prohibited
+  }
   chain sent {
     type filter hook output priority filter; policy accept;
-    ${direct} meta l4proto tcp reject with tcp reset
-    ${direct} reject with icmp type admin-prohibited
+    ${direct} goto refuse
+    ${OPENS} meta l4proto tcp limit rate over ${tcpPerSecond}/second burst ${tcpBurst} packets goto refuse
+    ${OPENS} meta l4proto tcp ct count over ${tcp} goto refuse
+    ${OPENS} meta l4proto udp ct count over ${udp} goto refuse
   }
   chain leaving {
     type filter hook postrouting priority filter; policy accept;

@@ -1,7 +1,7 @@
 import { once } from "node:events"
 import { type AddressInfo, createServer, type Server } from "node:net"
 import { networkInterfaces } from "node:os"
-import type { SandboxSpec } from "@berth/protocol/sandbox"
+import type { SandboxId } from "@berth/protocol/ids"
 import { DOCKER_ADDRESS_POOL } from "@berth/testing/docker/engine"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
@@ -11,7 +11,7 @@ import { connectionsTableOf } from "../../connections/rules.ts"
 import { type FaultyEngine, startFaultyEngine } from "../testing/faulty-engine.ts"
 import { askEngine, type DockerHarness, openHarness } from "../testing/harness.ts"
 import { specFor } from "../testing/spec.ts"
-import { GATEWAY_TABLE } from "./gateway.ts"
+import { GATEWAY_TABLE, RESOLVER_BOUNDS } from "./gateway.ts"
 import { type NetworkNames, networkNames } from "./names.ts"
 
 /** Sends to as many addresses of a subnet twice: along its routes, and around them. */
@@ -26,6 +26,40 @@ const SWEEP = `
     }
     send($socket, "x", 0, pack_sockaddr_in(9, inet_aton("$ARGV[0].$last")));
   }`
+
+/** Opens as many connections on the loopback: among themselves, from the address of the engine's name server, and to it. */
+const FLOODED = 6_000
+const FLOOD = `
+  for my $from ("127.0.0.1", "127.0.0.11") {
+    socket(my $own, PF_INET, SOCK_DGRAM, 17) or die;
+    bind($own, pack_sockaddr_in(0, inet_aton($from))) or die;
+    send($own, "x", 0, pack_sockaddr_in($_, inet_aton("127.0.0.2"))) for 1 .. ${FLOODED};
+  }
+  for my $port (1 .. ${FLOODED}) {
+    socket(my $asking, PF_INET, SOCK_DGRAM, 17) or die;
+    bind($asking, pack_sockaddr_in(20_000 + $port, inet_aton("127.0.0.3"))) or die;
+    send($asking, "x", 0, pack_sockaddr_in(53, inet_aton("127.0.0.11")));
+  }
+`
+/** Asks the engine's name server for a name, and then holds as many connections to it as it can. */
+const ASK = `
+  my $server = pack_sockaddr_in(53, inet_aton("127.0.0.11"));
+  my $question = pack("n6", 7, 0x100, 1, 0, 0, 0) . pack("C/a* x n2", $ARGV[0], 1, 1);
+  socket(my $asking, PF_INET, SOCK_DGRAM, 17) or die;
+  send($asking, $question, 0, $server);
+  alarm 10;
+  recv($asking, my $answer, 512, 0);
+  print "answers: ", unpack("x6 n", $answer), "\n";
+  my @held;
+  while (@held < 1_000) {
+    socket(my $stream, PF_INET, SOCK_STREAM, 6) or die;
+    connect($stream, $server) or last;
+    push @held, $stream;
+  }
+  print "held: ", scalar(@held), "\n";
+`
+
+const UNPRIVILEGED = ["setpriv", "--reuid=1000", "--clear-groups", "--bounding-set=-all"]
 
 const NETWORK = { kind: "open" as const, allow: [] }
 
@@ -72,7 +106,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
     await between?.close()
   }, 60_000)
 
-  const boot = async (script: string): Promise<SandboxSpec["identity"]["sandbox"]> => {
+  const boot = async (script: string): Promise<SandboxId> => {
     const spec = specFor(harness, { network: NETWORK, command: ["/bin/bash", "-c", script] })
     await backend.create(spec)
     await backend.start(spec.identity.sandbox)
@@ -215,23 +249,42 @@ requires("docker").describe("the network of docker sandboxes", () => {
       expect(await tables()).toEqual([names.table, connectionsTableOf(names.table)])
     })
 
+    /** Runs programs of the host in a sandbox's network. */
+    const insideOf = async (sandbox: SandboxId) => {
+      const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
+      const { Pid } = (body as { State: { Pid: number } }).State
+      return async (...command: string[]) => {
+        const signal = AbortSignal.timeout(20_000)
+        return (await run(["nsenter", `--net=/proc/${Pid}/ns/net`, ...command], { signal })).stdout
+      }
+    }
+
+    it("keeps the connections few that the kernel tracks inside a sandbox, and names are still found", async () => {
+      await open()
+      const sandbox = await boot("sleep 1000")
+      const inside = await insideOf(sandbox)
+      const tracked = async () =>
+        Number(await inside("cat", "/proc/sys/net/netfilter/nf_conntrack_count"))
+      const asked = () => inside(...UNPRIVILEGED, "perl", "-MSocket", "-e", ASK, `berth-${sandbox}`)
+      expect(await asked()).toBe(`answers: 1\nheld: ${RESOLVER_BOUNDS.tcp}\n`)
+      await inside(...UNPRIVILEGED, "perl", "-MSocket", "-e", FLOOD)
+      expect(await tracked()).toBeLessThanOrEqual(RESOLVER_BOUNDS.udp + RESOLVER_BOUNDS.tcp)
+      await inside("nft", "delete", "table", "inet", GATEWAY_TABLE)
+      await inside(...UNPRIVILEGED, "perl", "-MSocket", "-e", FLOOD)
+      expect(await tracked()).toBeGreaterThan(FLOODED)
+    })
+
     it("keeps sandboxes from filling the kernel's neighbour table with addresses of their bridge", async () => {
       await open()
       await backend.ensureNetwork()
       const subnet = (await gatewayOf()).replace(/\.\d+$/, "")
       const sandbox = await boot("sleep 1000")
-      const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
-      const { Pid } = (body as { State: { Pid: number } }).State
-      const inside = async (...command: string[]) => {
-        const signal = AbortSignal.timeout(20_000)
-        return (await run(["nsenter", `--net=/proc/${Pid}/ns/net`, ...command], { signal })).stdout
-      }
-      const unprivileged = ["setpriv", "--reuid=1000", "--clear-groups", "--bounding-set=-all"]
+      const inside = await insideOf(sandbox)
       const entries = async () => {
         const all = await inside("ip", "neighbour", "show", "nud", "all", "dev", "eth0")
         return all.split("\n").filter((line) => line.startsWith(`${subnet}.`)).length
       }
-      const sweep = () => inside(...unprivileged, "perl", "-MSocket", "-e", SWEEP, subnet)
+      const sweep = () => inside(...UNPRIVILEGED, "perl", "-MSocket", "-e", SWEEP, subnet)
       await sweep()
       expect(await entries()).toBeLessThanOrEqual(1)
       await inside("nft", "delete", "table", "inet", GATEWAY_TABLE)
