@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises"
 import { describe, expect, it } from "vitest"
-import { DIFFERENCES } from "./docker/testing/differences.ts"
+import { DIFFERENCES, USER_NAMESPACE_DIFFERENCES } from "./docker/testing/differences.ts"
 import { NAMED } from "./testing/attempts.ts"
 
 const document = new URL("../../../../docs/SECURITY.md", import.meta.url)
@@ -13,13 +13,16 @@ describe("docs/SECURITY.md", () => {
     expect(await tableBelow(heading)).toEqual(rows)
   })
 
-  it("tells where a Docker sandbox differs", async () => {
-    const rows = Object.entries(DIFFERENCES).map(
+  it.each([
+    ["Where a Docker sandbox differs", DIFFERENCES],
+    ["Where one of an engine with user namespaces differs", USER_NAMESPACE_DIFFERENCES],
+  ])("has a row for each difference: %s", async (heading, differences) => {
+    const rows = Object.entries(differences).map(
       ([name, { why, sees }]) => `| ${name} | ${why} | ${endsOf(sees) || "not tried"} |`,
     )
-    expect(await tableBelow("Where a Docker sandbox differs")).toEqual(rows)
+    expect(await tableBelow(heading)).toEqual(rows)
     const names = Object.values(NAMED).flatMap((attempts) => attempts.map(({ name }) => name))
-    expect(names).toEqual(expect.arrayContaining(Object.keys(DIFFERENCES)))
+    expect(names).toEqual(expect.arrayContaining(Object.keys(differences)))
   })
 
   it("names no attempt twice", () => {

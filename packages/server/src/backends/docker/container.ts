@@ -24,6 +24,8 @@ export interface ContainerInput {
   readonly network: string
   /** Whether the engine can filter system calls at all. */
   readonly filters: boolean
+  /** Whether /dev is one of the mounts: then the engine neither mounts shared memory there, nor opens /dev/null inside. */
+  readonly ownDevices: boolean
 }
 
 /** Of what the first process writes, the engine keeps up to two files of this size. */
@@ -42,7 +44,7 @@ export const STOP_SIGNAL = "SIGTERM"
 
 /** What the engine is told of a sandbox. */
 export const containerOf = (input: ContainerInput) => {
-  const { spec, createdAt, mounts, network, filters } = input
+  const { spec, createdAt, mounts, network, filters, ownDevices } = input
   const { identity, config } = spec
   const { limits, hardening } = config
   const { openFiles, memoryBytes } = limits
@@ -55,6 +57,8 @@ export const containerOf = (input: ContainerInput) => {
     // The command is all of it: nothing of the image's own is run, and none of its checks.
     Entrypoint: config.command,
     Cmd: [],
+    // Otherwise it is the host's /dev/null, which a runtime reopens inside only where it has made /dev itself.
+    OpenStdin: ownDevices,
     Healthcheck: { Test: ["NONE"] },
     // An engine lets a paused one go on for this signal alone.
     StopSignal: STOP_SIGNAL,
@@ -62,7 +66,10 @@ export const containerOf = (input: ContainerInput) => {
     HostConfig: {
       Init: true,
       Mounts: mounts,
-      Tmpfs: tmpfs(limits.tmpBytes),
+      Tmpfs: {
+        ...tmpfs(limits.tmpBytes),
+        ...(ownDevices && sharedMemory(limits.tmpBytes)),
+      },
       ReadonlyRootfs: true,
       NetworkMode: network,
       RestartPolicy: { Name: "no" },
@@ -101,6 +108,10 @@ const tmpfs = (tmpBytes: number): Record<string, string> =>
       return [path, `rw,exec,nosuid,nodev,mode=${mode},size=${bytes}`]
     }),
   )
+
+const sharedMemory = (bytes: number) => ({
+  "/dev/shm": `rw,noexec,nosuid,nodev,mode=1777,size=${bytes}`,
+})
 
 export const imageOf = ({ config }: SandboxSpec): string => {
   if (config.system.kind === "image") return config.system.digest

@@ -6,13 +6,14 @@ import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
 import { type ContainerInput, containerOf, imageOf } from "./container.ts"
 import { inspectSandbox, removeContainer } from "./containers.ts"
+import { deviceMounts } from "./devices.ts"
 import { orDiskFull } from "./disk-full.ts"
 import { type Answer, parseAnswer } from "./engine.ts"
 import { imageMissing, invalid, refused } from "./failures.ts"
 import type { ImageSystem } from "./image-systems.ts"
 import { unheldLimits } from "./info.ts"
 import { bind, checkMounts, type EngineMount, engineMounts } from "./mounts.ts"
-import { containerName } from "./names.ts"
+import { containerName, terminalsVolume } from "./names.ts"
 import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { removeTraces } from "./remove.ts"
@@ -64,8 +65,11 @@ const createContainer = async (
 ): Promise<ObservedSandbox> => {
   const { identity } = spec
   const files = parts.far?.mounts(spec) ?? engineMounts(mountsInput(parts, spec))
-  const mounts = [...files, ...accounts]
-  const body = containerOf({ spec, createdAt, mounts, network, filters: parts.info().seccomp })
+  const { ownDevices, seccomp: filters } = parts.info()
+  const { dev } = parts.directories.paths(identity.sandbox)
+  const devices = ownDevices ? deviceMounts(dev, terminalsVolume(identity.sandbox)) : []
+  const mounts = [...files, ...accounts, ...devices]
+  const body = containerOf({ spec, createdAt, mounts, network, filters, ownDevices })
   const query = { name: containerName(identity.sandbox) }
   const path = "/containers/create"
   const request = { method: "POST", path, query, body: parts.far?.publish(body) ?? body } as const

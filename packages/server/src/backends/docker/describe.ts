@@ -47,12 +47,17 @@ const ELSEWHERE: Place = {
   ],
 }
 
-const generalNotes = ({ userNamespaces, seccomp }: EngineInfo): string[] => [
+const generalNotes = ({ userNamespaces, ownDevices, local, seccomp }: EngineInfo): string[] => [
   ...(userNamespaces
     ? []
     : [
         "Root inside is the host's root without most of its rights: the engine has no user namespaces (userns-remap).",
         "What the kernel counts per user (instances of inotify, message queues, queued signals, timers) is counted together with the host's root: one sandbox can use it up.",
       ]),
+  ...(userNamespaces && !ownDevices && local
+    ? [
+        "The nodes of /dev are the host's own: a sandbox sees when they are opened, and can lock them. The data directory cannot hold others.",
+      ]
+    : []),
   ...(seccomp ? [] : ["The engine filters no system calls: its host has no seccomp."]),
 ]

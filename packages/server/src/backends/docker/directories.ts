@@ -22,6 +22,8 @@ export interface SandboxDirectories {
   /** Its own copies of the image's users and groups. */
   readonly passwd: string
   readonly group: string
+  /** Its /dev, where the engine makes none. */
+  readonly dev: string
   /** An overlay without a writable layer has two others: this one, beside what it shows. */
   readonly empty: string
 }
@@ -51,6 +53,7 @@ export const openDirectories = async (directory: string): Promise<Directories> =
     workspace: join(root, sandbox, "workspace"),
     passwd: join(root, sandbox, "passwd"),
     group: join(root, sandbox, "group"),
+    dev: join(root, sandbox, "dev"),
     empty: join(root, sandbox, "empty"),
   })
   return {

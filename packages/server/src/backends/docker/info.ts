@@ -3,6 +3,7 @@ import type { LimitName } from "@berth/protocol/limits"
 import type { UnheldLimit } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { BackendDescription } from "../backend.ts"
+import { holdsDevices } from "./devices.ts"
 import type { Engine } from "./engine.ts"
 import { seesHere } from "./far/sees-here.ts"
 
@@ -26,6 +27,8 @@ export interface EngineInfo {
   /** What root inside is outside: another id where the engine has user namespaces. */
   readonly idBase: number
   readonly userNamespaces: boolean
+  /** Whether sandboxes are given a /dev of their own, in the place of the host's nodes. */
+  readonly ownDevices: boolean
 }
 
 /** The directory is one of this host's that the engine is asked about. */
@@ -37,6 +40,8 @@ export const readInfo = async (
   const info = await engine.read({ method: "GET", path: "/info" }, InfoAnswer, signal)
   const security = info.SecurityOptions ?? []
   const userNamespaces = security.some((option) => /^name=(userns|rootless)\b/.test(option))
+  const local = info.KernelVersion === release() && (await seesHere(engine, directory, signal))
+  const idBase = userNamespaces ? remappedRoot(info.DockerRootDir) : 0
   return {
     limits: {
       memoryBytes: held(info.MemoryLimit, "memory"),
@@ -45,11 +50,12 @@ export const readInfo = async (
       openFiles: { held: true },
       tmpBytes: { held: true },
     },
-    local: info.KernelVersion === release() && (await seesHere(engine, directory, signal)),
+    local,
     dataRoot: info.DockerRootDir,
     seccomp: security.some((option) => option.startsWith("name=seccomp")),
     userNamespaces,
-    idBase: userNamespaces ? remappedRoot(info.DockerRootDir) : 0,
+    idBase,
+    ownDevices: local && idBase > 0 && (await holdsDevices(directory, signal)),
   }
 }
 

@@ -5,7 +5,7 @@ import { connectionsTableOf } from "../connections/rules.ts"
 import { isolationSuite } from "../isolation.ts"
 import { openIsolationHarness } from "../testing/isolation-harness.ts"
 import { networkNames } from "./network/names.ts"
-import { DIFFERENCES } from "./testing/differences.ts"
+import { DIFFERENCES, USER_NAMESPACE_DIFFERENCES } from "./testing/differences.ts"
 import { unfenceInside } from "./testing/unfence-inside.ts"
 
 /** The engine keeps neighbours apart by a rule of its own as well. */
@@ -28,3 +28,20 @@ const DOCKER = {
 requires("root", "docker", "networkNamespaces").describe("docker", () => {
   isolationSuite("docker", (options) => openIsolationHarness(DOCKER, options), DIFFERENCES)
 })
+
+const WITH_USER_NAMESPACES = {
+  ...DOCKER,
+  file: join(import.meta.dirname, "testing/server-with-user-namespaces.ts"),
+}
+
+requires("root", "docker", "userNamespaces", "networkNamespaces").describe(
+  "docker with user namespaces",
+  () => {
+    isolationSuite(
+      "docker with user namespaces",
+      (options) => openIsolationHarness(WITH_USER_NAMESPACES, options),
+      USER_NAMESPACE_DIFFERENCES,
+      { part: true },
+    )
+  },
+)

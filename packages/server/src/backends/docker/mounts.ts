@@ -60,14 +60,15 @@ const engineMount = (
   const { sandbox, workspace } = spec.identity
   switch (mount.kind) {
     case "directory":
-      if (isToolbox(mount)) return { ...volume(toolboxVolume(sandbox), target), ReadOnly: true }
+      if (isToolbox(mount))
+        return { ...volumeMount(toolboxVolume(sandbox), target), ReadOnly: true }
       return bind(mount.source, target, mount.readOnly)
     case "link":
       return bind(linkOf(spec, target), target, false)
     case "cache":
-      return volume(cacheVolume(installation, workspace, mount.cache), target)
+      return volumeMount(cacheVolume(installation, workspace, mount.cache), target)
     case "stack":
-      return volume(stackVolume(sandbox, mount.stack), target)
+      return volumeMount(stackVolume(sandbox, mount.stack), target)
   }
 }
 
@@ -80,7 +81,7 @@ export const bind = (source: string, target: string, readOnly: boolean): EngineM
   BindOptions: { Propagation: "rprivate", NonRecursive: readOnly },
 })
 
-const volume = (name: string, target: string): EngineMount => ({
+export const volumeMount = (name: string, target: string): EngineMount => ({
   Type: "volume",
   Source: name,
   Target: target,

@@ -22,8 +22,9 @@ export const ours = (installation: InstallationId): string =>
 
 export const containerName = (sandbox: SandboxId): string => `berth-${sandbox}`
 export const stackVolume = (sandbox: SandboxId, stack: Slug): string => `berth-${sandbox}-${stack}`
-/** No stack has such a name: a slug holds no underscore. */
+/** No stack has such names: a slug holds no underscore. */
 export const toolboxVolume = (sandbox: SandboxId): string => `berth-${sandbox}_toolbox`
+export const terminalsVolume = (sandbox: SandboxId): string => `berth-${sandbox}_terminals`
 export const cacheVolume = (installation: InstallationId, workspace: Slug, cache: CacheName) =>
   `berth-${installation}-${workspace}-${cache}`
 

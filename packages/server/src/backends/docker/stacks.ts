@@ -1,9 +1,17 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { settleAll } from "../../host/settle-all.ts"
+import { makeDevices, terminalOptions } from "./devices.ts"
 import type { Note } from "./directories.ts"
+import type { EngineInfo } from "./info.ts"
 import { isToolbox, stackOptions, toolboxOptions } from "./mounts.ts"
-import { INSTALLATION_LABEL, SANDBOX_LABEL, stackVolume, toolboxVolume } from "./names.ts"
+import {
+  INSTALLATION_LABEL,
+  SANDBOX_LABEL,
+  stackVolume,
+  terminalsVolume,
+  toolboxVolume,
+} from "./names.ts"
 import type { Parts } from "./parts.ts"
 import { ensureVolume, removeVolume, type Volume } from "./volumes.ts"
 
@@ -12,13 +20,13 @@ export const ensureFiles = (parts: Parts, spec: SandboxSpec, signal: AbortSignal
   parts.far?.prepare(spec, signal) ?? ensureStacks(parts, spec, signal)
 
 /** What is to be found again of it. */
-export const notedFiles = ({ far }: Parts, spec: SandboxSpec): Omit<Note, "engineId"> => ({
-  volumes: far?.volumes(spec) ?? ownVolumes(spec),
+export const notedFiles = ({ far, info }: Parts, spec: SandboxSpec): Omit<Note, "engineId"> => ({
+  volumes: far?.volumes(spec) ?? ownVolumes(spec, info()),
   ...(far !== undefined && spec.link !== undefined && { link: spec.link }),
 })
 
 /**
- * Makes the volumes through which the engine mounts a sandbox's stacks and its toolbox. They hold nothing themselves:
+ * Makes the volumes through which the engine mounts a sandbox's stacks, its toolbox and its terminals. They hold nothing themselves:
  * the layers lie in the data directory.
  */
 const ensureStacks = async (
@@ -35,14 +43,21 @@ const ensureStacks = async (
   }))
   const options = toolboxOptions(spec, parts.directories.paths(sandbox))
   const toolbox = options === undefined ? [] : [{ name: toolboxVolume(sandbox), labels, options }]
-  await settleAll([...stacks, ...toolbox].map((volume) => ensureExactly(parts, volume, signal)))
+  const { ownDevices, idBase } = parts.info()
+  const terminals = { name: terminalsVolume(sandbox), labels, options: terminalOptions(idBase) }
+  const all = [...stacks, ...toolbox, ...(ownDevices ? [terminals] : [])]
+  await settleAll([
+    ...all.map((volume) => ensureExactly(parts, volume, signal)),
+    ...(ownDevices ? [makeDevices(parts.directories.paths(sandbox).dev, signal)] : []),
+  ])
 }
 
-const ownVolumes = ({ identity, config }: SandboxSpec): string[] => [
+const ownVolumes = ({ identity, config }: SandboxSpec, { ownDevices }: EngineInfo): string[] => [
   ...config.mounts
     .filter((mount) => mount.kind === "stack")
     .map(({ stack }) => stackVolume(identity.sandbox, stack)),
   ...(config.mounts.some(isToolbox) ? [toolboxVolume(identity.sandbox)] : []),
+  ...(ownDevices ? [terminalsVolume(identity.sandbox)] : []),
 ]
 
 /** One that a creation left that was cut short may show other layers: no sandbox stands on it. */

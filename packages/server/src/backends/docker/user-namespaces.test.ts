@@ -4,31 +4,20 @@ import { join } from "node:path"
 import { Slug } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest"
-import { CLOSED_ATTEMPTS } from "../testing/attempts.ts"
-import { prelude } from "../testing/inside.ts"
 import { POLL } from "../testing/sandboxes.ts"
 import { cacheVolume } from "./names.ts"
-import { DIFFERENCES } from "./testing/differences.ts"
-import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
+import { askEngine, type DockerHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
+import { openHarnessWithUserNamespaces, ROOT_ID } from "./testing/with-user-namespaces.ts"
 
-/** Above the ids that other programs hand out. */
-const ROOT_ID = 1_700_000_000
 const AGENT_ID = ROOT_ID + 1_000
-
-/** Only the engine sees that these ids are someone's: the host's own /etc stays as it is. */
-const GIVE_IDS = [
-  'chmod 711 "$0" && mkdir -p "$0/etc" "$0/etc-work"',
-  'mount -t overlay -o "lowerdir=/etc,upperdir=$0/etc,workdir=$0/etc-work" overlay /etc',
-  `echo nobody:${ROOT_ID}:65536 | tee /etc/subuid > /etc/subgid`,
-].join(" && ")
 
 requires("root", "docker", "userNamespaces").describe("an engine with user namespaces", () => {
   let harness: DockerHarness
   let directory: string
   let empty: Record<string, number>
   beforeAll(async () => {
-    harness = await openHarness({ prepare: GIVE_IDS, flags: ["--userns-remap=nobody:nogroup"] })
+    harness = await openHarnessWithUserNamespaces()
     empty = await harness.census()
   }, 120_000)
   afterAll(() => harness?.close(), 60_000)
@@ -73,18 +62,17 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
     expect(await harness.backend.inspect(sandbox)).toMatchObject({ exit: { code: 143 } })
   })
 
-  it("ends the attempts as listed that differ without them", async () => {
-    const names = Object.keys(DIFFERENCES)
-    const attempts = CLOSED_ATTEMPTS.filter(({ name }) => names.includes(name))
-    expect(attempts).toHaveLength(2)
-    for (const { script, sees } of attempts) {
-      const output = await run(`exec perl -e "$SCRIPT"`, {
-        environment: { SCRIPT: `${prelude(process.arch)}${script}` },
-      })
-      const ends = [...output.matchAll(/^try .+: (.+)$/gm)].map(([, end]) => end)
-      expect(ends.length).toBeGreaterThan(0)
-      expect(ends.filter((end) => !sees.includes(end as never))).toEqual([])
-    }
+  it("gives a sandbox terminals and shared memory of its own", async () => {
+    const script = `
+      exec perl -MPOSIX -MFcntl -e '
+        setgid(1000); setuid(1000);
+        sysopen(my $ours, "/dev/ptmx", O_RDWR | O_NOCTTY) or die "terminal: $!";
+        my $zero = pack("i", 0);
+        ioctl($ours, 0x40045431, $zero) or die "unlock: $!";
+        sysopen(my $its, "/dev/pts/0", O_RDWR | O_NOCTTY) or die "its other end: $!";
+        open(my $shared, ">", "/dev/shm/own") or die "shared memory: $!";
+        print "all\\n";'`
+    expect(await run(script)).toBe("all\n")
   })
 
   it("gives the sandbox's files to those inside: its own, the link, layers, and caches", async () => {

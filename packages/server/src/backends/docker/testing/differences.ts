@@ -15,3 +15,15 @@ export const DIFFERENCES: Differences = {
     why: "every id inside is the host's: instances of inotify are counted together with those of the host's root and of its user 1000, and nothing bounds them; so are queued signals, timers and message queues, of which all sandboxes together have 1,024 and 400 KiB, less than the host's own limits",
   },
 }
+
+/** Like DIFFERENCES, on an engine with user namespaces. */
+export const USER_NAMESPACE_DIFFERENCES: Differences = {
+  "make a device and open it": {
+    sees: ["EPERM", "EROFS"],
+    why: "its /dev is read-only as well",
+  },
+  "use up what the kernel counts per user": {
+    sees: [],
+    why: "the engine makes its user namespaces as the host's root: instances of inotify are counted together with root's and those of other sandboxes, and nothing bounds them; queued signals, timers and message queues are, too, within the bounds above",
+  },
+}

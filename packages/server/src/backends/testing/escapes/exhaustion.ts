@@ -14,26 +14,30 @@ export const EXHAUSTION_LIMITS = {
 /** Small shared amounts: directories of a tmpfs take blocks of their own. */
 const ALLOWANCE_BYTES = MIB
 
+/** An engine gives a container's /dev this size, whatever it is asked for. */
+const DEV_BYTES = 64 * MIB
+
 /** Bounded by limits of their own; told by tries, as the others. */
 export const FILLING_ATTEMPTS: readonly Attempt[] = [
   {
     name: "fill /tmp, /run, /dev/shm and the others in memory",
-    stoppedBy: "the size of each: the limit `tmpBytes`, or less",
+    stoppedBy: "the size of each: the limit `tmpBytes`, or less; 64 MiB of Docker's /dev",
     sees: ["ENOSPC"],
     script: perl`
       my $chunk = "x" x 65536;
       my %in_memory = map { $_ => 1 } content_of("/proc/self/mounts") =~ /^tmpfs (\S+) tmpfs /mg;
-      # Where /var is the image's, it is read-only.
-      for my $directory (qw(/tmp /run /dev /dev/shm /root), grep { $in_memory{$_} } qw(/var /var/tmp)) {
+      # Where /var is the image's or /dev the sandbox's own, it is read-only.
+      for my $directory (qw(/tmp /run /dev/shm /root), grep { $in_memory{$_} } qw(/dev /var /var/tmp)) {
+        my $most = $directory eq "/dev" ? ${DEV_BYTES} : ${EXHAUSTION_LIMITS.tmpBytes};
         try_to($directory, sub {
-          sysopen(my $file, "$directory/full", O_WRONLY | O_CREAT, 0644) or return undef;
+          sysopen(my $file, "$directory/filled", O_WRONLY | O_CREAT, 0644) or return undef;
           my $written = 0;
           while (my $part = syswrite($file, $chunk)) {
             $written += $part;
-            return "=more-than-its-size" if $written > ${EXHAUSTION_LIMITS.tmpBytes + ALLOWANCE_BYTES};
+            return "=more-than-its-size" if $written > $most + ${ALLOWANCE_BYTES};
           }
           my $error = $! + 0;
-          unlink "$directory/full";
+          unlink "$directory/filled";
           $! = $error;
           return undef;
         });

@@ -1,0 +1,72 @@
+import { chmod, mkdir, mkdtemp, open, rm, symlink } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { run } from "../../host/run.ts"
+import { settleAll } from "../../host/settle-all.ts"
+import { bind, type EngineMount, volumeMount } from "./mounts.ts"
+
+/**
+ * An engine with user namespaces cannot make nodes in a container's /dev, and binds the host's own: a sandbox would see when they are
+ * opened, and lock them for everybody. So such an engine is given a /dev with nodes of the sandbox's own. It then mounts nothing
+ * below it by itself: neither terminals nor shared memory.
+ */
+
+/** The harmless ones, which the engine gives to every container. */
+const NODES = ["null", "zero", "full", "random", "urandom", "tty"].map((name) => `/dev/${name}`)
+
+const LINKS = {
+  fd: "/proc/self/fd",
+  stdin: "/proc/self/fd/0",
+  stdout: "/proc/self/fd/1",
+  stderr: "/proc/self/fd/2",
+  ptmx: "pts/ptmx",
+}
+
+/** Debian's id of the group tty, which engines give terminals to. */
+const TTY_GROUP_ID = 5
+
+/** Fills a directory with what a sandbox finds in /dev; what a creation left that was cut short goes before. */
+export const makeDevices = async (directory: string, signal: AbortSignal): Promise<void> => {
+  await rm(directory, { recursive: true, force: true })
+  await mkdir(directory)
+  const { status, stderr } = await run(["cp", "--archive", ...NODES, directory], { signal })
+  if (status !== 0) {
+    throw new BerthError("backend.engine_failed", "the nodes of /dev cannot be made", {
+      details: { directory, systemSaid: stderr.trim() },
+    })
+  }
+  await settleAll([
+    ...Object.entries(LINKS).map(([name, target]) => symlink(target, join(directory, name))),
+    mkdir(join(directory, "pts")),
+    // The runtime gives what it mounts there the mode of the directory below it.
+    mkdir(join(directory, "shm")).then(() => chmod(join(directory, "shm"), 0o1777)),
+    chmod(directory, 0o755),
+  ])
+}
+
+/** Whether nodes in the data directory can be opened: not on a file system that is mounted `nodev`. */
+export const holdsDevices = async (directory: string, signal: AbortSignal): Promise<boolean> => {
+  const trial = await mkdtemp(join(directory, "devices-"))
+  try {
+    await makeDevices(join(trial, "dev"), signal)
+    await (await open(join(trial, "dev/null"))).close()
+    return true
+  } catch {
+    signal.throwIfAborted()
+    return false
+  } finally {
+    await rm(trial, { recursive: true, force: true })
+  }
+}
+
+export const deviceMounts = (directory: string, terminals: string): EngineMount[] => [
+  bind(directory, "/dev", true),
+  volumeMount(terminals, "/dev/pts"),
+]
+
+/** How the engine mounts terminals that are the sandbox's own. */
+export const terminalOptions = (idBase: number): Readonly<Record<string, string>> => ({
+  type: "devpts",
+  device: "devpts",
+  o: `nosuid,noexec,mode=620,ptmxmode=666,gid=${idBase + TTY_GROUP_ID}`,
+})

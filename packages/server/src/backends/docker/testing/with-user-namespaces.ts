@@ -1,0 +1,17 @@
+import { type DockerHarness, openHarness } from "./harness.ts"
+
+/** The host's id of root inside. Above the ids that other programs hand out. */
+export const ROOT_ID = 1_700_000_000
+
+/** Only the engine sees that these ids are someone's: the host's own /etc stays as it is. */
+const GIVE_IDS = [
+  'chmod 711 "$0" && mkdir -p "$0/etc" "$0/etc-work"',
+  'mount -t overlay -o "lowerdir=/etc,upperdir=$0/etc,workdir=$0/etc-work" overlay /etc',
+  `echo nobody:${ROOT_ID}:65536 | tee /etc/subuid > /etc/subgid`,
+].join(" && ")
+
+/** A harness whose engine has user namespaces. */
+export const openHarnessWithUserNamespaces = (
+  options: Pick<NonNullable<Parameters<typeof openHarness>[0]>, "networks" | "dataIn"> = {},
+): Promise<DockerHarness> =>
+  openHarness({ ...options, prepare: GIVE_IDS, flags: ["--userns-remap=nobody:nogroup"] })
