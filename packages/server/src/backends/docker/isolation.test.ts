@@ -41,7 +41,7 @@ requires("root", "docker", "userNamespaces", "networkNamespaces").describe(
       "docker with user namespaces",
       (options) => openIsolationHarness(WITH_USER_NAMESPACES, options),
       USER_NAMESPACE_DIFFERENCES,
-      { part: true },
+      { part: "escapes" },
     )
   },
 )

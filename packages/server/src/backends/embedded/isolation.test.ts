@@ -38,7 +38,7 @@ requires("root", "runc", "conmon", "tini", "userNamespaces", "networkNamespaces"
       "embedded on runc",
       (options) => openIsolationHarness(ON_RUNC, options),
       RUNC_DIFFERENCES,
-      { part: true },
+      { part: "no-network" },
     )
 
     it("leaves the host's root message queues, signals and timers", async () => {
