@@ -1,5 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { CORE_LIMIT_BYTES } from "../core-limit.ts"
+import { NETWORK_SETTINGS } from "../network-settings.ts"
 import { sandboxOomScore } from "../oom-score.ts"
 import { MASKED_PATHS } from "./masked-paths.ts"
 import type { EngineMount } from "./mounts.ts"
@@ -84,6 +86,7 @@ export const containerOf = (input: ContainerInput) => {
       IpcMode: "private",
       CgroupnsMode: "private",
       ShmSize: limits.tmpBytes,
+      Sysctls: NETWORK_SETTINGS,
       Memory: memoryBytes,
       // As much as the memory: none of it is swap.
       MemorySwap: memoryBytes,
@@ -93,7 +96,7 @@ export const containerOf = (input: ContainerInput) => {
       OomScoreAdj: sandboxOomScore(),
       Ulimits: [
         { Name: "nofile", Soft: openFiles, Hard: openFiles },
-        { Name: "core", Soft: 0, Hard: 0 },
+        { Name: "core", Soft: CORE_LIMIT_BYTES, Hard: CORE_LIMIT_BYTES },
         ...BELOW_THE_HOST,
       ],
     },

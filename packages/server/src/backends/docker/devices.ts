@@ -3,6 +3,8 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { run } from "../../host/run.ts"
 import { settleAll } from "../../host/settle-all.ts"
+import { TTY_GROUP_ID } from "../accounts.ts"
+import { MAX_TERMINALS } from "../terminals.ts"
 import { bind, type EngineMount, volumeMount } from "./mounts.ts"
 
 /**
@@ -21,9 +23,6 @@ const LINKS = {
   stderr: "/proc/self/fd/2",
   ptmx: "pts/ptmx",
 }
-
-/** Debian's id of the group tty, which engines give terminals to. */
-const TTY_GROUP_ID = 5
 
 /** Fills a directory with what a sandbox finds in /dev; what a creation left that was cut short goes before. */
 export const makeDevices = async (directory: string, signal: AbortSignal): Promise<void> => {
@@ -68,5 +67,5 @@ export const deviceMounts = (directory: string, terminals: string): EngineMount[
 export const terminalOptions = (idBase: number): Readonly<Record<string, string>> => ({
   type: "devpts",
   device: "devpts",
-  o: `nosuid,noexec,mode=620,ptmxmode=666,gid=${idBase + TTY_GROUP_ID}`,
+  o: `nosuid,noexec,mode=620,ptmxmode=666,gid=${idBase + TTY_GROUP_ID},max=${MAX_TERMINALS}`,
 })

@@ -12,6 +12,8 @@ const InfoAnswer = z.object({
   KernelVersion: z.string(),
   DockerRootDir: z.string(),
   MemoryLimit: z.boolean().default(false),
+  /** With cgroup v1 alone. */
+  KernelMemoryTCP: z.boolean().default(false),
   PidsLimit: z.boolean().default(false),
   CpuCfsQuota: z.boolean().default(false),
   SecurityOptions: z.array(z.string()).nullish(),
@@ -29,6 +31,8 @@ export interface EngineInfo {
   readonly userNamespaces: boolean
   /** Whether sandboxes are given a /dev of their own, in the place of the host's nodes. */
   readonly ownDevices: boolean
+  /** Whether its host can bound the memory of sockets, which it does not count among the rest. */
+  readonly countsSockets: boolean
 }
 
 /** The directory is one of this host's that the engine is asked about. */
@@ -55,6 +59,7 @@ export const readInfo = async (
     seccomp: security.some((option) => option.startsWith("name=seccomp")),
     userNamespaces,
     idBase,
+    countsSockets: info.KernelMemoryTCP,
     ownDevices: local && idBase > 0 && (await holdsDevices(directory, signal)),
   }
 }

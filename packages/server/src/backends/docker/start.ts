@@ -2,6 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { orDiskFull } from "./disk-full.ts"
 import type { Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
+import { boundSockets } from "./socket-limit.ts"
 
 /**
  * Starts a container. Only now does the engine look for its network by name: one that vanished since the creation
@@ -14,6 +15,8 @@ export const startContainer = async (
 ): Promise<void> => {
   try {
     await start(parts, seen, signal)
+    const { local, countsSockets } = parts.info()
+    if (local && countsSockets) await boundSockets(parts.engine, seen.engineId, signal)
   } catch (failure) {
     throw await orDiskFull(failure, parts.info())
   }

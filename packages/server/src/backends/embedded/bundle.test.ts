@@ -84,7 +84,7 @@ describe("makeBundle", () => {
     const { config, unheldLimits } = bundle({ limits: { openFiles: 512 } })
     expect(config.process.rlimits).toEqual([
       { type: "RLIMIT_NOFILE", soft: 512, hard: 512 },
-      { type: "RLIMIT_CORE", soft: 0, hard: 0 },
+      { type: "RLIMIT_CORE", soft: 1, hard: 1 },
     ])
     expect(unheldLimits).toEqual([])
   })

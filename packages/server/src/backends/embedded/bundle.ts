@@ -1,7 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { TTY_GROUP_ID } from "../accounts.ts"
+import { CORE_LIMIT_BYTES } from "../core-limit.ts"
+import { NETWORK_SETTINGS } from "../network-settings.ts"
 import { type Architecture, seccompProfile } from "../seccomp/profile.ts"
+import { MAX_TERMINALS } from "../terminals.ts"
 import { ID_COUNT } from "./id-range.ts"
 import type { OciConfig, OciMount } from "./oci.ts"
 import { compiledAnnotation } from "./seccomp/compiled.ts"
@@ -74,7 +77,7 @@ export const makeBundle = (input: BundleInput): Bundle => {
         },
         rlimits: [
           { type: "RLIMIT_NOFILE", soft: openFiles, hard: openFiles },
-          { type: "RLIMIT_CORE", soft: 0, hard: 0 },
+          { type: "RLIMIT_CORE", soft: CORE_LIMIT_BYTES, hard: CORE_LIMIT_BYTES },
         ],
         noNewPrivileges: hardening.noNewPrivileges,
       },
@@ -96,6 +99,7 @@ export const makeBundle = (input: BundleInput): Bundle => {
         ],
         uidMappings: mappings,
         gidMappings: mappings,
+        sysctl: NETWORK_SETTINGS,
         rootfsPropagation: "rprivate",
         maskedPaths: MASKED_PATHS,
         readonlyPaths: READ_ONLY_PATHS,
@@ -139,6 +143,7 @@ const mounts = ({ spec, system, mounts, directories, files }: BundleInput): OciM
       "ptmxmode=0666",
       "mode=0620",
       `gid=${TTY_GROUP_ID}`,
+      `max=${MAX_TERMINALS}`,
     ]),
     tmpfs("/dev/shm", tmpBytes, "1777", "noexec"),
     mount("mqueue", "/dev/mqueue", ["nosuid", "nodev", "noexec"]),

@@ -48,6 +48,7 @@ export interface OciLinux {
   readonly namespaces: readonly { readonly type: string; readonly path?: string }[]
   readonly uidMappings: readonly OciIdMapping[]
   readonly gidMappings: readonly OciIdMapping[]
+  readonly sysctl: Readonly<Record<string, string>>
   readonly rootfsPropagation: string
   readonly maskedPaths: readonly string[]
   readonly readonlyPaths: readonly string[]

@@ -153,6 +153,37 @@ const TERMINAL_INPUT = { last: [0x2, 0xc], rest: 0x5410 }
 const IOCTL_BITS = 32
 const LAST_BITS = 4
 
+/** Of setrlimit and prlimit64: RLIM_NLIMITS and RLIMIT_CORE. The kernel reads the lower 32 bits of the number. */
+const RESOURCES = 16
+const CORE = 4
+const resource = (index: number, number: number) => bits(index, 2 ** 32 - 1, number)
+
+/**
+ * The limit of core dumps stays at CORE_LIMIT_BYTES: with another, a crash inside starts the host's own handler of core dumps. To set it
+ * succeeds and changes nothing, because some programs that want no dump of their own end if it fails.
+ */
+const CORE_RULES: readonly CallRule[] = Array.from({ length: RESOURCES }, (_, number) => [
+  ...(number === CORE
+    ? [
+        answer(0, ["setrlimit"], [resource(0, number)]),
+        answer(0, ["prlimit64"], [resource(1, number), atLeast(2, 1)]),
+        allow(["prlimit64"], resource(1, number), equals(2, 0)),
+      ]
+    : [allow(["setrlimit"], resource(0, number)), allow(["prlimit64"], resource(1, number))]),
+]).flat()
+
+/**
+ * Huge pages are the host's, set aside for a program of its own, and no cgroup counts them: MAP_HUGETLB of mmap, MFD_HUGETLB of
+ * memfd_create, SHM_HUGETLB of shmget.
+ */
+const HUGE_PAGES = { mmap: [3, 0x4_0000], memfd_create: [1, 0x4], shmget: [2, 0x800] } as const
+const HUGE_PAGE_RULES: readonly CallRule[] = Object.entries(HUGE_PAGES).flatMap(
+  ([name, [index, flag]]) => [
+    allow([name], bits(index, flag, 0)),
+    refuse([name], bits(index, flag, flag)),
+  ],
+)
+
 /**
  * Rules of one call never overlap: which of two that match would win is not the runtimes' to say. The
  * kernel reads only the lower 32 bits of an ioctl's number, so the comparison must do the same; "any number
@@ -166,6 +197,8 @@ const CONDITIONAL: readonly CallRule[] = [
   ...INTERNET_FAMILIES.flatMap(internetRules),
   ...NETLINK_RULES,
   ...PAIR_RULES,
+  ...CORE_RULES,
+  ...HUGE_PAGE_RULES,
   ...OTHER_FAMILIES.map((family) => refuse(["socket"], equals(0, family))),
   refuse(["socket"], atLeast(0, LAST_FAMILY + 1)),
   ...Array.from({ length: 2 ** LAST_BITS }, (_, last) => last)

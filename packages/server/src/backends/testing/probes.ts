@@ -76,7 +76,12 @@ const CLONE = 56
 const CLONE3 = 435
 export const GETPID = 39
 const IOCTL = 16
+const MEMFD_CREATE = 319
+const MMAP = 9
 const PERSONALITY = 135
+const PRLIMIT64 = 302
+const SETRLIMIT = 160
+const SHMGET = 29
 export const SOCKET = 41
 const SOCKETPAIR = 53
 export const X32_BIT = 0x4000_0000
@@ -117,6 +122,18 @@ export const CONDITIONAL: readonly (readonly [Probe, string])[] = [
   [["clone3", CLONE3, 0, 0], ENOSYS],
   [["a call of the future", FUTURE_CALL], ENOSYS],
   [["getpid", GETPID], "ok"],
+  [["set the limit of core dumps", SETRLIMIT, 4, 1], "ok"],
+  [["set the limit of core dumps behind high bits", SETRLIMIT, 0x1_0000_0004, 1], "ok"],
+  [["set the limit of core dumps by the newer call", PRLIMIT64, 0, 4, 1, 0], "ok"],
+  [["ask for the limit of core dumps", PRLIMIT64, 0, 4, 0, 0], "ok"],
+  [["set another limit", SETRLIMIT, 7, 1], "EFAULT"],
+  [["set another limit by the newer call", PRLIMIT64, 0, 7, 1, 0], "EFAULT"],
+  [["map pages", MMAP, 0, 4096, 3, 0x22, -1, 0], "ok"],
+  [["map huge pages", MMAP, 0, 4096, 3, 0x4_0022, -1, 0], EPERM],
+  [["map huge pages behind high bits", MMAP, 0, 4096, 3, 0x1_0004_0022, -1, 0], EPERM],
+  [["a file of pages nowhere", MEMFD_CREATE, 0, 0], "EFAULT"],
+  [["a file of huge pages", MEMFD_CREATE, 0, 4], EPERM],
+  [["shared huge pages", SHMGET, 0, 4096, 0x800], EPERM],
   [["ask for the personality", PERSONALITY, 0xffff_ffff], "ok"],
   [["take Linux as personality", PERSONALITY, 0], "ok"],
   [["place memory at fixed addresses", PERSONALITY, 0x4_0000], ENOSYS],

@@ -10,6 +10,10 @@ export const DIFFERENCES: Differences = {
     sees: ["ok", "EPERM"],
     why: "without a user namespace every id inside is the host's id, and root may take any; what it owns lies in the sandbox's own directories",
   },
+  "open terminals without end": {
+    sees: ["ok"],
+    why: "the engine sets no number: one sandbox can take those of all others, while the host keeps its own",
+  },
   "use up what the kernel counts per user": {
     sees: [],
     why: "every id inside is the host's: instances of inotify are counted together with those of the host's root and of its user 1000, and nothing bounds them; so are queued signals, timers and message queues, of which all sandboxes together have 1,024 and 400 KiB, less than the host's own limits",

@@ -1,4 +1,5 @@
 import { join } from "node:path"
+import { socketMemoryBytes } from "../../socket-memory.ts"
 import type { CgroupLimits } from "./cgroups.ts"
 import { cgroupError, isFileError } from "./file-error.ts"
 import { readIfThere, writeValue } from "./files.ts"
@@ -19,6 +20,9 @@ type Setter = (directory: string, limits: CgroupLimits) => Promise<void>
 
 /** Memory and swap together: a sandbox at its limit must not go on in the host's swap. */
 const memoryV1: Setter = async (directory, { memoryBytes }) => {
+  // Kernels without it are said to be few: it is part of version 1.
+  const ofSockets = { file: "memory.kmem.tcp.limit_in_bytes", optional: true }
+  await set(directory, { ...ofSockets, value: `${socketMemoryBytes(memoryBytes)}` })
   const memory = { file: "memory.limit_in_bytes", value: `${memoryBytes}` }
   const withSwap = { file: "memory.memsw.limit_in_bytes", value: `${memoryBytes}` }
   const current = await readIfThere(join(directory, withSwap.file))

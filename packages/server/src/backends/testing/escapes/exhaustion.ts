@@ -45,6 +45,96 @@ export const FILLING_ATTEMPTS: readonly Attempt[] = [
     `,
   },
   {
+    name: "use memory without end by packets that nobody reads",
+    stoppedBy:
+      "the limit `memoryBytes`; on hosts with cgroup v1, which do not count them there, a limit of their own",
+    sees: ["its-share"],
+    script: perl`
+      my $large = pack("i", 4 << 20);
+      my $part = "x" x 60_000;
+      sub large_socket {
+        my ($type) = @_;
+        socket(my $socket, AF_INET, $type, 0) or return undef;
+        setsockopt($socket, SOL_SOCKET, $_, $large) for SO_SNDBUF, SO_RCVBUF;
+        fcntl($socket, F_SETFL, O_RDWR | O_NONBLOCK);
+        return $socket;
+      }
+      # Both ends are kept, so that what was sent stays where it is.
+      sub pairs {
+        my ($type, $count) = @_;
+        return map {
+          my ($to, $from) = (large_socket($type), large_socket($type));
+          bind($to, pack_sockaddr_in(0, INADDR_LOOPBACK));
+          listen($to, 1) if $type == SOCK_STREAM;
+          connect($from, getsockname($to));
+          [$to, $from];
+        } 1 .. $count;
+      }
+      sub judged { return $_[0] > ${EXHAUSTION_LIMITS.memoryBytes} ? "=more-than-its-share" : "=its-share" }
+      try_to("streams", sub {
+        my ($held, @pairs) = (0, pairs(SOCK_STREAM, 50));
+        for my $pair (@pairs) {
+          while (my $sent = syswrite($pair->[1], $part)) { $held += $sent }
+        }
+        return judged($held);
+      });
+      try_to("datagrams", sub {
+        my ($held, @pairs) = (0, pairs(SOCK_DGRAM, 50));
+        for my $pair (@pairs) { send($pair->[1], $part, 0) for 1 .. 60 }
+        for my $pair (@pairs) { $held += length $part while defined recv($pair->[0], my $read, 65536, 0) }
+        return judged($held);
+      });
+    `,
+  },
+  {
+    name: "leave closed connections without end",
+    stoppedBy: "a number of its own, beyond which the kernel forgets them at once",
+    sees: ["its-share"],
+    script: perl`
+      socket(my $to, AF_INET, SOCK_STREAM, 0) or die $!;
+      listen($to, 16) or die $!;
+      my $where = getsockname($to);
+      try_to("on the loopback", sub {
+        for (1 .. 9_000) {
+          socket(my $from, AF_INET, SOCK_STREAM, 0) or return undef;
+          connect($from, $where) or return undef;
+          accept(my $accepted, $to) or return undef;
+          close $from;
+        }
+        my ($closed) = content_of("/proc/net/sockstat") =~ /^TCP:.* tw (\d+)/m;
+        return $closed > 8_192 ? "=more-than-its-share" : "=its-share";
+      });
+    `,
+  },
+  {
+    name: "open terminals without end",
+    stoppedBy:
+      "a number of its own, 256; the host has 3,072 for all sandboxes, and 1,024 more for itself",
+    sees: ["ENOSPC"],
+    script: perl`
+      try_to("in several processes", sub {
+        my @children;
+        my $error = 0;
+        while (!$error && @children < 8) {
+          pipe(my $read, my $write);
+          my $child = fork() // die "fork: $!";
+          if (!$child) {
+            my @open;
+            while (@open < 100 && sysopen(my $terminal, "/dev/ptmx", O_RDWR | O_NOCTTY)) { push @open, $terminal }
+            syswrite($write, (@open < 100 ? $! + 0 : 0) . "\n");
+            sleep 1 while 1;
+          }
+          close $write;
+          push @children, $child;
+          $error = <$read> + 0;
+        }
+        kill "KILL", @children;
+        $! = $error;
+        return !$error;
+      });
+    `,
+  },
+  {
     name: "open files without end",
     stoppedBy: "the limit `openFiles`",
     sees: ["EMFILE"],

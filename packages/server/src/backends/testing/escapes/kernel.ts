@@ -180,6 +180,18 @@ export const KERNEL_ATTEMPTS: readonly Attempt[] = [
     `,
   },
   {
+    name: "take huge pages that the host has set aside",
+    stoppedBy: "the system call filter: no cgroup counts them",
+    sees: ["EPERM"],
+    script: perl`
+      my ($any, $size, $rights, $private, $none, $name) = (0, 2 << 20, 3, 0x4_0022, -1, "huge\0");
+      try_to("mmap", sub { sys("mmap", $any, $size, $rights, $private, $none, $any) });
+      my ($huge, $shared) = (4, 0x800 | 01600);
+      try_to("memfd_create", sub { sys("memfd_create", $name, $huge) });
+      try_to("shmget", sub { sys("shmget", $any, $size, $shared) });
+    `,
+  },
+  {
     name: "drive the hardware",
     stoppedBy: FILTER_AND_CAPABILITIES,
     sees: ["EPERM"],

@@ -109,7 +109,6 @@ export const PRIVILEGE_ATTEMPTS: readonly Attempt[] = [
     sees: ["EPERM", "EACCES", "ENOENT", "EROFS"],
     script: perl`
       try_to("open files", sub { sys("prlimit64", 0, 7, pack("QQ", 1 << 19, 1 << 19), 0) });
-      try_to("core files", sub { sys("prlimit64", 0, 4, pack("QQ", 1 << 30, 1 << 30), 0) });
       try_to("nice -20", sub { sys("setpriority", 0, 0, -20) });
       try_to("real-time scheduling", sub { sys("sched_setscheduler", 0, 1, pack("i", 1)) });
       try_to("real-time disk access", sub { sys("ioprio_set", 1, 0, 1 << 13) });
@@ -120,6 +119,24 @@ export const PRIVILEGE_ATTEMPTS: readonly Attempt[] = [
       for my $file (qw(memory.max pids.max cpu.max cgroup.procs memory/memory.limit_in_bytes pids/pids.max
         cpu/cpu.cfs_quota_us memory/release_agent memory/cgroup.procs)) {
         try_to("/sys/fs/cgroup/$file", sub { open_to_write("/sys/fs/cgroup/$file") });
+      }
+    `,
+  },
+  {
+    name: "have a crash start the host's handler of core dumps",
+    stoppedBy: "a limit with which the kernel gives up, and the system call filter, which keeps it",
+    sees: ["unchanged"],
+    script: perl`
+      my %ways = (
+        "as it is" => sub { 1 },
+        "setrlimit" => sub { my ($core, $none) = (4, pack("QQ", 0, 0)); sys("setrlimit", $core, $none) },
+        "prlimit64" => sub { my ($self, $core, $none) = (0, 4, pack("QQ", 0, 0)); sys("prlimit64", $self, $core, $none, $self) },
+      );
+      for my $way (sort keys %ways) {
+        try_to($way, sub {
+          $ways{$way}->() or return undef;
+          return content_of("/proc/self/limits") =~ /^Max core file size +1 +1 /m ? "=unchanged" : "ok";
+        });
       }
     `,
   },
