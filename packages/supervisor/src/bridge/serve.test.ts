@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { lstatSync, writeFileSync } from "node:fs"
-import { createServer } from "node:net"
+import { createServer, connect as dial, type Socket } from "node:net"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import { SupervisorHealth } from "@berth/protocol/bridge"
@@ -20,6 +20,9 @@ import {
   serve,
   TOKEN,
 } from "./testing/supervisor.ts"
+
+/** More than the socket takes at a time. */
+const CROWD = 2_100
 
 const upTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, place) => first + place)
@@ -111,6 +114,24 @@ describe("the sandbox's socket", () => {
     const response = await fetch(`http://127.0.0.1:${port}/health`, { headers: AUTHORIZED })
     expect(response.status).toBe(200)
     expect((await fetch(`http://127.0.0.1:${port}/health`)).status).toBe(401)
+  })
+
+  it("answers whoever has the token, however many hold connections without it", async () => {
+    const { server } = await serve({ listen: [{ host: "127.0.0.1", port: 0 }] })
+    const { port } = server.addresses[0] as { port: number }
+    const crowd: Socket[] = []
+    onTestFinished(() => {
+      for (const socket of crowd) socket.destroy()
+    })
+    while (crowd.length < CROWD) {
+      const socket = dial(port, "127.0.0.1").on("error", () => {})
+      crowd.push(socket)
+      await once(socket, "connect")
+      // Some say the half of a request, others nothing.
+      if (crowd.length % 2 === 0) socket.write("GET /health HTTP/1.1\r\n")
+    }
+    const url = `http://127.0.0.1:${port}/health`
+    expect((await fetch(url, { headers: AUTHORIZED })).status).toBe(200)
   })
 
   it("listens on all of its addresses, or on none", async () => {

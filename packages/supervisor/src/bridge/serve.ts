@@ -17,6 +17,7 @@ import type { Asks } from "./asks.ts"
 import { type ListenAddress, listen } from "./listen.ts"
 import type { Prompts } from "./prompts.ts"
 import { tokenGuard } from "./token.ts"
+import { boundUnproven } from "./unproven.ts"
 import { Upgrades } from "./upgrades.ts"
 
 export interface BridgeServerOptions {
@@ -89,9 +90,11 @@ export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeS
 const makeServer = (options: BridgeServerOptions, upgrades: Upgrades): Server => {
   const isAuthorized = tokenGuard(options.token)
   const server = createServer((request, response) => {
-    if (isAuthorized(request.headers.authorization)) respond(options, request, response)
-    else reply(response, 401)
+    if (!isAuthorized(request.headers.authorization)) return reply(response, 401)
+    hasProven(request.socket)
+    respond(options, request, response)
   })
+  const hasProven = boundUnproven(server)
   // Only a bundle has a body that is read, and a large one takes its time; its pauses are bounded where it is read.
   server.requestTimeout = 0
   server.headersTimeout = HEADERS_DEADLINE_MS
@@ -99,6 +102,7 @@ const makeServer = (options: BridgeServerOptions, upgrades: Upgrades): Server =>
   server.on("upgrade", (request, socket, head) => {
     socket.on("error", () => socket.destroy())
     if (!isAuthorized(request.headers.authorization)) return refuse(socket, "401 Unauthorized")
+    hasProven(request.socket)
     const { url = "" } = request
     const accepted =
       url === "/bridge"
