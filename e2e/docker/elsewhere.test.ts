@@ -1,8 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs"
+import { once } from "node:events"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { mkdtemp } from "node:fs/promises"
-import { tmpdir } from "node:os"
+import { connect, createServer } from "node:net"
+import { networkInterfaces, tmpdir } from "node:os"
 import { join } from "node:path"
+import { pipeline } from "node:stream"
 import { newId, Slug } from "@berth/protocol/ids"
+import { LINK } from "@berth/protocol/link"
 import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
 import { openDocker } from "@berth/server/backends/docker/backend"
 import { parseEngineAddress } from "@berth/server/config/engine-address"
@@ -86,6 +90,37 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
       },
       DEADLINE_MS,
     )
+
+    it("is refused while sandboxes reach its own port, where they would be root of its machine", async () => {
+      const gateway = Object.values(networkInterfaces())
+        .flatMap((addresses) => addresses ?? [])
+        .find(({ address }) => address.startsWith("10.215."))
+      const port = Number(new URL(engine.tcp).port)
+      // As if the engine listened on all of its addresses.
+      const exposing = createServer((outer) => {
+        const inner = connect(port, "127.0.0.1")
+        pipeline(outer, inner, outer, () => {})
+      }).listen(port, gateway?.address)
+      await once(exposing, "listening")
+      try {
+        const other = makeRepo(join(server.base, "other"), { README: "other\n" })
+        const refused = await server.berth(["up", other])
+        expect(refused.status).not.toBe(0)
+        expect(refused.stderr).toContain("the engine's own port can be reached from sandboxes")
+      } finally {
+        exposing.close()
+      }
+    })
+
+    it("has its token in nothing that the engine tells of it", async () => {
+      const tokens = readdirSync(server.dataDir, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile() && entry.name === LINK.token)
+        .map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8").trim())
+      expect(tokens).not.toEqual([])
+      const told = await engine.inspect((await mine())?.Id ?? "")
+      expect(told).toContain(box.id)
+      expect(tokens.filter((token) => told.includes(token))).toEqual([])
+    })
 
     it(
       "[R3.5] leaves nothing of a sandbox but the workspace's files, for the next one",

@@ -37,6 +37,8 @@ export const startEngine = async (options: Partial<DockerEngineOptions> = {}) =>
       /** What makes a server use it. */
       flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
       containers: async () => (await ask("/containers/json?all=1")) as Container[],
+      /** All that it tells of a container, as one text. */
+      inspect: async (id: string) => JSON.stringify(await ask(`/containers/${id}/json`)),
       volumes: async () => ((await ask("/volumes")) as VolumeList).Volumes ?? [],
       makeVolume: (Name: string) =>
         change("--json", JSON.stringify({ Name }), "http://engine/volumes/create"),

@@ -208,6 +208,11 @@ export const ERRORS = {
     retry: "never",
     hint: "This backend cannot do that here; the details say what can.",
   },
+  "backend.engine_exposed": {
+    status: 503,
+    retry: "never",
+    hint: "Whoever reaches an engine's port is root on its machine, and sandboxes would: let it listen on its loopback alone and come through a tunnel, or drop what its bridges send to that port by a rule of its firewall.",
+  },
   "backend.conflict": {
     status: 409,
     retry: "never",

@@ -83,6 +83,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
         onEvent: announce,
         onGap: () => {
           parts.network.forget()
+          far?.forget()
           watchers.emit({ kind: "resync" })
           renewInfo()
         },
@@ -98,9 +99,11 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
   })
 
 /** Tells each end once, with what the engine knows of it, and in the order in which things happened. */
-const announcer = ({ engine, installation, leaving }: Parts, watchers: Watchers) => {
+const announcer = ({ engine, installation, leaving, far }: Parts, watchers: Watchers) => {
   const inTurn = serialByKey()
   const tell = async ({ action, sandbox, engineId, exitCode = 0, at }: EngineEvent) => {
+    // Its port is free for another sandbox.
+    far?.forget()
     if (action === "destroy") return watchers.emit({ kind: "removed", sandbox })
     const signal = AbortSignal.timeout(DEADLINES_MS.inspect)
     // Looking at a container keeps the engine from removing it.

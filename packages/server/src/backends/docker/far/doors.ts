@@ -16,6 +16,8 @@ export interface Doors {
   open(sandbox: SandboxId, door: Door): void
   close(sandbox: SandboxId): void
   closeAll(): void
+  /** Asks anew where each sandbox serves before the next connection: another may have its port by now, and would be told its token. */
+  forget(): void
 }
 
 export interface Door {
@@ -36,6 +38,7 @@ const CONNECT_DEADLINE_MS = 5_000
 
 export const openDoors = (): Doors => {
   const open = new Map<SandboxId, AbortController>()
+  let epoch = 0
   const close = (sandbox: SandboxId) => {
     open.get(sandbox)?.abort()
     open.delete(sandbox)
@@ -45,18 +48,32 @@ export const openDoors = (): Doors => {
       if (open.has(sandbox)) return
       const closing = new AbortController()
       open.set(sandbox, closing)
-      openOne(door, closing.signal).catch(() => close(sandbox))
+      openOne(door, closing.signal, () => epoch).catch(() => close(sandbox))
     },
     close,
     closeAll: () => {
       for (const sandbox of [...open.keys()]) close(sandbox)
     },
+    forget: () => {
+      epoch += 1
+    },
   }
 }
 
-const openOne = async ({ link, address }: Door, signal: AbortSignal): Promise<void> => {
+/** `epoch` changes when what is known may no longer be so. */
+const openOne = async (
+  { link, address }: Door,
+  signal: AbortSignal,
+  epoch: () => number,
+): Promise<void> => {
+  let knownIn = epoch()
   let target = await answering(address, signal)
   const dial = async (): Promise<Socket> => {
+    if (knownIn !== epoch()) {
+      const now = epoch()
+      target = await needed(address)
+      knownIn = now
+    }
     try {
       return await reach(target, signal)
     } catch {

@@ -1,12 +1,14 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
+import { abortable } from "../../../host/abortable.ts"
 import { DEADLINES_MS } from "../../backend.ts"
 import { checkMountTargets } from "../../mount-targets.ts"
 import type { Engine } from "../engine.ts"
 import type { EngineMount } from "../mounts.ts"
 import { PRIVATE_TMPFS } from "../private-tmpfs.ts"
 import { openDoors } from "./doors.ts"
+import { requireUnexposed } from "./exposed.ts"
 import { farMounts, farVolumes, makeFarVolumes } from "./files.ts"
 import { type Published, publishedAt, publishing, reachedAt } from "./port.ts"
 import { openFarToolboxes } from "./toolbox.ts"
@@ -27,6 +29,8 @@ export interface Far {
   /** Makes the way to a sandbox that runs. */
   open(sandbox: SandboxId, engineId: string, link: string): void
   close(sandbox: SandboxId): void
+  /** A sandbox has ended, or the engine was away: ports may be others' by now. */
+  forget(): void
   closeAll(): void
 }
 
@@ -34,6 +38,18 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
   const doors = openDoors()
   const toolboxes = openFarToolboxes(engine, installation)
   const host = await reachedAt(engine.address)
+  let trial: Promise<void> | undefined
+  /** Tried until it succeeds, and by one for all who wait. */
+  const requireUnexposedOnce = (image: string, toolbox: string, signal: AbortSignal) => {
+    const within = AbortSignal.timeout(DEADLINES_MS.create)
+    trial ??= requireUnexposed(engine, { installation, image, toolbox }, within).catch(
+      (failure) => {
+        trial = undefined
+        throw failure
+      },
+    )
+    return abortable(trial, signal)
+  }
   return {
     check(spec) {
       if (spec.config.network.kind === "none") throw noNetwork()
@@ -45,8 +61,11 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
     async prepare(spec, signal) {
       const { system, mounts } = spec.config
       if (system.kind !== "image") return
-      for (const mount of mounts)
-        if (mount.kind === "directory") await toolboxes.ensure(mount.source, system.digest, signal)
+      for (const mount of mounts) {
+        if (mount.kind !== "directory") continue
+        await toolboxes.ensure(mount.source, system.digest, signal)
+        await requireUnexposedOnce(system.digest, toolboxes.volumeOf(mount.source) ?? "", signal)
+      }
       await makeFarVolumes(engine, spec, system.digest, signal)
     },
     publish: (body) => publishing(body, host),
@@ -57,6 +76,7 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
           publishedAt(engine, engineId, host, AbortSignal.timeout(DEADLINES_MS.inspect)),
       }),
     close: doors.close,
+    forget: doors.forget,
     closeAll: doors.closeAll,
   }
 }

@@ -1,0 +1,101 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { InstallationId } from "@berth/protocol/ids"
+import { TOOLBOX_TARGET } from "@berth/protocol/inside"
+import { z } from "zod"
+import { describeAddress, type EngineAddress } from "../address.ts"
+import { removeContainer } from "../containers.ts"
+import type { Engine } from "../engine.ts"
+import { INSTALLATION_LABEL } from "../names.ts"
+import { networkNames } from "../network/names.ts"
+
+export interface ExposureOptions {
+  readonly installation: InstallationId
+  readonly image: string
+  /** The volume with the toolbox, whose node asks. */
+  readonly toolbox: string
+}
+
+/** What engines listen on without certificates. */
+const USUAL_PORT = 2375
+const REACHED = 3
+/** Taking it away is not left undone because its caller has given up. */
+const REMOVE_DEADLINE_MS = 10_000
+
+/**
+ * Refuses an engine whose own port can be reached from its sandboxes. It asks nobody for a certificate, so that whoever reaches it is
+ * root on its machine, and no rules can be set there from here. A container on the sandboxes' network tries it.
+ */
+export const requireUnexposed = async (
+  engine: Engine,
+  options: ExposureOptions,
+  signal: AbortSignal,
+): Promise<void> => {
+  const name = `berth-${options.installation}-reach`
+  const body = containerOf(options, placesOf(engine.address))
+  // A server that crashed may have left it.
+  await removeContainer(engine, name, signal)
+  try {
+    const path = "/containers/create"
+    const made = { method: "POST", path, query: { name }, body } as const
+    const { Id } = await engine.read(made, z.object({ Id: z.string() }), signal)
+    await engine.ask({ method: "POST", path: `/containers/${Id}/start` }, [204], signal)
+    const wait = { method: "POST", path: `/containers/${Id}/wait` } as const
+    const { StatusCode } = await engine.read(wait, z.object({ StatusCode: z.int() }), signal)
+    if (StatusCode === REACHED) throw exposed(engine.address)
+    if (StatusCode !== 0) throw untried(engine.address, StatusCode)
+  } finally {
+    await removeContainer(engine, name, AbortSignal.timeout(REMOVE_DEADLINE_MS))
+  }
+}
+
+const placesOf = (address: EngineAddress) => {
+  if ("socketPath" in address) return { hosts: [], ports: [USUAL_PORT] }
+  return { hosts: [address.host], ports: [...new Set([address.port, USUAL_PORT])] }
+}
+
+const containerOf = (
+  { installation, image, toolbox }: ExposureOptions,
+  places: ReturnType<typeof placesOf>,
+) => ({
+  Image: image,
+  Labels: { [INSTALLATION_LABEL]: installation },
+  Entrypoint: [`${TOOLBOX_TARGET}/bin/node`, "-e", KNOCK, JSON.stringify(places)],
+  Healthcheck: { Test: ["NONE"] },
+  HostConfig: {
+    NetworkMode: networkNames(installation).network,
+    Mounts: [{ Type: "volume", Source: toolbox, Target: TOOLBOX_TARGET, ReadOnly: true }],
+    ReadonlyRootfs: true,
+    CapDrop: ["ALL"],
+    SecurityOpt: ["no-new-privileges:true"],
+    LogConfig: { Type: "none" },
+  },
+})
+
+/** Asks at the given addresses and at its gateway, which is the engine's machine. Only an engine names its API in the answer. */
+const KNOCK = `
+const { readFileSync } = require("node:fs")
+const { get } = require("node:http")
+const { hosts, ports } = JSON.parse(process.argv[1])
+const routes = readFileSync("/proc/net/route", "utf8").split("\\n").map((line) => line.split("\\t"))
+const gateways = routes
+  .filter(([, to, via]) => to === "00000000" && via !== undefined)
+  .map(([, , via]) => Buffer.from(via, "hex").reverse().join("."))
+for (const host of [...hosts, ...gateways])
+  for (const port of ports)
+    get({ host, port, path: "/_ping", timeout: 2000 }, (answer) => {
+      answer.resume()
+      if (answer.headers["api-version"] !== undefined) process.exit(${REACHED})
+    })
+      .on("timeout", function () { this.destroy() })
+      .on("error", () => {})
+`
+
+const exposed = (address: EngineAddress) =>
+  new BerthError("backend.engine_exposed", "the engine's own port can be reached from sandboxes", {
+    details: { engine: describeAddress(address) },
+  })
+
+const untried = (address: EngineAddress, status: number) =>
+  new BerthError("backend.engine_failed", "nobody could try whether sandboxes reach the engine", {
+    details: { engine: describeAddress(address), status },
+  })
