@@ -20,7 +20,7 @@ type Setter = (directory: string, limits: CgroupLimits) => Promise<void>
 
 /** Memory and swap together: a sandbox at its limit must not go on in the host's swap. */
 const memoryV1: Setter = async (directory, { memoryBytes }) => {
-  // Kernels without it are said to be few: it is part of version 1.
+  // A kernel that is built without it has no such file.
   const ofSockets = { file: "memory.kmem.tcp.limit_in_bytes", optional: true }
   await set(directory, { ...ofSockets, value: `${socketMemoryBytes(memoryBytes)}` })
   const memory = { file: "memory.limit_in_bytes", value: `${memoryBytes}` }

@@ -70,20 +70,28 @@ export const FILLING_ATTEMPTS: readonly Attempt[] = [
           [$to, $from];
         } 1 .. $count;
       }
-      sub judged { return $_[0] > ${EXHAUSTION_LIMITS.memoryBytes} ? "=more-than-its-share" : "=its-share" }
-      try_to("streams", sub {
+      # Docker's server sets the limit right after the start, for sockets that are made from then on.
+      sub judged {
+        my ($hold) = @_;
+        for (1 .. 10) {
+          return "=its-share" if $hold->() <= ${EXHAUSTION_LIMITS.memoryBytes};
+          select(undef, undef, undef, 0.3);
+        }
+        return "=more-than-its-share";
+      }
+      try_to("streams", sub { judged(sub {
         my ($held, @pairs) = (0, pairs(SOCK_STREAM, 50));
         for my $pair (@pairs) {
           while (my $sent = syswrite($pair->[1], $part)) { $held += $sent }
         }
-        return judged($held);
-      });
-      try_to("datagrams", sub {
+        return $held;
+      }) });
+      try_to("datagrams", sub { judged(sub {
         my ($held, @pairs) = (0, pairs(SOCK_DGRAM, 50));
         for my $pair (@pairs) { send($pair->[1], $part, 0) for 1 .. 60 }
         for my $pair (@pairs) { $held += length $part while defined recv($pair->[0], my $read, 65536, 0) }
-        return judged($held);
-      });
+        return $held;
+      }) });
     `,
   },
   {
