@@ -24,7 +24,7 @@ const SHELL_TOOLS = [
   "stat",
   "tee",
 ]
-const FOR_RUN = ["crun", "runc", "conmon", "tini", "git", "ip", "nft", "iptables"]
+const FOR_RUN = ["crun", "runc", "conmon", "tini", "perl", "git", "ip", "nft", "iptables"]
 const FOR_TEST = [...FOR_RUN, "dockerd", "pip3", "strace", "git-lfs", "chromium"]
 
 /** A machine as the script sees it: `bin` is its $PATH, `sbin` stands in for /usr/sbin. */

@@ -14,6 +14,7 @@ export const DoctorCheckName = z.enum([
   "cgroups",
   "user-namespaces",
   "overlay",
+  "mapped-ids",
   "iproute2",
   "firewall",
   "docker",

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process"
-import { accessSync, constants } from "node:fs"
+import { accessSync, constants, statfsSync } from "node:fs"
+import { release, tmpdir } from "node:os"
 import { delimiter, join } from "node:path"
 
 /** A trial of the kernel takes milliseconds; this covers a machine that is busy with other tests. */
@@ -25,6 +26,7 @@ export const REQUIREMENTS = {
   gitLfs: () => missing("git-lfs"),
   docker: () => notRoot() ?? missing("dockerd"),
   userNamespaces: () => trial("unshare", "--user", "--map-root-user", "true"),
+  mappedIds: () => missing("perl") ?? unmappable(),
   networkNamespaces: () => trial("unshare", "--net", "true"),
   pip: () => trial("python3", "-m", "pip", "--version"),
   strace: () => trial("strace", "-o", "/dev/null", "true"),
@@ -37,6 +39,17 @@ const notRoot = (): string | undefined =>
 
 const missing = (tool: string): string | undefined =>
   which(tool) === undefined ? `${tool} is not installed` : undefined
+
+/** The numbers of ext4, xfs and btrfs, of which the oldest kernel that is asked for maps ids. */
+const MAPPED_FILE_SYSTEMS = [0xef53, 0x5846_5342, 0x9123_683e]
+
+/** Overlays lie on mounts with mapped ids from Linux 5.19 on. */
+const unmappable = (): string | undefined => {
+  const [major = 0, minor = 0] = release().split(".").map(Number)
+  if (major < 5 || (major === 5 && minor < 19)) return `Linux ${release()} is older than 5.19`
+  const isMapped = MAPPED_FILE_SYSTEMS.includes(statfsSync(tmpdir()).type)
+  return isMapped ? undefined : `${tmpdir()} is on another file system than ext4, xfs and btrfs`
+}
 
 /** Runs a command that needs the thing itself, so that what is installed but forbidden counts as unmet. */
 const trial = (tool: string, ...args: string[]): string | undefined => {

@@ -4,6 +4,7 @@ import { join } from "node:path"
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { SystemIdentity } from "@berth/protocol/sandbox"
+import { requires } from "@berth/testing/requires"
 import { sized } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import { run as runProgram } from "../host/run.ts"
@@ -14,6 +15,7 @@ import {
   AT_THE_END,
   CONNECTION_FLOOD,
   COUNTED,
+  COUNTED_BY_NUMBER,
   COUNTED_PROBES,
   connectionFloodScript,
   DISK_FILL,
@@ -23,6 +25,7 @@ import {
   FORK_BOMB,
   MEMORY_BOMB,
   MEMORY_BY_FILES,
+  NUMBERED_PROBES,
   OUTLIVING,
   OUTPUT_FLOOD,
   outlivingScript,
@@ -346,6 +349,19 @@ export const isolationSuite = (
               host: expect.stringMatching(/^(try .*: ok\n){7}$/),
               other: expect.stringMatching(/^(try .*: ok\n){7}$/),
             })
+          } finally {
+            await harness.backend.remove(sandbox)
+          }
+        })
+      }
+
+      if (differences[COUNTED_BY_NUMBER.name] === undefined) {
+        requires("mappedIds").it(`cannot ${COUNTED_BY_NUMBER.name}`, async () => {
+          const sandbox = await sandboxes.boot(running(COUNTED_BY_NUMBER.script))
+          try {
+            await expectEnd(sandboxes, sandbox, COUNTED_BY_NUMBER)
+            const { output } = await sandboxes.run(running(NUMBERED_PROBES))
+            expect(output).toMatch(/^(try .*: ok\n){2}$/)
           } finally {
             await harness.backend.remove(sandbox)
           }

@@ -31,47 +31,76 @@ const find = (report: DoctorReport, name: DoctorCheckName): DoctorCheck => {
 const namesWith = (report: DoctorReport, ...statuses: string[]) =>
   report.checks.filter(({ status }) => statuses.includes(status)).map(({ name }) => name)
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNamespaces").describe(
-  "diagnose on a host with everything but an engine",
-  () => {
-    it("finds each part by trying it, and leaves nothing behind", async () => {
-      const dockerHost = `unix://${directory}/nobody.sock`
-      const report = await diagnose({ path: PATH, dataDir, dockerHost }, never)
-      expect(DoctorReport.parse(report)).toEqual(report)
-      expect(namesWith(report, "degraded", "missing")).toEqual(["docker"])
-      expect(report.status).toBe("degraded")
-      expect(find(report, "cgroups").details.limits).toEqual(["memory", "pids", "cpu", "freezer"])
-      expect(find(report, "overlay").details.directory).toBe(dataDir)
-      expect(await readdir(dataDir)).toEqual([])
-    })
+requires(
+  "root",
+  "crunOrRunc",
+  "conmon",
+  "tini",
+  "userNamespaces",
+  "mappedIds",
+  "networkNamespaces",
+).describe("diagnose on a host with everything but an engine", () => {
+  it("finds each part by trying it, and leaves nothing behind", async () => {
+    const dockerHost = `unix://${directory}/nobody.sock`
+    const report = await diagnose({ path: PATH, dataDir, dockerHost }, never)
+    expect(DoctorReport.parse(report)).toEqual(report)
+    expect(namesWith(report, "degraded", "missing")).toEqual(["docker"])
+    expect(report.status).toBe("degraded")
+    expect(find(report, "cgroups").details.limits).toEqual(["memory", "pids", "cpu", "freezer"])
+    expect(find(report, "overlay").details.directory).toBe(dataDir)
+    expect(find(report, "mapped-ids").found).toBe(`work in ${dataDir}`)
+    expect(await readdir(dataDir)).toEqual([])
+  })
 
-    it("tells what a user without rights has", async () => {
-      // Gives its rights up after the imports, so that the source may lie where only root reads.
-      const script = `
+  it("tells what a user without rights has", async () => {
+    // Gives its rights up after the imports, so that the source may lie where only root reads.
+    const script = `
         import { diagnose } from ${JSON.stringify(new URL("./diagnose.ts", import.meta.url).href)}
         process.setgroups([])
         process.setgid(65534)
         process.setuid(65534)
         const host = { path: ${JSON.stringify(PATH)}, dataDir: process.argv[1] }
         console.log(JSON.stringify(await diagnose(host, new AbortController().signal)))`
-      const { stdout, stderr } = spawnSync(
-        process.execPath,
-        ["--conditions=source", "--input-type=module", "-e", script, directory],
-        { encoding: "utf8", cwd: "/" },
-      )
-      expect(stderr).toBe("")
-      const report = DoctorReport.parse(JSON.parse(stdout))
-      expect(find(report, "cgroups")).toMatchObject({ status: "degraded", details: { limits: [] } })
-      expect(find(report, "disk").found).toBe(`${directory} is not writable`)
-      expect(find(report, "user-namespaces").found).toBe("root inside, uid 65534 outside")
-      expect(find(report, "overlay")).toMatchObject({
-        status: "ok",
-        details: { directory: tmpdir() },
-      })
-      expect(find(report, "firewall").status).toBe("ok")
+    const { stdout, stderr } = spawnSync(
+      process.execPath,
+      ["--conditions=source", "--input-type=module", "-e", script, directory],
+      { encoding: "utf8", cwd: "/" },
+    )
+    expect(stderr).toBe("")
+    const report = DoctorReport.parse(JSON.parse(stdout))
+    expect(find(report, "cgroups")).toMatchObject({ status: "degraded", details: { limits: [] } })
+    expect(find(report, "disk").found).toBe(`${directory} is not writable`)
+    expect(find(report, "user-namespaces").found).toBe("root inside, uid 65534 outside")
+    expect(find(report, "overlay")).toMatchObject({
+      status: "ok",
+      details: { directory: tmpdir() },
     })
-  },
-)
+    expect(find(report, "mapped-ids")).toMatchObject({
+      status: "degraded",
+      fix: "sudo berth doctor",
+    })
+    expect(find(report, "firewall").status).toBe("ok")
+  })
+
+  it("tells where the ids of files cannot be mapped, and leaves nothing there", async () => {
+    const place = (name: string) => join(directory, name)
+    for (const name of ["lower", "upper", "work", "merged"]) await mkdir(place(name))
+    const options = `lowerdir=${place("lower")},upperdir=${place("upper")},workdir=${place("work")}`
+    const merged = place("merged")
+    spawnSync("mount", ["-t", "overlay", "overlay", "-o", options, merged])
+    try {
+      const report = await diagnose({ path: PATH, dataDir: merged }, never)
+      expect(find(report, "mapped-ids")).toMatchObject({
+        status: "degraded",
+        found: expect.stringMatching(/^fail in .*\/merged, so that sandboxes share one range: /),
+        fix: "use Linux 5.19 or newer, and a data directory on ext4, xfs or btrfs",
+      })
+      expect(await readdir(merged)).toEqual([])
+    } finally {
+      spawnSync("umount", ["--lazy", merged])
+    }
+  })
+})
 
 describe("diagnose", () => {
   it("finds no tool on a path without any, says what to do about each, and names the rest truly", async () => {
@@ -88,6 +117,7 @@ describe("diagnose", () => {
       "iproute2",
       "firewall",
     ])
+    expect(find(report, "mapped-ids")).toMatchObject({ found: "no perl on the path" })
     expect(find(report, "node").status).toBe("ok")
   })
 

@@ -8,6 +8,7 @@ import { docker } from "./checks/docker.ts"
 import { firewall } from "./checks/firewall.ts"
 import { git } from "./checks/git.ts"
 import { iproute2 } from "./checks/iproute2.ts"
+import { mappedIds } from "./checks/mapped-ids.ts"
 import { node } from "./checks/node.ts"
 import { ociRuntime } from "./checks/oci-runtime.ts"
 import { overlay } from "./checks/overlay.ts"
@@ -28,6 +29,7 @@ const CHECKS: readonly Check[] = [
   cgroups,
   userNamespaces,
   overlay,
+  mappedIds,
   iproute2,
   firewall,
   docker,

@@ -1,8 +1,8 @@
 import { mkdirSync } from "node:fs"
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
+import type { FstabEntry } from "../../host/mounts/fstab.ts"
 import { run } from "../../host/run.ts"
-import type { FstabEntry } from "./fstab.ts"
 import type { Bind } from "./system/prepared.ts"
 
 /** Where overlays are mounted in the runtime's mount namespace, to be bound from there. */

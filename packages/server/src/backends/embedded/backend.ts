@@ -24,14 +24,17 @@ import { openLaunchers } from "./conmon.ts"
 import { createSandbox } from "./create.ts"
 import { openExits } from "./exits.ts"
 import { asBackendError } from "./files-error.ts"
-import { AGENT_ID, idBase } from "./id-range.ts"
+import { hasMapping, type IdMapping, type NoIdMapping, openIdMapping } from "./ids/mapping.ts"
+import { AGENT_ID, idBase } from "./ids/range.ts"
+import { openIdRanges } from "./ids/ranges.ts"
+import { openSandboxIds } from "./ids/sandbox-ids.ts"
 import { readLog } from "./log.ts"
 import { createNetwork } from "./network/network.ts"
 import { describeExit, findExit, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { signalProcess } from "./process.ts"
 import { openReclaims } from "./reclaims.ts"
-import { recoverSandboxes, systemsInUse } from "./recover.ts"
+import { inUse, recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { openRuntime } from "./runtime.ts"
 import { makeRootPlace, runtimeMounts } from "./runtime-mounts.ts"
@@ -40,7 +43,6 @@ import { type SandboxState, stateDirectory } from "./state.ts"
 import { pruneSystems } from "./system/skeleton.ts"
 import { openSystems } from "./system/systems.ts"
 import { findTools } from "./tools.ts"
-import { openUserNamespaces } from "./user-namespace.ts"
 
 export interface EmbeddedOptions {
   readonly installation: InstallationId
@@ -71,22 +73,34 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     const cgroups = await openCgroups({ group: `berth-${installation}` }, signal)
     const runtime = await openRuntime({ ...tools.runtime, root: states.runtimeRoot }, signal)
     const base = idBase(installation)
-    const apart = await openApart(directory)
+    const architecture = nativeArchitecture()
+    const [apart, idMapping] = await Promise.all([
+      openApart(directory),
+      openIdMapping({ directory, perl: tools.perl, architecture, onDisk: base }, signal),
+    ])
+    const idRanges = openIdRanges(base)
     const parts: Parts = {
       states,
       tools,
       runtime,
       cgroups,
       idBase: base,
+      idRanges,
+      idMapping,
+      sandboxIds: openSandboxIds({
+        onDisk: base,
+        ranges: idRanges,
+        isMapped: hasMapping(idMapping),
+        joinsUserNamespaces: runtime.joinsUserNamespaces,
+      }),
       directory,
-      architecture: nativeArchitecture(),
+      architecture,
       maxOpenFiles: await readMaxOpenFiles(),
       rootPlace: await makeRootPlace(),
       apart,
       runtimeMounts: await runtimeMounts(runtime, tools.runtime.path, apart),
       systems: openSystems({ directory: join(directory, "systems"), init: tools.tini }),
       filter: openCompiledFilter(states.runtimeRoot),
-      userNamespaces: openUserNamespaces(base),
       launchers: openLaunchers(),
       network: createNetwork({ installation, directory: join(directory, "network") }),
       caches: openCaches(join(directory, "caches"), base + AGENT_ID),
@@ -156,7 +170,9 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     recover: (call) =>
       operation("remove", call, async (signal) => {
         const unrecovered = await recoverSandboxes(parts, signal)
-        await pruneSystems(join(directory, "systems"), await systemsInUse(parts))
+        const { systems, ranges } = await inUse(parts)
+        for (const range of ranges) parts.idRanges.hold(range)
+        await pruneSystems(join(directory, "systems"), systems)
         // The first look at the host takes half a second: nobody's first sandbox waits for it.
         const { root, binds } = await parts.systems.prepare({ kind: "host" }, [], signal)
         await Promise.all([parts.apart.entry(root, parts.rootPlace), parts.apart.binds(binds)])
@@ -304,7 +320,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
 
     async close() {
       reclaims.close()
-      parts.userNamespaces.close()
+      parts.sandboxIds.close()
       parts.launchers.close()
     },
 
@@ -359,7 +375,7 @@ const refuseOther = ({ identity }: SandboxSpec, { spec: existing }: SandboxState
   })
 }
 
-const describeHost = ({ cgroups, runtime, apart }: Parts): BackendDescription => ({
+const describeHost = ({ cgroups, runtime, apart, idMapping }: Parts): BackendDescription => ({
   backend: "embedded",
   engine: `${runtime.name} ${runtime.version}`,
   pause: cgroups.held.pause.held,
@@ -378,6 +394,7 @@ const describeHost = ({ cgroups, runtime, apart }: Parts): BackendDescription =>
       : [
           "What the kernel counts per user (inotify, message queues, signals) sandboxes share with root: install crun.",
         ]),
+    ...idNotes(idMapping),
     ...(apart.shared.size === 0
       ? []
       : [
@@ -389,6 +406,20 @@ const describeHost = ({ cgroups, runtime, apart }: Parts): BackendDescription =>
     "No quota bounds /workspace and /home: the server halts a sandbox that fills the disk of the data directory.",
   ],
 })
+
+/** What is so where sandboxes have no ranges of their own. */
+const idNotes = (mapping: IdMapping | NoIdMapping): string[] => {
+  if (!hasMapping(mapping)) {
+    return [
+      `Sandboxes share one range of ids, and what the kernel counts for its users (pages of pipes, descriptors on their way): ${mapping.why}.`,
+    ]
+  }
+  if (mapping.unmapped.size === 0) return []
+  const directories = [...mapping.unmapped].sort().join(", ")
+  return [
+    `Sandboxes that have ${directories} mounted share one range of ids: the kernel does not map the ids there.`,
+  ]
+}
 
 const unheldLimits = (parts: Parts): UnheldLimit[] =>
   Object.entries(describeHost(parts).limits).flatMap(([limit, held]) =>

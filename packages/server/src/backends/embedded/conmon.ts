@@ -4,6 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { abortable } from "../../host/abortable.ts"
+import { quoted } from "./quoted.ts"
 import { CREATING_ENV, WORD_FD } from "./runtime.ts"
 import { openSpares, type Spares } from "./spares.ts"
 
@@ -100,9 +101,6 @@ export const startConmon = (
     },
   }
 }
-
-/** A word of the shell's language that means exactly this text. */
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 const conmonCommand = (options: ConmonOptions): string[] => {
   const [runtime, ...runtimeArguments] = options.runtime

@@ -3,13 +3,14 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import { type Monitor, startConmon } from "./conmon.ts"
+import { hasMapping } from "./ids/mapping.ts"
+import { releaseNamespace, type SandboxIds } from "./ids/sandbox-ids.ts"
 import type { Parts } from "./parts.ts"
-import { prepareInside, writeBundle } from "./prepare.ts"
+import { isHostDirectory, prepareInside, writeBundle } from "./prepare.ts"
 import { identifyProcess, type ProcessIdentity } from "./process.ts"
 import { removeSandbox } from "./remove.ts"
 import { settleAll } from "./settle-all.ts"
 import type { SandboxPaths, SandboxState } from "./state.ts"
-import type { UserNamespace } from "./user-namespace.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
 const UNDO_DEADLINE_MS = 15_000
@@ -24,16 +25,24 @@ export const createSandbox = async (
   unheldLimits: readonly UnheldLimit[],
   signal: AbortSignal,
 ): Promise<SandboxState> => {
+  const ids = parts.sandboxIds.take(await canBeMapped(parts, spec), signal)
   const begun: SandboxState = {
     version: 1,
     spec,
     progress: "creating",
+    ...(ids.base !== parts.idBase && { idBase: ids.base }),
     createdAt: new Date().toISOString(),
     unheldLimits: [...unheldLimits],
   }
-  await parts.states.begin(begun)
   try {
-    const created = await build(parts, begun, signal)
+    await parts.states.begin(begun)
+  } catch (failure) {
+    parts.idRanges.free(ids.base)
+    await releaseNamespace(ids.userNamespace)
+    throw failure
+  }
+  try {
+    const created = await build(parts, begun, ids, signal)
     await parts.states.write(created)
     return created
   } catch (failure) {
@@ -42,36 +51,43 @@ export const createSandbox = async (
   }
 }
 
+/** Whether the owners of all that it is given can be mapped to a range of its own. */
+const canBeMapped = async ({ idMapping }: Parts, { config }: SandboxSpec): Promise<boolean> => {
+  if (!hasMapping(idMapping)) return false
+  const directories = config.mounts.filter(isHostDirectory)
+  const works = await Promise.all(directories.map(({ source }) => idMapping.works(source)))
+  return works.every((each) => each)
+}
+
 const build = async (
   parts: Parts,
   begun: SandboxState,
+  ids: SandboxIds,
   signal: AbortSignal,
 ): Promise<SandboxState> => {
-  await parts.at("create.monitor")
-  const monitor = startMonitor(parts, begun.spec, signal)
-  const userNamespace = parts.runtime.joinsUserNamespaces
-    ? parts.userNamespaces.take(signal)
-    : Promise.resolve(undefined)
+  const { userNamespace } = ids
   try {
-    return await buildUnder(parts, begun, { monitor, userNamespace }, signal)
+    await parts.at("create.monitor")
+    const monitor = startMonitor(parts, begun.spec, signal)
+    try {
+      return await buildUnder(parts, begun, { monitor, ids }, signal)
+    } finally {
+      monitor.release()
+    }
   } finally {
-    monitor.release()
-    await userNamespace.then(
-      (made) => made?.release(),
-      () => {},
-    )
+    await releaseNamespace(userNamespace)
   }
 }
 
 interface Begun {
   readonly monitor: Monitor
-  readonly userNamespace: Promise<UserNamespace | undefined>
+  readonly ids: SandboxIds
 }
 
 const buildUnder = async (
   parts: Parts,
   begun: SandboxState,
-  { monitor, userNamespace }: Begun,
+  { monitor, ids }: Begun,
   signal: AbortSignal,
 ): Promise<SandboxState> => {
   const { states, cgroups, network } = parts
@@ -82,12 +98,18 @@ const buildUnder = async (
   const [cgroup, nameservers, namespace, inside] = await settleAll([
     cgroups.create(sandbox, config.limits),
     reserveNetwork(parts, begun.spec, signal),
-    userNamespace,
-    prepareInside(parts, begun.spec, paths, signal),
+    ids.userNamespace,
+    prepareInside(parts, begun.spec, { paths, idBase: ids.base }, signal),
   ])
   signal.throwIfAborted()
   await parts.at("create.bundle")
-  const made = { ...inside, cgroup, nameservers, userNamespace: namespace?.path }
+  const made = {
+    ...inside,
+    cgroup,
+    nameservers,
+    idBase: ids.base,
+    userNamespace: namespace?.path,
+  }
   const bundled = writeBundle(parts, begun, made, paths)
   await parts.at("create.runtime")
   const init = identifyInit(sandbox, await monitor.create())
@@ -116,13 +138,17 @@ const baseOf = ({ overlays = [] }: SandboxSpec): string => overlays[0]?.base ?? 
 
 /** The runtime waits for the word, so that it may be told now of what is there only then. */
 const startMonitor = (
-  { runtime, tools, launchers, states, cgroups }: Parts,
+  { runtime, tools, launchers, states, cgroups, idMapping }: Parts,
   spec: SandboxSpec,
   signal: AbortSignal,
 ): Monitor => {
   const { sandbox } = spec.identity
   const paths = states.paths(sandbox)
-  const mounts = { base: baseOf(spec), table: paths.mounts }
+  const mounts = {
+    base: baseOf(spec),
+    table: paths.mounts,
+    ...(hasMapping(idMapping) && { mount: idMapping.mount }),
+  }
   return startConmon(
     launchers,
     {

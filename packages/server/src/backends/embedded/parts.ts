@@ -1,16 +1,18 @@
+import type { FstabEntry } from "../../host/mounts/fstab.ts"
 import type { Architecture } from "../seccomp/profile.ts"
 import type { Apart } from "./apart.ts"
 import type { Caches } from "./caches.ts"
 import type { Cgroups } from "./cgroups/cgroups.ts"
 import type { Launchers } from "./conmon.ts"
-import type { FstabEntry } from "./fstab.ts"
+import type { IdMapping, NoIdMapping } from "./ids/mapping.ts"
+import type { IdRanges } from "./ids/ranges.ts"
+import type { SandboxIdSource } from "./ids/sandbox-ids.ts"
 import type { SandboxNetwork } from "./network/network.ts"
 import type { Runtime } from "./runtime.ts"
 import type { CompiledFilter } from "./seccomp/compiled.ts"
 import type { StateDirectory } from "./state.ts"
 import type { Systems } from "./system/systems.ts"
 import type { Tools } from "./tools.ts"
-import type { UserNamespaces } from "./user-namespace.ts"
 
 /** What sandboxes are made from, put together once. */
 export interface Parts {
@@ -20,7 +22,11 @@ export interface Parts {
   readonly cgroups: Cgroups
   readonly network: SandboxNetwork
   readonly caches: Caches
+  /** The range of the installation's files on disk begins there. */
   readonly idBase: number
+  readonly idRanges: IdRanges
+  readonly idMapping: IdMapping | NoIdMapping
+  readonly sandboxIds: SandboxIdSource
   /** Everything of this backend lies below it. */
   readonly directory: string
   readonly systems: Systems
@@ -28,7 +34,6 @@ export interface Parts {
   /** Where a system tree is mounted for the runtime alone, to become the sandbox's root. */
   readonly rootPlace: string
   readonly filter: CompiledFilter
-  readonly userNamespaces: UserNamespaces
   readonly launchers: Launchers
   /** What is mounted for the runtime alone, whatever the sandbox. */
   readonly runtimeMounts: readonly FstabEntry[]

@@ -2,10 +2,13 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
-import type { SandboxSpec } from "@berth/protocol/sandbox"
+import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
+import { type FstabEntry, fstab } from "../../host/mounts/fstab.ts"
+import { mappedEntry } from "../../host/mounts/mapped.ts"
+import { isWithin } from "../within.ts"
 import { makeBundle } from "./bundle.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
-import { type FstabEntry, fstab } from "./fstab.ts"
+import { ID_COUNT } from "./ids/range.ts"
 import type { Parts } from "./parts.ts"
 import type { SandboxPaths, SandboxState } from "./state.ts"
 import { resolveMounts } from "./system/mount-sources.ts"
@@ -17,7 +20,7 @@ import { writeSandboxFiles } from "./system/sandbox-files.ts"
 export interface Inside {
   readonly system: PreparedSystem
   readonly mounts: readonly Bind[]
-  /** Mounts that only the runtime sees, to be bound from there: stacks, and overlays over what is shared. */
+  /** Mounts that only the runtime sees, to be bound from there: mapped ids, stacks, and overlays over what is shared. */
   readonly mountedBefore: readonly FstabEntry[]
 }
 
@@ -25,7 +28,7 @@ export interface Inside {
 export const prepareInside = async (
   parts: Parts,
   spec: SandboxSpec,
-  paths: SandboxPaths,
+  { paths, idBase }: { readonly paths: SandboxPaths; readonly idBase: number },
   signal: AbortSignal,
 ): Promise<Inside> => {
   const { identity, config } = spec
@@ -38,6 +41,11 @@ export const prepareInside = async (
   })
   const mountTargets = mounts.map(({ target }) => target)
   const stacks = placeStacks(spec, paths)
+  const map = { onDisk: parts.idBase, own: idBase, count: ID_COUNT }
+  const mapped =
+    map.own === map.onDisk
+      ? []
+      : withOwnedFiles(spec, mounts, paths).map((it) => mappedEntry(it, map))
   makePrivateDirectories(paths, { idBase: parts.idBase, mountTargets })
   const system = await parts.systems.prepare(config.system, mountTargets, signal)
   const root = await rootEntry(parts, system)
@@ -46,12 +54,35 @@ export const prepareInside = async (
   return {
     system: { ...system, binds: shared.binds.slice(0, system.binds.length) },
     mounts: mounts.map((mount) => (isToolbox(mount) && toolbox ? toolbox : mount)),
-    mountedBefore: [root, ...stacks, ...shared.mounts],
+    mountedBefore: [...mapped, root, ...stacks, ...shared.mounts],
   }
 }
 
 /** The one directory of the host that Berth itself brings into every sandbox. Others are the user's choice. */
 const isToolbox = ({ target, readOnly }: Bind): boolean => target === TOOLBOX_TARGET && readOnly
+
+export const isHostDirectory = (mount: Mount): mount is Extract<Mount, { kind: "directory" }> =>
+  mount.kind === "directory" && !isToolbox(mount)
+
+/**
+ * Every directory in which files can belong to the installation's range: its own ones, stacks, caches, the link and what the
+ * user mounts. One within another is mapped with it.
+ */
+const withOwnedFiles = (
+  { overlays = [] }: SandboxSpec,
+  mounts: readonly Bind[],
+  { home, workspace, stacks }: SandboxPaths,
+): string[] => {
+  const bound = mounts.filter((bind) => !isToolbox(bind)).map(({ source }) => source)
+  const targets = new Set(mounts.map(({ target }) => target))
+  const own = [
+    ...(targets.has("/home") ? [] : [home]),
+    ...(targets.has("/workspace") ? [] : [workspace]),
+  ]
+  const all = new Set([...own, ...bound, ...overlays.map(({ base }) => base)])
+  const candidates = [...all].filter((path) => !isWithin(path, stacks))
+  return candidates.filter((path) => !candidates.some((it) => it !== path && isWithin(path, it)))
+}
 
 const rootEntry = async (
   { apart, rootPlace }: Parts,
@@ -87,6 +118,7 @@ const placeStacks = (
 export interface Known extends Inside {
   readonly cgroup: Cgroup
   readonly nameservers: readonly string[]
+  readonly idBase: number
   readonly userNamespace: string | undefined
 }
 
@@ -94,7 +126,7 @@ export interface Known extends Inside {
 export const writeBundle = (
   parts: Parts,
   { spec, unheldLimits }: SandboxState,
-  { system, mounts, mountedBefore, cgroup, nameservers, userNamespace }: Known,
+  { system, mounts, mountedBefore, cgroup, nameservers, idBase, userNamespace }: Known,
   paths: SandboxPaths,
 ): Pick<SandboxState, "system" | "unheldLimits"> => {
   const hostname = spec.identity.sandbox
@@ -104,7 +136,7 @@ export const writeBundle = (
     mounts,
     directories: paths,
     files: paths,
-    idBase: parts.idBase,
+    idBase,
     userNamespace,
     cgroupPath: cgroup.path,
     hostname,

@@ -60,8 +60,11 @@ const tracesOf = async ({ states, cgroups, network }: Parts): Promise<SandboxId[
   return [...names, ...inCgroups, ...inNetwork]
 }
 
-/** The system trees that sandboxes stand on. */
-export const systemsInUse = async ({ states }: Parts): Promise<ReadonlySet<string>> => {
+/** What the sandboxes that there are have of what all choose from: system trees and ranges of ids. */
+export const inUse = async ({ states }: Parts) => {
   const all = await states.readAll()
-  return new Set(all.map(({ system }) => system).filter((system) => system !== undefined))
+  return {
+    systems: new Set(all.map(({ system }) => system).filter((system) => system !== undefined)),
+    ranges: all.map(({ idBase }) => idBase).filter((base) => base !== undefined),
+  }
 }

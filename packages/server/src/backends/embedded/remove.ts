@@ -18,6 +18,7 @@ export const removeSandbox = async (
   await removeTraces(parts, sandbox, state, signal)
   await parts.at("remove.files")
   await parts.states.remove(sandbox, signal)
+  if (state.idBase !== undefined) parts.idRanges.free(state.idBase)
 }
 
 /**

@@ -1,8 +1,8 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname } from "node:path"
 import { parseCgroupMounts } from "../../host/cgroups/mounts.ts"
+import type { FstabEntry } from "../../host/mounts/fstab.ts"
 import type { Apart } from "./apart.ts"
-import type { FstabEntry } from "./fstab.ts"
 import { RUNTIME_PLACE, type Runtime } from "./runtime.ts"
 
 /**

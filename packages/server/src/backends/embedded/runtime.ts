@@ -6,6 +6,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { type Outcome, PLAIN_ENV, run } from "../../host/run.ts"
 import { sandboxOomScore } from "../oom-score.ts"
+import { quoted } from "./quoted.ts"
 import { removeRuncCgroups } from "./runc-cgroups.ts"
 
 /** An OCI runtime of this host, and how it is called here. */
@@ -34,6 +35,8 @@ export interface Mounts {
   readonly table: string
   /** What the paths in its options are relative to. */
   readonly base: string
+  /** A command in the place of mount(8): it is given both, and the descriptor on which the word comes. */
+  readonly mount?: readonly [string, ...string[]]
 }
 
 export interface RuntimeOptions {
@@ -96,25 +99,26 @@ const RUNTIME_DEADLINE_MS = 15_000
 export const WORD_FD = 4
 
 /**
- * Waits for the word, joins the cgroups of the first N files given, mounts what a table lists, raises its score for a
+ * Waits for the word, mounts what a table lists, joins the cgroups of the first N files given, raises its score for a
  * host that is out of memory, and becomes the program. Where the server has the right to lower a score, nothing inside
  * can lower this one. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs in a mount
  * namespace of its own, so that nothing it mounts is seen or left behind on the host. A server that ends gives
- * no word: then nothing is made.
+ * no word: then nothing is made. The program that mounts is loaded when the word comes.
  *
  * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
  * there, and conmon gives it the host's own /dev/null.
  */
-const JOIN_AND_EXEC = `
-read -r _ <&${WORD_FD} || exit 1
-exec ${WORD_FD}<&-
+const joinAndExec = ({ mount }: Mounts): string => `
 count=$1; table=$2; base=$3; score=$4; shift 4
+${mount ? `${mount.map(quoted).join(" ")} "$table" "$base" ${WORD_FD}` : MOUNT_ALL} || exit 1
+exec ${WORD_FD}<&-
 while [ "$count" -gt 0 ]; do echo 0 > "$1" || exit 1; shift; count=$((count - 1)); done
-(cd "$base" && exec mount --all --fstab "$table") || exit 1
 echo "$score" 2>/dev/null > /proc/self/oom_score_adj
 exec "$@" <<END
 END
 `
+
+const MOUNT_ALL = `(read -r _ <&${WORD_FD} && cd "$base" && exec mount --all --fstab "$table")`
 
 export const openRuntime = async (
   options: RuntimeOptions,
@@ -125,12 +129,22 @@ export const openRuntime = async (
   const flags = ["--root", root, ...(name === "crun" ? ["--cgroup-manager=disabled"] : [])]
 
   const lowered = name === "runc" ? lowering() : []
-  const creating: Runtime["creating"] = (joinFiles, { table, base }) => {
+  const creating: Runtime["creating"] = (joinFiles, mounts) => {
     // runc joins the sandbox's cgroups by itself.
     const join = name === "crun" ? joinFiles : []
     const score = sandboxOomScore()
-    const script = ["-c", JOIN_AND_EXEC, "join", `${join.length}`, table, base, `${score}`]
-    const shell = ["/bin/sh", ...script, ...join, ...lowered, RUNTIME_PLACE, ...flags]
+    const { table, base } = mounts
+    const script = ["join", `${join.length}`, table, base, `${score}`]
+    const shell = [
+      "/bin/sh",
+      "-c",
+      joinAndExec(mounts),
+      ...script,
+      ...join,
+      ...lowered,
+      RUNTIME_PLACE,
+      ...flags,
+    ]
     return ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }
   // Only `create` looks at the host's cgroups, and needs the mounts.

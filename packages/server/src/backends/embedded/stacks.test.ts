@@ -6,7 +6,8 @@ import type { Overlay } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { expect, it, onTestFinished } from "vitest"
 import { openLayers } from "../../layers/open.ts"
-import { AGENT_ID, idBase } from "./id-range.ts"
+import { view } from "../../layers/testing/store.ts"
+import { AGENT_ID, idBase } from "./ids/range.ts"
 import { openHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
 
@@ -79,6 +80,31 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         "./source/deep/a\n./src/fresh\none\n",
       )
       expect(await harness.census()).toEqual(empty)
+    })
+
+    it("leaves files to the same users for the next sandbox and for a fork, frozen or not", async () => {
+      const { harness, layers, runOnStacks } = await open()
+      const show = "stat -c '%n %u:%g %a' . kept moved/by-root renamed copied"
+      await runOnStacks(
+        `umask 077; echo 1 > kept; chown 1000:1000 kept; mkdir dir; echo 2 > dir/by-root; chown 33:44 dir
+         echo 3 > renamed; echo 4 > copied; chown 1000:33 renamed copied`,
+      )
+      await layers.freeze({ workspace, name: FILES })
+      await runOnStacks(
+        "mv dir moved; mv renamed r; mv r renamed; echo more >> copied; chown 7 moved",
+      )
+      const owners = await runOnStacks(show)
+      expect(owners).toBe(
+        ". 1000:1000 755\nkept 1000:1000 600\nmoved/by-root 0:0 600\nrenamed 1000:33 600\ncopied 1000:33 600\n",
+      )
+      const { layer } = await layers.freeze({ workspace, name: FILES })
+      expect(await runOnStacks(show)).toBe(owners)
+      const fork = { workspace: Slug.parse("fork"), name: FILES }
+      await layers.put(fork, layer)
+      const onDisk = await view(layers, fork, idBase(harness.installation))
+      expect(onDisk).toMatch(/^kept f 600 1000:1000 /m)
+      expect(onDisk).toMatch(/^moved d 700 7:44 /m)
+      expect(onDisk).toMatch(/^moved\/by-root f 600 0:0 /m)
     })
 
     it("has its top to itself, and nothing of it is mounted on the host", async () => {

@@ -21,6 +21,8 @@ export const SandboxState = z.strictObject({
   spec: SandboxSpec,
   progress: Progress,
   createdAt: z.iso.datetime(),
+  /** The first id of the sandbox's range on the host, if it is not the installation's. */
+  idBase: z.int().positive().optional(),
   /** The sandbox's first process, as the host sees it. */
   init: ProcessIdentity.optional(),
   /** conmon, which outlives the server and keeps the exit status. */

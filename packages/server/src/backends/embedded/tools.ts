@@ -7,18 +7,21 @@ export interface Tools {
   readonly runtime: { readonly name: "crun" | "runc"; readonly path: string }
   readonly conmon: string
   readonly tini: string
+  /** Maps the ids of files; undefined where there is none. */
+  readonly perl: string | undefined
 }
 
 /** Finds them; crun before runc, since it starts a container in a third of the time. */
 export const findTools = async (path: string = PLAIN_ENV.PATH): Promise<Tools> => {
-  const [crun, runc, conmon, tiniStatic, tini] = await Promise.all(
-    ["crun", "runc", "conmon", "tini-static", "tini"].map((tool) => findTool(tool, path)),
+  const [crun, runc, conmon, tiniStatic, tini, perl] = await Promise.all(
+    ["crun", "runc", "conmon", "tini-static", "tini", "perl"].map((tool) => findTool(tool, path)),
   )
   return {
     runtime: crun ? { name: "crun", path: crun } : { name: "runc", path: need("crun", runc, path) },
     conmon: need("conmon", conmon, path),
     // The static one starts on any system, also one without glibc.
     tini: need("tini", tiniStatic ?? tini, path),
+    perl,
   }
 }
 

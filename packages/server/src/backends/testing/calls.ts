@@ -55,6 +55,7 @@ const NUMBERS: Readonly<Record<string, readonly [number, number | undefined]>> =
   sched_setscheduler: [144, 119],
   semctl: [66, 191],
   semget: [64, 190],
+  sendmsg: [46, 211],
   setdomainname: [171, 162],
   setgroups: [116, 159],
   sethostname: [170, 161],

@@ -11,6 +11,7 @@ export type Part =
   | "git"
   | "iproute2"
   | "nftables"
+  | "perl"
   | "tini"
   | "util-linux"
 

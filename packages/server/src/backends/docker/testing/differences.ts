@@ -18,6 +18,10 @@ export const DIFFERENCES: Differences = {
     sees: [],
     why: "every id inside is the host's: instances of inotify are counted together with those of the host's root and of its user 1000, and nothing bounds them; so are queued signals, timers and message queues, of which all sandboxes together have 1,024 and 400 KiB, less than the host's own limits",
   },
+  "use up what the kernel counts for a user's number on the host": {
+    sees: [],
+    why: "every id inside is the host's: pages of pipes, descriptors on their way and watches of epoll are counted together with those of the host's user of that number and of every other sandbox; the host's root is exempt",
+  },
 }
 
 /** Like DIFFERENCES, on an engine with user namespaces. */

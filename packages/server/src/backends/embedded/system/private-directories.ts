@@ -4,7 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { AGENT_USER } from "@berth/protocol/inside"
 import { isWithin } from "../../within.ts"
 import { asBackendError } from "../files-error.ts"
-import { AGENT_ID } from "../id-range.ts"
+import { AGENT_ID } from "../ids/range.ts"
 import { descend } from "./descend.ts"
 
 export interface PrivateDirectories {

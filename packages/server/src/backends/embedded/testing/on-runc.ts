@@ -8,7 +8,7 @@ import { openHarness } from "./harness.ts"
 /** An embedded backend that finds no other runtime than runc. */
 export const openHarnessOnRunc = async (): Promise<Awaited<ReturnType<typeof openHarness>>> => {
   const path = await mkdtemp(join(tmpdir(), "berth-runc-"))
-  for (const tool of ["runc", "conmon", "tini"]) {
+  for (const tool of ["runc", "conmon", "tini", "perl"]) {
     await symlink((await findTool(tool, PLAIN_ENV.PATH)) ?? "", join(path, tool))
   }
   const harness = await openHarness({ path })

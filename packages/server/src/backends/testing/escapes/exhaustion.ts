@@ -357,6 +357,46 @@ export const COUNTED: Endless = {
   `,
 }
 
+/** Each counted for the number that a user has on the host, whatever namespace it is in. */
+const NUMBERED = perl`
+  socketpair(my $near, my $far, AF_UNIX, SOCK_DGRAM, 0) or die $!;
+  $near->blocking(0);
+  # As many descriptors as one message takes, on their way to nobody.
+  sub send_descriptors {
+    my $byte = "x";
+    my $parts = pack("P Q", $byte, 1);
+    my $rights = pack("Q i i i253", 16 + 4 * 253, 1, 1, (fileno $far) x 253) . "\0" x 4;
+    my $message = pack("Q L x4 P Q P Q i x4", 0, 0, $parts, 1, $rights, length $rights, 0);
+    return sys("sendmsg", fileno $near, $message, 0);
+  }
+  my @pipes;
+  sub large_pipe {
+    pipe(my $read, my $write) or return undef;
+    push @pipes, $read, $write;
+    return fcntl($write, 1031, 1 << 20);
+  }
+`
+
+/** Each try tells what another sandbox must still be able to do. */
+export const NUMBERED_PROBES = perl`
+  ${NUMBERED}
+  try_to("descriptors on their way", \&send_descriptors);
+  try_to("a large pipe", \&large_pipe);
+`
+
+export const COUNTED_BY_NUMBER: Endless = {
+  name: "use up what the kernel counts for a user's number on the host",
+  stoppedBy: "a range of ids of its own, where the host can map the ids of files",
+  sees: ["ETOOMANYREFS"],
+  script: perl`
+    ${NUMBERED}
+    1 while large_pipe();
+    1 while send_descriptors();
+    print "${AT_THE_END}: ", ($!{ETOOMANYREFS} ? "ETOOMANYREFS" : $!), "\n";
+    sleep 1 while 1;
+  `,
+}
+
 export const ENDLESS: readonly Pick<Endless, "name" | "stoppedBy" | "sees">[] = [
   FORK_BOMB,
   MEMORY_BOMB,
@@ -365,5 +405,6 @@ export const ENDLESS: readonly Pick<Endless, "name" | "stoppedBy" | "sees">[] = 
   DISK_FILL,
   OUTLIVING,
   COUNTED,
+  COUNTED_BY_NUMBER,
   CONNECTION_FLOOD,
 ]

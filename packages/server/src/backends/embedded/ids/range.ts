@@ -9,15 +9,18 @@ export const ID_COUNT = 65_536
  * containers: up to 0x6fffffff) and end below 2³¹, which some programs take for negative.
  */
 const FIRST_BASE = 0x7001_0000
-const RANGES = 0x0ffe
+export const RANGES = 0x0ffe
+
+/** The first id of a range, by its number. */
+export const rangeAt = (index: number): number => FIRST_BASE + index * ID_COUNT
 
 /**
- * The first id outside of the range that an installation's sandboxes run in: root inside is nobody outside.
- * It follows from the installation's id, since files on disk carry it.
+ * The first id of the range that an installation's files have on disk: root inside is nobody outside. It follows
+ * from the installation's id, since files carry it for good.
  */
 export const idBase = (installation: InstallationId): number => {
   const hash = createHash("sha256").update(installation).digest().readUInt32BE(0)
-  return FIRST_BASE + (hash % RANGES) * ID_COUNT
+  return rangeAt(hash % RANGES)
 }
 
 /** The user that agents and hooks run as inside. */

@@ -3,9 +3,8 @@ import { once } from "node:events"
 import { writeFile } from "node:fs/promises"
 import type { Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
-import { PLAIN_ENV } from "../../host/run.ts"
-import { ID_COUNT } from "./id-range.ts"
-import { openSpares, type Spares } from "./spares.ts"
+import { PLAIN_ENV } from "../../../host/run.ts"
+import { ID_COUNT } from "./range.ts"
 
 /** A user namespace that a container can be created in. */
 export interface UserNamespace {
@@ -14,29 +13,17 @@ export interface UserNamespace {
   release(): void
 }
 
-/** One is always ready: making one takes three programs. */
-export type UserNamespaces = Spares<Promise<UserNamespace>>
-
-/** The ids that own namespaces lie in the upper half of an installation's range, where no user of a system is. */
+/** The ids that own namespaces lie in the upper half of a sandbox's range, where no user of a system is. */
 const FIRST_OWNER = 32_768
 const OWNERS = 32_000
 
-export const openUserNamespaces = (idBase: number): UserNamespaces => {
-  // A random start, so that after a restart no sandbox shares its owner with one that still runs.
+export const openUserNamespaceMaker = () => {
+  // A random start: after a restart, no sandbox shares its owner with one that still runs in the same range.
   let next = Math.floor(Math.random() * OWNERS)
-  const make = (signal: AbortSignal) => {
+  return (idBase: number, signal: AbortSignal): Promise<UserNamespace> => {
     next = (next + 1) % OWNERS
-    const made = makeUserNamespace(idBase, FIRST_OWNER + next, signal)
-    // Whoever takes it hears of its failure.
-    made.catch(() => {})
-    return made
+    return makeUserNamespace(idBase, FIRST_OWNER + next, signal)
   }
-  return openSpares(make, (spare) => {
-    spare.then(
-      ({ release }) => release(),
-      () => {},
-    )
-  })
 }
 
 /**

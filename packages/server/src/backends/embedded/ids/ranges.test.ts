@@ -1,0 +1,30 @@
+import { describe, expect, it } from "vitest"
+import { RANGES, rangeAt } from "./range.ts"
+import { openIdRanges } from "./ranges.ts"
+
+const INSTALLATION = rangeAt(7)
+
+describe("the ranges of ids of an installation", () => {
+  it("are each one sandbox's, and never the installation's own, until none is left", () => {
+    const ranges = openIdRanges(INSTALLATION)
+    const adopted = rangeAt(9)
+    ranges.hold(adopted)
+    const taken = Array.from({ length: RANGES - 2 }, () => ranges.take())
+    expect(new Set(taken).size).toBe(RANGES - 2)
+    expect(taken).not.toContain(undefined)
+    expect(taken).not.toContain(INSTALLATION)
+    expect(taken).not.toContain(adopted)
+    expect(ranges.take()).toBeUndefined()
+  })
+
+  it("can be taken again once their sandbox is gone, the last freed last", () => {
+    const ranges = openIdRanges(INSTALLATION)
+    const first = ranges.take() as number
+    ranges.free(first)
+    ranges.free(INSTALLATION)
+    const others = Array.from({ length: RANGES - 2 }, () => ranges.take())
+    expect(others).not.toContain(first)
+    expect(ranges.take()).toBe(first)
+    expect(ranges.take()).toBeUndefined()
+  })
+})

@@ -1,0 +1,61 @@
+import { openSpares } from "../spares.ts"
+import type { IdRanges } from "./ranges.ts"
+import { openUserNamespaceMaker, type UserNamespace } from "./user-namespace.ts"
+
+/** The ids that a sandbox has on the host. */
+export interface SandboxIds {
+  /** Who root inside is outside: its range begins there. */
+  readonly base: number
+  /** A user namespace with these ids; undefined where the runtime makes it. */
+  readonly userNamespace: Promise<UserNamespace | undefined>
+}
+
+export interface SandboxIdsOptions {
+  /** The installation's range: its files' on disk. */
+  readonly onDisk: number
+  readonly ranges: IdRanges
+  /** Whether sandboxes can have ranges of their own. */
+  readonly isMapped: boolean
+  /** Whether the runtime creates a container in a user namespace that is there already. */
+  readonly joinsUserNamespaces: boolean
+}
+
+export interface SandboxIdSource {
+  /** A range of its own where it wants one and one is left, else the installation's. */
+  take(wantsOwn: boolean, signal: AbortSignal): SandboxIds
+  close(): void
+}
+
+/** One user namespace is always ready: making one takes three programs. */
+export const openSandboxIds = (options: SandboxIdsOptions): SandboxIdSource => {
+  const { onDisk, ranges, isMapped, joinsUserNamespaces } = options
+  const makeUserNamespace = openUserNamespaceMaker()
+  const idsFrom = (base: number, signal: AbortSignal): SandboxIds => {
+    const userNamespace = joinsUserNamespaces
+      ? makeUserNamespace(base, signal)
+      : Promise.resolve(undefined)
+    // Whoever takes it hears of its failure.
+    userNamespace.catch(() => {})
+    return { base, userNamespace }
+  }
+  const spares = openSpares<SandboxIds>(
+    (signal) => idsFrom((isMapped ? ranges.take() : undefined) ?? onDisk, signal),
+    ({ base, userNamespace }) => {
+      ranges.free(base)
+      releaseNamespace(userNamespace)
+    },
+  )
+  return {
+    take: (wantsOwn, signal) =>
+      wantsOwn || !isMapped ? spares.take(signal) : idsFrom(onDisk, signal),
+    close: spares.close,
+  }
+}
+
+/** Ends what holds a namespace; whoever has entered it stays there. */
+export const releaseNamespace = async (made: SandboxIds["userNamespace"]): Promise<void> => {
+  await made.then(
+    (namespace) => namespace?.release(),
+    () => {},
+  )
+}

@@ -1,0 +1,78 @@
+import { lstatSync } from "node:fs"
+import { mkdir, rm } from "node:fs/promises"
+import { join } from "node:path"
+import { run } from "../run.ts"
+import { type FstabEntry, fstab } from "./fstab.ts"
+import { type IdMap, mappedEntry } from "./mapped.ts"
+
+/** A command that mounts what a table lists: see `mountingProgram`. */
+export type MountCommand = readonly [string, ...string[]]
+
+/** A trial takes some milliseconds; a host that swaps takes seconds. */
+const TRIAL_DEADLINE_MS = 10_000
+
+/**
+ * Tries whether an overlay can lie on directories with mapped ids; says why it cannot. Kernels before 5.19 mount none,
+ * and one that can make no work directory mounts it read-only. So a file in it is given to an id of the own
+ * range: on disk it must have the other. The directory is made and removed again.
+ */
+export const tryMappedOverlay = async (
+  mount: MountCommand,
+  directory: string,
+  map: IdMap,
+  signal: AbortSignal,
+): Promise<string | undefined> => {
+  const within = (name: string) => join(directory, name)
+  try {
+    await rm(directory, { recursive: true, force: true })
+    for (const name of ["lower", "upper", "work", "place"]) {
+      await mkdir(within(name), { recursive: true, mode: 0o700 })
+    }
+    const options = ["redirect_dir=on", "lowerdir=lower", "upperdir=upper", "workdir=work"]
+    const overlay = { source: "overlay", target: within("place"), type: "overlay", options }
+    const entries = [mappedEntry(directory, map), overlay]
+    const chown = `: > place/file && chown ${map.own} place/file`
+    const failure = await mountAside(mount, { entries, base: directory, command: chown }, signal)
+    if (failure !== undefined) return failure
+    const { uid } = lstatSync(within("upper/file"))
+    return uid === map.onDisk ? undefined : `an owner was written as ${uid}`
+  } catch (thrown) {
+    signal.throwIfAborted()
+    return (thrown as Error).message
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+/** Tries whether the ids of a directory, and of all that is mounted below it, can be mapped; says why they cannot. */
+export const tryMapped = (
+  mount: MountCommand,
+  directory: string,
+  map: IdMap,
+  signal: AbortSignal,
+): Promise<string | undefined> =>
+  mountAside(mount, { entries: [mappedEntry(directory, map)], base: "/", command: ":" }, signal)
+
+interface Aside {
+  readonly entries: readonly FstabEntry[]
+  readonly base: string
+  /** A command of the shell, in the base. */
+  readonly command: string
+}
+
+/** Mounts in a namespace that ends with the call, and runs a command there; says what failed. */
+const mountAside = async (
+  mount: MountCommand,
+  { entries, base, command }: Aside,
+  signal: AbortSignal,
+): Promise<string | undefined> => {
+  // A pipe can be opened by its path; what the server gives a program for its input is a socket.
+  const script = `base=$1; shift; cat | "$@" /dev/stdin "$base" && cd "$base" && ${command}`
+  const shell = ["/bin/sh", "-c", script, "trial", base, ...mount]
+  const { status, stderr } = await run(["unshare", "--mount", "--propagation=slave", ...shell], {
+    signal,
+    input: fstab(entries),
+    deadlineMs: TRIAL_DEADLINE_MS,
+  })
+  return status === 0 ? undefined : stderr.trim() || `status ${status}`
+}
