@@ -39,6 +39,7 @@ import { removeSandbox } from "./remove.ts"
 import { openRuntime } from "./runtime.ts"
 import { makeRootPlace, runtimeMounts } from "./runtime-mounts.ts"
 import { openCompiledFilter } from "./seccomp/compiled.ts"
+import { settleAll } from "./settle-all.ts"
 import { type SandboxState, stateDirectory } from "./state.ts"
 import { pruneSystems } from "./system/skeleton.ts"
 import { openSystems } from "./system/systems.ts"
@@ -70,11 +71,11 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     const tools = await findTools(options.path)
     const states = stateDirectory(directory)
     await states.prepare()
-    const cgroups = await openCgroups({ group: `berth-${installation}` }, signal)
-    const runtime = await openRuntime({ ...tools.runtime, root: states.runtimeRoot }, signal)
     const base = idBase(installation)
     const architecture = nativeArchitecture()
-    const [apart, idMapping] = await Promise.all([
+    const [cgroups, runtime, apart, idMapping] = await settleAll([
+      openCgroups({ group: `berth-${installation}` }, signal),
+      openRuntime({ ...tools.runtime, root: states.runtimeRoot }, signal),
       openApart(directory),
       openIdMapping({ directory, perl: tools.perl, architecture, onDisk: base }, signal),
     ])

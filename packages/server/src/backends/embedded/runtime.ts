@@ -103,7 +103,7 @@ export const WORD_FD = 4
  * host that is out of memory, and becomes the program. Where the server has the right to lower a score, nothing inside
  * can lower this one. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs in a mount
  * namespace of its own, so that nothing it mounts is seen or left behind on the host. A server that ends gives
- * no word: then nothing is made. The program that mounts is loaded when the word comes.
+ * no word: then nothing is made. A command in the place of mount(8) waits for the word itself, and is loaded by then.
  *
  * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
  * there, and conmon gives it the host's own /dev/null.

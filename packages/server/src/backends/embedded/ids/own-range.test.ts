@@ -39,8 +39,8 @@ const open = async (opening = openHarness) => {
   return { harness, boot, rangeOf, empty }
 }
 
-const makeDirectory = async (mode: number): Promise<string> => {
-  const directory = await mkdtemp(join(tmpdir(), "berth-shared-"))
+const makeDirectory = async (mode: number, name = "berth-shared-"): Promise<string> => {
+  const directory = await mkdtemp(join(tmpdir(), name))
   onTestFinished(() => rm(directory, { recursive: true }))
   await run(["chmod", mode.toString(8), directory], { signal: AbortSignal.timeout(10_000) })
   return directory
@@ -65,7 +65,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "mappedIds").
         const { harness, boot, rangeOf, empty } = await open(opening)
         const { backend, directory } = harness
         await backend.ensureCaches(specFor(harness.installation).identity.workspace, ["npm"])
-        const shared = await makeDirectory(0o777)
+        // With what a mount table has its own meaning for.
+        const shared = await makeDirectory(0o777, "berth-shared \\040,#ü='-")
         const inner = join(shared, "inner")
         await mkdir(inner)
         await writeFile(join(shared, "of-root"), "root's", { mode: 0o666 })
