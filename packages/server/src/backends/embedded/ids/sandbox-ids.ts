@@ -42,7 +42,7 @@ export const openSandboxIds = (options: SandboxIdsOptions): SandboxIdSource => {
     (signal) => idsFrom((isMapped ? ranges.take() : undefined) ?? onDisk, signal),
     ({ base, userNamespace }) => {
       ranges.free(base)
-      releaseNamespace(userNamespace)
+      void releaseNamespace(userNamespace)
     },
   )
   return {
