@@ -28,7 +28,9 @@ export const tryMappedOverlay = async (
     for (const name of ["lower", "upper", "work", "place"]) {
       await mkdir(within(name), { recursive: true, mode: 0o700 })
     }
-    const options = ["redirect_dir=on", "lowerdir=lower", "upperdir=upper", "workdir=work"]
+    const layers = ["lowerdir=lower", "upperdir=upper", "workdir=work"]
+    // Without `volatile`, its end waits until all that the host has written to the file system is on the disk.
+    const options = ["redirect_dir=on", "volatile", ...layers]
     const overlay = { source: "overlay", target: within("place"), type: "overlay", options }
     const entries = [mappedEntry(directory, map), overlay]
     const chown = `: > place/file && chown ${map.own} place/file`
