@@ -20,7 +20,7 @@ export const DIFFERENCES: Differences = {
   },
   "use up what the kernel counts for a user's number on the host": {
     sees: [],
-    why: "every id inside is the host's: pages of pipes, descriptors on their way and watches of epoll are counted together with those of the host's user of that number and of every other sandbox; the host's root is exempt",
+    why: "every id inside is the host's: pages of pipes, descriptors on their way and watches of epoll are counted together with those of the host's user of that number and of every other sandbox; the host's root is exempt. On an engine with user namespaces they are counted for all sandboxes together",
   },
 }
 
