@@ -1,5 +1,7 @@
-import { statSync } from "node:fs"
+import { readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
+import type { WorkspaceLimits } from "@berth/protocol/limits"
+import type { Sandbox } from "@berth/sdk/sandboxes"
 import { sized } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openServer } from "../sandboxes/server.ts"
@@ -21,10 +23,22 @@ const TAKE_BLOCKS = `
 
 const TAKE_INODES = `n=0; while :; do n=$((n + 1)); mkdir d$n; (cd d$n && seq 1000 | xargs touch); done`
 
+/** Writes for ever, at a pace that can be watched. */
+const STEP_BYTES = 10_000_000
+const WRITE_ON = `while :; do head -c ${STEP_BYTES} /dev/zero >> zero; sleep 0.1; done`
+
+/** Writes so many megabytes, and lives on. */
+const writing = (megabytes: number, path = "zero"): string =>
+  `head -c ${megabytes}000000 /dev/zero > ${path}; sleep 1000`
+
+/** Nobody who looks at files sees it. */
+const TAKE_NAMELESS = "exec 9> gone; rm gone; cat /dev/zero >&9; sleep 1000"
+
 const ATTACKS = [
   { what: "blocks", script: TAKE_BLOCKS },
   { what: "inodes", script: TAKE_INODES },
-].slice(0, sized({ few: 1, all: 2 }))
+  { what: "blocks for a file without a name", script: TAKE_NAMELESS },
+].slice(0, sized({ few: 1, all: 3 }))
 
 /** `isWhole`: with what is the same on all backends. */
 export const describeFullDisk = (flags: () => readonly string[], isWhole: boolean) =>
@@ -41,11 +55,17 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
       disk?.remove()
     }, STAGE_DEADLINE_MS)
 
-    const up = async (slug: string) => {
-      const workspace = { slug, network: { kind: "none" as const } }
+    const up = async (slug: string, limits: Partial<WorkspaceLimits> = {}) => {
+      const workspace = { slug, network: { kind: "none" as const }, limits }
       const box = await server.client().sandboxes.create({ workspace })
       await box.ready({ deadlineMs: DEADLINE_MS })
       return box
+    }
+    /** As the server has noted it. */
+    const measuredBytes = ({ id }: Sandbox): number => {
+      const noted = readFileSync(join(server.dataDir, "disk-usage.json"), "utf8")
+      const all = JSON.parse(noted) as { sandbox: string; bytes: number }[]
+      return all.find(({ sandbox }) => sandbox === id)?.bytes ?? 0
     }
     const phases = async () =>
       Object.fromEntries(
@@ -99,10 +119,14 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
       "is taken back from the sandbox that took its $what, while its neighbours go on",
       async ({ script }) => {
         disk.clear()
-        const [neighbour, filler] = await Promise.all([up("neighbour"), up("filler")])
+        const neighbour = await up("neighbour")
         await neighbour.hold({ holder: "a person" })
+        // More than is left for the other one to take.
+        await neighbour.commands.run("fallocate -l 1100M large")
+        await expect.poll(() => measuredBytes(neighbour), WAIT).toBeGreaterThan(1_000_000_000)
+        const filler = await up("filler")
         await filler.commands.start(script)
-        await expect.poll(phases, WAIT).toMatchObject({ filler: "paused", neighbour: "ready" })
+        await expect.poll(phases, WAIT).toMatchObject({ filler: "halted", neighbour: "ready" })
         expect((await filler.why()).decisions[0]).toMatchObject({
           action: "keep",
           reason: expect.stringContaining("disk"),
@@ -110,11 +134,72 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
         expect((await neighbour.commands.run("echo alive")).stdout).toBe("alive\n")
         await server.kill()
         await server.restart()
-        await expect.poll(phases, WAIT).toMatchObject({ filler: "paused", neighbour: "ready" })
-        await server.sandbox(filler.id).remove({ force: true })
+        await expect.poll(phases, WAIT).toMatchObject({ filler: "halted", neighbour: "ready" })
+        const halted = server.sandbox(filler.id)
+        await halted.makeRoom()
+        await halted.commands.run("rm -rf /workspace/* /workspace/.[a-z]*")
+        await expect.poll(phases, WAIT).toMatchObject({ filler: "ready" })
+        await server.sandbox(neighbour.id).remove({ force: true })
         await expect.poll(disk.freeBytes, WAIT).toBeGreaterThan(1_000_000_000)
         await expect.poll(disk.freeInodes, WAIT).toBeGreaterThan(40_000)
-        await server.sandbox(neighbour.id).remove({ force: true })
+        await halted.remove({ force: true })
+      },
+      STAGE_DEADLINE_MS,
+    )
+
+    it(
+      "is taken by a sandbox as far as its workspace may, and a person can free room in it",
+      async () => {
+        disk.clear()
+        const isHalted = (box: Sandbox) => expect.poll(async () => (await box.get()).halted, WAIT)
+        const limits = { diskBytes: 100_000_000, diskInodes: 20_000 }
+        const [bounded, sly, many] = await Promise.all([
+          up("bounded", limits),
+          up("sly", limits),
+          up("many", limits),
+        ])
+        const writer = await bounded.commands.start(WRITE_ON)
+        await isHalted(bounded).toMatch(
+          /^its files take \d+(\.\d)? [MG]B of the 100 MB that limits\.diskBytes allows$/,
+        )
+        const leftBytes = disk.freeBytes()
+        expect(await phases()).toMatchObject({ bounded: "halted" })
+        await expect(bounded.commands.run("true")).rejects.toMatchObject({
+          code: "sandbox.halted",
+          message: expect.stringContaining("limits.diskBytes"),
+        })
+        expect(await bounded.why()).toMatchObject({
+          phase: "halted",
+          halted: expect.stringContaining("of the 100 MB"),
+        })
+        const shown = (await server.berth(["ps"])).stdout.toString()
+        expect(shown).toMatch(/bounded +halted +\S.* its files take .* limits\.diskBytes allows/)
+
+        // It stands still, and more room lets it go on as it was.
+        expect(leftBytes - disk.freeBytes()).toBeLessThan(2 * STEP_BYTES)
+        await up("bounded", { ...limits, diskBytes: 300_000_000 })
+        await isHalted(bounded).toContain("of the 300 MB")
+        await up("bounded", { ...limits, diskBytes: 1_500_000_000 })
+        expect((await bounded.commands.get(writer.id)).exit).toBeNull()
+        await bounded.remove({ force: true })
+
+        // A file without a name is found by whoever has it open.
+        await sly.commands.start(`exec 9> gone; rm gone; ${writing(200, "/dev/fd/9")}`)
+        await many.commands.start(TAKE_INODES)
+        await isHalted(sly).toContain("limits.diskBytes")
+        await isHalted(many).toMatch(/^it has [\d,]+ files of the 20,000 that limits/)
+
+        const told = await server.berth(["make-room", "many"])
+        expect(told).toMatchObject({ status: 0, stderr: expect.stringContaining("15 min") })
+        expect((await many.commands.run("rm -rf d* && ls | wc -l")).stdout).toBe("0\n")
+        expect(await phases()).toMatchObject({ sly: "halted", many: "ready" })
+        await expect(many.makeRoom()).rejects.toMatchObject({ code: "sandbox.not_halted" })
+
+        // One that grows on meanwhile is halted again.
+        await sly.makeRoom()
+        await sly.commands.start(writing(300))
+        await isHalted(sly).toContain("limits.diskBytes")
+        for (const box of [sly, many]) await box.remove({ force: true })
       },
       STAGE_DEADLINE_MS,
     )

@@ -100,6 +100,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import("./commands/rm.ts"),
   },
   {
+    name: "make-room",
+    summary: "let a halted sandbox go on for a while, to delete files in it",
+    load: () => import("./commands/make-room.ts"),
+  },
+  {
     name: "adopt",
     summary: "give a quarantined sandbox back to its workspace",
     load: () => import("./commands/adopt.ts"),

@@ -2,6 +2,8 @@ import { realpathSync } from "node:fs"
 import { basename } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { Slug } from "@berth/protocol/ids"
+import { WorkspaceLimits } from "@berth/protocol/limits"
+import { Size, sizeBytes } from "@berth/protocol/size"
 import {
   AgentSpec,
   ImageReference,
@@ -19,6 +21,7 @@ export interface WorkspaceFlags {
   readonly permissions?: string
   readonly image?: string
   readonly network?: string
+  readonly disk?: string
   readonly env?: readonly string[]
   readonly envFile?: readonly string[]
 }
@@ -35,13 +38,14 @@ export const addWorkspaceFlags = (command: Command): Command => {
     .option("--permissions <policy>", "when the agent asks: allow, ask or deny; default: allow")
     .option("--image <image>", "what its system comes from, where the backend takes images")
     .option("--network <policy>", "open or none; default: open")
+    .option("--disk <size>", "the most that its files may take, such as 20G; then it is halted")
   return addVariableFlags(command, "of what runs inside")
 }
 
 /** The flags, and apart from them what else a command was given. */
 export const workspaceFlags = <Options extends WorkspaceFlags>(options: Options) => {
-  const { agent, model, key, permissions, image, network, env, envFile, ...others } = options
-  const given = { agent, model, key, permissions, image, network, env, envFile }
+  const { agent, model, key, permissions, image, network, disk, env, envFile, ...others } = options
+  const given = { agent, model, key, permissions, image, network, disk, env, envFile }
   const flags: WorkspaceFlags = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   )
@@ -53,7 +57,7 @@ export const describedBy = (
   flags: WorkspaceFlags,
   known?: WorkspaceSpec,
 ): Omit<WorkspaceSpecInput, "slug"> => {
-  const { image, network, env, envFile, ...ofAgent } = flags
+  const { image, network, disk, env, envFile, ...ofAgent } = flags
   if (network !== undefined && network !== "open" && network !== "none")
     throw new BerthError("input.usage", `--network is open or none, not ${network}`)
   if (image !== undefined && !ImageReference.safeParse(image).success)
@@ -64,8 +68,16 @@ export const describedBy = (
       environment: { ...known?.environment, ...variablesOf({ env, envFile }, process.env) },
     }),
     ...(network !== undefined && { network: { kind: network } }),
+    ...(disk !== undefined && { limits: { ...known?.limits, diskBytes: diskBytesOf(disk) } }),
     ...(Object.keys(ofAgent).length > 0 && { agent: agentOf(ofAgent, known?.agent) }),
   }
+}
+
+const diskBytesOf = (disk: string): number => {
+  const size = Size.safeParse(disk)
+  const bytes = size.success ? sizeBytes(size.data) : 0
+  if (WorkspaceLimits.safeParse({ diskBytes: bytes }).success) return bytes
+  throw new BerthError("input.usage", `--disk is a size from 16M on, such as 20G, not ${disk}`)
 }
 
 const agentOf = (

@@ -59,7 +59,12 @@ export const ERRORS = {
   "sandbox.halted": {
     status: 507,
     retry: "later",
-    hint: "Free space on the disk that holds the data directory, and it goes on by itself; or end it: `berth stop --force` keeps its files, `berth rm --force` frees what they take.",
+    hint: "It goes on by itself when the disk that holds the data directory has room, or its workspace a larger limits.diskBytes. `berth make-room` lets you delete files in it; `berth rm --force` frees all that its files take.",
+  },
+  "sandbox.not_halted": {
+    status: 409,
+    retry: "never",
+    hint: "Only a sandbox that is halted has to be woken by a person: `berth ps` shows which are.",
   },
   "sandbox.not_quarantined": {
     status: 409,

@@ -19,5 +19,21 @@ export const Limits = z.strictObject({
 })
 export type Limits = z.infer<typeof Limits>
 
-export const LimitName = z.enum(["memoryBytes", "cpus", "pids", "openFiles", "tmpBytes"])
+/**
+ * The most that a workspace's own files may take of the disk: what was written since its last frozen layer, and caches.
+ * No part of a sandbox's config: a change holds at once, for the sandbox that runs.
+ */
+const DiskLimits = z.strictObject({
+  diskBytes: z.int().min(16_000_000).optional(),
+  /** Files, directories and links. */
+  diskInodes: z.int().min(1_000).optional(),
+})
+
+/** What a workspace's sandbox and its files may use. */
+export const WorkspaceLimits = z.strictObject({ ...Limits.shape, ...DiskLimits.shape })
+export type WorkspaceLimits = z.infer<typeof WorkspaceLimits>
+
+export const LimitName = z.enum([
+  ...(["memoryBytes", "cpus", "pids", "openFiles", "tmpBytes", "diskBytes", "diskInodes"] as const),
+])
 export type LimitName = z.infer<typeof LimitName>

@@ -9,6 +9,7 @@ import { CacheName, Environment } from "./workspace.ts"
 /**
  * creating → booting → ready ⇄ paused
  *                      ready → draining
+ * any of these ⇄ halted            it takes too much of the disk
  * any → stopping → gone            quarantined: what the store does not know
  *
  * Never backwards from stopping.
@@ -19,6 +20,7 @@ export const SandboxPhase = z.enum([
   "ready",
   "paused",
   "draining",
+  "halted",
   "quarantined",
   "stopping",
   "gone",
@@ -134,6 +136,8 @@ export const SandboxStatus = z.strictObject({
   identity: SandboxIdentity,
   phase: SandboxPhase,
   createdAt: z.iso.datetime(),
+  /** Why its processes stand still, of one that is halted. */
+  halted: z.string().optional(),
   exit: SandboxExit.optional(),
   unheldLimits: z.array(UnheldLimit).default([]),
   warnings: z.array(z.string()).default([]),

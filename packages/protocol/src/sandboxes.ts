@@ -58,6 +58,8 @@ export const SandboxWhy = z.object({
   sandbox: SandboxId,
   workspace: Slug.nullable(),
   phase: SandboxPhase,
+  /** Why its processes stand still, of one that is halted. */
+  halted: SandboxStatus.shape.halted,
   leases: z.array(Lease),
   decisions: z.array(DecisionView),
 })

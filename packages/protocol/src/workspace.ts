@@ -1,7 +1,7 @@
 import { z } from "zod"
 import { BUILTIN_SIDECARS, type BuiltinSidecar } from "./builtin-sidecars.ts"
 import { Slug } from "./ids.ts"
-import { Limits } from "./limits.ts"
+import { WorkspaceLimits } from "./limits.ts"
 import { NetworkPolicy } from "./network.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
 
@@ -178,7 +178,7 @@ export const WorkspaceSpec = z.strictObject({
   system: SystemSource.default({ kind: "host" }),
   hooks: HooksSpec.prefault({}),
   environment: Environment.default({}),
-  limits: Limits.prefault({}),
+  limits: WorkspaceLimits.prefault({}),
   network: NetworkPolicy.prefault({ kind: "open" }),
   agent: AgentSpec.prefault({ kind: "shell" }),
   sidecars: Sidecars.default([]),

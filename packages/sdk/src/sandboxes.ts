@@ -42,6 +42,11 @@ export interface Sandbox {
   release(lease: string, options?: CallOptions): Promise<void>
   /** Its files are kept, and the next use starts it again. Refused while somebody uses it, unless forced. */
   stop(options?: EndOptions): Promise<void>
+  /**
+   * Lets a halted one go on for a quarter of an hour, so that files can be deleted in it. All that runs in it ends, but
+   * its supervisor. It is halted again if its files grow, and if they still take too much at the end.
+   */
+  makeRoom(options?: CallOptions): Promise<SandboxView>
   /** Gives the files of a quarantined one back to its workspace: the next use starts it again. */
   adopt(options?: CallOptions): Promise<SandboxView>
   /** With its workspace's files. Refused while somebody uses it, unless forced. */
@@ -133,6 +138,10 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
       const ask = { method: "POST", path: place.at("/stop"), json: { force } } as const
       return command(connection, ask, { deadlineMs: END_DEADLINE_MS, ...options })
     },
+    makeRoom: (options) => {
+      const ask = { method: "POST", path: place.at("/make-room") } as const
+      return call(connection, ask, SandboxView, { deadlineMs: END_DEADLINE_MS, ...options })
+    },
     adopt: (options) => {
       const ask = { method: "POST", path: place.at("/adopt") } as const
       return call(connection, ask, SandboxView, { deadlineMs: END_DEADLINE_MS, ...options })
@@ -145,7 +154,11 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
 }
 
 /** Throws when it will never be. */
-const isReady = ({ phase, boot, identity: { sandbox }, exit }: SandboxView): boolean => {
+const isReady = ({ phase, halted, boot, identity: { sandbox }, exit }: SandboxView): boolean => {
+  if (halted !== undefined)
+    throw new BerthError("sandbox.halted", `${sandbox} is halted: ${halted}`, {
+      details: { sandbox, reason: halted },
+    })
   if (phase === "ready" || phase === "paused") return true
   // Its workspace has changed while somebody uses it: it goes on, and so may those who wait for it.
   if (phase === "draining" && boot !== null && boot.readyAtMs !== null) return true

@@ -9,6 +9,7 @@ import { type Duration, durationMs } from "@berth/protocol/duration"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { LayersListing, LayersReport } from "@berth/protocol/layer"
+import { sizeBytes } from "@berth/protocol/size"
 import type { ToolboxId, ToolboxReport, ToolboxSummary } from "@berth/protocol/toolbox"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
@@ -104,7 +105,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const durationMs = performance.now() - startedAtMs
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
     const started = startSandboxes({
-      disk: { dataDir, reserve, rescue },
+      disk: { dataDir, reserve, rescue, defaultBytes: sizeBytes(config.diskLimit) || undefined },
       ...{ log, secrets, dataDir, backend, environment: process.env },
       installation: store.installationId,
       ...{ store, policy: policyOf(config), keepEventsMs: keptMs(config.keepEvents) },

@@ -10,9 +10,10 @@ import { printable } from "../terminal.ts"
 import { usersOf } from "../users.ts"
 
 const HELP = `
-Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and what its agent waits for, who
-uses it, or why its boot or the sandbox itself ended. One that is stopped or paused is there again with its next use: berth exec, for
-instance. One that is draining is replaced when nobody uses it any more. With --json a stopped one is "gone".
+Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and why it is halted, what its agent
+waits for, who uses it, or why its boot or the sandbox itself ended. One that is stopped or paused is there again with
+its next use: berth exec, for instance. One that is draining is replaced when nobody uses it any more. One that is
+halted takes too much of the disk: berth make-room lets you delete files in it. With --json a stopped one is "gone".
 
 Examples:
   berth ps
@@ -40,7 +41,7 @@ const render = (sandboxes: readonly SandboxView[], sessions: readonly Session[])
     : inColumns(sandboxes.map((sandbox) => cellsOf(sandbox, sessions)))
 
 const cellsOf = (
-  { identity, phase, createdAt, exit, boot, leases }: SandboxView,
+  { identity, phase, halted, createdAt, exit, boot, leases }: SandboxView,
   sessions: readonly Session[],
 ): string[] => {
   const age = sayDuration(Math.max(0, Date.now() - Date.parse(createdAt)))
@@ -50,7 +51,7 @@ const cellsOf = (
     ({ workspace, asks }) => workspace === identity.workspace && asks.length > 0,
   )
   const asks = asking?.asks.map((ask) => `${sayAsk(ask)} (berth answer ${asking.id})`)[0]
-  const note = asks || users || boot?.ending?.reason || ended || ""
+  const note = halted || asks || users || boot?.ending?.reason || ended || ""
   // Its workspace is there, with its files: otherwise it were not listed.
   return [identity.sandbox, identity.workspace, phase === "gone" ? "stopped" : phase, age, note]
 }

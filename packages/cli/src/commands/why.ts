@@ -28,11 +28,15 @@ export const define: DefineCommand = async (command, { out }) => {
   })
 }
 
-const render = ({ sandbox, workspace, phase, leases, decisions }: SandboxWhy, now: number) => {
+const render = (
+  { sandbox, workspace, phase, halted, leases, decisions }: SandboxWhy,
+  now: number,
+) => {
   const name = workspace === null ? sandbox : `${sandbox} of ${workspace}`
   const users = leases.length === 0 ? "nobody uses it." : "it is used by"
   return [
     `${name} is ${phase}, and ${users}\n`,
+    ...(halted === undefined ? [] : [`It is halted: ${halted}.\n`]),
     inColumns(leases.map((lease) => ["", ...cellsOfLease(lease, now)])),
     "\n",
     inColumns(decisions.map((decision) => cellsOfDecision(decision, now))),

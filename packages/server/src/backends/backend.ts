@@ -102,6 +102,8 @@ export interface FoundCache {
   readonly cache: CacheName
   /** When a sandbox was last made with it; null: not known. */
   readonly usedAt: string | null
+  /** Where it lies on this host; null: elsewhere. */
+  readonly directory: string | null
 }
 
 /**

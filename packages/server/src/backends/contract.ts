@@ -1,5 +1,6 @@
 import { type BerthError, ERRORS } from "@berth/protocol/errors"
 import { type InstallationId, newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import { WorkspaceLimits } from "@berth/protocol/limits"
 import { SandboxConfig, type SandboxSpec, type SystemIdentity } from "@berth/protocol/sandbox"
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest"
 import type { z } from "zod"
@@ -305,9 +306,7 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
 
       it("says which limits hold, and holds those", async () => {
         const { limits } = await harness.backend.describe()
-        expect(Object.keys(limits).sort()).toEqual(
-          ["cpus", "memoryBytes", "openFiles", "pids", "tmpBytes"].sort(),
-        )
+        expect(Object.keys(limits).sort()).toEqual(Object.keys(WorkspaceLimits.shape).sort())
         const asked = { memoryBytes: 256 * MIB, pids: 64, openFiles: 777, tmpBytes: 2 * MIB }
         const script = [
           "ulimit -n",

@@ -63,6 +63,7 @@ describe("where values come from", () => {
       image: "buildpack-deps:bookworm",
       idlePause: "10m",
       idleStop: "24h",
+      diskLimit: "0",
       sessionKeep: "3m",
       keepEvents: "90d",
       keysFile: join(dir, ".local/state/berth/keys.env"),

@@ -1,4 +1,5 @@
 import { Duration } from "@berth/protocol/duration"
+import { Size } from "@berth/protocol/size"
 import { ImageReference } from "@berth/protocol/workspace"
 import { z } from "zod"
 import type { Directories } from "./directories.ts"
@@ -101,6 +102,11 @@ export const Config = z.strictObject({
     description: "Time without a use after which a sandbox is stopped; its files are kept",
     allowed: IDLE_ALLOWED,
     defaultValue: () => DEFAULT_IDLE.idleStop,
+  }),
+  diskLimit: z.preprocess(zero, Size).register(facts, {
+    description: "The most that the files of a workspace may take that says nothing of it",
+    allowed: "a whole number with M, G or T, such as 500M or 20G; 0 for as much as there is",
+    defaultValue: () => Size.parse("0"),
   }),
   sessionKeep: z.preprocess(zero, Duration).register(facts, {
     description: "Time after a session's last prompt for which its sandbox counts as used",

@@ -103,6 +103,34 @@ export const kill = async (groups: readonly Group[]): Promise<void> => {
   }
 }
 
+/**
+ * Ends all processes of sandboxes but their first and their supervisor, which go on. None of the others takes another
+ * step: all stand still when they are listed, and so none is missed.
+ */
+export const clear = async (groups: readonly Group[]): Promise<void> => {
+  await halt(groups)
+  const pids = (await Promise.all(groups.map(pidsOf))).flat()
+  const spared = await leadersOf(pids)
+  for (const pid of pids.filter((each) => !spared.has(each))) signal(pid)
+  await goOn(groups)
+}
+
+/** The first process of a sandbox, and that one's first child, which is the supervisor. */
+const leadersOf = async (pids: readonly number[]): Promise<ReadonlySet<number>> => {
+  const processes = await Promise.all(pids.map(readProcess))
+  const first = processes.find(({ inside }) => inside === 1)
+  const children = processes.filter(({ parent }) => parent === first?.pid)
+  const [supervisor] = children.toSorted((one, other) => one.inside - other.inside)
+  return new Set([first, supervisor].flatMap((each) => each?.pid ?? []))
+}
+
+/** `inside`: its id in the sandbox's pid namespace, whatever namespaces a process makes below that. */
+const readProcess = async (pid: number) => {
+  const status = await readOrEmpty(`/proc/${pid}/status`)
+  const parent = Number(/^PPid:\s+(\d+)$/m.exec(status)?.[1])
+  return { pid, parent, inside: Number(/^NSpid:\s+\d+\s+(\d+)/m.exec(status)?.[1]) }
+}
+
 const ask = async ({ version, directory }: Group, isToHalt: boolean): Promise<void> => {
   const [file, word] =
     version === 1
@@ -116,7 +144,7 @@ const ask = async ({ version, directory }: Group, isToHalt: boolean): Promise<vo
   }
 }
 
-const pidsOf = async ({ directory }: Group): Promise<number[]> =>
+export const pidsOf = async ({ directory }: Group): Promise<number[]> =>
   (await readOrEmpty(join(directory, "cgroup.procs"))).split("\n").filter(Boolean).map(Number)
 
 const signal = (pid: number): void => {

@@ -9,7 +9,7 @@ const REMOVE_DEADLINE_MS = 60 * 60_000
 const MAX_WORDS = 2_000
 
 /** Behind everybody else's work on processor and disk; not idle, which a busy disk never serves. */
-const WITH_LOW_PRIORITY = ["ionice", "-t", "-c", "2", "-n", "7", "nice", "-n", "19"]
+export const WITH_LOW_PRIORITY = ["ionice", "-t", "-c", "2", "-n", "7", "nice", "-n", "19"]
 
 export interface Removal {
   readonly signal?: AbortSignal | undefined

@@ -34,6 +34,10 @@ describe("a workspace's config", () => {
     expect(hash(spec)).not.toBe(hash())
   })
 
+  it("[R1.2] is the same whatever its files may take, which is held without the sandbox", () => {
+    expect(hash({ limits: { diskBytes: 2 ** 30, diskInodes: 10_000 } })).toBe(hash())
+  })
+
   it("[R1.2] is the same in whatever order its caches are named, and however often", () => {
     expect(hash({ caches: ["npm", "go", "npm"] })).toBe(hash({ caches: ["go", "npm"] }))
   })

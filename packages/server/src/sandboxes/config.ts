@@ -14,7 +14,9 @@ export const sandboxConfig = (
   repos: readonly PlannedRepo[],
   toolbox: Pick<Toolbox, "id" | "directory">,
 ): SandboxConfig => {
-  const { hooks, environment, agent, sidecars, limits, network, caches } = workspace
+  const { hooks, environment, agent, sidecars, network, caches } = workspace
+  // The server holds these two, whatever the sandbox: a change makes none stale.
+  const { diskBytes: _bytes, diskInodes: _inodes, ...limits } = workspace.limits
   return SandboxConfig.parse({
     system,
     command: [

@@ -15,7 +15,7 @@ const cache = (
   name: FoundCache["cache"],
   usedAt: string | null,
 ): FoundCache => ({
-  ...{ workspace: Slug.parse(workspace), cache: name, usedAt },
+  ...{ workspace: Slug.parse(workspace), cache: name, usedAt, directory: null },
 })
 
 interface Setting {

@@ -19,8 +19,11 @@ import type { Policy } from "./decide.ts"
 import { openDecisions } from "./decisions.ts"
 import { Departures } from "./departures.ts"
 import { type Guard, NO_GUARD, openGuard } from "./disk/guard.ts"
+import { openMeter } from "./disk/meter.ts"
+import { openRemembered } from "./disk/remembered.ts"
 import { NO_RESCUE, type Rescue } from "./disk/rescue.ts"
-import { measureUsage } from "./disk/usage.ts"
+import { RESPITE_MS } from "./disk/respites.ts"
+import { measurePatiently, measureUsage, type UsageParts } from "./disk/usage.ts"
 import { openEffects } from "./effects.ts"
 import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
@@ -38,7 +41,7 @@ import { openPressure } from "./pressure.ts"
 import { everySandbox, reconcile } from "./reconcile.ts"
 import type { Records } from "./records.ts"
 import { openRequests, type Requests } from "./requests.ts"
-import { isCurrentPhase, openRows } from "./rows.ts"
+import { isCurrentPhase, openRows, USABLE_PHASES } from "./rows.ts"
 import type { Shortage } from "./shortage.ts"
 import { removeOldLinks, takeUp } from "./take-up.ts"
 import { unknownSandbox } from "./unknown.ts"
@@ -67,6 +70,8 @@ export interface DiskParts {
   readonly dataDir: string
   readonly reserve: Reserve
   readonly rescue: Rescue
+  /** The most that the files of a workspace may take that says nothing of it; undefined: as much as there is. */
+  readonly defaultBytes?: number | undefined
 }
 
 export type UpOptions = Omit<EnsureOptions, "isRequested">
@@ -79,6 +84,11 @@ export interface Sandboxes extends Views, Requests, Uses {
   up(workspace: WorkspaceSpec, options: UpOptions, signal: AbortSignal): Promise<Ensured>
   /** Another workspace like this sandbox's, on a copy of its files, with a sandbox of its own. */
   fork(sandbox: SandboxId, to: Slug, signal: AbortSignal): Promise<Ensured>
+  /**
+   * Lets a halted sandbox go on for a while, so that a person can delete files in it. All that runs in it ends, but its
+   * supervisor. Fails if it is not halted.
+   */
+  makeRoom(sandbox: SandboxId): Promise<void>
   /** Resolves when it is ready, will never be, or the signal fires. */
   booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** Describes a workspace; its sandbox follows when it is used. */
@@ -215,12 +225,35 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   })
 
   if (parts.disk !== undefined) {
-    const { dataDir } = parts.disk
+    const { dataDir, defaultBytes } = parts.disk
+    const usage: UsageParts = {
+      dataDir,
+      caches: () => backend.listCaches(),
+      pidsOf: rescue.pidsOf,
+    }
+    const remembered = openRemembered(dataDir)
+    const meter = openMeter({
+      ...{ remembered: await remembered.read(), save: remembered.save },
+      measure: (sandbox, signal) => measurePatiently(usage, sandbox, signal),
+      onMeasured: () => void guard.look(),
+      clock,
+      log,
+    })
     guard = openGuard({
-      ...{ ...parts.disk, log, wake: workers.wake },
+      ...{ ...parts.disk, meter, clock, log, wake: workers.wake },
+      bounded: async () => {
+        const [known, limits] = await Promise.all([rows.list(), workspaces.diskLimits()])
+        return known
+          .filter(({ phase }) => USABLE_PHASES.some((usable) => usable === phase))
+          .map(({ id: sandbox, workspace }) => {
+            const { diskBytes: bytes = defaultBytes, diskInodes: inodes } =
+              limits.get(workspace) ?? {}
+            return { sandbox, workspace, allowance: { bytes, inodes } }
+          })
+      },
       list: async () => (await backend.list()).filter(({ state }) => hasProcesses(state)),
       isThere: async (sandbox) => (await backend.inspect(sandbox)) !== undefined,
-      measure: (sandboxes, what, signal) => measureUsage(dataDir, sandboxes, what, signal),
+      measure: (sandboxes, what, signal) => measureUsage(usage, sandboxes, what, signal),
       tell: (sandbox, message) => parts.events.tell(sandbox, [{ type: "warning", message }]),
     })
   }
@@ -282,6 +315,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const describe = async (workspace: WorkspaceSpec): Promise<void> => {
     await workspaces.put(workspace)
     wants.refresh()
+    // A sandbox that stands still may have more room now.
+    if (guard.isHolding) await guard.look()
   }
 
   const unwatched = (err: unknown) => log.error({ op: "sandboxes.watch", err }, "not watched")
@@ -330,12 +365,25 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
   })
 
+  const makeRoom = async (sandbox: SandboxId): Promise<void> => {
+    const row = await rows.get(sandbox)
+    if (row === undefined) throw unknownSandbox(sandbox)
+    if (held(sandbox) === undefined)
+      throw new BerthError("sandbox.not_halted", `${sandbox} is not halted`, {
+        details: { sandbox },
+      })
+    // All that runs in it ends, and nobody is to stop it for that.
+    await requests.hold(sandbox, "a person who makes room in it", RESPITE_MS)
+    await guard.relent({ sandbox, workspace: row.workspace })
+  }
+
   return {
     ...views,
     ...requests,
     // Operations that give room back work without any.
     stop: (sandbox, options) => rescue.run(() => requests.stop(sandbox, options)),
     remove: (sandbox, options) => rescue.run(() => requests.remove(sandbox, options)),
+    makeRoom: (sandbox) => rescue.run(() => makeRoom(sandbox)),
 
     adopt: (signal) =>
       operation(log, "sandboxes.adopt", {}, async (note) => {

@@ -9,7 +9,7 @@ import type { Decisions } from "./decisions.ts"
 import type { Keepers } from "./keepers.ts"
 import type { Leases } from "./leases.ts"
 import type { FoundLinks } from "./links.ts"
-import type { Rows, SandboxRow } from "./rows.ts"
+import { type Rows, type SandboxRow, USABLE_PHASES } from "./rows.ts"
 import { unknownSandbox } from "./unknown.ts"
 
 export interface ViewsParts {
@@ -49,13 +49,11 @@ export const openViews = (parts: ViewsParts): Views => {
     return {
       identity,
       phase: phaseOf(found, reason),
+      ...(reason !== undefined && { halted: reason }),
       createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
       ...{
         unheldLimits: [...(observed?.unheldLimits ?? [])],
-        warnings: [
-          ...(row?.warnings ?? []),
-          ...(reason === undefined ? [] : [`it is halted: ${reason}`]),
-        ],
+        warnings: [...(row?.warnings ?? [])],
       },
       ...(observed?.exit && { exit: observed.exit }),
       ...{ boot: boot ?? null, leases: [...held] },
@@ -118,6 +116,7 @@ export const openViews = (parts: ViewsParts): Views => {
       return {
         ...{ sandbox, workspace: row?.workspace ?? observed?.identity.workspace ?? null },
         phase: phaseOf({ row, observed }, reason),
+        ...(reason !== undefined && { halted: reason }),
         leases: await leases.of(sandbox),
         decisions: withHeld(said, reason),
       }
@@ -139,6 +138,6 @@ interface Found {
 /** What the store does not know is about to be asked, or quarantined. */
 const phaseOf = ({ row, observed }: Found, held: string | undefined): SandboxPhase => {
   if (row === undefined) return observed === undefined ? "gone" : "quarantined"
-  const isPaused = observed?.state === "paused" || held !== undefined
-  return isPaused && row.phase === "ready" ? "paused" : row.phase
+  if (held !== undefined && USABLE_PHASES.some((usable) => usable === row.phase)) return "halted"
+  return observed?.state === "paused" && row.phase === "ready" ? "paused" : row.phase
 }

@@ -1,7 +1,8 @@
 import type { Slug } from "@berth/protocol/ids"
+import type { WorkspaceLimits } from "@berth/protocol/limits"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
-import type { Kysely } from "kysely"
+import { type Kysely, sql } from "kysely"
 import type { Database } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
 
@@ -15,12 +16,16 @@ export interface Workspace {
     | undefined
 }
 
+type DiskLimits = Pick<WorkspaceLimits, "diskBytes" | "diskInodes">
+
 /** What sandboxes are made for. */
 export interface Workspaces {
   put(spec: WorkspaceSpec): Promise<void>
   /** False: there is one of that name. */
   add(spec: WorkspaceSpec, state: Pick<Workspace, "isBooted">): Promise<boolean>
   get(slug: Slug): Promise<Workspace | undefined>
+  /** The most that the files of workspaces may take, of those that say it. */
+  diskLimits(): Promise<ReadonlyMap<Slug, DiskLimits>>
   remove(slug: Slug): Promise<void>
   booted(slug: Slug): Promise<void>
   /** Its files are about to go. */
@@ -67,6 +72,24 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
       ...{ spec: WorkspaceSpec.parse(JSON.parse(spec)), isBooted: booted === 1 },
       failed: hash === null || boots === 0 ? undefined : { boots, hash, why: why ?? "not said" },
     }
+  },
+  diskLimits: async () => {
+    const bytes = sql<number | null>`json_extract(spec, '$.limits.diskBytes')`
+    const inodes = sql<number | null>`json_extract(spec, '$.limits.diskInodes')`
+    const found = await db
+      .selectFrom("workspaces")
+      .select(["slug", bytes.as("bytes"), inodes.as("inodes")])
+      .where(({ or, eb }) => or([eb(bytes, "is not", null), eb(inodes, "is not", null)]))
+      .execute()
+    return new Map(
+      found.map((row) => [
+        row.slug,
+        {
+          ...(row.bytes !== null && { diskBytes: row.bytes }),
+          ...(row.inodes !== null && { diskInodes: row.inodes }),
+        },
+      ]),
+    )
   },
   remove: async (slug) => {
     await db.deleteFrom("workspaces").where("slug", "=", slug).execute()

@@ -86,6 +86,17 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
   )
 
   api.post<OfSandbox>(
+    "/v1/sandboxes/:id/make-room",
+    { handlerTimeout: END_DEADLINE_MS },
+    async (request, reply) => {
+      const id = sandboxIdOf(request.params.id)
+      const sandboxes = await provide()
+      await sandboxes.makeRoom(id)
+      return await sandboxes.get(id, untilGone(reply.raw))
+    },
+  )
+
+  api.post<OfSandbox>(
     "/v1/sandboxes/:id/stop",
     { handlerTimeout: END_DEADLINE_MS },
     async (request, reply) => {

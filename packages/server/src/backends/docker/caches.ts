@@ -86,7 +86,8 @@ export const openCaches = (
     list: async (signal) => {
       const labels = [`${INSTALLATION_LABEL}=${installation}`, CACHE_LABEL]
       const volumes = await listVolumes(engine, labels, signal)
-      return (await Promise.all(volumes.map(foundCache))).flat()
+      const { local } = info()
+      return (await Promise.all(volumes.map((each) => foundCache(each, local)))).flat()
     },
 
     remove: async (workspace, cache, signal) => {
@@ -111,12 +112,16 @@ export const openCaches = (
 }
 
 /** One that lies elsewhere tells only when it was made. */
-const foundCache = async ({ Labels, Mountpoint }: VolumeAnswer): Promise<FoundCache[]> => {
+const foundCache = async (
+  { Labels, Mountpoint }: VolumeAnswer,
+  isLocal: boolean,
+): Promise<FoundCache[]> => {
   const workspace = Slug.safeParse(Labels?.[WORKSPACE_LABEL]).data
   const cache = CacheName.safeParse(Labels?.[CACHE_LABEL]).data
   if (workspace === undefined || cache === undefined) return []
-  const seen = await stat(Mountpoint).catch(() => undefined)
-  return [{ workspace, cache, usedAt: seen?.mtime.toISOString() ?? null }]
+  const seen = isLocal ? await stat(Mountpoint).catch(() => undefined) : undefined
+  const usedAt = seen?.mtime.toISOString() ?? null
+  return [{ workspace, cache, usedAt, directory: seen === undefined ? null : Mountpoint }]
 }
 
 const wordsOf = (thrown: unknown): string =>

@@ -31,7 +31,7 @@ const onThisHost = (unfenced: string | undefined): Place => ({
       ? []
       : [`There is no network \`open\` without a fence: ${unfenced}`]),
     "Of a read-only directory, what is mounted below it on the host does not appear inside.",
-    "No quota bounds /workspace and /home: the server halts a sandbox that fills the disk of the data directory.",
+    "The server measures the files of sandboxes, and halts one that takes more than limits.diskBytes or limits.diskInodes allow, or fills the disk of the data directory: it may have taken more by then.",
   ],
 })
 

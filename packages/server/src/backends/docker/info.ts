@@ -43,6 +43,7 @@ export const readInfo = async (
 ): Promise<EngineInfo> => {
   const info = await engine.read({ method: "GET", path: "/info" }, InfoAnswer, signal)
   const security = info.SecurityOptions ?? []
+  const local = info.KernelVersion === release() && (await seesHere(engine, directory, signal))
   const userNamespaces = security.some((option) => /^name=(userns|rootless)\b/.test(option))
   const local = info.KernelVersion === release() && (await seesHere(engine, directory, signal))
   const idBase = userNamespaces ? remappedRoot(info.DockerRootDir) : 0
@@ -53,6 +54,8 @@ export const readInfo = async (
       pids: held(info.PidsLimit, "processes"),
       openFiles: { held: true },
       tmpBytes: { held: true },
+      diskBytes: measured(local),
+      diskInodes: measured(local),
     },
     local,
     dataRoot: info.DockerRootDir,
@@ -73,6 +76,12 @@ const held = (works: boolean, what: string) =>
   works
     ? { held: true as const }
     : { held: false as const, why: `the engine's host does not limit ${what} per cgroup` }
+
+/** The server holds these limits, which measures files. */
+const measured = (isLocal: boolean) =>
+  isLocal
+    ? { held: true as const }
+    : { held: false as const, why: "the engine has a disk of its own, which nobody measures" }
 
 /** An engine with user namespaces keeps its data in a directory that is called after them: `100000.100000`. */
 const remappedRoot = (rootDirectory: string): number =>

@@ -386,6 +386,9 @@ const describeHost = ({ cgroups, runtime, apart, idMapping }: Parts): BackendDes
     pids: cgroups.held.pids,
     openFiles: { held: true },
     tmpBytes: { held: true },
+    // By the server, which measures their files: see sandboxes/disk.
+    diskBytes: { held: true },
+    diskInodes: { held: true },
   },
   networks: ["none", "open"],
   layers: true,
@@ -404,7 +407,7 @@ const describeHost = ({ cgroups, runtime, apart, idMapping }: Parts): BackendDes
     ...(cgroups.canReclaim
       ? []
       : ["A paused sandbox keeps its memory: cgroup v2 with the memory controller takes it back."]),
-    "No quota bounds /workspace and /home: the server halts a sandbox that fills the disk of the data directory.",
+    "The server measures the files of sandboxes, and halts one that takes more than limits.diskBytes or limits.diskInodes allow, or fills the disk of the data directory: it may have taken more by then.",
   ],
 })
 

@@ -40,8 +40,10 @@ export const openCaches = (root: string, owner: number): Caches => {
     (await readdir(directory).catch(absent)) ?? []
 
   const find = async (workspace: Slug, cache: CacheName): Promise<FoundCache[]> => {
-    const seen = await stat(path(workspace, cache)).catch(absent)
-    return seen === undefined ? [] : [{ workspace, cache, usedAt: seen.mtime.toISOString() }]
+    const directory = path(workspace, cache)
+    const seen = await stat(directory).catch(absent)
+    const usedAt = seen?.mtime.toISOString() ?? null
+    return seen === undefined ? [] : [{ workspace, cache, usedAt, directory }]
   }
 
   const listOf = async (workspace: Slug): Promise<FoundCache[]> => {

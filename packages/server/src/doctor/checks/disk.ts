@@ -18,7 +18,7 @@ export const COMFORTABLE_INODES = 200_000
 
 export const disk: Check = {
   name: "disk",
-  why: "Layers, logs and the database live in the data directory. No quota bounds a sandbox; one that fills the disk is halted.",
+  why: "Layers, logs and the database live in the data directory. A sandbox that fills the disk, or takes more of it than limits.diskBytes allows, is halted.",
   probe: async ({ dataDir }) => {
     const directory = await nearestDirectory(dataDir)
     const { bavail, bsize, files, ffree } = await statfs(directory)

@@ -3,6 +3,9 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { ObservedSandbox } from "../../backends/backend.ts"
 import { PIECES, type Reserve } from "../../host/reserve.ts"
 import type { Logger } from "../../logging/logger.ts"
+import type { Clock } from "../clock.ts"
+import { type Allowance, excessOf, untilFullMs } from "./allowance.ts"
+import { type Cause, type Halts, openHalts } from "./halts.ts"
 import {
   type Disk,
   hasRoom,
@@ -12,7 +15,9 @@ import {
   type Usage,
   writersOf,
 } from "./judge.ts"
+import type { Meter, Metered, Placed } from "./meter.ts"
 import type { Rescue } from "./rescue.ts"
+import { openRespites } from "./respites.ts"
 
 type Observed = Pick<ObservedSandbox, "identity" | "state">
 
@@ -20,10 +25,14 @@ export interface GuardParts {
   readonly dataDir: string
   readonly rescue: Rescue
   readonly reserve: Reserve
+  readonly meter: Meter
+  readonly clock: Pick<Clock, "monotonicMs">
   /** The sandboxes that have processes. */
   readonly list: () => Promise<readonly Observed[]>
+  /** Those that the store knows, with what their files may take. */
+  readonly bounded: () => Promise<readonly Metered[]>
   readonly measure: (
-    sandboxes: readonly Observed["identity"][],
+    sandboxes: readonly Placed[],
     what: Short,
     signal: AbortSignal,
   ) => Promise<Usage>
@@ -36,14 +45,23 @@ export interface GuardParts {
   readonly read?: (dataDir: string) => Promise<Disk>
 }
 
-/** Halts the sandboxes that fill the disk, before it is full. */
+/** Halts the sandboxes that fill the disk, before it is full, and those that take more of it than they may. */
 export interface Guard {
   /** Why a sandbox is halted, if it is, be it for a moment. */
   why(sandbox: SandboxId): string | undefined
   /** Why it stays halted, if it does: until there is room. */
   held(sandbox: SandboxId): string | undefined
+  /**
+   * Lets a halted sandbox go on for a while, so that a person can make room in it. All that runs in it ends, but its
+   * supervisor: what filled the disk is among that. One that is not halted is left alone.
+   */
+  relent(sandbox: Placed): Promise<void>
+  /** Whether any sandbox stays halted. */
+  readonly isHolding: boolean
   /** From now on, again and again. Resolves after the first look. */
   watch(): Promise<void>
+  /** Looks now: a measurement has come, or what a sandbox may take has changed. */
+  look(): Promise<void>
   close(): Promise<void>
 }
 
@@ -57,31 +75,38 @@ const UNJUDGED = "the disk is full, and it is not known yet who fills it"
 const WORSE = 0.75
 
 export const openGuard = (parts: GuardParts): Guard => {
-  const { dataDir, rescue, reserve, log, read = readDisk } = parts
+  const { dataDir, rescue, reserve, meter, clock, log, read = readDisk } = parts
   const over = new AbortController()
-  const held = new Map<SandboxId, string>()
-  const before: Record<Short, Usage> = { bytes: new Map(), inodes: new Map() }
+  const halts: Halts = openHalts()
+  const respites = openRespites(clock)
+  /** Those whose files were too many to be counted are judged for that once. */
+  const uncounted: Record<Short, Usage> = { bytes: new Map(), inodes: new Map() }
   /** The room that was left when sandboxes were last judged. */
   let judged: Disk | undefined
-  /** An earlier server may have halted some. */
-  let isFirst = true
+  /** Sandboxes may go on that stand still. At first, an earlier server may have halted some. */
+  let isToLetGo = true
   let timer: NodeJS.Timeout | undefined
   let looking: Promise<void> | undefined
   let filling: Promise<void> | undefined
+
+  const announce = async (sandbox: SandboxId, reason: string): Promise<void> => {
+    log.error({ op: "disk.hold", sandbox }, `The sandbox is halted: ${reason}.`)
+    parts.wake(sandbox)
+    await parts.tell(sandbox, `it is halted: ${reason}`).catch(() => {})
+  }
 
   /** All stand still meanwhile: whoever fills the disk would be done before it is found. */
   const judge = async (disk: Disk, what: Short): Promise<void> => {
     await rescue.halt()
     const sandboxes = (await parts.list()).map(({ identity }) => identity)
     const usage = await parts.measure(sandboxes, what, over.signal)
-    const writers = writersOf(usage, before[what], disk, what)
-    before[what] = usage
-    for (const sandbox of writers.filter((each) => !held.has(each))) {
-      held.set(sandbox, WORDS[what])
-      log.error({ op: "disk.hold", sandbox }, `The sandbox is halted: ${WORDS[what]}.`)
-      parts.wake(sandbox)
-      await parts.tell(sandbox, `it is halted: ${WORDS[what]}`).catch(() => {})
-    }
+    const before = new Map([...meter.usage(what), ...uncounted[what]])
+    const writers = writersOf(usage, before, disk, what)
+    const isCounted = ([, used]: readonly [SandboxId, number]) => Number.isFinite(used)
+    meter.note(new Map([...usage].filter(isCounted)), what, disk.free)
+    uncounted[what] = new Map([...usage].filter((each) => !isCounted(each)))
+    for (const sandbox of writers.filter((each) => !halts.has(each, "disk")))
+      await hold(sandbox, "disk", WORDS[what])
   }
 
   /** Sandboxes that do not fill the disk can be used: little is written for that. The server keeps its half. */
@@ -95,33 +120,75 @@ export const openGuard = (parts: GuardParts): Guard => {
     const observed = await parts.list()
     const running = observed.filter(({ state }) => state === "running")
     const ids = (of: readonly Observed[]) => of.map(({ identity }) => identity.sandbox)
-    await rescue.letGo(new Set(held.keys()), new Set(ids(running)))
+    await rescue.letGo(halts.all(), new Set(ids(running)))
     // Decisions that were taken while they stood still are taken anew.
-    for (const sandbox of ids(observed)) if (!held.has(sandbox)) parts.wake(sandbox)
+    for (const sandbox of ids(observed)) if (!halts.all().has(sandbox)) parts.wake(sandbox)
   }
 
-  const look = async (): Promise<Disk> => {
+  /** Lets those go on that have filled the disk, if it has room; if not, ends the respites whose time is over. */
+  const holdWriters = async (disk: Disk): Promise<void> => {
+    const ended = respites.over()
+    if (hasRoom(disk)) {
+      judged = undefined
+      for (const sandbox of halts.of("disk")) release(sandbox, "disk", "the disk has room again")
+      return
+    }
+    judged &&= roomier(judged, disk)
+    for (const [sandbox, reason] of ended) await hold(sandbox, "disk", reason)
+  }
+
+  const hold = async (sandbox: SandboxId, cause: Cause, reason: string): Promise<void> => {
+    respites.end(sandbox)
+    halts.put(sandbox, cause, reason)
+    await rescue.hold(sandbox)
+    await announce(sandbox, reason)
+  }
+
+  const release = (sandbox: SandboxId, cause: Cause, why: string): void => {
+    if (!halts.drop(sandbox, cause)) return
+    log.warn({ op: "disk.release", sandbox }, `The sandbox goes on: ${why}.`)
+    isToLetGo = true
+  }
+
+  /** Halts the sandboxes that take more than they may, as far as that is known, and has the others measured. */
+  const holdLimits = async ({ free }: Disk): Promise<number> => {
+    const sandboxes = await parts.bounded()
+    meter.look(free, sandboxes)
+    for (const { sandbox, allowance } of sandboxes) await holdLimit(sandbox, allowance)
+    const times = sandboxes.map((each) => untilFullMs(meter.of(each.sandbox), each.allowance))
+    return Math.min(...times, Number.POSITIVE_INFINITY)
+  }
+
+  const holdLimit = async (sandbox: SandboxId, allowance: Allowance): Promise<void> => {
+    const measured = meter.of(sandbox)
+    if (measured === undefined) return
+    const reason = excessOf(measured, respites.widen(sandbox, allowance))
+    if (excessOf(measured, allowance) === undefined) respites.endOfLimit(sandbox)
+    if (reason === undefined)
+      return release(sandbox, "limit", "its files take no more than they may")
+    // A later measurement may tell another number.
+    if (halts.has(sandbox, "limit")) halts.put(sandbox, "limit", reason)
+    else await hold(sandbox, "limit", reason)
+  }
+
+  const look = async (): Promise<{ readonly disk: Disk; readonly againInMs: number }> => {
     const disk = await read(dataDir)
     const what = shortOf(disk)
     const wasHalted = rescue.isHalted
-    for (const sandbox of held.keys()) if (!(await parts.isThere(sandbox))) held.delete(sandbox)
+    for (const sandbox of halts.all()) if (!(await parts.isThere(sandbox))) halts.forget(sandbox)
+    let againInMs = nextLookMs(disk)
     try {
       if (what !== undefined && (wasHalted || isWorse(disk, judged, what))) {
         await judge(disk, what)
         await giveRoom()
       }
-      if (hasRoom(disk)) {
-        judged = undefined
-        for (const sandbox of held.keys())
-          log.warn({ op: "disk.release", sandbox }, "The sandbox goes on: the disk has room again.")
-        isFirst ||= held.size > 0
-        held.clear()
-      }
+      await holdWriters(disk)
+      againInMs = Math.min(againInMs, await holdLimits(disk))
     } finally {
-      if (rescue.isHalted || isFirst) await letOthersGo()
-      isFirst = false
+      if (rescue.isHalted || isToLetGo) await letOthersGo()
+      isToLetGo = false
     }
-    return disk
+    return { disk, againInMs }
   }
 
   const failed = (err: unknown): undefined => {
@@ -129,31 +196,56 @@ export const openGuard = (parts: GuardParts): Guard => {
       log.warn({ op: "disk.look", err }, "The disk cannot be looked at; trying again.")
   }
   const lookOn = async (): Promise<void> => {
-    const disk = await look().catch(failed)
+    const looked = await look().catch(failed)
     looking = undefined
     if (over.signal.aborted) return
     // Nobody waits for that: it writes to the disk, and a server that starts has other things to do.
-    if (disk !== undefined && hasRoom(disk)) filling = reserve.fill().catch(failed)
-    timer = setTimeout(startAgain, disk === undefined ? RETRY_MS : nextLookMs(disk)).unref()
+    if (looked !== undefined && hasRoom(looked.disk)) filling = reserve.fill().catch(failed)
+    timer = setTimeout(startAgain, looked?.againInMs ?? RETRY_MS).unref()
   }
   const start = (): Promise<void> => {
     clearTimeout(timer)
+    if (over.signal.aborted) return Promise.resolve()
     looking ??= lookOn()
     return looking
   }
   const startAgain = () => void start()
 
   return {
-    held: (sandbox) => held.get(sandbox),
-    why: (sandbox) => held.get(sandbox) ?? (rescue.isHalted ? UNJUDGED : undefined),
+    held: (sandbox) => halts.why(sandbox),
+    why: (sandbox) => halts.why(sandbox) ?? (rescue.isHalted ? UNJUDGED : undefined),
+    get isHolding() {
+      return halts.all().size > 0
+    },
+    relent: async (placed) => {
+      const { sandbox } = placed
+      await looking
+      if (halts.why(sandbox) === undefined) return
+      const disk = await read(dataDir)
+      // It may have written on before it stood still.
+      await meter.measure(placed, disk.free)
+      const diskReason = halts.of("disk").includes(sandbox) ? halts.why(sandbox) : undefined
+      respites.begin(sandbox, { used: meter.of(sandbox)?.used ?? {}, diskReason })
+      halts.forget(sandbox)
+      // Growth from here on is found out at the next look.
+      judged = disk
+      await rescue.clear(sandbox)
+      log.warn({ op: "disk.relent", sandbox }, "A person lets the sandbox go on, to make room.")
+      parts.wake(sandbox)
+    },
     watch: () => {
       rescue.onHalt = startAgain
       return start()
+    },
+    look: async () => {
+      await looking
+      await start()
     },
     close: async () => {
       over.abort()
       rescue.onHalt = () => {}
       clearTimeout(timer)
+      await meter.close()
       await looking
       await filling
     },
@@ -164,7 +256,10 @@ export const openGuard = (parts: GuardParts): Guard => {
 export const NO_GUARD: Guard = {
   why: () => undefined,
   held: () => undefined,
+  relent: async () => {},
+  isHolding: false,
   watch: async () => {},
+  look: async () => {},
   close: async () => {},
 }
 
@@ -172,6 +267,14 @@ const RETRY_MS = 1_000
 
 const isWorse = (disk: Disk, judged: Disk | undefined, what: Short): boolean =>
   judged === undefined || disk.free[what] < WORSE * judged.free[what]
+
+const roomier = (one: Disk, other: Disk): Disk => ({
+  free: {
+    bytes: Math.max(one.free.bytes, other.free.bytes),
+    inodes: Math.max(one.free.inodes, other.free.inodes),
+  },
+  size: other.size,
+})
 
 const readDisk = async (dataDir: string): Promise<Disk> => {
   const { bavail, blocks, bsize, files, ffree } = await statfs(dataDir)

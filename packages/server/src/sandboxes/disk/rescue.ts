@@ -5,7 +5,16 @@ import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import { readFreeSpace } from "../../host/free-space.ts"
-import { findGroups, type Group, goOn, halt, isHalted, kill } from "../../host/halt.ts"
+import {
+  clear,
+  findGroups,
+  type Group,
+  goOn,
+  halt,
+  isHalted,
+  kill,
+  pidsOf,
+} from "../../host/halt.ts"
 import type { Reserve } from "../../host/reserve.ts"
 import type { Logger } from "../../logging/logger.ts"
 
@@ -30,6 +39,11 @@ export interface Rescue {
    * perhaps by an earlier server.
    */
   letGo(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void>
+  /** Halts one sandbox, until `letGo`. */
+  hold(sandbox: SandboxId): Promise<void>
+  /** Ends all that runs in a sandbox but its supervisor, which goes on. */
+  clear(sandbox: SandboxId): Promise<void>
+  pidsOf(sandboxes: ReadonlySet<SandboxId>): Promise<ReadonlyMap<SandboxId, number[]>>
   /** Whether the disk has too little left for a sandbox to end in order. */
   isFull(): Promise<boolean>
   /** Ends a sandbox's processes before they take another step. */
@@ -53,7 +67,11 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
   const again = new Set<Promise<unknown>>()
 
   const haltAll = async (): Promise<void> => {
-    const groups = await findGroups(new Set((await namesOf(dataDir)).keys()))
+    await haltGroups(await findGroups(new Set((await namesOf(dataDir)).keys())))
+  }
+
+  /** Groups that an engine has paused stay so when the others go on. */
+  const haltGroups = async (groups: readonly Group[]): Promise<void> => {
     const were = await Promise.all(groups.map(isHalted))
     const moving = groups.filter((_, index) => !were[index])
     for (const { directory } of moving) halted.add(directory)
@@ -74,6 +92,13 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
         again.delete(working)
       }
     }
+  }
+
+  const groupsOf = async (sandboxes: ReadonlySet<SandboxId>): Promise<OwnedGroup[]> => {
+    const names = await namesOf(dataDir)
+    const own = [...names].flatMap(([name, of]) => (sandboxes.has(of) ? [name] : []))
+    const groups = await findGroups(new Set(own))
+    return groups.map((group) => ({ ...group, sandbox: names.get(group.name) as SandboxId }))
   }
 
   const rescue: Rescue = {
@@ -117,13 +142,27 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
       }
     },
     isFull: () => isFull(dataDir),
-    end: async (sandbox) => {
-      const names = await namesOf(dataDir)
-      const own = new Set([...names].flatMap(([name, of]) => (of === sandbox ? [name] : [])))
-      await kill(await findGroups(own))
+    end: async (sandbox) => await kill(await groupsOf(new Set([sandbox]))),
+    hold: async (sandbox) => {
+      await haltGroups(await groupsOf(new Set([sandbox])))
+    },
+    clear: async (sandbox) => {
+      const groups = await groupsOf(new Set([sandbox]))
+      for (const { directory } of groups) halted.delete(directory)
+      await clear(groups)
+    },
+    pidsOf: async (sandboxes) => {
+      const pids = new Map<SandboxId, number[]>()
+      for (const group of await groupsOf(sandboxes))
+        pids.set(group.sandbox, [...(pids.get(group.sandbox) ?? []), ...(await pidsOf(group))])
+      return pids
     },
   }
   return rescue
+}
+
+interface OwnedGroup extends Group {
+  readonly sandbox: SandboxId
 }
 
 /** Where nobody watches the disk. */
@@ -132,6 +171,9 @@ export const NO_RESCUE: Rescue = {
   halt: async () => {},
   isHalted: false,
   letGo: async () => {},
+  hold: async () => {},
+  clear: async () => {},
+  pidsOf: async () => new Map(),
   isFull: async () => false,
   end: async () => {},
   onHalt: () => {},

@@ -1,15 +1,29 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { expect, it, onTestFinished } from "vitest"
-import { measureUsage } from "./usage.ts"
+import { measurePatiently, measureUsage, type UsageParts } from "./usage.ts"
 
 const MB = 1024 * 1024
 
-it("measures what each sandbox has: its tops, its own directory and its workspace's caches", async () => {
+const openDataDir = () => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-usage-"))
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }))
+  return dataDir
+}
+
+it("measures what each sandbox has: its tops, its own directory and its workspace's caches", async () => {
+  const dataDir = openDataDir()
   const [one, other] = [newId.sandbox(), newId.sandbox()]
   const write = (place: string, name: string, bytes: number) => {
     mkdirSync(join(dataDir, place), { recursive: true })
@@ -26,16 +40,42 @@ it("measures what each sandbox has: its tops, its own directory and its workspac
   for (let file = 0; file < 50; file += 1) write("layers/tops/tp-other/tree", `file-${file}`, 0)
   write(`engine/sandboxes/${one}`, "log", MB)
   write("engine/caches/app", "package", 2 * MB)
+  const directory = join(dataDir, "engine/caches/app")
+  const cache = { workspace: Slug.parse("app"), cache: "npm", usedAt: null, directory } as const
+  const parts: UsageParts = {
+    dataDir,
+    caches: async () => [cache],
+    pidsOf: async () => new Map(),
+  }
 
   const sandboxes = [
     { sandbox: one, workspace: Slug.parse("app") },
     { sandbox: other, workspace: Slug.parse("web") },
   ]
   const { signal } = new AbortController()
-  const bytes = await measureUsage(dataDir, sandboxes, "bytes", signal)
+  const bytes = await measureUsage(parts, sandboxes, "bytes", signal)
   expect(bytes.get(one)).toBeGreaterThanOrEqual(7 * MB)
   expect(bytes.get(other)).toBeLessThan(MB)
-  const inodes = await measureUsage(dataDir, sandboxes, "inodes", signal)
+  const inodes = await measureUsage(parts, sandboxes, "inodes", signal)
   expect(inodes.get(one)).toBeLessThan(20)
   expect(inodes.get(other)).toBeGreaterThanOrEqual(50)
+})
+
+it("measures files that a process of the sandbox has open, though no name leads to them", async () => {
+  const dataDir = openDataDir()
+  const sandbox = { sandbox: newId.sandbox(), workspace: Slug.parse("app") }
+  const path = join(dataDir, "unlinked")
+  const file = openSync(path, "w")
+  onTestFinished(() => closeSync(file))
+  writeSync(file, Buffer.alloc(3 * MB, 1))
+  unlinkSync(path)
+  const parts: UsageParts = {
+    dataDir,
+    caches: async () => [],
+    pidsOf: async () => new Map([[sandbox.sandbox, [process.pid]]]),
+  }
+  const { signal } = new AbortController()
+  const used = await measurePatiently(parts, sandbox, signal)
+  expect(used.bytes).toBeGreaterThanOrEqual(3 * MB)
+  expect(used.inodes).toBeGreaterThanOrEqual(1)
 })

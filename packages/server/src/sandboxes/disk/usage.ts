@@ -1,65 +1,137 @@
-import { readdir, readFile } from "node:fs/promises"
+import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
-import type { SandboxIdentity } from "@berth/protocol/sandbox"
 import { z } from "zod"
-import { run } from "../../host/run.ts"
+import type { FoundCache } from "../../backends/backend.ts"
+import type { FreeSpace } from "../../host/free-space.ts"
+import { WITH_LOW_PRIORITY } from "../../host/remove-tree.ts"
+import { type RunOptions, run } from "../../host/run.ts"
 import type { Short, Usage } from "./judge.ts"
+import type { Placed } from "./meter.ts"
+import { measureUnlinked } from "./unlinked.ts"
 
-/** A tree of some hundred thousand files is measured in this time; one that is not has more than any honest one. */
-const MEASURE_DEADLINE_MS = 5_000
+/** While all stand still: a tree of some hundred thousand files is measured in this time. */
+const URGENT_DEADLINE_MS = 5_000
+/** With low priority, beside everybody's work: a disk of many millions of files is. */
+const PATIENT_DEADLINE_MS = 10 * 60_000
 
-const Claim = z.object({ sandbox: SandboxId })
+export interface UsageParts {
+  readonly dataDir: string
+  readonly caches: () => Promise<readonly FoundCache[]>
+  readonly pidsOf: (sandboxes: ReadonlySet<SandboxId>) => Promise<ReadonlyMap<SandboxId, number[]>>
+}
 
-/** Measures what sandboxes have written on this disk: their tops, and what is their own beside them. */
+/** Measures at once what sandboxes take of one resource. Infinity: more than can be counted in that time. */
 export const measureUsage = async (
-  dataDir: string,
-  sandboxes: readonly Pick<SandboxIdentity, "sandbox" | "workspace">[],
+  parts: UsageParts,
+  sandboxes: readonly Placed[],
   what: Short,
   signal: AbortSignal,
 ): Promise<Usage> => {
-  const places = new Map<SandboxId, string[]>(sandboxes.map(({ sandbox }) => [sandbox, []]))
-  const add = (sandbox: SandboxId, place: string) => places.get(sandbox)?.push(place)
+  const options = { signal, deadlineMs: URGENT_DEADLINE_MS }
+  const places = await placesOf(parts, sandboxes)
+  return new Map(
+    await Promise.all(
+      places.map(async ({ sandbox, ...own }) => {
+        const amount = await orInfinity(measure(parts.dataDir, own, what, options))
+        return [sandbox, amount] as const
+      }),
+    ),
+  )
+}
+
+/** Measures what one sandbox takes, behind everybody else's work. */
+export const measurePatiently = async (
+  parts: UsageParts,
+  sandbox: Placed,
+  signal: AbortSignal,
+): Promise<FreeSpace> => {
+  const options = { signal, deadlineMs: PATIENT_DEADLINE_MS }
+  const [places] = await placesOf(parts, [sandbox])
+  if (places === undefined) return { bytes: 0, inodes: 0 }
+  const of = (what: Short) =>
+    orInfinity(measure(parts.dataDir, places, what, options, WITH_LOW_PRIORITY))
+  // One after the other: the second finds in memory what the first has read.
+  return { bytes: await of("bytes"), inodes: await of("inodes") }
+}
+
+/** Where a sandbox can write on this disk: its tops, what is its own beside them, its caches, and files without names. */
+interface Places {
+  readonly sandbox: SandboxId
+  readonly directories: readonly string[]
+  readonly pids: readonly number[]
+}
+
+const Claim = z.object({ sandbox: SandboxId })
+
+const placesOf = async (
+  { dataDir, caches, pidsOf }: UsageParts,
+  sandboxes: readonly Placed[],
+): Promise<Places[]> => {
+  const directories = new Map<SandboxId, string[]>(sandboxes.map(({ sandbox }) => [sandbox, []]))
+  const add = (sandbox: SandboxId, place: string) => directories.get(sandbox)?.push(place)
   const tops = join(dataDir, "layers", "tops")
   for (const top of await namesIn(tops)) {
     const claimedBy = await claimantOf(join(tops, top, "claim.json"))
     if (claimedBy !== undefined) add(claimedBy, join(tops, top))
   }
   for (const backend of await namesIn(dataDir)) {
-    for (const { sandbox, workspace } of sandboxes) {
-      const caches = join(dataDir, backend, "caches", workspace)
-      if ((await namesIn(caches)).length > 0) add(sandbox, caches)
-    }
     for (const name of await namesIn(join(dataDir, backend, "sandboxes"))) {
       const sandbox = SandboxId.safeParse(name)
       if (sandbox.success) add(sandbox.data, join(dataDir, backend, "sandboxes", name))
     }
   }
   for (const { sandbox } of sandboxes) add(sandbox, join(dataDir, "links", sandbox))
-  const measured = await Promise.all(
-    [...places].map(async ([sandbox, of]) => [sandbox, await measure(of, what, signal)] as const),
-  )
-  return new Map(measured)
+  for (const { workspace, directory } of await caches().catch(() => [])) {
+    if (directory === null || !(await isOnDisk(directory, dataDir))) continue
+    for (const placed of sandboxes)
+      if (placed.workspace === workspace) add(placed.sandbox, directory)
+  }
+  const pids = await pidsOf(new Set(directories.keys()))
+  return [...directories].map(([sandbox, of]) => ({
+    sandbox,
+    directories: of,
+    pids: pids.get(sandbox) ?? [],
+  }))
 }
 
-/** By a program of its own: neither the depth nor the number of files is the server's matter. */
+/** By programs: neither the depth nor the number of files is the server's matter. */
 const measure = async (
-  places: readonly string[],
+  dataDir: string,
+  { directories, pids }: Pick<Places, "directories" | "pids">,
   what: Short,
-  signal: AbortSignal,
+  options: RunOptions,
+  priority: readonly string[] = [],
 ): Promise<number> => {
-  if (places.length === 0) return 0
   const unit = what === "bytes" ? "--block-size=1" : "--inodes"
-  const flags = ["--summarize", "--total", "--one-file-system", "--count-links", unit, "--"]
+  const flags = ["--summarize", "--total", "--one-file-system", unit, "--"]
+  const [program = "", ...rest] = [...priority, "du", ...flags, ...directories]
+  const [{ stdout }, unlinked] = await Promise.all([
+    run([program, ...rest], options),
+    measureUnlinked(dataDir, pids, options),
+  ])
+  const named = Number.parseInt(stdout.trimEnd().split("\n").at(-1) ?? "", 10) || 0
+  return named + unlinked[what]
+}
+
+const orInfinity = async (measuring: Promise<number>): Promise<number> => {
   try {
-    const options = { signal, deadlineMs: MEASURE_DEADLINE_MS }
-    const { stdout } = await run(["du", ...flags, ...places], options)
-    return Number.parseInt(stdout.trimEnd().split("\n").at(-1) ?? "", 10) || 0
-  } catch {
-    signal.throwIfAborted()
+    return await measuring
+  } catch (thrown) {
+    if (!(thrown instanceof BerthError && thrown.code === "deadline.exceeded")) throw thrown
     return Number.POSITIVE_INFINITY
   }
 }
+
+/** An engine may keep caches on a disk of its own. */
+const isOnDisk = async (directory: string, dataDir: string): Promise<boolean> => {
+  const [own, disk] = await Promise.all([directory, dataDir].map((each) => deviceOf(each)))
+  return own === disk
+}
+
+const deviceOf = async (path: string): Promise<number | undefined> =>
+  (await stat(path).catch(() => undefined))?.dev
 
 const claimantOf = async (claim: string): Promise<SandboxId | undefined> => {
   try {

@@ -1,0 +1,59 @@
+import type { SandboxId } from "@berth/protocol/ids"
+import type { FreeSpace } from "../../host/free-space.ts"
+import type { Clock } from "../clock.ts"
+import type { Allowance } from "./allowance.ts"
+
+/** A person finds out what takes the room, and deletes it. */
+export const RESPITE_MS = 15 * 60_000
+
+/** What programs write by the way, shells and the supervisor among them. */
+const SLACK: FreeSpace = { bytes: 32_000_000, inodes: 1_000 }
+
+interface Respite {
+  /** The room that its files took when it began. */
+  readonly used: Partial<FreeSpace>
+  /** Why it was halted, if that was for a full disk. */
+  readonly diskReason: string | undefined
+}
+
+/** The halted sandboxes that a person lets go on for a while, to make room in them. */
+export interface Respites {
+  begin(sandbox: SandboxId, respite: Respite): void
+  end(sandbox: SandboxId): void
+  /** There is room below its limit again; one that a full disk had halted goes on with its respite. */
+  endOfLimit(sandbox: SandboxId): void
+  /** What a sandbox may take meanwhile: what it has, and hardly more. */
+  widen(sandbox: SandboxId, allowance: Allowance): Allowance
+  /** Ends those whose time is over. Those that a full disk had halted are given with that reason. */
+  over(): [SandboxId, string][]
+}
+
+export const openRespites = (clock: Pick<Clock, "monotonicMs">): Respites => {
+  const begun = new Map<SandboxId, Respite & { readonly untilMs: number }>()
+  const isOver = ({ untilMs }: { readonly untilMs: number }) => clock.monotonicMs() >= untilMs
+  return {
+    begin: (sandbox, respite) => {
+      begun.set(sandbox, { ...respite, untilMs: clock.monotonicMs() + RESPITE_MS })
+    },
+    end: (sandbox) => void begun.delete(sandbox),
+    endOfLimit: (sandbox) => {
+      if (begun.get(sandbox)?.diskReason === undefined) begun.delete(sandbox)
+    },
+    widen: (sandbox, allowance) => {
+      const respite = begun.get(sandbox)
+      if (respite === undefined || isOver(respite)) return allowance
+      const widen = (what: keyof FreeSpace) =>
+        allowance[what] === undefined
+          ? {}
+          : { [what]: Math.max(allowance[what], (respite.used[what] ?? 0) + SLACK[what]) }
+      return { ...widen("bytes"), ...widen("inodes") }
+    },
+    over: () => {
+      const ended = [...begun].filter(([, respite]) => isOver(respite))
+      for (const [sandbox] of ended) begun.delete(sandbox)
+      return ended.flatMap(([sandbox, { diskReason }]) =>
+        diskReason === undefined ? [] : [[sandbox, diskReason] as [SandboxId, string]],
+      )
+    },
+  }
+}

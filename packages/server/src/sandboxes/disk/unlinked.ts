@@ -1,0 +1,48 @@
+import { readFile, stat } from "node:fs/promises"
+import type { FreeSpace } from "../../host/free-space.ts"
+import { type RunOptions, run } from "../../host/run.ts"
+
+/**
+ * Lists regular files without a name that processes have open or mapped, each once, and adds up those of the given
+ * devices. A program does it, since a sandbox decides how many descriptors there are.
+ */
+const ADD_UP = `
+devices=$1; shift
+find -L "$@" -maxdepth 1 -type f -links 0 -printf '%D %i %b\\n' 2>/dev/null |
+  awk -v devices="$devices" '
+    BEGIN { count = split(devices, each, " "); for (n = 1; n <= count; n++) isMeant[each[n]] = 1 }
+    $1 in isMeant && !(($1, $2) in seen) { seen[$1, $2] = 1; files++; blocks += $3 }
+    END { printf "%d %.0f\\n", files, 512 * blocks }'`
+
+/** Measures files that no name leads to, but that processes of a sandbox still have: du finds none of them. */
+export const measureUnlinked = async (
+  dataDir: string,
+  pids: readonly number[],
+  options: RunOptions,
+): Promise<FreeSpace> => {
+  const devices = await writableDevices(dataDir, pids)
+  if (devices.length === 0) return { bytes: 0, inodes: 0 }
+  const places = pids.flatMap((pid) => [`/proc/${pid}/fd`, `/proc/${pid}/map_files`])
+  const command = ["sh", "-c", ADD_UP, "add-up", devices.join(" "), ...places] as const
+  const [inodes = 0, bytes = 0] = (await run(command, options)).stdout.split(" ").map(Number)
+  return { bytes, inodes }
+}
+
+/** The disk itself, and the overlays that a sandbox has on it. What lies in memory is no part of the disk. */
+const writableDevices = async (dataDir: string, pids: readonly number[]): Promise<number[]> => {
+  for (const pid of pids) {
+    const text = await readFile(`/proc/${pid}/mountinfo`, "utf8").catch(() => "")
+    if (text === "") continue
+    const overlays = text.split("\n").flatMap((line) => overlayDevice(line) ?? [])
+    return [(await stat(dataDir)).dev, ...new Set(overlays)]
+  }
+  return []
+}
+
+/** The device of a mount that is a writable overlay, as stat(2) tells it. */
+const overlayDevice = (line: string): number | undefined => {
+  const found = /^\d+ \d+ (\d+):(\d+) .* - overlay \S+ rw\b/.exec(line)
+  if (found === null) return undefined
+  const [major, minor] = [Number(found[1]), Number(found[2])]
+  return (minor & 0xff) + major * 0x100 + (minor >> 8) * 0x100000
+}
