@@ -3,5 +3,5 @@ import { describeFullDisk } from "./suite.ts"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "sandboxes of an OCI runtime",
-  () => describeFullDisk(() => [], true),
+  () => describeFullDisk({ flags: () => [], isWhole: true, sparesRoot: true }),
 )

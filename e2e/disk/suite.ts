@@ -40,8 +40,15 @@ const ATTACKS = [
   { what: "blocks for a file without a name", script: TAKE_NAMELESS },
 ].slice(0, sized({ few: 1, all: 3 }))
 
-/** `isWhole`: with what is the same on all backends. */
-export const describeFullDisk = (flags: () => readonly string[], isWhole: boolean) =>
+export interface FullDisk {
+  readonly flags: () => readonly string[]
+  /** With what is the same on all backends. */
+  readonly isWhole: boolean
+  /** Whether sandboxes leave alone what the file system keeps for root. */
+  readonly sparesRoot: boolean
+}
+
+export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
   describe("a disk without a free block and a free inode", () => {
     let disk: SmallDisk
     let server: Server
@@ -127,6 +134,7 @@ export const describeFullDisk = (flags: () => readonly string[], isWhole: boolea
         const filler = await up("filler")
         await filler.commands.start(script)
         await expect.poll(phases, WAIT).toMatchObject({ filler: "halted", neighbour: "ready" })
+        if (sparesRoot) expect(disk.freeBytesOfRoot()).toBeGreaterThan(0.95 * disk.rootsBytes)
         expect((await filler.why()).decisions[0]).toMatchObject({
           action: "keep",
           reason: expect.stringContaining("disk"),

@@ -43,7 +43,6 @@ export const readInfo = async (
 ): Promise<EngineInfo> => {
   const info = await engine.read({ method: "GET", path: "/info" }, InfoAnswer, signal)
   const security = info.SecurityOptions ?? []
-  const local = info.KernelVersion === release() && (await seesHere(engine, directory, signal))
   const userNamespaces = security.some((option) => /^name=(userns|rootless)\b/.test(option))
   const local = info.KernelVersion === release() && (await seesHere(engine, directory, signal))
   const idBase = userNamespaces ? remappedRoot(info.DockerRootDir) : 0

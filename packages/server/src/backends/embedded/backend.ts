@@ -5,6 +5,7 @@ import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { LimitName } from "@berth/protocol/limits"
 import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import type { CacheName } from "@berth/protocol/workspace"
+import { mountCommand } from "../../host/mounts/mounter.ts"
 import { serialByKey } from "../../host/serial.ts"
 import type {
   Backend,
@@ -73,11 +74,12 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     await states.prepare()
     const base = idBase(installation)
     const architecture = nativeArchitecture()
+    const mount = mountCommand(tools.perl, architecture)
     const [cgroups, runtime, apart, idMapping] = await settleAll([
       openCgroups({ group: `berth-${installation}` }, signal),
       openRuntime({ ...tools.runtime, root: states.runtimeRoot }, signal),
       openApart(directory),
-      openIdMapping({ directory, perl: tools.perl, architecture, onDisk: base }, signal),
+      openIdMapping({ directory, mount, onDisk: base }, signal),
     ])
     const idRanges = openIdRanges(base)
     const parts: Parts = {
@@ -88,6 +90,7 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
       idBase: base,
       idRanges,
       idMapping,
+      mount,
       sandboxIds: openSandboxIds({
         onDisk: base,
         ranges: idRanges,
@@ -376,7 +379,13 @@ const refuseOther = ({ identity }: SandboxSpec, { spec: existing }: SandboxState
   })
 }
 
-const describeHost = ({ cgroups, runtime, apart, idMapping }: Parts): BackendDescription => ({
+const describeHost = ({
+  cgroups,
+  runtime,
+  apart,
+  idMapping,
+  mount,
+}: Parts): BackendDescription => ({
   backend: "embedded",
   engine: `${runtime.name} ${runtime.version}`,
   pause: cgroups.held.pause.held,
@@ -399,6 +408,9 @@ const describeHost = ({ cgroups, runtime, apart, idMapping }: Parts): BackendDes
           "What the kernel counts per user (inotify, message queues, signals) sandboxes share with root: install crun.",
         ]),
     ...idNotes(idMapping),
+    ...(mount === undefined
+      ? ["On ext4, sandboxes can use the blocks that are reserved for root: install perl."]
+      : []),
     ...(apart.shared.size === 0
       ? []
       : [

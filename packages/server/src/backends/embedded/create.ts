@@ -138,7 +138,7 @@ const baseOf = ({ overlays = [] }: SandboxSpec): string => overlays[0]?.base ?? 
 
 /** The runtime waits for the word, so that it may be told now of what is there only then. */
 const startMonitor = (
-  { runtime, tools, launchers, states, cgroups, idMapping }: Parts,
+  { runtime, tools, launchers, states, cgroups, mount }: Parts,
   spec: SandboxSpec,
   signal: AbortSignal,
 ): Monitor => {
@@ -147,7 +147,7 @@ const startMonitor = (
   const mounts = {
     base: baseOf(spec),
     table: paths.mounts,
-    ...(hasMapping(idMapping) && { mount: idMapping.mount }),
+    ...(mount !== undefined && { mount }),
   }
   return startConmon(
     launchers,

@@ -1,4 +1,5 @@
 import type { FstabEntry } from "../../host/mounts/fstab.ts"
+import type { MountCommand } from "../../host/mounts/trial.ts"
 import type { Architecture } from "../seccomp/profile.ts"
 import type { Apart } from "./apart.ts"
 import type { Caches } from "./caches.ts"
@@ -26,6 +27,8 @@ export interface Parts {
   readonly idBase: number
   readonly idRanges: IdRanges
   readonly idMapping: IdMapping | NoIdMapping
+  /** Mounts in the place of mount(8); undefined where the host has no perl. */
+  readonly mount: MountCommand | undefined
   readonly sandboxIds: SandboxIdSource
   /** Everything of this backend lies below it. */
   readonly directory: string

@@ -5,6 +5,7 @@ import { TOOLBOX_TARGET } from "@berth/protocol/inside"
 import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
 import { type FstabEntry, fstab } from "../../host/mounts/fstab.ts"
 import { mappedEntry } from "../../host/mounts/mapped.ts"
+import { writtenBy } from "../../host/mounts/written-by.ts"
 import { isWithin } from "../within.ts"
 import { makeBundle } from "./bundle.ts"
 import type { Cgroup } from "./cgroups/cgroups.ts"
@@ -40,7 +41,7 @@ export const prepareInside = async (
     keepOut: [parts.directory],
   })
   const mountTargets = mounts.map(({ target }) => target)
-  const stacks = placeStacks(spec, paths)
+  const stacks = placeStacks(spec, paths, idBase)
   const map = { onDisk: parts.idBase, own: idBase, count: ID_COUNT }
   const mapped =
     map.own === map.onDisk
@@ -99,6 +100,7 @@ const rootEntry = async (
 const placeStacks = (
   { config, overlays = [] }: SandboxSpec,
   { stacks }: SandboxPaths,
+  idBase: number,
 ): FstabEntry[] => {
   const wanted = config.mounts.filter((mount) => mount.kind === "stack")
   return wanted.map(({ stack }) => {
@@ -110,7 +112,8 @@ const placeStacks = (
     }
     const target = join(stacks, stack)
     mkdirSync(target, { recursive: true, mode: 0o700 })
-    return { source: "overlay", target, type: "overlay", options: overlay.options }
+    const options = [...overlay.options, writtenBy(idBase)]
+    return { source: "overlay", target, type: "overlay", options }
   })
 }
 

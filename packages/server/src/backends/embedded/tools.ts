@@ -7,7 +7,7 @@ export interface Tools {
   readonly runtime: { readonly name: "crun" | "runc"; readonly path: string }
   readonly conmon: string
   readonly tini: string
-  /** Maps the ids of files; undefined where there is none. */
+  /** Mounts in the place of mount(8); undefined where there is none. */
   readonly perl: string | undefined
 }
 

@@ -1,7 +1,7 @@
 import { mkdtemp } from "node:fs/promises"
 import { join } from "node:path"
 import { findTool } from "../../host/find-tool.ts"
-import { mountingProgram } from "../../host/mounts/mounter.ts"
+import { mountCommand } from "../../host/mounts/mounter.ts"
 import { tryMappedOverlay } from "../../host/mounts/trial.ts"
 import type { Check } from "../check.ts"
 import { nearestDirectory } from "../nearest-directory.ts"
@@ -17,8 +17,9 @@ export const mappedIds: Check = {
   why: "They give each sandbox a range of ids of its own, for which the kernel counts what it uses.",
   onlyFor: "embedded",
   probe: async (host, signal) => {
-    const perl = await findTool("perl", host.path)
-    if (perl === undefined) {
+    const architecture = process.arch === "arm64" ? "arm64" : "x64"
+    const mount = mountCommand(await findTool("perl", host.path), architecture)
+    if (mount === undefined) {
       const fix = await fixForMissing("perl", "perl")
       return { status: "degraded", found: "no perl on the path", fix, details: {} }
     }
@@ -28,8 +29,6 @@ export const mappedIds: Check = {
     }
     const directory = await nearestDirectory(host.dataDir)
     const trial = await mkdtemp(join(directory, ".berth-doctor-"))
-    const architecture = process.arch === "arm64" ? "arm64" : "x64"
-    const mount = [perl, "-e", mountingProgram(architecture)] as const
     const failure = await tryMappedOverlay(mount, trial, TRIED, signal)
     const details = { directory }
     if (failure === undefined) return { status: "ok", found: `work in ${directory}`, details }

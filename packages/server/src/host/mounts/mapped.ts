@@ -10,7 +10,7 @@ export interface IdMap {
   readonly count: number
 }
 
-/** The mount option of util-linux 2.39; `mountingProgram` knows it as well. */
+/** The mount option of util-linux 2.39; `mountCommand` knows it as well. */
 export const MAP_OPTION = "X-mount.idmap"
 
 /** All ids but the last, which stands for none. */

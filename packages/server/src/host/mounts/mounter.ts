@@ -1,21 +1,30 @@
 import { MAP_OPTION } from "./mapped.ts"
+import type { MountCommand } from "./trial.ts"
+import { WRITER_OPTION } from "./written-by.ts"
 
 /** Numbers of system calls that differ between architectures. */
 const CALLS = {
-  x64: { mount: 165, clone: 56 },
-  arm64: { mount: 40, clone: 220 },
+  x64: { mount: 165, clone: 56, capget: 125, capset: 126, setfsuid: 122 },
+  arm64: { mount: 40, clone: 220, capget: 90, capset: 91, setfsuid: 151 },
 } as const
 
+/** The command that mounts what a table lists; undefined where the host has no perl. */
+export const mountCommand = (
+  perl: string | undefined,
+  architecture: keyof typeof CALLS,
+): MountCommand | undefined =>
+  perl === undefined ? undefined : [perl, "-e", mountingProgram(architecture)]
+
 /**
- * Mounts what a table in the form of fstab(5) lists, as `mount --all` does, and maps ids, which mount(8) does from
- * util-linux 2.39 on. Its arguments are the table, the directory that options are relative to and, where the table is not
+ * Mounts what a table in the form of fstab(5) lists, as `mount --all` does, has overlays write as a user who is not root, which
+ * mount(8) refuses, and maps ids, which mount(8) does from util-linux 2.39 on. Its arguments are the table, the directory that options are relative to and, where the table is not
  * there yet, a descriptor that says so by a line. It takes the part of Perl that Debian calls essential.
  *
  * A map is that of a user namespace, which is had by cloning a process into one. The process ends with this one,
  * whatever ends that: it reads from a pipe whose other end this one holds. A mount keeps the map.
  */
-export const mountingProgram = (architecture: keyof typeof CALLS): string => {
-  const { mount, clone } = CALLS[architecture]
+const mountingProgram = (architecture: keyof typeof CALLS): string => {
+  const { mount, clone, capget, capset, setfsuid } = CALLS[architecture]
   return `
 use strict;
 my ($table, $base, $word) = @ARGV;
@@ -57,6 +66,18 @@ sub mount_plain {
   return if $flags != 4097;
   check(syscall(${mount}, $source, $target, $type, $flags | 32, $data) == 0, "mount at $target");
 }
+# The change of the uid takes the capabilities away at first. A new program would have root's uid again: so no
+# program that is started for it can do this, mount(8) among them.
+sub mount_as {
+  my ($writer, @mount) = @_;
+  my $header = pack("LL", 0x20080522, 0);
+  my $capabilities = "\\0" x 24;
+  check(syscall(${capget}, $header, $capabilities) == 0, "read capabilities");
+  syscall(${setfsuid}, $writer + 0);
+  check(syscall(${capset}, $header, $capabilities) == 0, "keep capabilities");
+  mount_plain(@mount);
+  syscall(${setfsuid}, 0);
+}
 if ($word) { check(open(my $told, "<&=", $word), "the word"); defined <$told> or exit 1 }
 check(open(my $file, "<", $table), $table);
 my @lines = <$file>;
@@ -70,7 +91,10 @@ for my $line (@lines) {
   if ($map) { mount_mapped($source, $target, $map); next }
   # By its path each time: a map may have covered it.
   check(chdir $base, $base);
-  mount_plain($source, $target, $type, @options);
+  my ($writer) = map { /^${WRITER_OPTION}=(\\d+)/ } @options;
+  my @plain = grep { !/^X-/ } @options;
+  if ($writer) { mount_as($writer, $source, $target, $type, @plain); next }
+  mount_plain($source, $target, $type, @plain);
 }
 `
 }

@@ -4,8 +4,9 @@ import { join } from "node:path"
 import { run } from "../run.ts"
 import { type FstabEntry, fstab } from "./fstab.ts"
 import { type IdMap, mappedEntry } from "./mapped.ts"
+import { writtenBy } from "./written-by.ts"
 
-/** A command that mounts what a table lists: see `mountingProgram`. */
+/** A command that mounts what a table lists: see `mountCommand`. */
 export type MountCommand = readonly [string, ...string[]]
 
 /** A trial takes some milliseconds; a host that swaps takes seconds. */
@@ -30,7 +31,7 @@ export const tryMappedOverlay = async (
     }
     const layers = ["lowerdir=lower", "upperdir=upper", "workdir=work"]
     // Without `volatile`, its end waits until all that the host has written to the file system is on the disk.
-    const options = ["redirect_dir=on", "volatile", ...layers]
+    const options = ["redirect_dir=on", "volatile", ...layers, writtenBy(map.own)]
     const overlay = { source: "overlay", target: within("place"), type: "overlay", options }
     const entries = [mappedEntry(directory, map), overlay]
     const chown = `: > place/file && chown ${map.own} place/file`

@@ -1,13 +1,10 @@
 import { join } from "node:path"
 import type { IdMap } from "../../../host/mounts/mapped.ts"
-import { mountingProgram } from "../../../host/mounts/mounter.ts"
 import { type MountCommand, tryMapped, tryMappedOverlay } from "../../../host/mounts/trial.ts"
-import type { Architecture } from "../../seccomp/profile.ts"
 import { ID_COUNT, rangeAt } from "./range.ts"
 
 /** How this host mounts directories with the owners of their files mapped to a sandbox's range of ids. */
 export interface IdMapping {
-  readonly mount: MountCommand
   /** Whether a directory of the host can be mounted so, with all that is mounted below it. */
   works(directory: string): Promise<boolean>
   /** Directories that cannot be mounted so: whoever has one has the installation's range. */
@@ -22,32 +19,31 @@ export interface NoIdMapping {
 export interface MappingOptions {
   /** Where a trial may write: on the file system that holds the sandboxes' files. */
   readonly directory: string
-  readonly perl: string | undefined
-  readonly architecture: Architecture
+  /** Undefined where the host has no perl. */
+  readonly mount: MountCommand | undefined
   /** The range that the installation's files have on disk. */
   readonly onDisk: number
 }
 
 /** Tries whether sandboxes can have ranges of their own, with files and overlays as they will have them. */
 export const openIdMapping = async (
-  { perl, architecture, directory, onDisk }: MappingOptions,
+  { mount, directory, onDisk }: MappingOptions,
   signal: AbortSignal,
 ): Promise<IdMapping | NoIdMapping> => {
-  if (perl === undefined) return { why: "perl is not installed" }
-  const mount = [perl, "-e", mountingProgram(architecture)] as const
+  if (mount === undefined) return { why: "perl is not installed" }
   const map = { onDisk, own: anotherThan(onDisk), count: ID_COUNT }
   const failure = await tryMappedOverlay(mount, join(directory, "trial"), map, signal)
   if (failure !== undefined) {
     return { why: `the kernel does not map the ids of ${directory} (${failure})` }
   }
-  return { mount, ...openTrials(mount, map) }
+  return openTrials(mount, map)
 }
 
 /** A range that stands for a sandbox's own. */
 const anotherThan = (onDisk: number): number => (rangeAt(0) === onDisk ? rangeAt(1) : rangeAt(0))
 
 /** Directories whose ids can be mapped once can be for as long as the server runs. */
-const openTrials = (mount: MountCommand, map: IdMap): Omit<IdMapping, "mount"> => {
+const openTrials = (mount: MountCommand, map: IdMap): IdMapping => {
   const tried = new Map<string, Promise<boolean>>()
   const unmapped = new Set<string>()
   const attempt = async (directory: string): Promise<boolean> => {
@@ -71,4 +67,4 @@ const openTrials = (mount: MountCommand, map: IdMap): Omit<IdMapping, "mount"> =
 }
 
 export const hasMapping = (mapping: IdMapping | NoIdMapping): mapping is IdMapping =>
-  "mount" in mapping
+  "works" in mapping
