@@ -155,62 +155,63 @@ export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
       STAGE_DEADLINE_MS,
     )
 
-    it(
-      "is taken by a sandbox as far as its workspace may, and a person can free room in it",
-      async () => {
-        disk.clear()
-        const isHalted = (box: Sandbox) => expect.poll(async () => (await box.get()).halted, WAIT)
-        const limits = { diskBytes: 100_000_000, diskInodes: 20_000 }
-        const [bounded, sly, many] = await Promise.all([
-          up("bounded", limits),
-          up("sly", limits),
-          up("many", limits),
-        ])
-        const writer = await bounded.commands.start(WRITE_ON)
-        await isHalted(bounded).toMatch(
-          /^its files take \d+(\.\d)? [MG]B of the 100 MB that limits\.diskBytes allows$/,
-        )
-        const leftBytes = disk.freeBytes()
-        expect(await phases()).toMatchObject({ bounded: "halted" })
-        await expect(bounded.commands.run("true")).rejects.toMatchObject({
-          code: "sandbox.halted",
-          message: expect.stringContaining("limits.diskBytes"),
-        })
-        expect(await bounded.why()).toMatchObject({
-          phase: "halted",
-          halted: expect.stringContaining("of the 100 MB"),
-        })
-        const shown = (await server.berth(["ps"])).stdout.toString()
-        expect(shown).toMatch(/bounded +halted +\S.* its files take .* limits\.diskBytes allows/)
+    if (isWhole)
+      it(
+        "is taken by a sandbox as far as its workspace may, and a person can free room in it",
+        async () => {
+          disk.clear()
+          const isHalted = (box: Sandbox) => expect.poll(async () => (await box.get()).halted, WAIT)
+          const limits = { diskBytes: 100_000_000, diskInodes: 20_000 }
+          const [bounded, sly, many] = await Promise.all([
+            up("bounded", limits),
+            up("sly", limits),
+            up("many", limits),
+          ])
+          const writer = await bounded.commands.start(WRITE_ON)
+          await isHalted(bounded).toMatch(
+            /^its files take \d+(\.\d)? [MG]B of the 100 MB that limits\.diskBytes allows$/,
+          )
+          const leftBytes = disk.freeBytes()
+          expect(await phases()).toMatchObject({ bounded: "halted" })
+          await expect(bounded.commands.run("true")).rejects.toMatchObject({
+            code: "sandbox.halted",
+            message: expect.stringContaining("limits.diskBytes"),
+          })
+          expect(await bounded.why()).toMatchObject({
+            phase: "halted",
+            halted: expect.stringContaining("of the 100 MB"),
+          })
+          const shown = (await server.berth(["ps"])).stdout.toString()
+          expect(shown).toMatch(/bounded +halted +\S.* its files take .* limits\.diskBytes allows/)
 
-        // It stands still, and more room lets it go on as it was.
-        expect(leftBytes - disk.freeBytes()).toBeLessThan(2 * STEP_BYTES)
-        await up("bounded", { ...limits, diskBytes: 300_000_000 })
-        await isHalted(bounded).toContain("of the 300 MB")
-        await up("bounded", { ...limits, diskBytes: 1_500_000_000 })
-        expect((await bounded.commands.get(writer.id)).exit).toBeNull()
-        await bounded.remove({ force: true })
+          // It stands still, and more room lets it go on as it was.
+          expect(leftBytes - disk.freeBytes()).toBeLessThan(2 * STEP_BYTES)
+          await up("bounded", { ...limits, diskBytes: 300_000_000 })
+          await isHalted(bounded).toContain("of the 300 MB")
+          await up("bounded", { ...limits, diskBytes: 1_500_000_000 })
+          expect((await bounded.commands.get(writer.id)).exit).toBeNull()
+          await bounded.remove({ force: true })
 
-        // A file without a name is found by whoever has it open.
-        await sly.commands.start(`exec 9> gone; rm gone; ${writing(200, "/dev/fd/9")}`)
-        await many.commands.start(TAKE_INODES)
-        await isHalted(sly).toContain("limits.diskBytes")
-        await isHalted(many).toMatch(/^it has [\d,]+ files of the 20,000 that limits/)
+          // A file without a name is found by whoever has it open.
+          await sly.commands.start(`exec 9> gone; rm gone; ${writing(200, "/dev/fd/9")}`)
+          await many.commands.start(TAKE_INODES)
+          await isHalted(sly).toContain("limits.diskBytes")
+          await isHalted(many).toMatch(/^it has [\d,]+ files of the 20,000 that limits/)
 
-        const told = await server.berth(["make-room", "many"])
-        expect(told).toMatchObject({ status: 0, stderr: expect.stringContaining("15 min") })
-        expect((await many.commands.run("rm -rf d* && ls | wc -l")).stdout).toBe("0\n")
-        expect(await phases()).toMatchObject({ sly: "halted", many: "ready" })
-        await expect(many.makeRoom()).rejects.toMatchObject({ code: "sandbox.not_halted" })
+          const told = await server.berth(["make-room", "many"])
+          expect(told).toMatchObject({ status: 0, stderr: expect.stringContaining("15 min") })
+          expect((await many.commands.run("rm -rf d* && ls | wc -l")).stdout).toBe("0\n")
+          expect(await phases()).toMatchObject({ sly: "halted", many: "ready" })
+          await expect(many.makeRoom()).rejects.toMatchObject({ code: "sandbox.not_halted" })
 
-        // One that grows on meanwhile is halted again.
-        await sly.makeRoom()
-        await sly.commands.start(writing(300))
-        await isHalted(sly).toContain("limits.diskBytes")
-        for (const box of [sly, many]) await box.remove({ force: true })
-      },
-      STAGE_DEADLINE_MS,
-    )
+          // One that grows on meanwhile is halted again.
+          await sly.makeRoom()
+          await sly.commands.start(writing(300))
+          await isHalted(sly).toContain("limits.diskBytes")
+          for (const box of [sly, many]) await box.remove({ force: true })
+        },
+        STAGE_DEADLINE_MS,
+      )
   })
 
 /** Bytes of the disk that a file takes; 0 if it does not exist. */

@@ -1,3 +1,4 @@
+import { statSync } from "node:fs"
 import { type BerthError, ERRORS } from "@berth/protocol/errors"
 import { type InstallationId, newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { WorkspaceLimits } from "@berth/protocol/limits"
@@ -415,8 +416,11 @@ export const backendContract = (name: string, open: () => Promise<ContractHarnes
         await harness.backend.ensureCaches(workspace, ["npm", "go"])
         const found = await harness.backend.listCaches()
         expect(found.map((each) => each.workspace)).toEqual([workspace, workspace])
-        for (const { usedAt } of found)
+        for (const { usedAt, directory } of found) {
           expect(Date.parse(usedAt ?? "")).toBeGreaterThanOrEqual(before - 1)
+          // Where the server measures what its workspace takes.
+          expect(statSync(directory ?? "").isDirectory()).toBe(true)
+        }
         expect(await names()).toEqual(["go", "npm"])
 
         expect(await harness.backend.removeCache(workspace, "npm")).toBe(true)

@@ -234,7 +234,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     const remembered = openRemembered(dataDir)
     const meter = openMeter({
       ...{ remembered: await remembered.read(), save: remembered.save },
-      measure: (sandbox, signal) => measurePatiently(usage, sandbox, signal),
+      measure: (sandboxes, signal) => measurePatiently(usage, sandboxes, signal),
       onMeasured: () => void guard.look(),
       clock,
       log,

@@ -11,7 +11,10 @@ const measured = (bytes: number, over: Partial<Measured> = {}): Measured => ({
   tookMs: 100,
   ...over,
 })
-const free = (bytes: number, inodes = 1_000_000) => ({ bytes, inodes })
+const disk = (freeBytes: number) => ({
+  free: { bytes: freeBytes, inodes: 1_000_000 },
+  size: { bytes: 150 * GB, inodes: 1_500_000 },
+})
 
 describe("what a sandbox takes over what it may", () => {
   it.each<[Measured["used"], Allowance, string | undefined]>([
@@ -46,7 +49,9 @@ describe("what a sandbox takes over what it may", () => {
 describe("a sandbox's files", () => {
   const bounded = { bytes: 10 * GB }
   it.each<[string, Measured | undefined, Allowance, number, number, boolean]>([
-    ["are measured at first", undefined, {}, 100 * GB, 0, true],
+    ["are measured at first", undefined, bounded, 100 * GB, 0, true],
+    ["are left alone while the disk is half free", undefined, {}, 76 * GB, 0, false],
+    ["are measured when the disk is less than half free", undefined, {}, 74 * GB, 0, true],
     ["are left alone while the disk loses little", measured(GB), bounded, 99 * GB, 30_000, false],
     [
       "are measured when they can have reached their limit",
@@ -85,7 +90,7 @@ describe("a sandbox's files", () => {
       true,
     ],
   ])("%s", (_title, last, allowance, freeBytes, nowMs, due) => {
-    expect(isDue(last, allowance, free(freeBytes), nowMs)).toBe(due)
+    expect(isDue(last, allowance, disk(freeBytes), nowMs)).toBe(due)
   })
 
   it("are looked at before they can have reached their limit, and once a second at most", () => {

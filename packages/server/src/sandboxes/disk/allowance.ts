@@ -1,5 +1,5 @@
 import type { FreeSpace } from "../../host/free-space.ts"
-import { FASTEST } from "./judge.ts"
+import { type Disk, FASTEST } from "./judge.ts"
 
 /** The most that a workspace's own files may take of the disk. */
 export interface Allowance {
@@ -41,17 +41,21 @@ const BUSY_SHARE = 10
 const QUIET_SHARE = 50
 
 /**
- * Decides whether a sandbox is measured again. Its files cannot have grown by more than the disk has lost since, unless
- * somebody else has freed room: then its age decides. Files of a sandbox without bounds are measured as well, each time
- * that half of the disk's room is gone: when that runs short, who took it is whoever grew.
+ * Decides whether a sandbox is measured. Its files cannot have grown by more than the disk has lost since the last time,
+ * unless somebody else has freed room: then its age decides.
+ *
+ * A sandbox without bounds is measured for the day on which the disk runs short, when the writer is whoever grew. While
+ * the disk is half free that is needless: whoever fills it then has most in any case. From there on each is measured
+ * whenever half of what was free is gone.
  */
 export const isDue = (
   measured: Measured | undefined,
   allowance: Allowance,
-  free: FreeSpace,
+  { free, size }: Disk,
   nowMs: number,
 ): boolean => {
-  if (measured === undefined) return true
+  if (measured === undefined)
+    return isBounded(allowance) || RESOURCES.some((what) => free[what] < size[what] / 2)
   const { used, tookMs } = measured
   const ageMs = nowMs - measured.atMs
   if (ageMs < BUSY_SHARE * tookMs) return false

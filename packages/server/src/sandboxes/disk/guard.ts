@@ -98,15 +98,15 @@ export const openGuard = (parts: GuardParts): Guard => {
   /** All stand still meanwhile: whoever fills the disk would be done before it is found. */
   const judge = async (disk: Disk, what: Short): Promise<void> => {
     await rescue.halt()
-    const sandboxes = (await parts.list()).map(({ identity }) => identity)
+    const there = (await parts.list()).map(({ identity }) => identity)
+    const sandboxes = there.filter(({ sandbox }) => !halts.has(sandbox, "disk"))
     const usage = await parts.measure(sandboxes, what, over.signal)
     const before = new Map([...meter.usage(what), ...uncounted[what]])
-    const writers = writersOf(usage, before, disk, what)
-    const isCounted = ([, used]: readonly [SandboxId, number]) => Number.isFinite(used)
-    meter.note(new Map([...usage].filter(isCounted)), what, disk.free)
-    uncounted[what] = new Map([...usage].filter((each) => !isCounted(each)))
-    for (const sandbox of writers.filter((each) => !halts.has(each, "disk")))
-      await hold(sandbox, "disk", WORDS[what])
+    const writers = new Set(writersOf(usage, before, disk, what))
+    const others = [...usage].filter(([sandbox]) => !writers.has(sandbox))
+    meter.note(new Map(others.filter(([, used]) => Number.isFinite(used))), what, disk)
+    uncounted[what] = new Map([...usage].filter(([, used]) => !Number.isFinite(used)))
+    for (const sandbox of writers) await hold(sandbox, "disk", WORDS[what])
   }
 
   /** Sandboxes that do not fill the disk can be used: little is written for that. The server keeps its half. */
@@ -151,9 +151,9 @@ export const openGuard = (parts: GuardParts): Guard => {
   }
 
   /** Halts the sandboxes that take more than they may, as far as that is known, and has the others measured. */
-  const holdLimits = async ({ free }: Disk): Promise<number> => {
+  const holdLimits = async (disk: Disk): Promise<number> => {
     const sandboxes = await parts.bounded()
-    meter.look(free, sandboxes)
+    meter.look(disk, sandboxes, new Set(halts.of("disk")))
     for (const { sandbox, allowance } of sandboxes) await holdLimit(sandbox, allowance)
     const times = sandboxes.map((each) => untilFullMs(meter.of(each.sandbox), each.allowance))
     return Math.min(...times, Number.POSITIVE_INFINITY)
@@ -223,7 +223,7 @@ export const openGuard = (parts: GuardParts): Guard => {
       if (halts.why(sandbox) === undefined) return
       const disk = await read(dataDir)
       // It may have written on before it stood still.
-      await meter.measure(placed, disk.free)
+      await meter.measure(placed, disk)
       const diskReason = halts.of("disk").includes(sandbox) ? halts.why(sandbox) : undefined
       respites.begin(sandbox, { used: meter.of(sandbox)?.used ?? {}, diskReason })
       halts.forget(sandbox)

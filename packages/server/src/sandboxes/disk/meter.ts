@@ -4,7 +4,7 @@ import type { FreeSpace } from "../../host/free-space.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Clock } from "../clock.ts"
 import { type Allowance, isDue, type Measured } from "./allowance.ts"
-import type { Short, Usage } from "./judge.ts"
+import type { Disk, Short, Usage } from "./judge.ts"
 import type { UsedBySandbox } from "./remembered.ts"
 
 export type Placed = Pick<SandboxIdentity, "sandbox" | "workspace">
@@ -14,9 +14,16 @@ export interface Metered extends Placed {
   readonly allowance: Allowance
 }
 
+/** What one sandbox takes, and how long that took to find out. */
+export interface Taken {
+  readonly sandbox: SandboxId
+  readonly used: FreeSpace
+  readonly tookMs: number
+}
+
 export interface MeterParts {
-  /** Takes its time, behind everybody else's work. */
-  readonly measure: (sandbox: Placed, signal: AbortSignal) => Promise<FreeSpace>
+  /** Takes its time, behind everybody else's work, one sandbox after another. */
+  readonly measure: (sandboxes: readonly Placed[], signal: AbortSignal) => AsyncIterable<Taken>
   /** What an earlier server measured. */
   readonly remembered: UsedBySandbox
   readonly save: (used: UsedBySandbox) => Promise<void>
@@ -28,14 +35,17 @@ export interface MeterParts {
 
 /** Knows how much the files of each sandbox take, as of its last measurement. */
 export interface Meter {
-  /** Measures the sandboxes that are due, one after another, after the call. Forgets those that are not given. */
-  look(free: FreeSpace, sandboxes: readonly Metered[]): void
+  /**
+   * Measures the sandboxes that are due, one after another, after the call. Forgets those that are not given. What was
+   * known of those that stand still for filling the disk stays as it is: the next server judges them by it.
+   */
+  look(disk: Disk, sandboxes: readonly Metered[], still: ReadonlySet<SandboxId>): void
   /** Measures a sandbox now. */
-  measure(sandbox: Placed, free: FreeSpace): Promise<void>
+  measure(sandbox: Placed, disk: Disk): Promise<void>
   of(sandbox: SandboxId): Measured | undefined
   usage(what: Short): Usage
   /** Takes a measurement that was made for another reason. */
-  note(usage: Usage, what: Short, free: FreeSpace): void
+  note(usage: Usage, what: Short, disk: Disk): void
   close(): Promise<void>
 }
 
@@ -54,42 +64,35 @@ export const openMeter = (parts: MeterParts): Meter => {
   )
   let measuring: Promise<void> | undefined
 
-  const measureOne = async (placed: Placed, free: FreeSpace): Promise<void> => {
-    const { sandbox } = placed
-    const startedMs = clock.monotonicMs()
+  const measureAll = async (due: readonly Placed[], { free }: Disk): Promise<void> => {
     try {
-      const used = await measure(placed, over.signal)
-      const atMs = clock.monotonicMs()
-      last.set(sandbox, { used, free, atMs, tookMs: atMs - startedMs })
-      onMeasured()
-      await parts.save(new Map([...last].map(([id, { used: each }]) => [id, each])))
+      for await (const { sandbox, used, tookMs } of measure(due, over.signal)) {
+        last.set(sandbox, { used, free, atMs: clock.monotonicMs(), tookMs })
+        onMeasured()
+      }
+      await parts.save(new Map([...last].map(([sandbox, { used }]) => [sandbox, used])))
     } catch (err) {
-      if (over.signal.aborted) return
-      log.warn(
-        { op: "disk.measure", sandbox, err },
-        "The sandbox's files cannot be measured, or that is not kept.",
-      )
+      if (!over.signal.aborted)
+        log.warn({ op: "disk.measure", err }, "Files cannot be measured, or that is not kept.")
     }
-  }
-  const measureAll = async (due: readonly Placed[], free: FreeSpace): Promise<void> => {
-    for (const placed of due) if (!over.signal.aborted) await measureOne(placed, free)
   }
 
   return {
-    look: (free, sandboxes) => {
+    look: (disk, sandboxes, still) => {
       const there = new Set(sandboxes.map(({ sandbox }) => sandbox))
       for (const sandbox of last.keys()) if (!there.has(sandbox)) last.delete(sandbox)
       if (measuring !== undefined) return
       const nowMs = clock.monotonicMs()
-      const due = sandboxes.filter(({ sandbox, allowance }) =>
-        isDue(last.get(sandbox), allowance, free, nowMs),
+      const due = sandboxes.filter(
+        ({ sandbox, allowance }) =>
+          !still.has(sandbox) && isDue(last.get(sandbox), allowance, disk, nowMs),
       )
       if (due.length === 0) return
-      measuring = measureAll(due, free).finally(() => {
+      measuring = measureAll(due, disk).finally(() => {
         measuring = undefined
       })
     },
-    measure: measureOne,
+    measure: (sandbox, disk) => measureAll([sandbox], disk),
     of: (sandbox) => last.get(sandbox),
     usage: (what) =>
       new Map(
@@ -97,7 +100,7 @@ export const openMeter = (parts: MeterParts): Meter => {
           used[what] === undefined ? [] : [[sandbox, used[what]] as const],
         ),
       ),
-    note: (usage, what, free) => {
+    note: (usage, what, { free }) => {
       const atMs = clock.monotonicMs()
       for (const [sandbox, amount] of usage) {
         const before = last.get(sandbox)

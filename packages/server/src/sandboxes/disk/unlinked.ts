@@ -14,17 +14,26 @@ find -L "$@" -maxdepth 1 -type f -links 0 -printf '%D %i %b\\n' 2>/dev/null |
     $1 in isMeant && !(($1, $2) in seen) { seen[$1, $2] = 1; files++; blocks += $3 }
     END { printf "%d %.0f\\n", files, 512 * blocks }'`
 
+/** How a program measures: in what time, and with which priority. */
+export interface How {
+  readonly options: RunOptions
+  /** The command that lowers its priority; empty: it has everybody's. */
+  readonly priority: readonly string[]
+}
+
 /** Measures files that no name leads to, but that processes of a sandbox still have: du finds none of them. */
 export const measureUnlinked = async (
   dataDir: string,
   pids: readonly number[],
-  options: RunOptions,
+  { options, priority }: How,
 ): Promise<FreeSpace> => {
   const devices = await writableDevices(dataDir, pids)
   if (devices.length === 0) return { bytes: 0, inodes: 0 }
   const places = pids.flatMap((pid) => [`/proc/${pid}/fd`, `/proc/${pid}/map_files`])
-  const command = ["sh", "-c", ADD_UP, "add-up", devices.join(" "), ...places] as const
-  const [inodes = 0, bytes = 0] = (await run(command, options)).stdout.split(" ").map(Number)
+  const script = ["sh", "-c", ADD_UP, "add-up", devices.join(" ")]
+  const [program = "", ...rest] = [...priority, ...script, ...places]
+  const { stdout } = await run([program, ...rest], options)
+  const [inodes = 0, bytes = 0] = stdout.split(" ").map(Number)
   return { bytes, inodes }
 }
 

@@ -75,7 +75,7 @@ it("measures files that a process of the sandbox has open, though no name leads 
     pidsOf: async () => new Map([[sandbox.sandbox, [process.pid]]]),
   }
   const { signal } = new AbortController()
-  const used = await measurePatiently(parts, sandbox, signal)
-  expect(used.bytes).toBeGreaterThanOrEqual(3 * MB)
-  expect(used.inodes).toBeGreaterThanOrEqual(1)
+  const { value: taken } = await measurePatiently(parts, [sandbox], signal).next()
+  expect(taken?.used.bytes).toBeGreaterThanOrEqual(3 * MB)
+  expect(taken?.used.inodes).toBeGreaterThanOrEqual(1)
 })

@@ -6,10 +6,10 @@ import { z } from "zod"
 import type { FoundCache } from "../../backends/backend.ts"
 import type { FreeSpace } from "../../host/free-space.ts"
 import { WITH_LOW_PRIORITY } from "../../host/remove-tree.ts"
-import { type RunOptions, run } from "../../host/run.ts"
+import { run } from "../../host/run.ts"
 import type { Short, Usage } from "./judge.ts"
-import type { Placed } from "./meter.ts"
-import { measureUnlinked } from "./unlinked.ts"
+import type { Placed, Taken } from "./meter.ts"
+import { type How, measureUnlinked } from "./unlinked.ts"
 
 /** While all stand still: a tree of some hundred thousand files is measured in this time. */
 const URGENT_DEADLINE_MS = 5_000
@@ -29,32 +29,42 @@ export const measureUsage = async (
   what: Short,
   signal: AbortSignal,
 ): Promise<Usage> => {
-  const options = { signal, deadlineMs: URGENT_DEADLINE_MS }
+  const how: How = { options: { signal, deadlineMs: URGENT_DEADLINE_MS }, priority: [] }
   const places = await placesOf(parts, sandboxes)
   return new Map(
     await Promise.all(
-      places.map(async ({ sandbox, ...own }) => {
-        const amount = await orInfinity(measure(parts.dataDir, own, what, options))
-        return [sandbox, amount] as const
+      places.map(async ({ sandbox, directories, pids }) => {
+        const [named, unlinked] = await Promise.all([
+          orInfinity(addUp(directories, what, how), Number.POSITIVE_INFINITY),
+          orInfinity(measureUnlinked(parts.dataDir, pids, how), UNCOUNTED),
+        ])
+        return [sandbox, named + unlinked[what]] as const
       }),
     ),
   )
 }
 
-/** Measures what one sandbox takes, behind everybody else's work. */
-export const measurePatiently = async (
+/** Measures what sandboxes take, one after another, behind everybody else's work. */
+export async function* measurePatiently(
   parts: UsageParts,
-  sandbox: Placed,
+  sandboxes: readonly Placed[],
   signal: AbortSignal,
-): Promise<FreeSpace> => {
+): AsyncGenerator<Taken> {
   const options = { signal, deadlineMs: PATIENT_DEADLINE_MS }
-  const [places] = await placesOf(parts, [sandbox])
-  if (places === undefined) return { bytes: 0, inodes: 0 }
-  const of = (what: Short) =>
-    orInfinity(measure(parts.dataDir, places, what, options, WITH_LOW_PRIORITY))
-  // One after the other: the second finds in memory what the first has read.
-  return { bytes: await of("bytes"), inodes: await of("inodes") }
+  const how: How = { options, priority: WITH_LOW_PRIORITY }
+  for (const { sandbox, directories, pids } of await placesOf(parts, sandboxes)) {
+    const startedMs = performance.now()
+    const named = async (what: Short) =>
+      await orInfinity(addUp(directories, what, how), Number.POSITIVE_INFINITY)
+    // One after the other: the second finds in memory what the first has read.
+    const [bytes, inodes] = [await named("bytes"), await named("inodes")]
+    const unlinked = await orInfinity(measureUnlinked(parts.dataDir, pids, how), UNCOUNTED)
+    const used = { bytes: bytes + unlinked.bytes, inodes: inodes + unlinked.inodes }
+    yield { sandbox, used, tookMs: performance.now() - startedMs }
+  }
 }
+
+const UNCOUNTED: FreeSpace = { bytes: Number.POSITIVE_INFINITY, inodes: Number.POSITIVE_INFINITY }
 
 /** Where a sandbox can write on this disk: its tops, what is its own beside them, its caches, and files without names. */
 interface Places {
@@ -96,31 +106,28 @@ const placesOf = async (
   }))
 }
 
-/** By programs: neither the depth nor the number of files is the server's matter. */
-const measure = async (
-  dataDir: string,
-  { directories, pids }: Pick<Places, "directories" | "pids">,
+/** By a program: neither the depth nor the number of files is the server's matter. */
+const addUp = async (
+  directories: readonly string[],
   what: Short,
-  options: RunOptions,
-  priority: readonly string[] = [],
+  { options, priority }: How,
 ): Promise<number> => {
   const unit = what === "bytes" ? "--block-size=1" : "--inodes"
   const flags = ["--summarize", "--total", "--one-file-system", unit, "--"]
   const [program = "", ...rest] = [...priority, "du", ...flags, ...directories]
-  const [{ stdout }, unlinked] = await Promise.all([
-    run([program, ...rest], options),
-    measureUnlinked(dataDir, pids, options),
-  ])
-  const named = Number.parseInt(stdout.trimEnd().split("\n").at(-1) ?? "", 10) || 0
-  return named + unlinked[what]
+  const { stdout } = await run([program, ...rest], options)
+  return Number.parseInt(stdout.trimEnd().split("\n").at(-1) ?? "", 10) || 0
 }
 
-const orInfinity = async (measuring: Promise<number>): Promise<number> => {
+const orInfinity = async <Amount>(
+  measuring: Promise<Amount>,
+  infinity: Amount,
+): Promise<Amount> => {
   try {
     return await measuring
   } catch (thrown) {
     if (!(thrown instanceof BerthError && thrown.code === "deadline.exceeded")) throw thrown
-    return Number.POSITIVE_INFINITY
+    return infinity
   }
 }
 
