@@ -5,6 +5,7 @@ import type { Sandbox } from "@berth/sdk/sandboxes"
 import { sized } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openServer } from "../sandboxes/server.ts"
+import { eventsUntil } from "../sessions/stage.ts"
 import { makeSmallDisk, type SmallDisk } from "./small-disk.ts"
 
 type Server = Awaited<ReturnType<typeof openServer>>
@@ -107,7 +108,9 @@ export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
           await stopped.stop()
           await forced.stop({ force: true })
           await removed.remove({ force: true })
-          expect(await phases()).toMatchObject({ stopped: "gone", forced: "gone", kept: "ready" })
+          // All stand still for a moment while it is found out who fills the disk.
+          const ended = { stopped: "gone", forced: "gone", kept: "ready" }
+          await expect.poll(phases, WAIT).toMatchObject(ended)
 
           await server.kill()
           await server.restart()
@@ -194,9 +197,15 @@ export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
 
           // A file without a name is found by whoever has it open.
           await sly.commands.start(`exec 9> gone; rm gone; ${writing(200, "/dev/fd/9")}`)
-          await many.commands.start(TAKE_INODES)
+          const session = await server.client().sessions.create({ workspace: "many" })
+          await session.prompt(TAKE_INODES)
           await isHalted(sly).toContain("limits.diskBytes")
           await isHalted(many).toMatch(/^it has [\d,]+ files of the 20,000 that limits/)
+
+          await eventsUntil(
+            session,
+            (body) => body.type === "warning" && body.message.includes("limits.diskInodes"),
+          )
 
           const told = await server.berth(["make-room", "many"])
           expect(told).toMatchObject({ status: 0, stderr: expect.stringContaining("15 min") })
