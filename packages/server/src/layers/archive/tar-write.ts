@@ -1,12 +1,10 @@
+import { batched } from "@berth/protocol/tar-batch"
 import { formatPax } from "./pax.ts"
 import { BLOCK_BYTES, checksum, padding, type TarEntry } from "./tar-read.ts"
 
-/** Small writes cost more than what they carry: a hundred thousand empty files are as many headers. */
-const BATCH_BYTES = 256 * 1024
-
 /** Writes entries in the one form that `readTar` takes: everything that could need room is in the extended header. */
 export const writeTar = (entries: AsyncIterable<TarEntry>): AsyncGenerator<Buffer> =>
-  inBatches(pieces(entries))
+  batched(pieces(entries))
 
 async function* pieces(entries: AsyncIterable<TarEntry>): AsyncGenerator<Buffer> {
   for await (const entry of entries) {
@@ -16,20 +14,6 @@ async function* pieces(entries: AsyncIterable<TarEntry>): AsyncGenerator<Buffer>
     yield Buffer.alloc(padding(entry.bodyBytes))
   }
   yield Buffer.alloc(2 * BLOCK_BYTES)
-}
-
-async function* inBatches(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let batch: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of chunks) {
-    batch.push(chunk)
-    bytes += chunk.length
-    if (bytes < BATCH_BYTES) continue
-    yield Buffer.concat(batch)
-    batch = []
-    bytes = 0
-  }
-  yield Buffer.concat(batch)
 }
 
 const headers = (entry: TarEntry): Buffer => {
