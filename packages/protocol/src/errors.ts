@@ -554,6 +554,16 @@ export const ERRORS = {
     retry: "never",
     hint: "Give the server the key that the details name, in the file of keys that `berth config` shows.",
   },
+  "agent.unheld": {
+    status: 422,
+    retry: "never",
+    hint: "The agent was not started: it would act without a question. Remove what allows it, or say `--permissions allow`: it is bounded by its sandbox.",
+  },
+  "agent.no_model": {
+    status: 424,
+    retry: "never",
+    hint: "Name the model with `--model` and the key of its provider with `--key NAME`; the server has its keys in the file that `berth config` shows.",
+  },
   "agent.changed": {
     status: 409,
     retry: "never",

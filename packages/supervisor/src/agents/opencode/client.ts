@@ -43,6 +43,10 @@ export class Client {
     return this.#call("GET", path, call)
   }
 
+  patch(path: string, call: Call): Promise<unknown> {
+    return this.#call("PATCH", path, call)
+  }
+
   post(path: string, call: Call = {}): Promise<unknown> {
     return this.#call("POST", path, call)
   }

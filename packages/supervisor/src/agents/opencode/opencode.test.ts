@@ -75,7 +75,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   const ends: (() => Promise<void>)[] = []
   beforeAll(async () => {
     const config = { permission: { bash: { "*": "allow", "touch *": "ask" } } }
-    const options = { script: obedient, config, permissions: "ask" } as const
+    const options = { script: obedient, config } as const
     stage = await makeStage(options, (end) => ends.push(end))
     before = stage.agent.trouble()
     report = await stage.agent.start(never, ignore)
@@ -222,12 +222,19 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   describe("asks a person", () => {
+    let asking: ReturnType<Stage["another"]>
+    beforeAll(async () => {
+      asking = stage.another({ permissions: "ask" })
+      await started(stage, asking.agent)
+    }, TEST_LIMIT_MS)
+    afterAll(() => asking.processes.stop({ graceMs: 0 }))
+
     /** Answers each ask when it comes; whether that was taken. */
     const answering = (answerTo: (ask: string, place: number) => AskAnswer) => {
       const taken: boolean[] = []
       const onEvent = (body: EventBody) => {
         if (body.type === "permission.asked" || body.type === "question.asked")
-          taken.push(stage.agent.answer(body.prompt, answerTo(body.ask, taken.length)))
+          taken.push(asking.agent.answer(body.prompt, answerTo(body.ask, taken.length)))
       }
       return { taken, onEvent }
     }
@@ -235,18 +242,28 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     it.each([true, false])("as a permission waits for the answer %s", async (allow) => {
       const { taken, onEvent } = answering((ask) => ({ kind: "permission", ask, allow }))
       const file = `by-person-${allow}.txt`
-      const told = await ask(stage.agent, `run: touch ${file}`, { onEvent })
+      const told = await ask(asking.agent, `run: touch ${file}`, { onEvent })
       expect(taken).toEqual([true])
       expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
       expect(existsSync(join(stage.repo, file))).toBe(allow)
       expect(asksIn(told).at(-1)).toMatchObject({ type: "permission.answered", allowed: allow })
     })
 
+    it("in a conversation that began when everything was allowed", async () => {
+      const session = newId.session()
+      await ask(stage.agent, "remember me", { session })
+      const { taken, onEvent } = answering((ask) => ({ kind: "permission", ask, allow: false }))
+      const told = await ask(asking.agent, "run: echo begun > begun.txt", { session, onEvent })
+      expect(told.result).toEqual({ state: "succeeded" })
+      expect(taken).toEqual([true])
+      expect(existsSync(join(stage.repo, "begun.txt"))).toBe(false)
+    })
+
     it("as several questions waits for all the answers", async () => {
       const { taken, onEvent } = answering((ask, place) => ({
         ...{ kind: "question", ask, answer: ["red", "some other"][place] ?? "" },
       }))
-      const told = await ask(stage.agent, "question: One?+Two?", { onEvent })
+      const told = await ask(asking.agent, "question: One?+Two?", { onEvent })
       expect(taken).toEqual([true, true])
       expect(told.text).toContain('"One?"="red"')
       expect(told.text).toContain('"Two?"="some other"')
@@ -262,19 +279,19 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
 
     it("can be declined; what it does not ask cannot be answered; and it can be stopped", async () => {
       const { onEvent } = answering((ask) => ({ kind: "question", ask, answer: null }))
-      const told = await ask(stage.agent, "question: One?", { onEvent })
+      const told = await ask(asking.agent, "question: One?", { onEvent })
       expect(asksIn(told).at(-1)).toMatchObject({ type: "question.answered", answer: null })
 
       const stop = new AbortController()
       const taken: boolean[] = []
-      const stopped = await ask(stage.agent, "run: touch never.txt", {
+      const stopped = await ask(asking.agent, "run: touch never.txt", {
         signal: stop.signal,
         onEvent: (body) => {
           if (body.type !== "permission.asked") return
           const other = { kind: "permission", ask: "per_other", allow: true } as const
           const wrong = { kind: "question", ask: body.ask, answer: "yes" } as const
-          for (const answer of [other, wrong]) taken.push(stage.agent.answer(body.prompt, answer))
-          taken.push(stage.agent.answer(newId.prompt(), { ...other, ask: body.ask }))
+          for (const answer of [other, wrong]) taken.push(asking.agent.answer(body.prompt, answer))
+          taken.push(asking.agent.answer(newId.prompt(), { ...other, ask: body.ask }))
           stop.abort()
         },
       })
@@ -379,17 +396,6 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
       expect(stage.family.running()).toEqual([])
       expect((await running).result.state).toBe("failed")
     })
-  })
-
-  it("is denied what the workspace denies, and goes on", async () => {
-    const agent = await started(stage, stage.another({ permissions: "deny" }).agent)
-    const told = await ask(agent, "run: touch denied.txt")
-    expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
-    expect(existsSync(join(stage.repo, "denied.txt"))).toBe(false)
-    expect(asksIn(told)).toMatchObject([
-      { type: "permission.asked" },
-      { type: "permission.answered", allowed: false },
-    ])
   })
 
   it("is asked for the model that the workspace names, and refuses a name that is none", async () => {

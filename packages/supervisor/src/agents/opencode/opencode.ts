@@ -5,6 +5,7 @@ import type { AskAnswer } from "@berth/protocol/session"
 import type { Permissions } from "@berth/protocol/workspace"
 import type { Agent, AgentFile, AgentReport, Say } from "../agent.ts"
 import { failingOf } from "../failure.ts"
+import { isHeld } from "../held.ts"
 import { orInterrupted } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
 import { objectIn, textIn } from "../read.ts"
@@ -12,6 +13,7 @@ import { Strays } from "../strays.ts"
 import { Asks } from "./asks.ts"
 import type { Client } from "./client.ts"
 import { type Model, parseModel } from "./model.ts"
+import { HELD_ENVIRONMENT, HELD_RULES, requireHeld } from "./permissions.ts"
 import { runPrompt } from "./run-prompt.ts"
 import { type Life, Server } from "./server.ts"
 import { Sessions } from "./sessions.ts"
@@ -47,17 +49,20 @@ class OpenCode implements Agent {
   readonly #server: Server
   readonly #permissions: Permissions
   readonly #strays: Strays
-  readonly #sessions = new Sessions()
+  readonly #sessions: Sessions
   /** Of the prompts that run. */
   readonly #asks = new Map<PromptId, Asks>()
   #directory: string | undefined
   #attachedLife = 0
+  /** The life whose agents were seen to be held. */
+  #heldLife = 0
 
   constructor(parts: AgentParts, { model, permissions }: OpenCodeOptions) {
     this.#parts = parts
     this.#model = model === undefined ? undefined : parseModel(model)
     this.#permissions = permissions
-    this.#server = new Server(parts)
+    this.#server = new Server(parts, isHeld(permissions) ? HELD_ENVIRONMENT : {})
+    this.#sessions = new Sessions(isHeld(permissions) ? HELD_RULES : [])
     this.#strays = new Strays(parts.clock)
   }
 
@@ -120,13 +125,18 @@ class OpenCode implements Agent {
   ): Promise<PromptResult> {
     const { client } = life
     const where = this.#where()
+    const isPromptHeld = isHeld(this.#permissions)
+    if (isPromptHeld && this.#heldLife !== life.number) {
+      requireHeld(await client.get(`/agent${where}`, { signal }))
+      this.#heldLife = life.number
+    }
     const session = await this.#sessions.find(start.session, { client, where, signal })
     const { prompt } = start
     const asks = new Asks({ prompt, client, where, say, permissions: this.#permissions })
     this.#asks.set(prompt, asks)
     return await runPrompt(start, {
       ...{ client, where, session, say, signal, model: this.#model, clock: this.#parts.clock },
-      ...{ asks, directory: this.#directory ?? "/" },
+      ...{ asks, directory: this.#directory ?? "/", isHeld: isPromptHeld },
       endProcess: () => this.#server.replace(life, prompt),
       replaceBroken: () => this.#server.replace(life),
     })

@@ -3,6 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Clock } from "../../processes/clock.ts"
 import type { Say } from "../agent.ts"
 import { withAttachments } from "../attachments.ts"
+import { HELD_INSTRUCTION } from "../held.ts"
 import { together } from "../together.ts"
 import type { Asks } from "./asks.ts"
 import type { Client } from "./client.ts"
@@ -27,6 +28,7 @@ export interface PromptParts {
   readonly model: Model | undefined
   readonly directory: string
   readonly asks: Asks
+  readonly isHeld: boolean
   readonly say: Say
   /** Stops the prompt. */
   readonly signal: AbortSignal
@@ -69,7 +71,11 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
     mayWork = true
     await client
       .post(`/session/${session}/prompt_async${where}`, {
-        body: { model, parts: [{ type: "text", text, metadata: { [MARK]: prompt } }] },
+        body: {
+          model,
+          ...(parts.isHeld && { system: HELD_INSTRUCTION }),
+          parts: [{ type: "text", text, metadata: { [MARK]: prompt } }],
+        },
       })
       .catch((thrown) => {
         mayWork = !isRefusal(thrown)

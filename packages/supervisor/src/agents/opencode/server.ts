@@ -26,6 +26,7 @@ export interface Life extends SharedLife {
 /** `opencode serve`, kept running. */
 export class Server {
   readonly #parts: AgentParts
+  readonly #held: Readonly<Record<string, string>>
   readonly #listening = new Listening()
   readonly #process = new KeptProcess("OpenCode", async () =>
     this.#parts.processes.start(await this.#spec()),
@@ -34,8 +35,10 @@ export class Server {
   #emptyDirectory: string | undefined
   #life: Life | undefined
 
-  constructor(parts: AgentParts) {
+  /** `held` comes after everything that the workspace says. */
+  constructor(parts: AgentParts, held: Readonly<Record<string, string>>) {
     this.#parts = parts
+    this.#held = held
   }
 
   /** The life that answers now; starts one where none is kept running, and waits for it. */
@@ -87,6 +90,7 @@ export class Server {
           ...OFFLINE,
           ...environment,
           ...keys.environment,
+          ...this.#held,
           OPENCODE_SERVER_PASSWORD: this.#password,
         },
         // Where its files are put, and where its conversations stay with the workspace's files.
