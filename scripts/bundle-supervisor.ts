@@ -18,6 +18,7 @@ const PROGRAMS = {
   "credential-helper": "credential-helper.ts",
   "web-terminal": "web-terminal/main.ts",
   "files-worker": "files/worker.ts",
+  "codex-gate": "agents/acp/known/codex-gate.ts",
 }
 
 rmSync(OUTPUT, { recursive: true, force: true })

@@ -79,7 +79,13 @@ const ModelName = z
   .max(256)
   .regex(/^[^/\s]+\/\S+$/, "must be of the form provider/model")
 
-/** What happens when an agent asks whether it may: it is bounded by its sandbox in any case. */
+/** As the vendor of an agent names its own models. */
+const OwnModelName = z.string().max(256).regex(/^\S+$/, "must be a model's name, without spaces")
+
+/**
+ * Whether an agent acts by itself, asks the person before each act, or may not act: reading is free. Held to the last
+ * two, its own configuration does not count. It is bounded by its sandbox in any case.
+ */
 const Permissions = z.enum(["allow", "ask", "deny"])
 export type Permissions = z.infer<typeof Permissions>
 
@@ -99,6 +105,16 @@ export const AgentSpec = z.discriminatedUnion("kind", [
     model: ModelName.optional(),
     permissions: Permissions.default("allow"),
   }),
+  /** Claude Code, with its models: the toolbox has it with this agent alone. */
+  agent("claude", {
+    model: OwnModelName.optional(),
+    permissions: Permissions.default("allow"),
+  }),
+  /** Codex, with its models: the toolbox has it with this agent alone. */
+  agent("codex", {
+    model: OwnModelName.optional(),
+    permissions: Permissions.default("allow"),
+  }),
   /** Any program that speaks the Agent Client Protocol on its standard input and output. */
   agent("acp", {
     command: z.array(z.string().min(1)).min(1),
@@ -108,6 +124,15 @@ export const AgentSpec = z.discriminatedUnion("kind", [
   }),
 ])
 export type AgentSpec = z.infer<typeof AgentSpec>
+
+/**
+ * Why an agent cannot be held to what its workspace says of permissions; undefined: it can. Of a program that is only
+ * known to speak the protocol nobody knows what it asks for, unless one of its own modes is named for that.
+ */
+export const unheldReason = (agent: AgentSpec): string | undefined =>
+  agent.kind === "acp" && agent.permissions !== "allow" && agent.mode === undefined
+    ? `${agent.command.join(" ")} decides itself what it asks for, so nothing holds it to --permissions ${agent.permissions}`
+    : undefined
 
 export const Port = z.int().min(1).max(65_535)
 

@@ -1,5 +1,8 @@
 import type { AgentSpec } from "@berth/protocol/workspace"
 import { acpAgent } from "./agents/acp/acp.ts"
+import { anyAgent } from "./agents/acp/known/any.ts"
+import { claudeAgent } from "./agents/acp/known/claude.ts"
+import { codexAgent } from "./agents/acp/known/codex.ts"
 import type { Agent } from "./agents/agent.ts"
 import { discreet } from "./agents/discreet.ts"
 import { AgentKeys, type AskForKeys } from "./agents/keys.ts"
@@ -26,7 +29,11 @@ const make = (spec: AgentSpec, parts: AgentParts): Agent => {
       return shellAgent(parts)
     case "opencode":
       return opencodeAgent(parts, spec)
+    case "claude":
+      return acpAgent(parts, claudeAgent(spec, parts.places.toolbox))
+    case "codex":
+      return acpAgent(parts, codexAgent(spec, parts.places.toolbox))
     case "acp":
-      return acpAgent(parts, spec)
+      return acpAgent(parts, anyAgent(spec))
   }
 }

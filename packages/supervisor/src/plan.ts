@@ -49,6 +49,8 @@ const permissions = oneOf("allow", "ask", "deny")
 const isAgent = kinds("kind", {
   shell: object({ ...kind("shell"), keys }),
   opencode: object({ ...kind("opencode"), keys, permissions }, { model: text }),
+  claude: object({ ...kind("claude"), keys, permissions }, { model: text }),
+  codex: object({ ...kind("codex"), keys, permissions }, { model: text }),
   acp: object({ ...kind("acp"), keys, permissions, command: listOf(text, 1) }, { mode: text }),
 })
 

@@ -1,4 +1,3 @@
-import { basename } from "node:path"
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { PromptId } from "@berth/protocol/ids"
@@ -11,7 +10,7 @@ import type { AgentParts } from "../parts.ts"
 import { Strays } from "../strays.ts"
 import { failureOf } from "./failure.ts"
 import { orAborted } from "./or-aborted.ts"
-import { AgentProcess, type Command, type Life } from "./process.ts"
+import { type AcpProgram, AgentProcess, type Life } from "./process.ts"
 import { runPrompt } from "./run-prompt.ts"
 import { Sessions } from "./sessions.ts"
 import { Terminals } from "./terminals.ts"
@@ -21,19 +20,24 @@ import { UserFiles } from "./user-files.ts"
 /** To open a conversation, or to take one up with all that was said in it. */
 const CONVERSATION_LIMIT_MS = 60_000
 
-export interface AcpOptions {
-  readonly command: readonly string[]
+export interface AcpOptions extends AcpProgram {
+  /** What the workspace calls it. */
+  readonly name: string
   /** One of those that the agent offers. */
   readonly mode?: string | undefined
   /** What happens when it asks whether it may. */
   readonly permissions: Permissions
+  /** Beside the protocol, with every conversation that is opened or taken up. */
+  readonly meta?: Readonly<Record<string, unknown>>
+  /** What it needs to be logged in, in words. */
+  readonly login?: string
 }
 
-/** Any agent that speaks the Agent Client Protocol: one process, with a conversation for each session. */
+/** An agent that speaks the Agent Client Protocol: one process, with a conversation for each session. */
 export const acpAgent = (parts: AgentParts, options: AcpOptions): Agent => new Acp(parts, options)
 
 class Acp implements Agent {
-  readonly name = "acp"
+  readonly name: string
   /** Its program may come with the repo, or be installed by a hook. */
   readonly startsEarly = false
   readonly files = []
@@ -52,11 +56,12 @@ class Acp implements Agent {
     const files = new UserFiles(parts)
     this.#parts = parts
     this.#options = options
-    this.#title = basename(options.command[0] ?? "")
+    this.name = options.name
+    this.#title = options.title
     this.#terminals = new Terminals(parts, () => this.#directory ?? parts.places.home)
     this.#sessions = new Sessions(files, parts.places.home)
     this.#strays = new Strays(parts.clock)
-    this.#process = new AgentProcess(parts, options.command as Command, this.#title, {
+    this.#process = new AgentProcess(parts, options, {
       ...{ files, terminals: this.#terminals },
       // Who records has given up where it fails: the sandbox ends.
       update: async (session, update) =>
@@ -131,7 +136,7 @@ class Acp implements Agent {
     this.#turns.set(session, { prompt, turn })
     try {
       return await runPrompt(start, {
-        ...{ title: this.#title, life, clock: this.#parts.clock, session, turn, signal },
+        ...{ options: this.#options, life, clock: this.#parts.clock, session, turn, signal },
         endTerminals: () => this.#terminals.endOf(session),
         endProcess: () => this.#process.replace(life, prompt),
       })
@@ -151,13 +156,14 @@ class Acp implements Agent {
       throw new BerthError("agent.unavailable", `${title} was told no directory yet`)
     const late = AbortSignal.timeout(CONVERSATION_LIMIT_MS)
     try {
-      const finding = this.#sessions.find(session, { life, cwd, mode: this.#options.mode })
+      const { mode, meta } = this.#options
+      const finding = this.#sessions.find(session, { life, cwd, mode, meta })
       const { id, isForgotten } = await orAborted(finding, AbortSignal.any([signal, late]))
       const message = `${title} does not remember this conversation, and begins it anew`
       if (isForgotten) await say({ type: "warning", prompt, message })
       return id
     } catch (thrown) {
-      if (!late.aborted) throw failureOf(title, thrown, life.link.over)
+      if (!late.aborted) throw failureOf(this.#options, thrown, life.link.over)
       await this.#process.replace(life, prompt)
       const ms = CONVERSATION_LIMIT_MS
       throw new BerthError("agent.failed", `${title} opened no conversation in ${ms} ms`)

@@ -4,8 +4,22 @@ import { objectIn, textIn } from "../read.ts"
 /** What an agent answers that wants to be logged in. */
 const AUTHENTICATION_REQUIRED = -32_000
 
+/** How an agent is spoken of where it fails. */
+export interface Told {
+  readonly title: string
+  /** What it needs to be logged in, in words. */
+  readonly login?: string
+}
+
 /** Why a call to an agent failed, in the agent's own words. */
-export const failureOf = (title: string, thrown: unknown, over: AbortSignal): BerthError => {
+export const failureOf = (
+  {
+    title,
+    login = "see its own documentation for the key that it takes, and pass it with --key",
+  }: Told,
+  thrown: unknown,
+  over: AbortSignal,
+): BerthError => {
   if (thrown instanceof BerthError) return thrown
   if (over.aborted)
     return new BerthError("agent.unavailable", `${title} ended while the prompt ran`, {
@@ -15,8 +29,12 @@ export const failureOf = (title: string, thrown: unknown, over: AbortSignal): Be
   const details = textIn(data) ?? textIn(objectIn(data).details) ?? textIn(objectIn(data).message)
   const said = [thrown instanceof Error ? thrown.message : textIn(message), details]
   const words = said.filter((each) => each !== undefined && each !== "").join(": ")
-  const wants = code === AUTHENTICATION_REQUIRED ? `${title} is not logged in: ` : ""
-  return new BerthError("agent.failed", `${wants}${words}`, {
+  if (code === AUTHENTICATION_REQUIRED)
+    return new BerthError("agent.no_model", `${title} is not logged in (${words}): ${login}`, {
+      details: { code },
+      cause: thrown,
+    })
+  return new BerthError("agent.failed", words, {
     details: { ...(typeof code === "number" && { code }) },
     cause: thrown,
   })

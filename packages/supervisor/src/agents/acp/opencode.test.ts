@@ -44,7 +44,7 @@ describe("OpenCode over ACP", { timeout: TEST_LIMIT_MS }, () => {
   beforeAll(async () => {
     model = await startScriptedModel(obedient)
     ends.push(() => model.close())
-    const options = { command: [opencodeBinary(), "acp"], environment: ENVIRONMENT }
+    const options = { command: [opencodeBinary(), "acp"], environment: ENVIRONMENT } as const
     stage = makeStage(options, (end) => ends.push(end))
     writeOpencodeConfig(join(stage.home, ".config/opencode"), scriptedConfig(model.baseUrl))
     agent = await started(stage)

@@ -11,7 +11,16 @@ import type { Abilities, Link, Served } from "./link.ts"
 import { orAborted } from "./or-aborted.ts"
 import { requireProgram } from "./program.ts"
 
-export type Command = readonly [string, ...string[]]
+/** How an agent is started. */
+export interface AcpProgram {
+  /** For messages. */
+  readonly title: string
+  readonly command: readonly [string, ...string[]]
+  /** The environment of its process, from that of the workspace and the keys. Default: just that. */
+  readonly environment?: (own: Environment) => Environment
+}
+
+type Environment = Readonly<Record<string, string>>
 
 /** One life of the agent: what was said to an earlier one, it knows only if it has kept it. */
 export interface Life extends SharedLife {
@@ -23,17 +32,19 @@ export interface Life extends SharedLife {
 /** An agent that is spoken to over its standard input and output, kept running. */
 export class AgentProcess {
   readonly #parts: AgentParts
-  readonly #command: Command
+  readonly #program: AcpProgram
   readonly #served: Served
   readonly #process: KeptProcess
   #life: Life | undefined
   #lives = 0
 
-  constructor(parts: AgentParts, command: Command, title: string, served: Served) {
+  constructor(parts: AgentParts, program: AcpProgram, served: Served) {
     this.#parts = parts
-    this.#command = command
+    this.#program = program
     this.#served = served
-    this.#process = new KeptProcess(title, async () => parts.processes.start(await this.#spec()))
+    this.#process = new KeptProcess(program.title, async () =>
+      parts.processes.start(await this.#spec()),
+    )
   }
 
   /** The life that answers now; starts one where none is kept running, and waits for it. */
@@ -72,7 +83,8 @@ export class AgentProcess {
 
   async #spec(): Promise<ProcessSpec> {
     const { places, user, environment, keys } = this.#parts
-    requireProgram(this.#command[0], environment.PATH ?? "")
+    const { command, environment: complete = (own) => own } = this.#program
+    requireProgram(command[0], environment.PATH ?? "")
     const { openLink } = await import("./link.ts")
     let link: Link | undefined
     const connect = (conversation: Conversation) => {
@@ -89,8 +101,8 @@ export class AgentProcess {
       },
     }
     return {
-      ...{ name: "acp", command: this.#command, user, origin: "agent", connect, readiness },
-      env: { ...environment, ...keys.environment },
+      ...{ name: "acp", command, user, origin: "agent", connect, readiness },
+      env: complete({ ...environment, ...keys.environment }),
       cwd: await makeEmptyDirectory(join(dirname(places.logs), "berth-acp")),
       log: { path: join(places.logs, "acp.log") },
     }

@@ -4,7 +4,7 @@ import type { ContentBlock, PromptResponse, StopReason } from "@agentclientproto
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { Clock } from "../../processes/clock.ts"
-import { failureOf } from "./failure.ts"
+import { failureOf, type Told } from "./failure.ts"
 import type { Life } from "./process.ts"
 import type { Turn } from "./turn.ts"
 
@@ -12,8 +12,7 @@ import type { Turn } from "./turn.ts"
 export const STOP_WITHIN_MS = 700
 
 export interface PromptParts {
-  /** For messages. */
-  readonly title: string
+  readonly options: Told
   readonly life: Life
   readonly clock: Clock
   /** The agent's own name for the conversation. */
@@ -29,8 +28,9 @@ export interface PromptParts {
 
 /** Gives an agent a prompt, and waits until it has ended its turn. */
 export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
-  const { title, life, clock, session: sessionId, turn, signal, endTerminals, endProcess } = parts
+  const { options, life, clock, session: sessionId, turn, signal, endTerminals, endProcess } = parts
   const { agent, over } = life.link
+  const { title } = options
   if (signal.aborted) return { state: "stopped" }
   const tooLate = Promise.withResolvers<undefined>()
   let takeBack = () => {}
@@ -56,7 +56,7 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
     return resultOf(title, response, signal)
   } catch (thrown) {
     if (signal.aborted) return { state: "stopped" }
-    throw failureOf(title, thrown, over)
+    throw failureOf(options, thrown, over)
   } finally {
     takeBack()
     signal.removeEventListener("abort", stop)

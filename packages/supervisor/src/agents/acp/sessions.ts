@@ -18,6 +18,7 @@ export interface FindOptions {
   readonly life: Life
   readonly cwd: string
   readonly mode: string | undefined
+  readonly meta: Readonly<Record<string, unknown>> | undefined
 }
 
 /** Which conversation of the agent belongs to which session. */
@@ -91,20 +92,24 @@ export class Sessions {
   }
 }
 
-const create = async ({ life, cwd }: FindOptions): Promise<string> => {
-  const made = await life.link.agent.request("session/new", { cwd, mcpServers: [] })
-  return textIn(made.sessionId) ?? ""
+const create = async (options: FindOptions): Promise<string> => {
+  const made = await options.life.link.agent.request("session/new", settingOf(options))
+  return textIn(objectIn(made).sessionId) ?? ""
 }
 
+const settingOf = ({ cwd, meta }: FindOptions) => ({
+  cwd,
+  mcpServers: [],
+  ...(meta !== undefined && { _meta: { ...meta } }),
+})
+
 /** Undefined: it cannot, or does not remember. */
-const takeUp = async (
-  sessionId: string,
-  { life, cwd }: FindOptions,
-): Promise<string | undefined> => {
+const takeUp = async (sessionId: string, options: FindOptions): Promise<string | undefined> => {
+  const { life } = options
   const { takesUp } = life.abilities
   if (takesUp === undefined) return undefined
   try {
-    await life.link.agent.request(takesUp, { sessionId, cwd, mcpServers: [] })
+    await life.link.agent.request(takesUp, { sessionId, ...settingOf(options) })
     return sessionId
   } catch (thrown) {
     if (life.link.over.aborted) throw thrown

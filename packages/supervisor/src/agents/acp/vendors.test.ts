@@ -1,66 +1,32 @@
 import { readFileSync } from "node:fs"
-import { createRequire } from "node:module"
-import { dirname, join } from "node:path"
 import { newId } from "@berth/protocol/ids"
-import { type ModelReply, type ModelTurn, startScriptedModel } from "@berth/testing/scripted-model"
+import { startScriptedModel } from "@berth/testing/scripted-model"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import { ask } from "../testing/ask.ts"
 import { makeStage, started } from "./testing/stage.ts"
+import { makeVendorToolbox, VENDORS, type VendorName } from "./testing/vendors.ts"
 
 /** A cold start takes seconds of CPU; this covers a busy machine. */
 const TEST_LIMIT_MS = 90_000
 
-const KEY = "sk-scripted-0123456789"
-const BIN = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "../.bin")
-const PATH = `${dirname(process.execPath)}:${process.env.PATH}`
+const NAMES = Object.keys(VENDORS) as VendorName[]
 
-/** Each runs a command by a tool of its own. */
-const AGENTS = {
-  claude: (port: number) => ({
-    command: [join(BIN, "claude-agent-acp")],
-    keys: { ANTHROPIC_API_KEY: KEY },
-    environment: {
-      ...{ PATH, ANTHROPIC_BASE_URL: `http://127.0.0.1:${port}`, IS_SANDBOX: "1" },
-      ...{ CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1", DISABLE_AUTOUPDATER: "1" },
-    },
-    run: (command: string) => ({ tool: "Bash", arguments: { command, description: "runs it" } }),
-  }),
-  codex: (port: number) => ({
-    command: [join(BIN, "codex-acp")],
-    keys: { SCRIPTED_KEY: KEY },
-    mode: "agent-full-access",
-    environment: {
-      ...{ PATH, NO_BROWSER: "1" },
-      CODEX_CONFIG: JSON.stringify({
-        ...{ model: "scripted-1", model_provider: "scripted" },
-        model_providers: {
-          scripted: {
-            ...{ name: "scripted", base_url: `http://127.0.0.1:${port}/v1` },
-            ...{ wire_api: "responses", env_key: "SCRIPTED_KEY" },
-          },
-        },
-      }),
-    },
-    run: (cmd: string) => ({ tool: "exec_command", arguments: { cmd } }),
-  }),
-} as const
-
-const makeVendor = async (name: keyof typeof AGENTS) => {
-  let script: (turn: ModelTurn) => ModelReply = () => ({ text: ["Hello"] })
-  const model = await startScriptedModel((turn) => script(turn))
-  onTestFinished(() => model.close())
-  const { run, ...options } = AGENTS[name](model.port)
-  script = ({ prompt, toolResults }) => {
+const makeVendor = async (name: VendorName) => {
+  const { known, keys, environment, run } = VENDORS[name]
+  const model = await startScriptedModel(({ prompt, toolResults }) => {
     if (prompt.includes("Be refused.")) return { status: 400, message: "no such model" }
     const [, command] = /run: (.*)/.exec(prompt) ?? []
     if (command !== undefined && toolResults.length === 0) return run(command)
     return { text: [toolResults.at(-1) ?? "Hello"] }
-  }
-  return { ...makeStage(options), model }
+  })
+  onTestFinished(() => model.close())
+  const stage = makeStage({ known, keys: keys(), environment: environment(model.port) })
+  makeVendorToolbox(stage.toolbox)
+  return { ...stage, model }
 }
 
-describe.each(Object.keys(AGENTS) as (keyof typeof AGENTS)[])("%s over ACP", (name) => {
+describe.each(NAMES)("%s over ACP", (name) => {
   it("fails with its model's own words when that refuses, and goes on", {
     timeout: TEST_LIMIT_MS,
   }, async () => {

@@ -1,7 +1,8 @@
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import type { Permissions } from "@berth/protocol/workspace"
 import { onTestFinished } from "vitest"
 import { systemClock } from "../../../processes/clock.ts"
 import { Pipes } from "../../../processes/output/pipes.ts"
@@ -12,12 +13,12 @@ import type { Agent } from "../../agent.ts"
 import { ignore, never } from "../../testing/ask.ts"
 import { type AcpOptions, acpAgent } from "../acp.ts"
 
-export const SCRIPTED = [
-  process.execPath,
-  fileURLToPath(new URL("scripted-agent.ts", import.meta.url)),
-]
+const program = fileURLToPath(new URL("scripted-agent.ts", import.meta.url))
+export const SCRIPTED = [process.execPath, program] as const
 
-export interface StageOptions extends Partial<AcpOptions> {
+export interface StageOptions extends Partial<Omit<AcpOptions, "environment">> {
+  /** One that the toolbox brings, in the place of all that is said of the agent here. */
+  readonly known?: (permissions: Permissions, toolbox: string) => AcpOptions
   readonly user?: User
   readonly keys?: Readonly<Record<string, string>>
   readonly environment?: Readonly<Record<string, string>>
@@ -42,7 +43,7 @@ export const makeStage = (
   const pipes = new Pipes(logs)
   const sets: ProcessSet[] = []
   const make = (more: StageOptions = {}): { agent: Agent; processes: ProcessSet } => {
-    const { keys = {}, environment, user, ...acp } = { ...options, ...more }
+    const { keys = {}, environment, user, known, ...acp } = { ...options, ...more }
     const processes = new ProcessSet({ clock: systemClock, pipes })
     sets.push(processes)
     const parts = {
@@ -51,7 +52,9 @@ export const makeStage = (
       keys: { environment: keys },
       places: { home, toolbox, logs },
     }
-    const agent = acpAgent(parts, { command: SCRIPTED, permissions: "allow", ...acp })
+    const { permissions = "allow", command = SCRIPTED } = acp
+    const plain = { name: "acp", title: basename(command[0]), ...acp, command, permissions }
+    const agent = acpAgent(parts, known?.(permissions, toolbox) ?? plain)
     return { agent, processes }
   }
   atEnd(async () => {
@@ -60,7 +63,7 @@ export const makeStage = (
     family.killAll()
     rmSync(directory, { recursive: true, force: true })
   })
-  return { ...make(), another: make, family, directory, repo, home }
+  return { ...make(), another: make, family, directory, repo, home, toolbox }
 }
 
 export const started = async ({ agent, repo }: { agent: Agent; repo: string }): Promise<Agent> => {

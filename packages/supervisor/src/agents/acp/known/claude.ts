@@ -1,0 +1,47 @@
+import { join } from "node:path"
+import type { AgentSpec } from "@berth/protocol/workspace"
+import { HELD_INSTRUCTION, isHeld } from "../../held.ts"
+import type { AcpOptions } from "../acp.ts"
+
+const MAIN = "agents/claude/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js"
+
+/** Claude Code refuses some of its modes to root outside of a sandbox. It updates and reports nothing by itself. */
+const IN_A_SANDBOX = {
+  IS_SANDBOX: "1",
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+  DISABLE_AUTOUPDATER: "1",
+}
+
+/**
+ * What holds Claude: no file of settings counts, neither the repo's nor the user's, since they allow calls, run hooks
+ * and start servers. Commands are asked for even where Claude thinks that they only read.
+ */
+const HELD = {
+  claudeCode: {
+    options: {
+      settingSources: [],
+      strictMcpConfig: true,
+      allowDangerouslySkipPermissions: false,
+      settings: { permissions: { ask: ["Bash"] }, disableAllHooks: true },
+    },
+  },
+  systemPrompt: { append: HELD_INSTRUCTION },
+}
+
+/** Claude Code, by the adapter that the toolbox has. */
+export const claudeAgent = (
+  { kind, model, permissions }: Extract<AgentSpec, { kind: "claude" }>,
+  toolbox: string,
+): AcpOptions => ({
+  name: kind,
+  title: "Claude",
+  command: [join(toolbox, "bin/node"), join(toolbox, MAIN)],
+  permissions,
+  environment: (own) => ({
+    ...IN_A_SANDBOX,
+    ...own,
+    ...(model !== undefined && { ANTHROPIC_MODEL: model }),
+  }),
+  ...(isHeld(permissions) && { mode: "default", meta: HELD }),
+  login: "give it a key with --key ANTHROPIC_API_KEY or --key CLAUDE_CODE_OAUTH_TOKEN",
+})

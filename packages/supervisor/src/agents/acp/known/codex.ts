@@ -1,0 +1,59 @@
+import { join } from "node:path"
+import type { AgentSpec } from "@berth/protocol/workspace"
+import { isHeld } from "../../held.ts"
+import { objectIn } from "../../read.ts"
+import type { AcpOptions } from "../acp.ts"
+
+const MODULES = "agents/codex/node_modules"
+const MAIN = `${MODULES}/@agentclientprotocol/codex-acp/dist/index.js`
+const CODEX = `${MODULES}/@openai/codex/bin/codex.js`
+
+/** Stands between the adapter and Codex where Codex is held. */
+const GATE = "supervisor/codex-gate.cjs"
+
+/** The mode in which Codex makes no sandbox of its own: in this one it could not. */
+const FREE_MODE = "agent-full-access"
+/** The gate says what counts; this is what holds if it is not there. */
+const HELD_MODE = "read-only"
+
+const KEY = "OPENAI_API_KEY"
+const ENDPOINT = "https://api.openai.com/v1"
+
+/**
+ * OpenAI as a provider whose key is taken from the environment. The one that Codex has by itself wants to be logged in,
+ * and would write the key into a file of the workspace's home.
+ */
+const providerOf = ({
+  OPENAI_BASE_URL: base_url = ENDPOINT,
+}: Readonly<Record<string, string>>) => ({
+  model_provider: "openai-by-key",
+  model_providers: {
+    "openai-by-key": { name: "OpenAI", base_url, env_key: KEY, wire_api: "responses" },
+  },
+})
+
+/** Codex, by the adapter that the toolbox has. */
+export const codexAgent = (
+  { kind, model, permissions }: Extract<AgentSpec, { kind: "codex" }>,
+  toolbox: string,
+): AcpOptions => ({
+  name: kind,
+  title: "Codex",
+  command: [join(toolbox, "bin/node"), join(toolbox, MAIN)],
+  permissions,
+  mode: isHeld(permissions) ? HELD_MODE : FREE_MODE,
+  environment: (own) => ({
+    NO_BROWSER: "1",
+    ...own,
+    CODEX_CONFIG: JSON.stringify({
+      ...(own[KEY] !== undefined && providerOf(own)),
+      ...objectIn(JSON.parse(own.CODEX_CONFIG ?? "{}")),
+      ...(model !== undefined && { model }),
+    }),
+    ...(isHeld(permissions) && {
+      CODEX_PATH: join(toolbox, GATE),
+      BERTH_CODEX: join(toolbox, CODEX),
+    }),
+  }),
+  login: `give it a key with --key ${KEY}`,
+})
