@@ -4,7 +4,7 @@
  * and content; where it does not fit, node compiles.
  */
 import { spawnSync } from "node:child_process"
-import { existsSync, readdirSync, rmSync } from "node:fs"
+import { chmodSync, existsSync, readdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { SUPERVISOR_FLAGS } from "@berth/protocol/inside"
@@ -33,6 +33,9 @@ await build({
   // Less to read and to check at every start; names stay, for whoever reads a stack.
   ...{ minifyWhitespace: true, minifySyntax: true, legalComments: "none", logLevel: "warning" },
 })
+
+// Codex's adapter starts it as a program.
+chmodSync(join(OUTPUT, "codex-gate.cjs"), 0o755)
 
 // Outside of a sandbox it ends at once, for want of a plan; by then it is loaded.
 const { stderr } = spawnSync(process.execPath, [...SUPERVISOR_FLAGS, join(OUTPUT, "main.cjs")], {

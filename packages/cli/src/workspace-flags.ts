@@ -28,14 +28,20 @@ export interface WorkspaceFlags {
 
 export const addWorkspaceFlags = (command: Command): Command => {
   command
-    .option("--agent <kind[:command]>", "shell, opencode, or acp:COMMAND; default: shell")
-    .option("--model <provider/model>", "of opencode")
+    .option(
+      "--agent <kind[:command]>",
+      "shell, opencode, claude, codex, or acp:COMMAND; default: shell",
+    )
+    .option("--model <model>", "of claude and codex, by its name; of opencode, as provider/model")
     .option(
       "--key <name>",
       "a key of the server's that the agent gets, can be given often",
       collect,
     )
-    .option("--permissions <policy>", "when the agent asks: allow, ask or deny; default: allow")
+    .option(
+      "--permissions <policy>",
+      "what the agent may do: allow all, ask before each act, or deny them; default: allow",
+    )
     .option("--image <image>", "what its system comes from, where the backend takes images")
     .option("--network <policy>", "open or none; default: open")
     .option("--disk <size>", "the most that its files may take, such as 20G; then it is halted")
@@ -95,7 +101,10 @@ const agentOf = (
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   if (issue?.path[0] === "kind" || issue?.path[0] === "command")
-    throw new BerthError("input.usage", `--agent is shell, opencode or acp:COMMAND, not ${agent}`)
+    throw new BerthError(
+      "input.usage",
+      `--agent is shell, opencode, claude, codex or acp:COMMAND, not ${agent}`,
+    )
   const where = issue?.path.join(".") || agent || known.kind
   throw new BerthError("input.usage", `the agent cannot be so: ${where}: ${issue?.message}`)
 }

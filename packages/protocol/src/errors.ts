@@ -557,9 +557,9 @@ export const ERRORS = {
   "agent.unheld": {
     status: 422,
     retry: "never",
-    hint: "The agent was not started: it would act without a question. Remove what allows it, or say `--permissions allow`: it is bounded by its sandbox.",
+    hint: "Say `--permissions allow`, since the agent is bounded by its sandbox; or remove what lets it act unasked; or name, over HTTP, the `mode` in which an agent of your own asks.",
   },
-  "agent.no_model": {
+  "agent.not_set_up": {
     status: 424,
     retry: "never",
     hint: "Name the model with `--model` and the key of its provider with `--key NAME`; the server has its keys in the file that `berth config` shows.",
@@ -823,6 +823,16 @@ export const ERRORS = {
     status: 500,
     retry: "later",
     hint: "Nothing was built. Run `npm install`, `npm run build` and `scripts/system-deps`: they bring every part of the toolbox.",
+  },
+  "toolbox.agent_not_installed": {
+    status: 424,
+    retry: "never",
+    hint: "npm fetches an agent when it is first used: give the server's host a registry that it reaches (`npm config get registry`), and try again with `berth toolbox build --agent NAME`. Without a network, copy the folder agents/ from the data directory of a host that has it.",
+  },
+  "toolbox.preparing": {
+    status: 503,
+    retry: "later",
+    hint: "The agent is made ready for its first use; the work goes on, and the next try is told how far it is.",
   },
   "toolbox.input_refused": {
     status: 500,

@@ -102,7 +102,8 @@ export type ToolboxBuild = z.infer<typeof ToolboxBuild>
 
 /** How far a build is. The bytes are those of the step. */
 export const ToolboxProgress = z.object({
-  step: z.enum(["reading", "copying", "checking"]),
+  /** `installing` only where an agent's packages are not there yet: then the bytes are an estimate. */
+  step: z.enum(["installing", "reading", "copying", "checking"]),
   entry: z.string(),
   bytesDone: z.int().nonnegative(),
   bytesTotal: z.int().nonnegative(),

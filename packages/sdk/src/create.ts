@@ -5,6 +5,8 @@ import { type CallOptions, type Connection, call } from "./call.ts"
 export interface CreateOptions extends CallOptions {
   /** Told whom the workspace waits for, in words, each time that the server says so. */
   readonly onWait?: (reason: string) => void
+  /** Told how far the workspace's agent is with being made ready for its first use, in words. */
+  readonly onPreparing?: (progress: string) => void
 }
 
 /** The server's first one waits for the toolbox to be built. */
@@ -20,7 +22,7 @@ const ANSWER_MS = 1_000
 export const create = async (
   connection: Connection,
   spec: CreateSandboxInput,
-  { onWait, signal, deadlineMs = CREATE_DEADLINE_MS }: CreateOptions = {},
+  { onWait, onPreparing, signal, deadlineMs = CREATE_DEADLINE_MS }: CreateOptions = {},
 ): Promise<SandboxView> => {
   const endMs = performance.now() + deadlineMs
   let draining: BerthError | undefined
@@ -35,6 +37,11 @@ export const create = async (
       if (!(thrown instanceof BerthError)) throw thrown
       // Whom it waited for says more than that it took too long.
       if (thrown.code === "deadline.exceeded") throw draining ?? thrown
+      if (thrown.code === "toolbox.preparing") {
+        onPreparing?.(thrown.message)
+        if (performance.now() + ANSWER_MS >= endMs) throw thrown
+        continue
+      }
       if (thrown.code !== "workspace.draining") throw thrown
       draining = thrown
       onWait?.(thrown.message)

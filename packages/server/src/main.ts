@@ -31,6 +31,7 @@ import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import { writeLockHolder } from "./store/lock-holder.ts"
+import { type OptionalAgent, optionalAgent } from "./toolbox/agents/optional.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
@@ -154,28 +155,55 @@ const chooseBackend = ({ backend, image, ...config }: LoadedConfig["config"]): B
   })
 }
 
-/** Found or built at the first call, for all who wait for it; one that failed is tried again with the next. */
+/** How often whoever waits for an agent's toolbox is told how far it is. */
+const TELL_EVERY_MS = 1_000
+
+/** A toolbox that is being built, and how far it is, in words. */
+interface Building {
+  readonly built: Promise<BuiltToolbox>
+  said: string
+}
+
+/**
+ * Gives the toolbox for an agent: found or built at the first call, for all who wait for it; one that failed is tried
+ * again with the next. An agent that is made ready for its first use takes minutes: who asks is told how far it is,
+ * and asks again.
+ */
 const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) => {
-  let building: Promise<BuiltToolbox> | undefined
-  const build = () =>
-    operation(log, "toolbox.build", {}, async (note) => {
-      let said = ""
+  const buildings = new Map<OptionalAgent | undefined, Building>()
+  const begin = (agent: OptionalAgent | undefined): Building => {
+    const fields = agent === undefined ? {} : { agent }
+    const built = operation(log, "toolbox.build", fields, async (note) => {
       const onProgress: BuildCall["onProgress"] = ({ step, bytesDone, bytesTotal }) => {
         const tenths = `${step} ${Math.floor((10 * bytesDone) / bytesTotal)}0 %`
-        if (tenths === said) return
-        said = tenths
-        log.debug({ op: "toolbox.build", progress: said }, `toolbox.build: ${said}`)
+        if (tenths === building.said) return
+        building.said = tenths
+        log.debug({ op: "toolbox.build", progress: tenths }, `toolbox.build: ${tenths}`)
       }
-      const built = await (await toolboxes(options)).build({ signal, onProgress })
-      note({ toolbox: built.id, toolboxOutcome: built.outcome })
-      return built
+      const made = await (await toolboxes(options)).build({ signal, onProgress }, agent)
+      note({ toolbox: made.id, toolboxOutcome: made.outcome })
+      return made
     })
-  return () => {
-    building ??= build().catch((thrown) => {
-      building = undefined
-      throw thrown
-    })
+    const building: Building = { built, said: "" }
+    buildings.set(agent, building)
+    built.catch(() => buildings.delete(agent))
     return building
+  }
+  return async (kind: string): Promise<BuiltToolbox> => {
+    const agent = optionalAgent(kind)
+    const building = buildings.get(agent) ?? begin(agent)
+    if (agent === undefined) return await building.built
+    for (;;) {
+      const told = AbortSignal.timeout(TELL_EVERY_MS)
+      const waited = new Promise<undefined>((resolve) => {
+        told.addEventListener("abort", () => resolve(undefined))
+      })
+      const built = await Promise.race([building.built, waited])
+      if (built !== undefined) return built
+      if (building.said === "") continue
+      const message = `${agent} is made ready for its first use: ${building.said}`
+      throw new BerthError("toolbox.preparing", message, { details: { agent } })
+    }
   }
 }
 
@@ -223,8 +251,11 @@ export const doctor = async (options: HostOptions, signal: AbortSignal): Promise
 /** The toolboxes of the configured data directory. */
 export interface HostToolboxes {
   list(signal: AbortSignal): Promise<ToolboxSummary[]>
-  /** Makes the one that this version of Berth brings into sandboxes, unless it is there; removes unused ones. */
-  build(call: BuildCall): Promise<BuiltToolbox>
+  /**
+   * Makes the one that this version of Berth brings into sandboxes, with the agents of every toolbox or with this one,
+   * unless it is there; removes unused ones. An agent that is not installed is.
+   */
+  build(call: BuildCall, agent?: OptionalAgent): Promise<BuiltToolbox>
   /** Compares one, or each, with what was built. */
   verify(id: ToolboxId | undefined, signal: AbortSignal): Promise<ToolboxReport[]>
 }
@@ -232,10 +263,10 @@ export interface HostToolboxes {
 export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> => {
   const { dataDir } = load(options).config
   refuseForeign(dataDir)
-  const [{ openToolboxes }, { currentInputs }, { mountedToolboxes }, { ensureDataDirectory }] =
+  const [{ openToolboxes }, { openVariants }, { mountedToolboxes }, { ensureDataDirectory }] =
     await Promise.all([
       import("./toolbox/store.ts"),
-      import("./toolbox/inputs/current.ts"),
+      import("./toolbox/agents/variants.ts"),
       import("./toolbox/mounted.ts"),
       import("./store/data-directory.ts"),
     ])
@@ -244,14 +275,14 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
   const store = openToolboxes({ root, arch })
   return {
     list: (signal) => store.list({ signal }),
-    build: async (call) => {
+    build: async (call, agent) => {
       ensureDataDirectory(dataDir)
-      const { PATH: path = "" } = process.env
-      const from = import.meta.dirname
-      const inputs = await currentInputs({ arch, from, path, signal: call.signal })
-      const built = await store.build(inputs, call)
+      const place = { root: join(dataDir, "agents"), from: import.meta.dirname }
+      const variants = openVariants({ arch, place, environment: process.env })
+      const built = await store.build(await variants.inputs(agent, call), call)
       // What older versions brought goes with the last sandbox that has it.
-      await store.collect(new Set([built.id, ...(await mountedToolboxes())]))
+      const current = await store.present(await variants.installed(call.signal), call)
+      await store.collect(new Set([built.id, ...current, ...(await mountedToolboxes())]))
       return built
     },
     verify: async (id, signal) => {

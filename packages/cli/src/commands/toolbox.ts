@@ -5,13 +5,15 @@ import { defineVerify } from "./toolbox/verify.ts"
 
 const HELP = `
 A toolbox is one read-only tree that every sandbox has at /opt/berth: Node, the supervisor, agents and
-what they need. It is made once for each version, from what npm installed, and needs no network.
+what they need. It is made once for each version, from what npm installed, and needs no network. Claude and
+Codex have one each, in which they take the place of OpenCode: npm fetches them when they are first used.
 
 Each of these takes --json, and --data-dir [BERTH_DATA_DIR].
 
 Examples:
   berth toolbox
   berth toolbox build
+  berth toolbox build --agent codex
   berth toolbox verify --json`
 
 export const define: DefineCommand = async (command, context) => {

@@ -46,7 +46,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (repo: string | undefined, options) => {
     const { flags, others } = workspaceFlags(options)
-    const { name, ref, wait, dirty = false, ...host } = others
+    const { name, ref, wait, json, dirty = false, ...host } = others
     const workspace = workspaceOf(repo, { name, ref }, flags)
     const local = localRepoOf(workspace)
     if (dirty && (local === undefined || !wait))
@@ -63,7 +63,12 @@ export const define: DefineCommand = async (command, { out, err }) => {
         said.add(reason)
         void makeWay(client, workspace.slug).catch(() => {})
       }
-      const sandbox = await client.sandboxes.create({ workspace }, { signal, onWait })
+      const onPreparing = (progress: string) => {
+        if (!said.has(progress)) err(printable(`waiting: ${progress}\n`))
+        said.add(progress)
+      }
+      const options = { signal, onWait, onPreparing }
+      const sandbox = await client.sandboxes.create({ workspace }, options)
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
       if (local !== undefined && dirty) await bringUncommitted(sandbox, local, signal)
       if (local !== undefined && !dirty) {
@@ -71,7 +76,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
         if (count > 0) err(`${sayUncommitted(count)}\n`)
       }
       const tookMs = Math.round(performance.now() - startedMs)
-      if (options.json) out(toJson(view))
+      if (json) out(toJson(view))
       else {
         out(`${sandbox.id}\n`)
         err(`${view.identity.workspace} is ${view.phase} after ${tookMs} ms\n`)

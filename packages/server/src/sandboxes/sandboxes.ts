@@ -11,7 +11,6 @@ import { serialByKey } from "../host/serial.ts"
 import type { Layers } from "../layers/layers.ts"
 import { operation } from "../logging/operation.ts"
 import type { Store } from "../store/open.ts"
-import type { Toolbox } from "../toolbox/store.ts"
 import { isBootOver } from "./boot-summary.ts"
 import type { Bridges } from "./bridges.ts"
 import type { Clock } from "./clock.ts"
@@ -41,13 +40,14 @@ import { openPressure } from "./pressure.ts"
 import { everySandbox, reconcile } from "./reconcile.ts"
 import type { Records } from "./records.ts"
 import { openRequests, type Requests } from "./requests.ts"
+import { requireHeld } from "./require-held.ts"
 import { isCurrentPhase, openRows, USABLE_PHASES } from "./rows.ts"
 import type { Shortage } from "./shortage.ts"
 import { removeOldLinks, takeUp } from "./take-up.ts"
 import { unknownSandbox } from "./unknown.ts"
 import { openUses, type Uses } from "./use.ts"
 import { openViews, type Views } from "./views.ts"
-import { openWants } from "./wanted.ts"
+import { openWants, type ToolboxOf } from "./wanted.ts"
 import { openWorkers } from "./workers.ts"
 import { openWorkspaces } from "./workspaces.ts"
 
@@ -57,7 +57,7 @@ export interface SandboxesParts extends Omit<KeepParts, "onBootOver" | "onDown">
   readonly layers: Layers
   readonly bridges: Bridges
   /** The one that new sandboxes get: found or built when the first is made. */
-  readonly toolbox: () => Promise<Pick<Toolbox, "id" | "directory">>
+  readonly toolbox: ToolboxOf
   readonly policy: Policy
   readonly clock: Clock
   /** What of the host runs low. */
@@ -313,6 +313,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   }
 
   const describe = async (workspace: WorkspaceSpec): Promise<void> => {
+    requireHeld(workspace.agent)
     await workspaces.put(workspace)
     wants.refresh()
     // A sandbox that stands still may have more room now.

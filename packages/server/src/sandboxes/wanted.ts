@@ -2,6 +2,7 @@ import type { Slug } from "@berth/protocol/ids"
 import { type ConfigHash, SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
 import type { SystemSource, WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "../backends/backend.ts"
+import { optionalAgent } from "../toolbox/agents/optional.ts"
 import type { Toolbox } from "../toolbox/store.ts"
 import { sandboxConfig } from "./config.ts"
 import { configHash } from "./config-hash.ts"
@@ -27,11 +28,15 @@ export const wantedOf = (
   return { config, hash: configHash(config) }
 }
 
+/** Gives the toolbox of sandboxes with this agent. It is built if it is not there. */
+export type ToolboxOf = (
+  agent: WorkspaceSpec["agent"]["kind"],
+) => Promise<Pick<Toolbox, "id" | "directory">>
+
 export interface WantedParts {
   readonly backend: Pick<Backend, "resolveSystem">
   readonly workspaces: Workspaces
-  /** Built if it is not there. */
-  readonly toolbox: () => Promise<Pick<Toolbox, "id" | "directory">>
+  readonly toolbox: ToolboxOf
 }
 
 /** What the workspaces want now. */
@@ -48,7 +53,8 @@ export interface Wants {
 
 export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants => {
   const hashes = new Map<Slug, ConfigHash>()
-  let found: Pick<Toolbox, "id" | "directory"> | undefined
+  /** The agents whose toolbox was there once: what is wanted with others may have to be installed first. */
+  const found = new Set<string | undefined>()
 
   /** Raised by whoever knows that something has changed: what was asked before is not noted after. */
   let generation = 0
@@ -58,8 +64,9 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
     resolve: () => Promise<SystemIdentity>,
     begun: number,
   ): Promise<Wanted> => {
-    found = await toolbox()
-    const wanted = wantedOf(spec, await resolve(), found)
+    const there = await toolbox(spec.agent.kind)
+    found.add(optionalAgent(spec.agent.kind))
+    const wanted = wantedOf(spec, await resolve(), there)
     if (begun === generation) hashes.set(spec.slug, wanted.hash)
     return wanted
   }
@@ -90,17 +97,18 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
       ),
     known: async (slug) => {
       const hash = hashes.get(slug)
-      if (hash !== undefined || found === undefined) return hash
+      if (hash !== undefined || found.size === 0) return hash
       const begun = generation
       const spec = (await workspaces.get(slug))?.spec
       // A workspace that nobody wants any more has sandboxes that nobody replaces.
-      if (spec === undefined) return undefined
+      if (spec === undefined || !found.has(optionalAgent(spec.agent.kind))) return undefined
       const making = make(spec, () => resolveOnce(spec.system), begun)
       const wanted = await making.catch(() => undefined)
       return begun === generation ? wanted?.hash : undefined
     },
     prepare: async () => {
-      found = await toolbox()
+      await toolbox("shell")
+      found.add(undefined)
     },
     refresh: () => {
       generation += 1

@@ -40,6 +40,9 @@ const LONGEST_RETRY_MS = 2_000
 /** So long a sandbox that cannot be had for now is tried again: an engine restarts in less. */
 const PATIENCE_MS = 10 * 60_000
 
+/** What goes on, takes as long as it takes, and is told each time: who uses the sandbox, how far an agent is. */
+const TOLD_ANEW: ReadonlySet<string> = new Set(["workspace.draining", "toolbox.preparing"])
+
 /** The event of an end is on its way when the sandbox answers that it has ended; after so long, it is not. */
 const TOLD_WITHIN_MS = 30_000
 
@@ -131,8 +134,8 @@ export const openDriver = ({
         } catch (thrown) {
           if (either.aborted) return undefined
           const error = errorOf(thrown)
-          const isDraining = error.code === "workspace.draining"
-          const isPatient = isDraining || performance.now() - startedMs < PATIENCE_MS
+          const isToldAnew = TOLD_ANEW.has(error.code)
+          const isPatient = isToldAnew || performance.now() - startedMs < PATIENCE_MS
           if (error.retry === "never" || !isPatient) {
             await fail(id, error)
             return undefined
@@ -142,8 +145,8 @@ export const openDriver = ({
             const message = `it waits for a sandbox: ${error.message}`
             await changes.tell(session, { type: "warning", prompt: id, message })
           }
-          // Whoever has the stale one was waited for already.
-          if (isDraining) waitMs = FIRST_RETRY_MS
+          // It was waited for already.
+          if (isToldAnew) waitMs = FIRST_RETRY_MS
           await pause(waitMs, undefined, { signal: either }).catch(() => {})
         }
       }

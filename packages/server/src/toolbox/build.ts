@@ -4,6 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import {
   TOOLBOX_MANIFEST,
   type ToolboxBuild,
+  type ToolboxId,
   type ToolboxManifest,
   type ToolboxProblem,
 } from "@berth/protocol/toolbox"
@@ -67,6 +68,14 @@ export const build = async (
     ? { manifest, outcome: "built", problems: [] }
     : { manifest, outcome: "rebuilt", problems: before.problems }
 }
+
+/** The id of the toolbox that was made from these inputs; undefined: none was, as they look now. */
+export const idMadeFrom = async (
+  { layout }: Context,
+  inputs: readonly ToolboxInput[],
+  { signal }: Call,
+): Promise<ToolboxId | undefined> =>
+  await madeFrom(layout, lookOf(inputs, await planTree(inputs, signal)))
 
 const present = (manifest: ToolboxManifest): Built => ({
   manifest,

@@ -5,7 +5,7 @@ import type {
   ToolboxReport,
   ToolboxSummary,
 } from "@berth/protocol/toolbox"
-import { type BuildCall, type Built, build } from "./build.ts"
+import { type BuildCall, type Built, build, idMadeFrom } from "./build.ts"
 import { collect } from "./collect.ts"
 import type { Call, Context } from "./context.ts"
 import type { ToolboxInput } from "./inputs/input.ts"
@@ -37,6 +37,8 @@ export interface Toolboxes {
   build(inputs: readonly ToolboxInput[], call: BuildCall): Promise<BuiltToolbox>
   /** Gives a toolbox to mount. One that was changed since it was built is refused. */
   open(id: ToolboxId, call: Call): Promise<Toolbox>
+  /** The ids of those that were made from these inputs, as they look now. */
+  present(of: readonly (readonly ToolboxInput[])[], call: Call): Promise<ToolboxId[]>
   list(call: Call): Promise<ToolboxSummary[]>
   ids(): Promise<ToolboxId[]>
   /** Reads all of a toolbox, and says exactly what is not as it was built. */
@@ -64,6 +66,11 @@ export const openToolboxes = ({ root, arch, at = () => {} }: ToolboxesOptions): 
           throw new BerthError("toolbox.changed", message, { details: { id, problems } })
         }
         return { id, directory: layout.toolbox(id), manifest: found.manifest }
+      }),
+    present: (of, call) =>
+      typed("looking for toolboxes", call, async () => {
+        const ids = await Promise.all(of.map((inputs) => idMadeFrom(context, inputs, call)))
+        return ids.filter((id) => id !== undefined)
       }),
     list: (call) => typed("listing the toolboxes", call, () => list(context, call)),
     ids: () => typed("listing the toolboxes", {}, () => listIds(context)),

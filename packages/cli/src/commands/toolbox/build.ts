@@ -1,3 +1,4 @@
+import { BerthError } from "@berth/protocol/errors"
 import type { ToolboxBuild } from "@berth/protocol/toolbox"
 import type { HostToolboxes } from "@berth/server/main"
 import { type DefineCommand, toJson } from "../../command.ts"
@@ -9,28 +10,39 @@ import { printable } from "../../terminal.ts"
 import { showProgress } from "./progress.ts"
 import { sayEntries, sayProblems } from "./say.ts"
 
+/** Those that have a toolbox of their own. */
+const AGENTS = ["claude", "codex"] as const
+
 const HELP = `
 It is complete or absent: a build that is interrupted leaves nothing that anyone would use, and the
 next one makes it. One that is there already is only looked at. How far it is goes to standard error.
 
+Claude and Codex have a toolbox each, which is made when they are first used. Their packages come with npm then, in
+the versions and with the hashes that this version of Berth names.
+
 Examples:
   berth toolbox build
+  berth toolbox build --agent codex
   berth toolbox build --json`
 
 export const defineBuild: DefineCommand = async (command, { out, err, isScreen }) => {
   command
     .summary("make the toolbox of this version, unless it is there")
     .description("Makes the toolbox of this version of Berth, unless it is there.")
+    .option("--agent <name>", `with this agent in the place of opencode: ${AGENTS.join(" or ")}`)
     .option("--json", "write JSON, and nothing about how far it is")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
-  command.action(async (options) => {
+  command.action(async ({ agent: named, ...options }) => {
+    const agent = AGENTS.find((each) => each === named)
+    if (named !== undefined && agent === undefined)
+      throw new BerthError("input.usage", `--agent is ${AGENTS.join(" or ")}, not ${named}`)
     const { toolboxes } = await loadHost()
     const host = await toolboxes(hostFlags(options))
     const progress = options.json ? undefined : showProgress(err, { screen: isScreen() })
     const start = performance.now()
     const built = await cancelledBySignal((signal) =>
-      host.build({ signal, ...(progress && { onProgress: progress.show }) }),
+      host.build({ signal, ...(progress && { onProgress: progress.show }) }, agent),
     ).finally(() => progress?.end())
     const result = summarize(built, performance.now() - start)
     out(options.json ? toJson(result) : printable(render(result)))

@@ -30,6 +30,7 @@ const PACKAGES = {
       "dist/bundle/credential-helper.cjs",
       "dist/bundle/web-terminal.cjs",
       "dist/bundle/files-worker.cjs",
+      "dist/bundle/codex-gate.cjs",
       "dist/bundle/cache/node/main",
     ],
   },

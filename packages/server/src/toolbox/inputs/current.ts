@@ -1,3 +1,6 @@
+import type { OptionalAgent } from "../agents/optional.ts"
+import { claude } from "./agents/claude.ts"
+import { codex } from "./agents/codex.ts"
 import { opencode } from "./agents/opencode.ts"
 import type { ToolboxInput } from "./input.ts"
 import { node } from "./node.ts"
@@ -8,11 +11,24 @@ import { supervisor } from "./supervisor.ts"
 import { tini } from "./tini.ts"
 import { webTerminal } from "./web-terminal.ts"
 
-/** Each brings the version that the lock file pins. A further agent is a file beside this one, and a place here. */
-const AGENTS: readonly FindInput[] = [opencode]
+/** In every toolbox. */
+const COMMON: readonly FindInput[] = [node, tini, ripgrep, pty, supervisor, webTerminal]
 
-const ENTRIES: readonly FindInput[] = [node, tini, ripgrep, pty, supervisor, webTerminal, ...AGENTS]
+/** Each has a toolbox of its own. A further agent is a file beside these, and a place here. */
+const OPTIONAL = { claude, codex }
 
-/** Everything that this version of Berth brings into sandboxes. */
-export const currentInputs = (source: InputSource): Promise<ToolboxInput[]> =>
-  Promise.all(ENTRIES.map((find) => find(source)))
+/** An agent with a toolbox of its own, and the directory from which its packages are found. */
+export interface AgentSource {
+  readonly agent: OptionalAgent
+  readonly from: string
+}
+
+/** Everything that this version of Berth brings into sandboxes: with OpenCode, or with another agent in its place. */
+export const currentInputs = async (
+  source: InputSource,
+  other?: AgentSource,
+): Promise<ToolboxInput[]> => {
+  const common = await Promise.all(COMMON.map((find) => find(source)))
+  if (other === undefined) return [...common, await opencode(source)]
+  return [...common, ...(await OPTIONAL[other.agent]({ arch: source.arch, from: other.from }))]
+}

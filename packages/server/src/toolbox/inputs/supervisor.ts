@@ -2,7 +2,7 @@ import { join } from "node:path"
 import { needPackage } from "./packages.ts"
 import type { FindInput } from "./source.ts"
 
-const PROGRAMS = ["main", "credential-helper", "web-terminal", "files-worker"]
+const PROGRAMS = ["main", "credential-helper", "web-terminal", "files-worker", "codex-gate"]
 
 /** Below the toolbox. Node looks there for the compiled form of the files beside it. */
 export const COMPILED_SUPERVISOR = "supervisor/cache"

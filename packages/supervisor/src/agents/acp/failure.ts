@@ -30,10 +30,14 @@ export const failureOf = (
   const said = [thrown instanceof Error ? thrown.message : textIn(message), details]
   const words = said.filter((each) => each !== undefined && each !== "").join(": ")
   if (code === AUTHENTICATION_REQUIRED)
-    return new BerthError("agent.no_model", `${title} is not logged in (${words}): ${login}`, {
-      details: { code },
-      cause: thrown,
-    })
+    return new BerthError(
+      "agent.not_set_up",
+      `${title} is not logged in, or its key is refused (${words}): ${login}`,
+      {
+        details: { code },
+        cause: thrown,
+      },
+    )
   return new BerthError("agent.failed", words, {
     details: { ...(typeof code === "number" && { code }) },
     cause: thrown,

@@ -38,6 +38,7 @@ export interface Heard {
 export class Conversation {
   readonly #prompt: PromptId
   readonly #session: string
+  readonly #explain: (words: string) => string
   /** Ours, and those that it opened for parts of the work. */
   readonly #sessions: Set<string>
   readonly #messages = new Map<string, "open" | "spoken" | "completed">()
@@ -55,7 +56,14 @@ export class Conversation {
   #isAborted = false
   #isHopeless = false
 
-  constructor(prompt: PromptId, session: string, directory: string) {
+  /** `explain` says what failed where the words of OpenCode do not. */
+  constructor(
+    prompt: PromptId,
+    session: string,
+    directory: string,
+    explain = (words: string) => words,
+  ) {
+    this.#explain = explain
     this.#usage = new Usage(prompt)
     this.#edits = new Edits(directory)
     this.#prompt = prompt
@@ -259,7 +267,8 @@ export class Conversation {
       return []
     }
     const isFirst = this.#error === undefined
-    this.#error ??= clip(wordsOf(error) ?? "OpenCode failed and did not say why", MAX_WORDS)
+    const words = wordsOf(error) ?? "OpenCode failed and did not say why"
+    this.#error ??= clip(this.#explain(words), MAX_WORDS)
     if (!isFirst || this.#phase === "before") return []
     return [errorEvent(this.#prompt, new BerthError("agent.failed", this.#error))]
   }

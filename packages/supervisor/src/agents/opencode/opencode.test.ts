@@ -398,12 +398,22 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     })
   })
 
-  it("is asked for the model that the workspace names, and refuses a name that is none", async () => {
+  it("says in words that a model cannot be used or reached, and what to pass", async () => {
     const { agent } = stage.another({ model: "scripted/none" })
-    expect((await ask(await started(stage, agent), "hello")).result).toEqual({
+    const none = await ask(await started(stage, agent), "hello")
+    expect(none.result).toEqual({
       state: "failed",
-      reason: expect.stringContaining("Model not found: scripted/none"),
+      reason:
+        "OpenCode cannot use the model scripted/none: scripted has no such model; it has scripted-1",
     })
+    expect(none.events).toMatchObject([{ type: "error", code: "agent.not_set_up" }])
     expect(() => stage.another({ model: "scripted" })).toThrow("is not like provider/model")
+
+    const { agent: keyless } = stage.another({ model: "some-vendor/best" })
+    expect((await ask(await started(stage, keyless), "hello")).result).toEqual({
+      state: "failed",
+      reason:
+        "OpenCode cannot use the model some-vendor/best: it has no key for some-vendor, or knows no such provider; the key is passed with --key, such as --key SOME_VENDOR_API_KEY",
+    })
   })
 })

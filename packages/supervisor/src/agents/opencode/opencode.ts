@@ -17,6 +17,7 @@ import { HELD_ENVIRONMENT, HELD_RULES, requireHeld } from "./permissions.ts"
 import { runPrompt } from "./run-prompt.ts"
 import { type Life, Server } from "./server.ts"
 import { Sessions } from "./sessions.ts"
+import { requireModel } from "./usable-model.ts"
 
 /** Of one try: a healthy one answers within a second, on a busy machine too. */
 const ATTACH_TRY_MS = 10_000
@@ -130,6 +131,7 @@ class OpenCode implements Agent {
       requireHeld(await client.get(`/agent${where}`, { signal }))
       this.#heldLife = life.number
     }
+    if (this.#model !== undefined) await requireModel(this.#model, { client, where, signal })
     const session = await this.#sessions.find(start.session, { client, where, signal })
     const { prompt } = start
     const asks = new Asks({ prompt, client, where, say, permissions: this.#permissions })

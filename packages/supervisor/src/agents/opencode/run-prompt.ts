@@ -10,6 +10,7 @@ import type { Client } from "./client.ts"
 import { Conversation, MARK } from "./conversation.ts"
 import { Deadlines } from "./deadlines.ts"
 import type { Model } from "./model.ts"
+import { explain } from "./usable-model.ts"
 
 /** From a stop to an idle agent. Then its process is ended, for which the rest of the second is left. */
 export const STOP_WITHIN_MS = 700
@@ -44,7 +45,8 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
   const { endProcess, replaceBroken } = parts
   const { prompt } = start
   const text = withAttachments(start.text, start.attachments)
-  const conversation = new Conversation(prompt, session, parts.directory)
+  const explained = (words: string) => explain(words, model)
+  const conversation = new Conversation(prompt, session, parts.directory, explained)
   const deadlines = new Deadlines(clock)
   const over = new AbortController()
   const events = client.events(`/event${where}`, over.signal)

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 /** Codex's server as the adapter starts it, with every message to it held: see `hold`. */
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"

@@ -1,0 +1,9 @@
+import { BerthError } from "@berth/protocol/errors"
+import { type AgentSpec, unheldReason } from "@berth/protocol/workspace"
+
+/** Refuses an agent that nobody can hold to what its workspace says of permissions. */
+export const requireHeld = (agent: AgentSpec): void => {
+  const reason = unheldReason(agent)
+  if (reason !== undefined)
+    throw new BerthError("agent.unheld", reason, { details: { agent: agent.kind } })
+}

@@ -1,0 +1,163 @@
+import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { findTool } from "../../host/find-tool.ts"
+import { removeTree } from "../../host/remove-tree.ts"
+import { run } from "../../host/run.ts"
+import { findPackage } from "../inputs/packages.ts"
+import { namesIn } from "../layout.ts"
+import { isAlive, ownName } from "../owner.ts"
+import type { OnProgress } from "../progress.ts"
+import type { AgentPin } from "./pin.ts"
+
+/** Some hundred megabytes come over the network. */
+const INSTALL_DEADLINE_MS = 15 * 60_000
+
+const LOOK_EVERY_MS = 1_000
+
+/** Packages are checked against the hashes of the lock, and run nothing while they are installed. */
+const NPM_CI = ["ci", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"] as const
+
+export interface InstallPlace {
+  /** Where installed agents lie, each in a directory `NAME-DIGEST`. */
+  readonly root: string
+  /** A directory of Berth: what its own installation has is not installed again. */
+  readonly from: string
+}
+
+export interface InstallCall {
+  readonly signal: AbortSignal
+  readonly onProgress: OnProgress
+  /** The server's own: npm takes its registry, proxy and certificates from it. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+/** A directory from which the agent's packages are found as Node finds them; undefined: they are not installed. */
+export const findAgent = async (
+  pin: AgentPin,
+  { root, from }: InstallPlace,
+): Promise<string | undefined> => {
+  for (const place of [from, placeOf(pin, root)])
+    if ((await findPackage(pin.adapter, place))?.version === pin.version) return place
+  return undefined
+}
+
+/** Installs an agent with npm, aside, and gives it its name when it is whole. What older pins left goes. */
+export const installAgent = async (
+  pin: AgentPin,
+  { root }: InstallPlace,
+  call: InstallCall,
+): Promise<string> => {
+  const { signal, environment } = call
+  const npm = await findTool("npm", environment.PATH ?? "")
+  if (npm === undefined) throw failed(pin, "npm is not on the PATH of the server", {})
+  await sweep(root)
+  const [place, aside] = [placeOf(pin, root), join(root, `incoming-${ownName()}-${unique()}`)]
+  try {
+    await mkdir(aside, { recursive: true, mode: 0o700 })
+    await writeFile(join(aside, "package.json"), pin.manifest)
+    await writeFile(join(aside, "package-lock.json"), pin.lock)
+    await withProgress(pin, aside, call, async () => {
+      const options = {
+        signal,
+        cwd: aside,
+        deadlineMs: INSTALL_DEADLINE_MS,
+        env: npmEnvironment(environment),
+      }
+      const { status, stderr } = await run([npm, ...NPM_CI], options)
+      if (status !== 0) throw failed(pin, lastWords(stderr), { said: stderr.slice(-2_000) })
+    })
+    if ((await findPackage(pin.adapter, aside))?.version !== pin.version)
+      throw failed(pin, `npm installed no ${pin.adapter} ${pin.version}`, {})
+    await rename(aside, place).catch(async (thrown) => {
+      // Another process was faster, with the same packages.
+      if (!(await isThere(place))) throw thrown
+    })
+  } finally {
+    await removeTree(aside)
+  }
+  await removeOthers(pin, root)
+  return place
+}
+
+const placeOf = ({ agent, digest }: AgentPin, root: string): string =>
+  join(root, `${agent}-${digest}`)
+
+const unique = (): string => crypto.randomUUID().slice(0, 8)
+
+const isThere = async (path: string): Promise<boolean> =>
+  await stat(path).then(
+    () => true,
+    () => false,
+  )
+
+/** npm is configured by these and by files in the home. */
+const npmEnvironment = (own: InstallCall["environment"]): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(own).flatMap(([name, value]) =>
+      value !== undefined &&
+      /^(PATH|HOME|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|npm_config_.*|(https?|no|all)_proxy)$/i.test(
+        name,
+      )
+        ? [[name, value]]
+        : [],
+    ),
+  )
+
+/** The packages of other pins are of no use any more: toolboxes have copies. */
+const removeOthers = async ({ agent, digest }: AgentPin, root: string): Promise<void> => {
+  for (const name of await namesIn(root))
+    if (name.startsWith(`${agent}-`) && name !== `${agent}-${digest}`)
+      await removeTree(join(root, name))
+}
+
+/** Deletes what processes left half-installed when they died. */
+const sweep = async (root: string): Promise<void> => {
+  for (const name of await namesIn(root)) {
+    const owner = /^incoming-(.+)-[0-9a-f]{8}$/.exec(name)?.[1]
+    if (owner !== undefined && !isAlive(owner)) await removeTree(join(root, name))
+  }
+}
+
+/** npm itself does not say how far it is. */
+const withProgress = async (
+  { agent, bytes: bytesTotal }: AgentPin,
+  directory: string,
+  { onProgress }: InstallCall,
+  work: () => Promise<void>,
+): Promise<void> => {
+  const tell = async () => {
+    const bytesDone = Math.min(await bytesIn(directory), bytesTotal)
+    onProgress({ step: "installing", entry: agent, bytesDone, bytesTotal })
+  }
+  await tell()
+  const telling = setInterval(() => void tell().catch(() => {}), LOOK_EVERY_MS)
+  try {
+    await work()
+  } finally {
+    clearInterval(telling)
+  }
+}
+
+const bytesIn = async (directory: string): Promise<number> => {
+  let bytes = 0
+  for (const entry of await readdir(directory, { withFileTypes: true, recursive: true }))
+    if (entry.isFile())
+      bytes += await stat(join(entry.parentPath, entry.name)).then(
+        ({ size }) => size,
+        () => 0,
+      )
+  return bytes
+}
+
+/** The line in which npm says why. */
+const lastWords = (stderr: string): string => {
+  const lines = stderr.split("\n").filter((line) => /^npm (error|ERR!) /.test(line))
+  const words = lines.map((line) => line.replace(/^npm (error|ERR!) /, "").trim())
+  return words.find((line) => line !== "" && !/^code /.test(line)) ?? words[0] ?? "npm failed"
+}
+
+const failed = ({ agent, adapter, version }: AgentPin, why: string, details: object): BerthError =>
+  new BerthError("toolbox.agent_not_installed", `${agent} could not be installed: ${why}`, {
+    details: { agent, package: `${adapter}@${version}`, ...details },
+  })

@@ -1,0 +1,47 @@
+import { createHash } from "node:crypto"
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { z } from "zod"
+import { needPackage } from "../inputs/packages.ts"
+import type { OptionalAgent } from "./optional.ts"
+
+/** The adapter over which each speaks the Agent Client Protocol; it depends on the agent itself. */
+export const ADAPTERS: Readonly<Record<OptionalAgent, string>> = {
+  claude: "@agentclientprotocol/claude-agent-acp",
+  codex: "@agentclientprotocol/codex-acp",
+}
+
+/** The one version of an agent that this version of Berth works with, with the hash of every package. */
+export interface AgentPin {
+  readonly agent: OptionalAgent
+  readonly adapter: string
+  readonly version: string
+  /** About as much as its packages take. */
+  readonly bytes: number
+  readonly manifest: string
+  readonly lock: string
+  /** Differs where any package does. */
+  readonly digest: string
+}
+
+const Manifest = z.object({
+  dependencies: z.record(z.string(), z.string()),
+  berth: z.object({ bytes: z.int().positive() }),
+})
+
+/** Enough to tell the few locks apart that an installation ever sees. */
+const DIGEST_LETTERS = 16
+
+/** Reads what Berth pins of an agent. `from` is a directory of Berth. */
+export const readPin = async (agent: OptionalAgent, from: string): Promise<AgentPin> => {
+  const { directory } = await needPackage(agent, "@berth/server", from)
+  const read = (file: string) => readFile(join(directory, "agents", agent, file), "utf8")
+  const [manifest, lock] = await Promise.all([read("package.json"), read("package-lock.json")])
+  const { dependencies, berth } = Manifest.parse(JSON.parse(manifest))
+  const adapter = ADAPTERS[agent]
+  const digest = createHash("sha256").update(lock).digest("hex").slice(0, DIGEST_LETTERS)
+  return {
+    ...{ agent, adapter, manifest, lock, digest },
+    ...{ version: dependencies[adapter] ?? "", bytes: berth.bytes },
+  }
+}
