@@ -1,4 +1,5 @@
 import { requires } from "@berth/testing/requires"
+import { describeByName } from "./by-name.ts"
 import { describeInterruption } from "./interruption.ts"
 import { openEmbeddedStage, useStage } from "./stage.ts"
 import { describeTroubles } from "./troubles.ts"
@@ -8,6 +9,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "real agents in embedded sandboxes",
   () => {
     const stage = useStage(openEmbeddedStage)
+    describeByName(stage)
     describeTroubles(stage)
     describeInterruption(stage)
     // In the end their sandboxes are replaced.

@@ -34,8 +34,9 @@ export interface RealAgent {
   readonly agent: WorkspaceSpecInput["agent"]
   readonly environment: Readonly<Record<string, string>>
   readonly script: ModelScript
-  /** Its own words for a model that knows no such key. */
+  /** Its own words for a model that knows no such key, and what they are taken for. */
   readonly refused: string
+  readonly refusal: "agent.failed" | "agent.not_set_up"
   /** The fault after which it does not ask again. */
   readonly givesUp?: keyof typeof FAULTS
 }
@@ -79,49 +80,42 @@ export const AGENTS: Readonly<Record<AgentName, RealAgent>> = {
   opencode: {
     agent: { kind: "opencode", keys: ["SCRIPTED_KEY"] },
     environment: OPENCODE_ENVIRONMENT,
-    ...{ script: OPENCODE_SCRIPT, refused: "no such key", givesUp: UNCLEAR },
+    ...{
+      script: OPENCODE_SCRIPT,
+      refused: "no such key",
+      refusal: "agent.failed",
+      givesUp: UNCLEAR,
+    },
   },
   "opencode-acp": {
     agent: { kind: "acp", command: ["opencode", "acp"], keys: ["SCRIPTED_KEY"] },
     environment: OPENCODE_ENVIRONMENT,
-    ...{ script: OPENCODE_SCRIPT, refused: "no such key", givesUp: UNCLEAR },
+    ...{
+      script: OPENCODE_SCRIPT,
+      refused: "no such key",
+      refusal: "agent.failed",
+      givesUp: UNCLEAR,
+    },
   },
   claude: {
-    agent: { kind: "acp", command: ["claude-agent-acp"], keys: ["ANTHROPIC_API_KEY"] },
-    environment: {
-      ANTHROPIC_BASE_URL: MODEL,
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-      DISABLE_AUTOUPDATER: "1",
-    },
+    agent: { kind: "claude", keys: ["ANTHROPIC_API_KEY"] },
+    environment: { ANTHROPIC_BASE_URL: MODEL },
     script: making(
       { tool: "Write", arguments: { file_path: "/workspace/app/made.txt", content: "made\n" } },
       { tool: "Bash", arguments: { command: "cat made.txt", description: "reads it" } },
     ),
     refused: "Authentication required",
+    refusal: "agent.not_set_up",
   },
   codex: {
-    agent: {
-      ...{ kind: "acp", command: ["codex-acp"], keys: ["SCRIPTED_KEY"] },
-      // Its own sandbox needs what a sandbox does not let it do.
-      mode: "agent-full-access",
-    },
-    environment: {
-      CODEX_CONFIG: JSON.stringify({
-        ...{ model: "scripted-1", model_provider: "scripted" },
-        model_providers: {
-          scripted: {
-            ...{ name: "scripted", base_url: `${MODEL}/v1`, wire_api: "responses" },
-            env_key: "SCRIPTED_KEY",
-          },
-        },
-      }),
-      NO_BROWSER: "1",
-    },
+    agent: { kind: "codex", keys: ["OPENAI_API_KEY"], model: "scripted-1" },
+    environment: { OPENAI_BASE_URL: `${MODEL}/v1` },
     script: making(
       { tool: "exec_command", arguments: { cmd: "echo made > made.txt" } },
       { tool: "exec_command", arguments: { cmd: "cat made.txt" } },
     ),
     refused: "Authentication required",
+    refusal: "agent.not_set_up",
   },
 }
 

@@ -10,8 +10,8 @@ import type { ModelTurn } from "@berth/testing/model/script"
 import { afterAll, beforeAll } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
-import { AGENTS, type AgentName, KEY, MODEL_PORT, NAMES } from "./agents.ts"
-import { makeAgentSystem } from "./system.ts"
+import { AGENTS, type AgentName, KEY, MODEL_PORT } from "./agents.ts"
+import { makeSystem } from "./system.ts"
 
 /** So that a sandbox whose workspace changes between two prompts is soon replaced. */
 const KEEP = ["--session-keep", "1s"]
@@ -34,7 +34,7 @@ export interface Stage {
   close(): Promise<void>
 }
 
-/** A toolbox is built, a system of a gigabyte is put together, and on Docker imported, beside other tests. */
+/** A toolbox is built, a system is put together, and on Docker imported, beside other tests. */
 const STAGE_DEADLINE_MS = 240_000
 /** A sandbox boots with an agent that takes seconds of two cores, beside other tests. */
 export const DEADLINE_MS = 180_000
@@ -52,18 +52,17 @@ export const useStage = (open: () => Promise<Stage>): (() => Stage) => {
 export const openEmbeddedStage = async (): Promise<Stage> => {
   const server = await openServer(KEEP)
   const system = join(server.base, "system")
-  await makeAgentSystem(system, NAMES)
+  await makeSystem(system)
   const stage = await stageOf(server, { kind: "rootfs", path: system })
   return { ...stage, close: () => server.close() }
 }
 
-/** Only with these agents: the image is imported. */
-export const openDockerStage = async (agents: readonly AgentName[]): Promise<Stage> => {
+export const openDockerStage = async (): Promise<Stage> => {
   const engine = await startDockerEngine({ networks: false })
   try {
     const server = await openServer(["--backend", "docker", "--engine", engine.host, ...KEEP])
     const system = join(server.base, "system")
-    await makeAgentSystem(system, agents)
+    await makeSystem(system)
     await importTree(engine, IMAGE, system)
     const stage = await stageOf(server, { kind: "image", reference: IMAGE })
     const close = async () => {
@@ -89,7 +88,9 @@ const stageOf = async (server: Server, system: SystemSource): Promise<Omit<Stage
   const model = makeRepo(join(server.base, "model"), {
     ...{ "model-server.mjs": await modelProgram(), ...Object.fromEntries(scripts) },
   })
-  const keys = `ANTHROPIC_API_KEY=${KEY}\nSCRIPTED_KEY=${KEY}\n`
+  const keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SCRIPTED_KEY"]
+    .map((name) => `${name}=${KEY}\n`)
+    .join("")
   writeFileSync(join(server.dataDir, "keys.env"), keys, { mode: 0o600 })
 
   const sandbox = async (workspace: string) => {

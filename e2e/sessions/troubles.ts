@@ -20,7 +20,10 @@ export const describeTroubles = (stage: () => Stage) => {
         const told = JSON.stringify(events, null, 1)
         expect(statesOf(events), told).toEqual(["queued", "running", "failed"])
         expect(ofType(events, "error"), told).toMatchObject([
-          { code: "agent.failed", message: expect.stringContaining(AGENTS[name].refused) },
+          {
+            code: AGENTS[name].refusal,
+            message: expect.stringContaining(AGENTS[name].refused),
+          },
         ])
         const [prompt] = await session.prompts()
         const [started, ended] = [prompt?.startedAt, prompt?.endedAt].map((at) =>

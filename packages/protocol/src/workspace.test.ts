@@ -144,12 +144,15 @@ describe("sidecars", () => {
 })
 
 it.each([
-  ["some/model", true],
-  ["some/deep/model", true],
-  ["model", false],
-  ["/model", false],
-  ["some/", false],
-])("a model named %s: %s", (model, isValid) => {
-  const agent = { kind: "opencode", model }
+  ["opencode", "some/model", true],
+  ["opencode", "some/deep/model", true],
+  ["opencode", "model", false],
+  ["opencode", "/model", false],
+  ["opencode", "some/", false],
+  ["claude", "some-model", true],
+  ["codex", "some-model", true],
+  ["codex", "some model", false],
+])("a model of %s named %s: %s", (kind, model, isValid) => {
+  const agent = { kind, model }
   expect(WorkspaceSpec.safeParse({ slug: "app", agent }).success).toBe(isValid)
 })

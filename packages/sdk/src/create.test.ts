@@ -41,6 +41,22 @@ describe("create", () => {
     expect(waits).toEqual([1_000, 25_000, 25_000])
   })
 
+  it("asks again while the agent is made ready for its first use, and says how far it is", async () => {
+    let calls = 0
+    const fetch = async (): Promise<Response> => {
+      const error = new BerthError("toolbox.preparing", `codex is made ready: ${++calls}0 %`)
+      return calls < 3
+        ? Response.json(error, { status: error.status })
+        : Response.json(VIEW, { status: 201 })
+    }
+    const { sandboxes } = createClient({ url: "http://127.0.0.1:1", fetch })
+    const told: string[] = []
+    const onWait = (reason: string) => told.push(`waits for ${reason}`)
+    const onPreparing = (progress: string) => told.push(progress)
+    await sandboxes.create({ workspace: WORKSPACE }, { onWait, onPreparing })
+    expect(told).toEqual(["codex is made ready: 10 %", "codex is made ready: 20 %"])
+  })
+
   it("gives up in time to say for whom it waited", async () => {
     const { waits, sandboxes } = serverThatWaits(Number.POSITIVE_INFINITY)
     await expect(

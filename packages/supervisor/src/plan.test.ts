@@ -61,6 +61,8 @@ describe("a plan", () => {
 
   it.each([
     { kind: "shell" },
+    { kind: "claude", model: "some-model", permissions: "deny" },
+    { kind: "codex" },
     { kind: "acp", command: ["agent", "acp"], mode: "code", permissions: "ask" },
     { kind: "opencode", keys: ["SOME_KEY"], permissions: "deny" },
   ])("may name the agent %o", (agent) => {

@@ -25,12 +25,18 @@ goes on with a session. What a flag says of the workspace changes it; the rest s
 is written to standard output as it comes, with what is not committed at the end, as a diff; all else to standard
 error. The exit status is 0 when the prompt succeeded.
 
+Claude and Codex are fetched by the server when they are first used, which takes a while: how far it is, is shown. With
+--permissions ask the agent waits for your word before each command and edit, with deny it may do none; the repo's own
+configuration of the agent is not loaded then.
+
 Ctrl-c stops the prompt, a second one leaves at once. Whatever ends this command, the prompt goes on: berth log
 shows it. A server that is started again in the middle is waited for.
 
 Examples:
   berth run "npm test"
   berth run --agent opencode --model anthropic/claude-sonnet-4-5 --key ANTHROPIC_API_KEY "fix the failing test"
+  berth run --agent claude --key ANTHROPIC_API_KEY "fix the failing test"
+  berth run --agent codex --key OPENAI_API_KEY --permissions ask "fix the failing test"
   berth run --session ses-0123 "and now the other one"
   berth run --workspace app --json "npm test" | jq .body.type`
 

@@ -52,3 +52,25 @@ it("a stale sandbox that a session keeps is stopped by the person who asks, and 
     { id: sandbox, phase: "gone", stop_cause: "person", stop_reason: "a person stopped it" },
   ])
 })
+
+it("an agent that nothing holds to what the person says is refused, and its workspace is not noted", async () => {
+  const sandboxes = await openMemoryHost({
+    ...{ db: store.db, backend: new MemoryBackend(), clock: new FakeClock(), policy: POLICY },
+  })
+  onTestFinished(() => sandboxes.close())
+  const slug = Slug.parse("unheld")
+  const agent = { kind: "acp", command: ["some-agent", "acp"], permissions: "deny" } as const
+  await expect(
+    sandboxes.up(WorkspaceSpec.parse({ slug, agent }), { mode: "fresh" }, signal),
+  ).rejects.toMatchObject({
+    code: "agent.unheld",
+    message:
+      "some-agent acp decides itself what it asks for, so nothing holds it to --permissions deny",
+  })
+  await expect(sandboxes.workspace(slug)).rejects.toMatchObject({ code: "not_found" })
+  for (const held of [
+    { ...agent, mode: "careful" },
+    { ...agent, permissions: "allow" },
+  ])
+    await sandboxes.describe(WorkspaceSpec.parse({ slug, agent: held }))
+})

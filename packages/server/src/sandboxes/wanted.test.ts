@@ -25,3 +25,23 @@ it("nothing is noted of a workspace that changed while it was read", async () =>
   read.resolve({ spec: specOf(2) } as Workspace)
   expect(await wants.known(slug)).toBe(hash)
 })
+
+it("an agent with a toolbox of its own is prepared for whoever asks for a sandbox, never for a look", async () => {
+  const asked: string[] = []
+  const codex = WorkspaceSpec.parse({ slug, agent: { kind: "codex" } })
+  const wants = openWants({
+    backend: { resolveSystem: async () => ({ kind: "host" }) },
+    workspaces: { get: async () => ({ spec: codex }) } as unknown as Workspaces,
+    toolbox: async (agent) => {
+      asked.push(agent)
+      return { id: (agent === "codex" ? "1" : "0").repeat(64), directory: `/${agent}` } as never
+    },
+  })
+  await wants.prepare()
+  expect(await wants.known(slug)).toBeUndefined()
+  expect(asked).toEqual(["shell"])
+  const { config, hash } = await wants.of(codex, new AbortController().signal)
+  expect(config.mounts).toContainEqual(expect.objectContaining({ source: "/codex" }))
+  wants.refresh()
+  expect(await wants.known(slug)).toBe(hash)
+})

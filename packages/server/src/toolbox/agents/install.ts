@@ -154,7 +154,11 @@ const bytesIn = async (directory: string): Promise<number> => {
 const lastWords = (stderr: string): string => {
   const lines = stderr.split("\n").filter((line) => /^npm (error|ERR!) /.test(line))
   const words = lines.map((line) => line.replace(/^npm (error|ERR!) /, "").trim())
-  return words.find((line) => line !== "" && !/^code /.test(line)) ?? words[0] ?? "npm failed"
+  return (
+    words.find((line) => line !== "" && !/^(code|syscall|errno|path|cwd) /.test(line)) ??
+    words[0] ??
+    "npm failed"
+  )
 }
 
 const failed = ({ agent, adapter, version }: AgentPin, why: string, details: object): BerthError =>

@@ -32,10 +32,12 @@ export const HELD_RULES: readonly Rule[] = [
 /**
  * The environment of an OpenCode that is held. Subagents have conversations of their own, to which the rules above do
  * not pass: the same is said as configuration, after every file. The repo's files are left out altogether, since
- * plugins, tools and MCP servers that they name are programs that OpenCode starts unasked.
+ * plugins, tools and MCP servers that they name are programs that OpenCode starts unasked; of the user's own files,
+ * plugins are, which could answer in the person's place.
  */
 export const HELD_ENVIRONMENT = {
   OPENCODE_DISABLE_PROJECT_CONFIG: "1",
+  OPENCODE_PURE: "1",
   OPENCODE_PERMISSION: JSON.stringify({
     "*": "ask",
     ...Object.fromEntries(FREE.map((permission) => [permission, "allow"])),

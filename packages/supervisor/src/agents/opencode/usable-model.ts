@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import { listIn, objectIn, textIn } from "../read.ts"
+import { listIn, objectIn } from "../read.ts"
 import type { Client } from "./client.ts"
 import type { Model } from "./model.ts"
 

@@ -1,7 +1,8 @@
 import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
 import type { AgentSpec } from "@berth/protocol/workspace"
 import { isHeld } from "../../held.ts"
-import { objectIn } from "../../read.ts"
+import { type Json, objectIn } from "../../read.ts"
 import type { AcpOptions } from "../acp.ts"
 
 const MODULES = "agents/codex/node_modules"
@@ -32,6 +33,22 @@ const providerOf = ({
   },
 })
 
+/** The workspace's own configuration of Codex, which counts more than what Berth says of the provider. */
+const configOf = (text: string): Json => {
+  try {
+    return objectIn(JSON.parse(text))
+  } catch (cause) {
+    throw new BerthError(
+      "input.invalid",
+      "the variable CODEX_CONFIG of the workspace is not JSON",
+      {
+        details: { path: "environment.CODEX_CONFIG" },
+        cause,
+      },
+    )
+  }
+}
+
 /** Codex, by the adapter that the toolbox has. */
 export const codexAgent = (
   { kind, model, permissions }: Extract<AgentSpec, { kind: "codex" }>,
@@ -47,7 +64,7 @@ export const codexAgent = (
     ...own,
     CODEX_CONFIG: JSON.stringify({
       ...(own[KEY] !== undefined && providerOf(own)),
-      ...objectIn(JSON.parse(own.CODEX_CONFIG ?? "{}")),
+      ...configOf(own.CODEX_CONFIG ?? "{}"),
       ...(model !== undefined && { model }),
     }),
     ...(isHeld(permissions) && {
