@@ -827,7 +827,7 @@ export const ERRORS = {
   "toolbox.agent_not_installed": {
     status: 424,
     retry: "never",
-    hint: "npm fetches an agent when it is first used: give the server's host a registry that it reaches (`npm config get registry`), and try again with `berth toolbox build --agent NAME`. Without a network, copy the folder agents/ from the data directory of a host that has it.",
+    hint: "An agent is fetched by npm when it is first used: give the server's host a registry that it reaches (`npm config get registry`), and try again with `berth toolbox build --agent NAME`. Without a network, copy the folder agents/ from the data directory of a host that has it.",
   },
   "toolbox.preparing": {
     status: 503,
