@@ -181,7 +181,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
     [
       ["run", "--workspace", "app", "--agent", "acp", "true"],
       2,
-      "--agent is shell, opencode or acp:COMMAND",
+      "--agent is shell, opencode, claude, codex or acp:COMMAND",
     ],
     [["run", "--workspace", "app", "--model", "a/b", "true"], 2, "the agent cannot be so"],
     [["log", "nobody"], 1, "there is no session nobody"],
