@@ -119,6 +119,24 @@ describe("prompts", () => {
     expect(started).toEqual([first, other, second, third].map((start) => start.prompt))
   })
 
+  it("start with the write that takes them on where nothing comes before, and in order where they come together", async () => {
+    const { run, started, untilStarted, end } = byHand()
+    const { prompts, ledger } = await live(temporaryDirectory(), run)
+    prompts.open()
+    const session = newId.session()
+    const [first, second, third] = [prompt(session), prompt(session), prompt(session)]
+    const standings = [first, second].map((start) => prompts.start(start))
+    expect(await Promise.all(standings)).toEqual([{ state: "started" }, { state: "accepted" }])
+    await untilStarted(1)
+    end(first.prompt)
+    await prompts.start(third)
+    await untilStarted(2)
+    expect(ledger.standing(third.prompt)).toEqual({ state: "accepted" })
+    end(second.prompt)
+    await untilStarted(3)
+    expect(started).toEqual([first, second, third].map((start) => start.prompt))
+  })
+
   it("[R3.4] run once, however often they are said", async () => {
     const { run, started, untilStarted, end } = byHand()
     const { prompts, journal } = await live(temporaryDirectory(), run)

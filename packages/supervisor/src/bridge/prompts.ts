@@ -69,6 +69,8 @@ export class Prompts {
   readonly #answer: AnswerAsk
   readonly #onChange: (prompts: readonly PromptId[]) => void
   #waiting: PromptStart[] = []
+  /** Those that are being noted as accepted. */
+  readonly #arriving = new Set<PromptStart>()
   readonly #running = new Map<PromptId, { session: SessionId; stop: AbortController }>()
   readonly #turns = new Map<PromptId, Promise<void>>()
   readonly #work = new Set<Promise<void>>()
@@ -113,14 +115,37 @@ export class Prompts {
   /** Takes a prompt on, and says how far it has come. A repeat changes nothing. */
   start(start: PromptStart): Promise<PromptStanding> {
     return this.#inTurn(start.prompt, async () => {
-      const { standing, isNew } = await this.#ledger.accept(start)
-      if (isNew) {
-        this.#waiting.push(start)
-        this.#changed()
-      }
-      this.#pump()
-      return standing
+      const known = this.#ledger.standing(start.prompt)
+      if (known.state !== "unknown") return known
+      return await this.#accept(start)
     })
+  }
+
+  /** One that nothing holds up has its place among those that run before anything is written. */
+  async #accept(start: PromptStart): Promise<PromptStanding> {
+    const stop = this.#isFree(start.session) ? new AbortController() : undefined
+    if (stop !== undefined) this.#running.set(start.prompt, { session: start.session, stop })
+    this.#arriving.add(start)
+    try {
+      const { standing } = await this.#ledger.accept(start, { startsNow: stop !== undefined })
+      if (stop === undefined) this.#waiting.push(start)
+      else this.#inBackground(this.#lead(start, stop))
+      this.#changed()
+      return standing
+    } catch (thrown) {
+      this.#running.delete(start.prompt)
+      throw thrown
+    } finally {
+      this.#arriving.delete(start)
+      this.#pump()
+    }
+  }
+
+  /** Whether a prompt of this session may start at once: the gate is open, and none of its prompts comes before. */
+  #isFree(session: SessionId): boolean {
+    if (!this.#isOpen || this.#closed !== undefined) return false
+    const before = [...this.#running.values(), ...this.#arriving, ...this.#waiting]
+    return before.every((other) => other.session !== session)
   }
 
   /** One that waits ends at once; one that runs is told to end, and its events tell when it has. */
@@ -184,8 +209,10 @@ export class Prompts {
     const { prompt } = start
     const deadline = new Deadline(start.deadlineMs, stop)
     try {
-      await keepTrying(() => this.#ledger.start(prompt), this.givenUp)
-      await this.#append({ type: "prompt.state", prompt, state: "running" })
+      if (this.#ledger.standing(prompt).state === "accepted")
+        await keepTrying(() => this.#ledger.start(prompt), this.givenUp)
+      // The ledger has it on disk already: after a power loss, the prompt is interrupted.
+      await this.#append({ type: "prompt.state", prompt, state: "running" }, { durable: false })
       const result = await this.#perform(start, stop.signal)
       deadline.clear()
       await this.#end(prompt, await this.#judge(prompt, result, stop.signal))
@@ -232,14 +259,20 @@ export class Prompts {
 
   /** The event stays in the journal until the ledger says that it was there, so that it is told once. */
   async #tell(prompt: PromptId, result: PromptResult): Promise<void> {
-    const { release } = await this.#append({ type: "prompt.state", prompt, ...result }, true)
+    const { release } = await this.#append(
+      { type: "prompt.state", prompt, ...result },
+      { held: true },
+    )
     await keepTrying(() => this.#ledger.report(prompt), this.givenUp)
     release()
   }
 
-  #append(body: EventBody, held = false): Promise<Appended> {
+  #append(
+    body: EventBody,
+    { durable = true, held = false }: { readonly durable?: boolean; readonly held?: boolean } = {},
+  ): Promise<Appended> {
     const signal = this.givenUp
-    return keepTrying(() => this.#journal.append(body, { durable: true, held, signal }), signal)
+    return keepTrying(() => this.#journal.append(body, { durable, held, signal }), signal)
   }
 
   /** What is said of one prompt is done, and answered, in the order in which it was said. */

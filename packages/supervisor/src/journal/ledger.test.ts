@@ -45,6 +45,19 @@ describe("the ledger", () => {
     )
   })
 
+  it("[R3.4] knows a prompt that starts at once as started, with the write that takes it on", async () => {
+    const directory = temporaryDirectory()
+    const [waits, starts] = [prompt(), prompt()]
+    const killed = await open(directory)
+    const accepted = killed.accept(starts, { startsNow: true })
+    expect(await accepted).toEqual({ standing: { state: "started" }, isNew: true })
+    await killed.accept(waits)
+
+    const ledger = await open(directory)
+    expect(ledger.started).toEqual([starts.prompt])
+    expect(ledger.accepted).toEqual([waits])
+  })
+
   it("[R3.4] tells after a crash what may be started, what was started, and what is not reported", async () => {
     const directory = temporaryDirectory()
     const killed = await open(directory)

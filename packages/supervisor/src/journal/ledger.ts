@@ -15,7 +15,7 @@ const NAME = "ledger"
 const MIN_COMPACTION_BYTES = 1024 * 1024
 
 interface Noting {
-  readonly entry: LedgerEntry
+  readonly entries: readonly LedgerEntry[]
   readonly resolve: () => void
   readonly reject: (reason: unknown) => void
 }
@@ -90,15 +90,23 @@ export class Ledger {
     return this.#standings.unreported
   }
 
-  /** Takes a prompt on, unless it is known: `isNew` is true for the one call that did. */
-  async accept(start: PromptStart): Promise<{ standing: PromptStanding; isNew: boolean }> {
+  /**
+   * Takes a prompt on, unless it is known: `isNew` is true for the one call that did. One that starts at once is noted
+   * as started with it, so that its agent waits for one write to the disk instead of two.
+   */
+  async accept(
+    start: PromptStart,
+    { startsNow = false }: { readonly startsNow?: boolean } = {},
+  ): Promise<{ standing: PromptStanding; isNew: boolean }> {
     const { prompt } = start
     const standing = this.standing(prompt)
     if (standing.state !== "unknown") return { standing, isNew: false }
     const underWay = this.#accepting.get(prompt)
     if (underWay !== undefined) return { standing: await underWay, isNew: false }
     // Assigned before the first await, so that repeats at the same time share one attempt.
-    const accepting = this.#note({ note: "accepted", start }).then(() => this.standing(prompt))
+    const accepted: LedgerEntry = { note: "accepted", start }
+    const notes: LedgerEntry[] = startsNow ? [accepted, { note: "started", prompt }] : [accepted]
+    const accepting = this.#note(...notes).then(() => this.standing(prompt))
     this.#accepting.set(prompt, accepting)
     try {
       return { standing: await accepting, isNew: true }
@@ -132,10 +140,10 @@ export class Ledger {
     await this.#file.close()
   }
 
-  async #note(entry: LedgerEntry): Promise<void> {
+  async #note(...entries: readonly LedgerEntry[]): Promise<void> {
     if (this.#closed !== undefined) throw new BerthError("journal.closed", "the ledger is closed")
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#queue.push({ entry, resolve, reject })
+    this.#queue.push({ entries, resolve, reject })
     this.#writing ??= this.#write()
     await promise
   }
@@ -147,11 +155,11 @@ export class Ledger {
       try {
         await this.#syncName()
         await this.#file.append(
-          group.map(({ entry }) => encode(entry)),
+          group.flatMap(({ entries }) => entries.map(encode)),
           { durable: true },
         )
-        for (const { entry, resolve } of group) {
-          this.#standings.apply(entry)
+        for (const { entries, resolve } of group) {
+          for (const entry of entries) this.#standings.apply(entry)
           resolve()
         }
       } catch (thrown) {
