@@ -18,8 +18,9 @@ const COMMAND = "berth.js"
 const { metafile } = await build({
   entryPoints: [
     { in: join(CLI, "src/bundled.ts"), out: basename(COMMAND, ".js") },
-    // A thread's program: it is looked for by this name beside the file that starts it.
+    // Programs of threads: each is looked for by this name beside the file that starts it.
     { in: join(SERVER, "src/layers/trees/walker.ts"), out: "walker" },
+    { in: join(SERVER, "src/store/checkpointer.ts"), out: "checkpointer" },
   ],
   ...{ outdir: OUTPUT, bundle: true, platform: "node", target: "node24", metafile: true },
   // Apart, so that each command still loads only what it needs.

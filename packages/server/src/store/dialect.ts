@@ -14,8 +14,11 @@ import {
 import { typedError } from "./typed-error.ts"
 
 /** Kysely over one better-sqlite3 connection. Every statement passes here, so every failure is typed here. */
-export const storeDialect = (database: Database.Database): Dialect => ({
-  createDriver: () => new StoreDriver(database),
+export const storeDialect = (
+  database: Database.Database,
+  onCommitted: () => void = () => {},
+): Dialect => ({
+  createDriver: () => new StoreDriver(database, onCommitted),
   createQueryCompiler: () => new SqliteQueryCompiler(),
   createAdapter: () => new SqliteAdapter(),
   createIntrospector: (db) => new SqliteIntrospector(db),
@@ -23,9 +26,11 @@ export const storeDialect = (database: Database.Database): Dialect => ({
 
 class StoreDriver implements Driver {
   readonly #connection: StoreConnection
+  readonly #onCommitted: () => void
 
-  constructor(database: Database.Database) {
+  constructor(database: Database.Database, onCommitted: () => void) {
     this.#connection = new StoreConnection(database)
+    this.#onCommitted = onCommitted
   }
 
   async init(): Promise<void> {}
@@ -40,6 +45,7 @@ class StoreDriver implements Driver {
 
   async commitTransaction(): Promise<void> {
     this.#connection.commit()
+    this.#onCommitted()
   }
 
   async rollbackTransaction(): Promise<void> {

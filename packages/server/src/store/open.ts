@@ -1,6 +1,7 @@
 import { join } from "node:path"
 import { InstallationId } from "@berth/protocol/ids"
 import { Kysely, type Transaction } from "kysely"
+import { openCheckpoints } from "./checkpoints.ts"
 import { compact } from "./compact.ts"
 import { connect } from "./connect.ts"
 import { createDatabase } from "./create.ts"
@@ -62,7 +63,8 @@ const openDatabase = async (
   if (databaseExists(path)) inspectDatabase(path, migrations.length)
   else await createDatabase(path, migrations)
   const database = connect(path)
-  const db = new Kysely<Database>({ dialect: storeDialect(database) })
+  const checkpoints = openCheckpoints(database)
+  const db = new Kysely<Database>({ dialect: storeDialect(database, checkpoints.committed) })
   try {
     await migrate(db, migrations)
     const installationId = await readInstallationId(db, path)
@@ -74,6 +76,7 @@ const openDatabase = async (
     const close = () => {
       clearInterval(advancing)
       closing ??= advance()
+        .then(checkpoints.close)
         .then(() => db.connection().execute(async () => void database.close()))
         .finally(release)
       return closing

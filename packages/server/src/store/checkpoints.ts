@@ -1,0 +1,99 @@
+import { Worker } from "node:worker_threads"
+import type Database from "better-sqlite3"
+
+/** Pages of the write-ahead log after which they are moved into the database: 16 MiB. */
+const LOG_PAGES = 4096
+
+/** SQLite does it itself, in the middle of a commit, where the thread does not keep up. */
+const MAX_LOG_PAGES = 4 * LOG_PAGES
+
+/** What the log keeps of the disk when it has been emptied. */
+const KEPT_LOG_BYTES = 16 * 1024 * 1024
+
+/** How often the log is looked at while there are commits. */
+const LOOK_EVERY_MS = 50
+
+/** A thread that has had nothing to do for so long is ended. */
+const IDLE_MS = 10_000
+
+/** A thread keeps nothing: this is for Node itself. */
+const MAX_HEAP_MB = 32
+
+export interface Checkpoints {
+  /** To be called after a commit. */
+  committed(): void
+  close(): Promise<void>
+}
+
+/**
+ * Moves what was committed into the database by a thread: it waits for the disk, several times, and the server would
+ * answer nobody meanwhile.
+ */
+export const openCheckpoints = (database: Database.Database): Checkpoints => {
+  database.pragma(`wal_autocheckpoint = ${MAX_LOG_PAGES}`)
+  database.pragma(`journal_size_limit = ${KEPT_LOG_BYTES}`)
+  const look = database.prepare("PRAGMA wal_checkpoint(NOOP)")
+  let thread: Worker | undefined
+  let isBusy = false
+  let isClosed = false
+  let lookedAtMs = 0
+  let idle: NodeJS.Timeout | undefined
+
+  const end = async (): Promise<void> => {
+    const ending = thread
+    thread = undefined
+    clearTimeout(idle)
+    await ending?.terminate()
+  }
+  const begin = (): Worker => {
+    const begun = new Worker(PROGRAM, {
+      workerData: database.name,
+      ...{ execArgv: [], env: {}, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB } },
+    })
+    begun.unref()
+    begun.on("message", () => {
+      isBusy = false
+      idle = setTimeout(() => void end(), IDLE_MS).unref()
+    })
+    // The next commits try another one; until then, and without any, the log grows to its bound.
+    begun.on("error", () => {})
+    begun.on("exit", () => {
+      isBusy = false
+      if (thread === begun) thread = undefined
+    })
+    return begun
+  }
+
+  const isLong = (): boolean => {
+    try {
+      return (look.get() as { readonly log: number }).log >= LOG_PAGES
+    } catch {
+      // Looked at again after the next commit: this one was made.
+      return false
+    }
+  }
+
+  return {
+    committed: () => {
+      const nowMs = performance.now()
+      if (isBusy || isClosed || nowMs - lookedAtMs < LOOK_EVERY_MS) return
+      lookedAtMs = nowMs
+      if (!isLong()) return
+      isBusy = true
+      clearTimeout(idle)
+      thread ??= begin()
+      thread.postMessage("checkpoint")
+    },
+    // Its connection is closed before the last one, which empties the log.
+    close: async () => {
+      isClosed = true
+      await end()
+    },
+  }
+}
+
+/** Beside this file: a module as it is written, or as it is built. */
+const PROGRAM = new URL(
+  import.meta.url.endsWith(".ts") ? "./checkpointer.ts" : "./checkpointer.js",
+  import.meta.url,
+)
