@@ -17,6 +17,7 @@ import { ensureToken } from "./api/token.ts"
 import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
 import { DEFAULT_ENGINE, parseEngineAddress } from "./config/engine-address.ts"
 import { type LoadedConfig, loadConfig } from "./config/load.ts"
+import { Turns } from "./events/turns.ts"
 import { awaitRunning, type FoundServer, findRunning } from "./find-server.ts"
 import { openReserve } from "./host/reserve.ts"
 import { openKeys } from "./keys/keys.ts"
@@ -84,9 +85,11 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     const token = config.token ?? (await rescue.run(() => ensureToken(dataDir, group)))
     shareDirectory(dataDir, group)
     secrets.add(token)
+    const turns = new Turns()
     const api = createApi({
       log,
       token,
+      onConnection: () => turns.arrive(),
       // Asked for by requests alone, of which there is none before it listens.
       sandboxes: async () => (await started.opened).sandboxes,
       sessions: async () => (await started.opened).sessions,
@@ -111,6 +114,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       installation: store.installationId,
       ...{ store, policy: policyOf(config), keepEventsMs: keptMs(config.keepEvents) },
       sessionKeepMs: keptMs(config.sessionKeep) ?? 0,
+      turns,
       keys: openKeys(config.keysFile, secrets),
       toolbox: (signal) => currentToolbox(options, log, signal),
     })

@@ -14,6 +14,7 @@ import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
 import type { FailPoint } from "./sandboxes/launch.ts"
 import type { DiskParts, SandboxesParts } from "./sandboxes/sandboxes.ts"
 import { openShortage } from "./sandboxes/shortage.ts"
+import type { Stored } from "./sessions/stored.ts"
 import type { Store } from "./store/open.ts"
 
 export interface SandboxesStart extends BackendStart {
@@ -30,6 +31,8 @@ export interface SandboxesStart extends BackendStart {
   /** For how long what happened in sessions is kept; null: for ever. */
   readonly keepEventsMs: number | null
   readonly sessionKeepMs: number
+  /** Default: its own. */
+  readonly turns?: Stored["turns"]
   /** What gives the toolbox of new sandboxes, until the signal fires. */
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
@@ -77,7 +80,10 @@ export const startSandboxes = (start: SandboxesStart) => {
     note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")
     const logsDir = join(dataDir, "logs")
-    const stored = openStored({ store: start.store, clock: systemClock, logsDir })
+    const stored = openStored({
+      ...{ store: start.store, clock: systemClock, logsDir },
+      ...(start.turns && { turns: start.turns }),
+    })
     const sandboxes = await openSandboxes({
       ...{ backend, layers, store: start.store, installation, log, secrets, environment, keys },
       ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },

@@ -1,11 +1,11 @@
 import { once } from "node:events"
 import type { ServerResponse } from "node:http"
-import type { StoredEvent } from "../events/log.ts"
+import type { StreamPage } from "../events/pages.ts"
 import type { Streams } from "./streams.ts"
 
 export interface EventStream {
   readonly streams: Streams
-  readonly events: AsyncIterable<readonly StoredEvent[]>
+  readonly events: AsyncIterable<StreamPage>
   /** Ends it. */
   readonly signal: AbortSignal
   readonly heartbeatMs: number
@@ -32,8 +32,8 @@ export const sendEvents = async (
     if (!response.writableNeedDrain) response.write(HEARTBEAT)
   }, heartbeatMs)
   try {
-    for await (const batch of events) {
-      if (!response.write(batch.map(written).join(""))) {
+    for await (const { bytes } of events) {
+      if (!response.write(bytes)) {
         streams.stalled(response)
         await once(response, "drain", { signal })
       }
@@ -49,6 +49,3 @@ export const sendEvents = async (
 }
 
 const HEARTBEAT = ": still here\n\n"
-
-const written = ({ sequence, type, json }: StoredEvent): string =>
-  `id: ${sequence}\nevent: ${type}\ndata: ${json}\n\n`

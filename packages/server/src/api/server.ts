@@ -28,11 +28,13 @@ export interface ApiOptions {
   readonly sandboxes: () => Promise<Sandboxes>
   readonly sessions: () => Promise<Sessions>
   readonly limits?: Limits
+  /** Called for each client that connects. */
+  readonly onConnection?: () => void
 }
 
 /** The HTTP API, not yet listening. Every route asks for the token unless it says that it is open. */
 export const createApi = (options: ApiOptions) => {
-  const { log, token, facts, sandboxes, sessions, limits = DEFAULT_LIMITS } = options
+  const { log, token, facts, sandboxes, sessions, limits = DEFAULT_LIMITS, onConnection } = options
   const api = fastify({
     // One canonical line a request is written by `logRequests`.
     logger: false,
@@ -52,6 +54,7 @@ export const createApi = (options: ApiOptions) => {
     },
   })
 
+  if (onConnection !== undefined) api.server.on("connection", onConnection)
   logRequests(api, log)
   drainWhileStopping(api)
   api.addHook("onRequest", requireLocalName)

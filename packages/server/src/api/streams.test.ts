@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
-import type { StoredEvent } from "../events/log.ts"
+import type { StreamPage } from "../events/pages.ts"
 import { Turns } from "../events/turns.ts"
 import { sendEvents } from "./event-stream.ts"
 import { Streams } from "./streams.ts"
@@ -14,10 +14,10 @@ const UNREAD_BYTES = 4 * 1024 * 1024
 const READERS = 40
 
 /** Pages without end, for each reader. */
-async function* endless(): AsyncGenerator<StoredEvent[]> {
-  for (let sequence = 1; ; sequence++) {
+async function* endless(): AsyncGenerator<StreamPage> {
+  for (let last = 1; ; last++) {
     await new Promise((resolve) => setImmediate(resolve))
-    yield [{ sequence, type: "warning", json: "x".repeat(PAGE_BYTES) }]
+    yield { last, bytes: Buffer.alloc(PAGE_BYTES, "x") }
   }
 }
 
@@ -86,7 +86,7 @@ it("lets everybody else have a turn while hundreds of readers begin together", a
   const read = async () => {
     for (const endMs = performance.now() + 1; performance.now() < endMs; );
   }
-  await Promise.all(Array.from({ length: 300 }, () => turns.take(read)))
+  await Promise.all(Array.from({ length: 300 }, () => turns.take("read", read)))
   isOver = true
   expect(others).toBeGreaterThan(10)
 })

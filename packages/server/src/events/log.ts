@@ -1,21 +1,13 @@
-import type { Sequence } from "@berth/protocol/event"
 import type { SessionId } from "@berth/protocol/ids"
 import { CompiledQuery, type Kysely, type Transaction } from "kysely"
 import type { Database } from "../store/database.ts"
 import { Bells } from "./bells.ts"
 import { type Counted, cutDown, tellAtEnds } from "./cuts.ts"
 import { isWithin, type Measured, measure, type NewEvent } from "./measure.ts"
+import { openPages, type StoredEvent, type StreamPage } from "./pages.ts"
 import type { RestFiles } from "./rest-files.ts"
 import { removeBeyondSize, removeOldEvents } from "./retention.ts"
-import { Turns } from "./turns.ts"
-
-/** An event of a session as it is kept. */
-export interface StoredEvent {
-  readonly sequence: Sequence
-  readonly type: string
-  /** The whole event (protocol `Event`) as JSON, in one line. */
-  readonly json: string
-}
+import type { Turns } from "./turns.ts"
 
 /** What happened in sessions: it is only ever added to, and each session has numbers of its own. */
 export interface EventLog {
@@ -33,30 +25,13 @@ export interface EventLog {
   /** Removes the oldest events where there are too many. In their place stands one event that says so. */
   removeBeyondSize(): Promise<void>
   /** What is there after that number, then what comes, in order, until the signal fires. */
-  follow(session: SessionId, after: number, signal: AbortSignal): AsyncIterable<StoredEvent[]>
+  follow(session: SessionId, after: number, signal: AbortSignal): AsyncIterable<StreamPage>
 }
-
-/** Whoever reads slowly holds a page of them, and nothing else: so many, or as many as have so many characters. */
-const PAGE_EVENTS = 512
-export const PAGE_CHARS = 256 * 1024
-
-/**
- * Read at a time, since how long they are is seen only then: one may have 256 KiB. Fewer, and those who are told
- * much at once ask so often that the server stores a third less; adding the lengths up in the store takes as long.
- */
-export const STEP_EVENTS = 64
-
-/** Read first: how long they are says how many are read next. */
-const FIRST_EVENTS = 8
 
 /*
  * Thousands of events a second pass here: each statement is written out, since building one takes longer than it
  * does, and is for any number of events and sessions.
  */
-
-const READ = `
-  SELECT sequence, type, json FROM events
-  WHERE session = ? AND sequence > ? ORDER BY sequence LIMIT ?`
 
 const COUNT = `
   UPDATE sessions SET
@@ -73,30 +48,12 @@ const INSERT = `
 export const openLog = (
   db: Kysely<Database>,
   now: () => number,
+  turns: Turns,
   /** Where output goes that the log leaves out; undefined: it is not kept. */
   rest: RestFiles | undefined,
 ): EventLog => {
   const bells = new Bells<SessionId>()
-  const turns = new Turns()
-
-  const read = async (session: SessionId, after: number): Promise<StoredEvent[]> => {
-    const page: StoredEvent[] = []
-    let longest = PAGE_CHARS / FIRST_EVENTS
-    for (let chars = 0; chars < PAGE_CHARS && page.length < PAGE_EVENTS; ) {
-      const seen = page.at(-1)?.sequence ?? after
-      const step = Math.min(STEP_EVENTS, Math.ceil((PAGE_CHARS - chars) / longest))
-      const query = CompiledQuery.raw(READ, [session, seen, step])
-      const { rows } = await db.executeQuery<StoredEvent>(query)
-      page.push(...rows)
-      longest = 1
-      for (const { json } of rows) {
-        chars += json.length
-        longest = Math.max(longest, json.length)
-      }
-      if (rows.length < step) break
-    }
-    return page
-  }
+  const pages = openPages(db)
 
   return {
     append: async (trx, events) => {
@@ -126,16 +83,16 @@ export const openLog = (
     ring: (sessions) => {
       for (const session of sessions) bells.ring(session)
     },
-    read,
+    read: pages.events,
     removeBefore: (atMs) => removeOldEvents(db, atMs),
     removeBeyondSize: () => removeBeyondSize(db, now()),
     follow: async function* (session, after, signal) {
       for (let seen = after; !signal.aborted; ) {
         // Before the look, so that what comes in between is heard.
         const rung = bells.next(session, signal)
-        const events = await turns.take(() => read(session, seen))
-        seen = events.at(-1)?.sequence ?? seen
-        if (events.length > 0) yield events
+        const page = await turns.take("read", () => pages.stream(session, seen))
+        seen = page?.last ?? seen
+        if (page !== undefined) yield page
         else await rung
       }
     },

@@ -63,8 +63,8 @@ it("[R1.7] who begins to watch while the last others leave keeps the sandbox unt
   const last = { isSeenTo: Promise.withResolvers<void>(), goOn: Promise.withResolvers<void>() }
   let reads = 0
   const { watch, watcher, users, usersNow } = await setUp("watched", 0, async () => {
-    // Two begin, and two end.
-    if (++reads === 4) {
+    // Two begin together, and end together.
+    if (++reads === 2) {
       last.isSeenTo.resolve()
       await last.goOn.promise
     }
@@ -124,4 +124,17 @@ it("[R1.7] a session that goes on under another server is kept for as long as th
   expect(await kept.where("holder", "=", `session ${session}`).execute()).toEqual([
     { ttl_ms: 60_000 },
   ])
+})
+
+it("[R1.7] sees to hundreds who begin to watch together, and leave together, as to a few", async () => {
+  let reads = 0
+  const { watch, watcher, usersNow } = await setUp("crowded", 0, async () => {
+    reads++
+    return open
+  })
+  const crowd = Array.from({ length: 300 }, () => watch())
+  await expect.poll(usersNow).toEqual([watcher])
+  for (const one of crowd) one.abort()
+  await expect.poll(usersNow).toEqual([])
+  expect(reads).toBeLessThan(10)
 })

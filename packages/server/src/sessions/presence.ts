@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Logger } from "../logging/logger.ts"
@@ -34,6 +35,9 @@ export interface Presence {
 /** Several times before any lease of it would end. */
 const RENEW_EVERY_MS = 10_000
 
+/** Between two changes of one session: hundreds of watchers that come together cost what two do. */
+const REST_MS = 50
+
 interface Present {
   working: number
   watching: number
@@ -43,6 +47,10 @@ interface Present {
   isBehind: boolean
   /** One change of it after another. */
   turn: Promise<void>
+  /** The change that waits for its turn. */
+  next: Promise<void> | undefined
+  /** Over a while after the last change. */
+  rest: Promise<unknown>
 }
 
 export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresenceParts): Presence => {
@@ -57,7 +65,7 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     if (signal.aborted) return
     const its = present.get(session) ?? {
       ...{ working: 0, watching: 0, thought: undefined, watched: undefined, isBehind: false },
-      turn: Promise.resolve(),
+      ...{ turn: Promise.resolve(), next: undefined, rest: Promise.resolve() },
     }
     present.set(session, its)
     its[what]++
@@ -70,15 +78,19 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     await inTurn(session, its)
   }
 
+  /** What changes while a change waits for its turn is seen to with it. */
   const inTurn = (session: SessionId, its: Present): Promise<void> => {
-    const turn = its.turn.then(async () => {
+    its.next ??= its.turn.then(async () => {
+      await its.rest
+      its.next = undefined
       await bringInLine(session, its)
+      its.rest = pause(REST_MS, undefined, { ref: false })
       // Not before the last: who comes meanwhile is counted with those who are there.
       const isOver = its.working === 0 && its.watching === 0
-      if (isOver && its.turn === turn) present.delete(session)
+      if (isOver && its.next === undefined) present.delete(session)
     })
-    its.turn = turn
-    return turn
+    its.turn = its.next
+    return its.turn
   }
 
   /** Its leases are on the sandbox of its last prompt, and the time of the one that stays begins anew. */

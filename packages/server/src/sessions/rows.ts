@@ -11,7 +11,7 @@ import { type OnInterrupt, Prompt, type PromptState, Session } from "@berth/prot
 import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
 import type { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
-import type { Kysely, Selectable, Transaction } from "kysely"
+import { CompiledQuery, type Kysely, type Selectable, type Transaction } from "kysely"
 import type { Database, PromptsTable, SessionsTable } from "../store/database.ts"
 import { openAsks } from "./open-asks.ts"
 
@@ -20,10 +20,15 @@ export const PENDING = ["queued", "running"] as const satisfies readonly PromptS
 
 export const isPending = (state: PromptState): boolean => PENDING.some((one) => one === state)
 
+/** Asked for by every event stream that begins. */
+const IS_THERE = "SELECT 1 FROM sessions WHERE id = ?"
+
 /** What the store knows of sessions and their prompts. */
 export interface Rows {
   create(session: NewSession): Promise<Session>
   get(session: SessionId): Promise<StoredSession>
+  /** Throws where there is no such session. */
+  require(session: SessionId): Promise<void>
   /** Like get, with the asks that wait for an answer. */
   view(session: SessionId): Promise<Session>
   list(): Promise<Session[]>
@@ -68,6 +73,10 @@ export const openRows = (db: Kysely<Database>): Rows => ({
     return { ...(await sessionOf(db, id)), asks: [] }
   },
   get: (session) => sessionOf(db, session),
+  require: async (session) => {
+    const { rows } = await db.executeQuery(CompiledQuery.raw(IS_THERE, [session]))
+    if (rows.length === 0) throw unknownSession(session)
+  },
   view: async (session) => {
     const [found, asks] = await Promise.all([sessionOf(db, session), openAsks(db, session)])
     return { ...found, asks: asks.get(session) ?? [] }
@@ -166,15 +175,15 @@ export type StoredSession = Omit<Session, "asks">
 const StoredSession = Session.omit({ asks: true })
 
 /** Fails if there is none. */
+const unknownSession = (id: SessionId): BerthError =>
+  new BerthError("session.unknown", `there is no session ${id}`, { details: { session: id } })
+
 export const sessionOf = async (
   db: Kysely<Database> | Transaction<Database>,
   id: SessionId,
 ): Promise<StoredSession> => {
   const row = await db.selectFrom("sessions").selectAll().where("id", "=", id).executeTakeFirst()
-  if (row === undefined)
-    throw new BerthError("session.unknown", `there is no session ${id}`, {
-      details: { session: id },
-    })
+  if (row === undefined) throw unknownSession(id)
   const pending = await db
     .selectFrom("prompts")
     .select("id")

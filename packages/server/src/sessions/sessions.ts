@@ -3,7 +3,7 @@ import type { PromptId, SessionId } from "@berth/protocol/ids"
 import type { AskAnswer, Prompt, Session } from "@berth/protocol/session"
 import type { CreatePrompt, CreateSession, StopPrompts, Transcript } from "@berth/protocol/sessions"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import type { StoredEvent } from "../events/log.ts"
+import type { StreamPage } from "../events/pages.ts"
 import { foldLog } from "../events/transcript.ts"
 import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
@@ -36,11 +36,7 @@ export interface Sessions {
    * What happened after that number, then what happens, in order, without a gap or a repeat, until the signal
    * fires. Whoever reads slowly holds up nobody. Fails at once where there is no such session.
    */
-  events(
-    session: SessionId,
-    after: number,
-    signal: AbortSignal,
-  ): Promise<AsyncIterable<readonly StoredEvent[]>>
+  events(session: SessionId, after: number, signal: AbortSignal): Promise<AsyncIterable<StreamPage>>
 }
 
 export interface SessionsParts {
@@ -149,7 +145,7 @@ export const openSessions = async (
       return { lastEvent, turns }
     },
     events: async (session, after, signal) => {
-      await rows.get(session)
+      await stored.turns.take("read", () => rows.require(session))
       presence.watch(session, signal)
       return log.follow(session, after, signal)
     },

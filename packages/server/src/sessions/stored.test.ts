@@ -8,7 +8,7 @@ import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
 import { sql } from "kysely"
 import { describe, expect, it } from "vitest"
-import { PAGE_CHARS, STEP_EVENTS } from "../events/log.ts"
+import { PAGE_BYTES, STEP_EVENTS } from "../events/pages.ts"
 import { BATCH_EVENTS } from "../events/retention.ts"
 import { systemClock } from "../sandboxes/clock.ts"
 import { openRows as openSandboxRows } from "../sandboxes/rows.ts"
@@ -234,7 +234,8 @@ describe("the log", () => {
     const read = async (after: number, until: number): Promise<number[]> => {
       const seen: number[] = []
       for await (const page of log.follow(session.id, after, over.signal)) {
-        seen.push(...page.map(({ sequence }) => sequence))
+        for (const [, id] of page.bytes.toString().matchAll(/^id: (\d+)$/gm)) seen.push(Number(id))
+        expect(page.last).toBe(seen.at(-1))
         if (seen.at(-1) === until) return seen
       }
       return seen
@@ -249,6 +250,27 @@ describe("the log", () => {
     const idle = read(800, 0)
     over.abort()
     expect(await idle).toEqual([])
+  })
+
+  it("[R3.2] is streamed with the number and the type of each event, whatever its text has in it", async () => {
+    const { store, log, session } = await setUp()
+    const texts = ["plain", "two\nlines", "'quoted'", "ünï 😀", "\u0000", "x".repeat(300_000)]
+    const events = texts.map((message) => {
+      const body: EventBody = { type: "warning", message }
+      return { session: session.id, at: AT, body }
+    })
+    await store.db.transaction().execute((trx) => log.append(trx, events))
+    const over = new AbortController()
+    let streamed = ""
+    for await (const { bytes, last } of log.follow(session.id, 0, over.signal)) {
+      streamed += bytes.toString()
+      if (last === texts.length) break
+    }
+    const frames = events.map(({ at, body }, place) => {
+      const json = JSON.stringify({ sequence: place + 1, at, body })
+      return `id: ${place + 1}\nevent: warning\ndata: ${json}\n\n`
+    })
+    expect(streamed).toBe(frames.join(""))
   })
 
   it("[R3.2] is read in pages that are bounded, however long its events are", async () => {
@@ -267,7 +289,7 @@ describe("the log", () => {
       seen += page.length
       pages.push(page.reduce((chars, { json }) => chars + json.length, 0))
     }
-    expect(Math.max(...pages)).toBeLessThan(PAGE_CHARS + STEP_EVENTS * 256 * 1024)
+    expect(Math.max(...pages)).toBeLessThan(PAGE_BYTES + STEP_EVENTS * 256 * 1024)
   })
 
   it("is as old as it is here, whatever a sandbox says of when it happened", async () => {

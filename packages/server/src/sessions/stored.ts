@@ -1,6 +1,7 @@
 import type { SessionId } from "@berth/protocol/ids"
 import { type EventLog, openLog } from "../events/log.ts"
 import { openRestFiles, type RestFiles } from "../events/rest-files.ts"
+import { Turns } from "../events/turns.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { SandboxEvents } from "../sandboxes/kept.ts"
 import type { Store } from "../store/open.ts"
@@ -15,6 +16,8 @@ export interface Stored {
   readonly rows: Rows
   readonly changes: Changes
   readonly events: SandboxEvents
+  /** For work in the store whose amount is for others to choose. */
+  readonly turns: Turns
   /** Called after every change of a session's prompts, from now on. */
   onChange(listener: (session: SessionId) => void): void
 }
@@ -23,14 +26,16 @@ export const openStored = ({
   store,
   clock,
   logsDir,
+  turns = new Turns(),
 }: {
   readonly store: Pick<Store, "db" | "durably">
   readonly clock: Clock
   /** Where output goes that the log leaves out; without it, it is not kept. */
   readonly logsDir?: string
+  readonly turns?: Turns
 }): Stored => {
   const rest = logsDir === undefined ? undefined : openRestFiles(logsDir)
-  const log = openLog(store.db, () => clock.now(), rest)
+  const log = openLog(store.db, () => clock.now(), turns, rest)
   let listener: (session: SessionId) => void = () => {}
   const onChange = (session: SessionId) => listener(session)
   const changes = openChanges({ store, log, clock, onChange })
@@ -38,8 +43,9 @@ export const openStored = ({
     log,
     changes,
     rest,
+    turns,
     rows: openRows(store.db),
-    events: openSandboxEvents({ store, log, changes, clock, onChange }),
+    events: openSandboxEvents({ store, log, changes, clock, turns, onChange }),
     onChange: (next) => {
       listener = next
     },

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises"
+import { setImmediate as soon } from "node:timers/promises"
 import type { Event, EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { PromptState } from "@berth/protocol/session"
@@ -6,6 +6,7 @@ import { CompiledQuery, type Transaction } from "kysely"
 import type { EventLog } from "../events/log.ts"
 import type { NewEvent } from "../events/measure.ts"
 import { SANDBOX_BYTES, type SandboxRoom, sandboxRoom } from "../events/output-budget.ts"
+import type { Turns } from "../events/turns.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { SandboxEvents } from "../sandboxes/kept.ts"
 import type { Database } from "../store/database.ts"
@@ -18,6 +19,7 @@ export interface TakeParts {
   readonly log: EventLog
   readonly changes: Pick<Changes, "moveIn">
   readonly clock: Clock
+  readonly turns: Turns
   /** After the commit: something has changed for the session's prompts. */
   readonly onChange: (session: SessionId) => void
 }
@@ -85,20 +87,24 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
     isStoring = true
     while (waiting.length > 0) {
       // Storing lets nothing else happen: what has arrived from others meanwhile is heard first, and stored together.
-      await nextTurn()
-      const group = takeGroup(waiting)
-      waiting = waiting.slice(group.length)
-      try {
-        await storeTogether(group)
-        for (const { resolve } of group) resolve()
-      } catch (thrown) {
-        // What cannot be stored of one sandbox is no reason not to store what others say.
-        if (group.length === 1) group[0]?.reject(thrown)
-        else for (const one of group) await storeTogether([one]).then(one.resolve, one.reject)
-      }
+      await soon()
+      await parts.turns.take("store", storeGroup)
     }
     // In the same turn as the last look at what waits, so that nothing is left behind.
     isStoring = false
+  }
+
+  const storeGroup = async (): Promise<void> => {
+    const group = takeGroup(waiting)
+    waiting = waiting.slice(group.length)
+    try {
+      await storeTogether(group)
+      for (const { resolve } of group) resolve()
+    } catch (thrown) {
+      // What cannot be stored of one sandbox is no reason not to store what others say.
+      if (group.length === 1) group[0]?.reject(thrown)
+      else for (const one of group) await storeTogether([one]).then(one.resolve, one.reject)
+    }
   }
 
   const storeTogether = async (group: readonly Said[]): Promise<void> => {

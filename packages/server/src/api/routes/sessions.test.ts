@@ -7,7 +7,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS } from "@berth/protocol/session-limits"
 import { describe, expect, it, onTestFinished } from "vitest"
-import type { StoredEvent } from "../../events/log.ts"
+import type { StreamPage } from "../../events/pages.ts"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import type { Sessions } from "../../sessions/sessions.ts"
@@ -176,29 +176,29 @@ describe("what is asked of sessions", () => {
   })
 })
 
-const event = (sequence: number, filler = ""): StoredEvent => {
+const frame = (sequence: number, filler = ""): string => {
   const body = { type: "warning", message: `${sequence}${filler}` }
   const json = JSON.stringify({ sequence, at: new Date(0).toISOString(), body })
-  return { sequence, type: "warning", json }
+  return `id: ${sequence}\nevent: warning\ndata: ${json}\n\n`
 }
 
-/** Gives these, and then nothing until its end. */
-const only = (events: StoredEvent[]): Sessions["events"] => {
-  return async (_session, after, signal) => {
-    const rest = events.filter(({ sequence }) => sequence > after)
-    return (async function* () {
-      if (rest.length > 0) yield rest
+const page = (first: number, last = first, filler = ""): StreamPage => {
+  const numbers = Array.from({ length: last - first + 1 }, (_, place) => first + place)
+  return { last, bytes: Buffer.from(numbers.map((number) => frame(number, filler)).join("")) }
+}
+
+/** Gives those up to that number, and then nothing until its end. */
+const only = (last: number): Sessions["events"] => {
+  return async (_session, after, signal) =>
+    (async function* () {
+      if (last > after) yield page(after + 1, last)
       if (!signal.aborted) await once(signal, "abort")
     })()
-  }
 }
 
 describe("the stream of events", () => {
-  it("[R3.2] sends each with its number and type, after the number that the client saw last", async () => {
-    const events = only([event(1), event(2), event(3)])
-    const { open } = await start({ events })
-    const frame = (number: number) =>
-      `id: ${number}\nevent: warning\ndata: ${event(number).json}\n\n`
+  it("[R3.2] sends what comes after the number that the client saw last", async () => {
+    const { open } = await start({ events: only(3) })
     for (const [query, headers, first] of [
       ["", {}, 1],
       ["?after=1", {}, 2],
@@ -208,7 +208,7 @@ describe("the stream of events", () => {
       const reply = await open(query, headers)
       expect(reply.headers["content-type"]).toBe("text/event-stream; charset=utf-8")
       const [bytes] = await once(reply, "data")
-      const wanted = [1, 2, 3].filter((number) => number >= first).map(frame)
+      const wanted = [1, 2, 3].filter((number) => number >= first).map((number) => frame(number))
       expect(String(bytes)).toBe(wanted.join(""))
       reply.destroy()
     }
@@ -223,7 +223,7 @@ describe("the stream of events", () => {
   })
 
   it("says that it is still there while nothing happens, past every deadline of requests", async () => {
-    const { open } = await start({ events: only([]) }, { heartbeatMs: 20, handleMs: 50 })
+    const { open } = await start({ events: only(0) }, { heartbeatMs: 20, handleMs: 50 })
     const reply = await open()
     for (let beats = 0; beats < 5; beats += 1)
       expect(String((await once(reply, "data"))[0])).toMatch(/^(: still here\n\n)+$/)
@@ -234,7 +234,7 @@ describe("the stream of events", () => {
     const { open, lines } = await start({
       events: async (_session, _after, signal) => {
         signal.addEventListener("abort", () => gone.resolve())
-        return await only([])(SESSION, 0, signal)
+        return await only(0)(SESSION, 0, signal)
       },
     })
     const reply = await open()
@@ -270,7 +270,7 @@ describe("the stream of events", () => {
   })
 
   it("ends a quiet one in order at a stop", async () => {
-    const { api, open } = await start({ events: only([event(1)]) })
+    const { api, open } = await start({ events: only(1) })
     const reply = await open()
     const [bytes] = await once(reply, "data")
     expect(String(bytes)).toContain("id: 1\n")
@@ -283,7 +283,7 @@ describe("the stream of events", () => {
     const { open, lines } = await start({
       events: async () =>
         (async function* () {
-          yield [event(1)]
+          yield page(1)
           throw new BerthError("store.io", "the disk is gone")
         })(),
     })
@@ -314,7 +314,7 @@ const endless = (filler: string): Sessions["events"] => {
     (async function* () {
       for (let number = 1; !signal.aborted; number += 1) {
         pulled += 1
-        yield [event(number, filler)]
+        yield page(number, number, filler)
         await soon()
       }
     })()
