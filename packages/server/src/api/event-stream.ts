@@ -32,8 +32,11 @@ export const sendEvents = async (
     if (!response.writableNeedDrain) response.write(HEARTBEAT)
   }, heartbeatMs)
   try {
-    for await (const { bytes } of events) {
-      if (!response.write(bytes)) {
+    for await (const { pieces } of events) {
+      response.cork()
+      for (const piece of pieces) response.write(piece)
+      response.uncork()
+      if (response.writableNeedDrain) {
         streams.stalled(response)
         await once(response, "drain", { signal })
       }

@@ -17,7 +17,7 @@ const READERS = 40
 async function* endless(): AsyncGenerator<StreamPage> {
   for (let last = 1; ; last++) {
     await new Promise((resolve) => setImmediate(resolve))
-    yield { last, bytes: Buffer.alloc(PAGE_BYTES, "x") }
+    yield { last, pieces: [Buffer.alloc(PAGE_BYTES, "x")] }
   }
 }
 

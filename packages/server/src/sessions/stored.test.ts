@@ -234,7 +234,10 @@ describe("the log", () => {
     const read = async (after: number, until: number): Promise<number[]> => {
       const seen: number[] = []
       for await (const page of log.follow(session.id, after, over.signal)) {
-        for (const [, id] of page.bytes.toString().matchAll(/^id: (\d+)$/gm)) seen.push(Number(id))
+        for (const [, id] of Buffer.concat(page.pieces)
+          .toString()
+          .matchAll(/^id: (\d+)$/gm))
+          seen.push(Number(id))
         expect(page.last).toBe(seen.at(-1))
         if (seen.at(-1) === until) return seen
       }
@@ -262,8 +265,8 @@ describe("the log", () => {
     await store.db.transaction().execute((trx) => log.append(trx, events))
     const over = new AbortController()
     let streamed = ""
-    for await (const { bytes, last } of log.follow(session.id, 0, over.signal)) {
-      streamed += bytes.toString()
+    for await (const { pieces, last } of log.follow(session.id, 0, over.signal)) {
+      streamed += Buffer.concat(pieces).toString()
       if (last === texts.length) break
     }
     const frames = events.map(({ at, body }, place) => {

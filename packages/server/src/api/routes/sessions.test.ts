@@ -184,7 +184,7 @@ const frame = (sequence: number, filler = ""): string => {
 
 const page = (first: number, last = first, filler = ""): StreamPage => {
   const numbers = Array.from({ length: last - first + 1 }, (_, place) => first + place)
-  return { last, bytes: Buffer.from(numbers.map((number) => frame(number, filler)).join("")) }
+  return { last, pieces: numbers.map((number) => Buffer.from(frame(number, filler))) }
 }
 
 /** Gives those up to that number, and then nothing until its end. */
