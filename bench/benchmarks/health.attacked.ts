@@ -1,45 +1,39 @@
-import { connect } from "node:net"
-import { benchmark } from "../benchmark.ts"
-import { openSession } from "../fixtures/sessions.ts"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { createInterface } from "node:readline"
+import { fileURLToPath } from "node:url"
+import type { HealthSample } from "@berth/testing/health-sample"
+import { benchmark, CannotRun } from "../benchmark.ts"
 
-const STREAMS = 300
-const SAMPLES = 40
+const ASKED_MS = 1_500
 
-/** Writes as fast as it is read, in lines, for longer than all runs take. */
-const FLOOD = `timeout 600 perl -e 'my $line = ("x" x 2000) . "\\n"; print $line while 1'`
+/** The same attack as that of the test: it is a program of its own. */
+const PROGRAM = fileURLToPath(new URL("../../e2e/starving/program.ts", import.meta.url))
 
-/** The attack: a prompt that writes without end, and event streams that nobody reads. */
+/** All attacks at once: hostile sandboxes, a prompt that writes without end, and event streams that nobody reads. */
 export default benchmark({
-  what: "GET /v1/health while a prompt floods the log and 300 event streams are not read, p99",
+  what: "GET /v1/health while sandboxes send empty events and 1xx answers, a prompt floods the log, and 300 event streams are not read, p99",
   unit: "ms",
   bound: { of: "ours", atMost: 50 },
   statistic: "p99",
   runs: 7,
-  prepare: async (context) => {
-    const opened = await openSession(context)
-    await opened.session.prompt(FLOOD, { signal: context.signal })
-    const { hostname, port } = new URL(opened.url)
-    const ask = [
-      `GET /v1/sessions/${opened.session.id}/events HTTP/1.1`,
-      `Host: ${hostname}:${port}`,
-      `Authorization: Bearer ${opened.token}`,
-      "\r\n",
-    ].join("\r\n")
-    for (let count = 0; count < STREAMS; count++) {
-      const socket = connect(Number(port), hostname)
-      socket.on("error", () => {}).pause()
-      socket.write(ask)
-      context.onEnd(async () => void socket.destroy())
+  prepare: async ({ onEnd, signal }) => {
+    if (process.geteuid?.() !== 0) throw new CannotRun("sandboxes need root")
+    const child = spawn(process.execPath, ["--conditions=source", PROGRAM], {
+      stdio: ["pipe", "pipe", "inherit"],
+    })
+    onEnd(async () => {
+      const ended = child.exitCode === null ? once(child, "exit") : undefined
+      child.stdin.end()
+      await ended
+    })
+    const lines = createInterface({ input: child.stdout })
+    await once(lines, "line", { signal })
+    return async (): Promise<HealthSample[]> => {
+      child.stdin.write(`${ASKED_MS}\n`)
+      const [line] = await once(lines, "line", { signal })
+      return JSON.parse(line)
     }
-    return opened
   },
-  ours: async ({ url }, signal) => {
-    const samples: number[] = []
-    for (let count = 0; count < SAMPLES; count++) {
-      const before = performance.now()
-      await (await fetch(`${url}/v1/health`, { signal })).text()
-      samples.push(performance.now() - before)
-    }
-    return samples
-  },
+  ours: async (ask) => (await ask()).map(({ ms }) => ms),
 })

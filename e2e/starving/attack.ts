@@ -1,0 +1,157 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { connect, type Socket } from "node:net"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { setTimeout as pause } from "node:timers/promises"
+import { fileURLToPath } from "node:url"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { Session } from "@berth/sdk/sessions"
+import type { StarvingAttack } from "@berth/server/bridge/testing/starving-attacks"
+import { findLinks } from "@berth/server/sandboxes/links"
+import { openHealthAsker } from "@berth/testing/health-sample"
+import { openServer } from "../sandboxes/server.ts"
+
+const HOSTILE = fileURLToPath(import.meta.resolve("@berth/server/bridge/testing/starving"))
+
+const ATTACKS: readonly StarvingAttack[] = ["empty", "crowded", "hints"]
+const STREAMS = 300
+const WARM_STREAMS = 100
+const FLOODED_EVENTS = 400
+
+/** Writes as fast as it is read, in lines, for longer than anybody looks. */
+const FLOOD = `timeout 600 perl -e 'my $line = ("x" x 2000) . "\\n"; print $line while 1'`
+
+/** A pause between two requests of a client, so that it does not keep a core busy itself. */
+const PAUSE_MS = 20
+
+/**
+ * A server with everything against it that costs it time: sandboxes whose supervisors are hostile, a prompt that writes
+ * without end, a client who asks a hostile sandbox again and again, and one who opens event streams and reads none.
+ */
+export const openAttackedServer = async () => {
+  const server = await openServer(["--log-level", "fatal"])
+  const ends: (() => unknown)[] = [server.close]
+  const close = async () => {
+    for (const end of ends.splice(0).reverse()) await end()
+  }
+  try {
+    const session = await openSession(server)
+    const sandboxes = await Promise.all(
+      ATTACKS.map(async (attack) => {
+        const workspace = { slug: attack, network: { kind: "none" as const } }
+        const sandbox = await server.client().sandboxes.create({ workspace })
+        await sandbox.ready({})
+        return { attack, id: sandbox.id }
+      }),
+    )
+    // A server that starts finds the hostile supervisors in the place of the others.
+    await server.kill()
+    const hostile = await startHostile(server.dataDir, sandboxes)
+    ends.push(hostile.kill)
+    await server.restart()
+    const asker = openHealthAsker(server.access().url, server.pid())
+    ends.push(asker.close)
+    // All that a start takes is over when it answers this.
+    await server.client().sandboxes.list()
+    await warmUp(server, session.id)
+    await asker.ask(500)
+
+    const attack = async () => {
+      const stop = new AbortController()
+      const target = sandboxes.find((one) => one.attack === "hints")?.id ?? ""
+      const { signal } = stop
+      const asking = askOn(() => server.sandbox(target).commands.run(["true"], { signal }), signal)
+      ends.push(() => {
+        stop.abort()
+        return asking
+      })
+      await flood(server.client().sessions.at(session.id))
+      const sockets = Array.from({ length: STREAMS }, () => openUnread(server.access(), session.id))
+      ends.push(() => sockets.map((socket) => socket.destroy()))
+    }
+    return {
+      ...{ attack, close, pid: server.pid, ask: asker.ask, begun: hostile.begun },
+      events: async () => (await server.client().sessions.at(session.id).get({})).lastEvent,
+    }
+  } catch (thrown) {
+    await close()
+    throw thrown
+  }
+}
+
+/** Resolves when there is much to read: streams that begin then have all of it to send. */
+const flood = async (session: Session): Promise<void> => {
+  const { lastEvent: after } = await session.get({})
+  await session.prompt(FLOOD)
+  for await (const { sequence } of session.events({ after }))
+    if (sequence > after + FLOODED_EVENTS) return
+}
+
+type Server = Awaited<ReturnType<typeof openServer>>
+
+const openSession = async (server: Server): Promise<Session> => {
+  const workspace = { slug: "flood", network: { kind: "none" as const } }
+  const session = await server.client().sessions.create({ workspace })
+  await session.prompt("true")
+  for await (const { body } of session.events({ after: 0 }))
+    if (body.type === "prompt.state" && body.state === "succeeded") break
+  return session
+}
+
+const startHostile = async (
+  dataDir: string,
+  sandboxes: readonly { readonly attack: StarvingAttack; readonly id: SandboxId }[],
+) => {
+  const links = findLinks(join(dataDir, "links"))
+  const args: string[] = []
+  for (const { attack, id } of sandboxes) {
+    const link = await links.find(id)
+    if (link === undefined) throw new Error(`${id} has no link`)
+    args.push(link.socket, id, attack)
+  }
+  const child = spawn(process.execPath, ["--conditions=source", HOSTILE, ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  })
+  const begun = new Set<string>()
+  const lines = createInterface({ input: child.stdout }).on("line", (line) => begun.add(line))
+  await once(lines, "line")
+  const kill = async () => {
+    const ended = once(child, "exit")
+    child.kill("SIGKILL")
+    await ended
+  }
+  return { begun, kill }
+}
+
+/** Code that a server has run a hundred times is compiled: it is attacked as one that has been up for a while. */
+const warmUp = async (server: Server, session: string): Promise<void> => {
+  for (let count = 0; count < WARM_STREAMS; count++) {
+    const socket = openUnread(server.access(), session)
+    await once(socket, "readable")
+    socket.destroy()
+  }
+}
+
+/** Again and again, whatever comes of it. */
+const askOn = async (ask: () => Promise<unknown>, signal: AbortSignal): Promise<void> => {
+  while (!signal.aborted) {
+    await ask().catch(() => {})
+    await pause(PAUSE_MS, undefined, { signal }).catch(() => {})
+  }
+}
+
+const openUnread = ({ url, token }: { url: string; token: string }, session: string): Socket => {
+  const { hostname, port, host } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.on("error", () => {}).pause()
+  socket.write(
+    [
+      `GET /v1/sessions/${session}/events HTTP/1.1`,
+      `Host: ${host}`,
+      `Authorization: Bearer ${token}`,
+      "\r\n",
+    ].join("\r\n"),
+  )
+  return socket
+}

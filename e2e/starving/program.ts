@@ -1,0 +1,16 @@
+/**
+ * An attacked server for who measures it: says "ready" when the attack has begun. Each line on its input is for how many
+ * milliseconds to ask for the server's health; the answer is one line of JSON with the samples. It ends with its input.
+ */
+import { createInterface } from "node:readline"
+import { openAttackedServer } from "./attack.ts"
+
+const server = await openAttackedServer()
+try {
+  await server.attack()
+  console.log("ready")
+  for await (const line of createInterface({ input: process.stdin }))
+    console.log(JSON.stringify(await server.ask(Number(line))))
+} finally {
+  await server.close()
+}

@@ -1,0 +1,2 @@
+/** How a supervisor starves its server. */
+export type StarvingAttack = "empty" | "crowded" | "hints"

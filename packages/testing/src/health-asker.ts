@@ -1,0 +1,43 @@
+/**
+ * Asks a server for its health at fixed times, whether it has answered or not: `node health-asker.ts URL PID`. Each line
+ * on its input is for how many milliseconds to ask; the answer is one line of JSON with the samples.
+ */
+import { readFileSync } from "node:fs"
+import { Agent, get } from "node:http"
+import { constants, setPriority } from "node:os"
+import { createInterface } from "node:readline"
+import { setTimeout as pause } from "node:timers/promises"
+import { ASK_EVERY_MS, type HealthSample } from "./health-sample.ts"
+
+const [, , url = "", pid = ""] = process.argv
+
+/** Answered connections are used again; while none is, each question brings a new one. */
+const agent = new Agent({ keepAlive: true })
+
+const ask = (): Promise<void> =>
+  new Promise((resolve, reject) => {
+    get(url, { agent }, (reply) => reply.resume().once("end", resolve)).once("error", reject)
+  })
+
+/** For how long the first thread of the server has run: that is where it computes and answers. */
+const ranMs = (): number =>
+  Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6
+
+const sample = async (): Promise<HealthSample> => {
+  const [startedMs, before] = [performance.now(), ranMs()]
+  await ask()
+  return { ms: performance.now() - startedMs, computedMs: ranMs() - before }
+}
+
+// An answer that is noticed late would seem to have taken what the server computes meanwhile.
+setPriority(constants.priority.PRIORITY_HIGHEST)
+for await (const line of createInterface({ input: process.stdin })) {
+  const samples: Promise<HealthSample>[] = []
+  const startedMs = performance.now()
+  for (let dueMs = 0; dueMs < Number(line); dueMs += ASK_EVERY_MS) {
+    await pause(Math.max(0, startedMs + dueMs - performance.now()))
+    samples.push(sample())
+  }
+  console.log(JSON.stringify(await Promise.all(samples)))
+}
+agent.destroy()

@@ -1,0 +1,33 @@
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { createInterface } from "node:readline"
+
+export const ASK_EVERY_MS = 10
+
+/** How long one answer took. */
+export interface HealthSample {
+  readonly ms: number
+  /** For how long the server computed meanwhile. Unlike the time, it does not grow while others have cores and disk. */
+  readonly computedMs: number
+}
+
+/** Asks for the health of a server from a process of its own: nothing that this one does holds it up. */
+export const openHealthAsker = (url: string, serverPid: number) => {
+  const program = new URL("health-asker.ts", import.meta.url).pathname
+  const args = ["--conditions=source", program, `${url}/v1/health`, String(serverPid)]
+  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] })
+  const lines = createInterface({ input: child.stdout })
+  return {
+    ask: async (forMs: number): Promise<readonly HealthSample[]> => {
+      child.stdin.write(`${forMs}\n`)
+      const [line] = await Promise.race([once(lines, "line"), once(child, "exit").then(() => [])])
+      if (line === undefined) throw new Error("who asks for the health of the server has ended")
+      return JSON.parse(line)
+    },
+    close: async () => {
+      const ended = once(child, "exit")
+      child.kill("SIGKILL")
+      await ended
+    },
+  }
+}
