@@ -25,18 +25,18 @@ export default benchmark({
     ...(await openTheirs(context)),
   }),
   ours: async ({ layers, key, sandbox, backend }, signal) => {
-    let pin: Parameters<typeof layers.unpin>[0] | undefined
+    let pins: Parameters<typeof layers.unpin>[0][] = []
     const took = await timeMs(async () => {
-      const made = await layers.snapshot(key, {
+      const made = await layers.snapshot([key], {
         sandbox,
         signal,
         reason: "a benchmark",
         freeze: () => backend.pause(sandbox),
         thaw: () => backend.resume(sandbox),
       })
-      pin = made.pin
+      pins = made.layers.map(({ pin }) => pin)
     })
-    if (pin) await layers.unpin(pin)
+    for (const pin of pins) await layers.unpin(pin)
     await layers.collect()
     return took
   },

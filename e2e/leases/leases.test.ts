@@ -1,6 +1,8 @@
+import { readdir } from "node:fs/promises"
+import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { Slug } from "@berth/protocol/ids"
-import { SANDBOX_HEADER } from "@berth/protocol/sandboxes"
+import { type ForkProgress, SANDBOX_HEADER } from "@berth/protocol/sandboxes"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { openStore } from "@berth/server/store/open"
 import { requires } from "@berth/testing/requires"
@@ -180,7 +182,10 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const box = await stage.make("origin")
         await box.files.write("kept", "still here\n")
         const { stdout, stderr, status } = await stage.told("fork", "origin", "copy")
-        expect({ stderr, status }).toEqual({ stderr: "copy is ready\n", status: 0 })
+        expect({ stderr, status }).toEqual({
+          ...{ stderr: expect.stringMatching(/^copy is ready; origin stood still for \d+ ms\n$/) },
+          status: 0,
+        })
         const copy = stage.sandbox(stdout.trim())
         expect(await copy.files.readText("kept")).toBe("still here\n")
         await copy.files.write("kept", "changed\n")
@@ -188,6 +193,26 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await stage.told("fork", "origin", "copy", "--json")).toMatchObject({
           ...{ status: 1, stderr: expect.stringContaining("workspace.exists") },
         })
+      })
+
+      it("is copied with thousands of new files while it runs, and tells how far that is", async () => {
+        const box = await stage.make("large")
+        const write =
+          "for d in $(seq 50); do mkdir d$d; for f in $(seq 60); do echo $f > d$d/$f; done; done"
+        expect(await box.commands.run(["sh", "-c", write])).toMatchObject({ stderr: "" })
+        const cancel = new AbortController()
+        const given = { signal: cancel.signal, onProgress: () => cancel.abort() }
+        await expect(box.fork("cancelled", given)).rejects.toMatchObject({ code: "cancelled" })
+        const told: ForkProgress[] = []
+        const fork = await box.fork("large-copy", { onProgress: (progress) => told.push(progress) })
+        expect(told.map(({ stage }) => stage)).toContain("copying")
+        expect(fork.stoodStillMs).toBeGreaterThan(0)
+        const count = await fork.commands.run(["sh", "-c", "find . -type f | wc -l"])
+        expect(count.stdout).toBe("3000\n")
+        expect((await stage.told("ps")).stdout).not.toContain("cancelled")
+        const incoming = join(stage.dataDir, "layers/incoming")
+        await expect.poll(() => readdir(incoming), { timeout: 10_000 }).toEqual([])
+        await fork.remove()
       })
     })
 

@@ -83,9 +83,42 @@ export const StopSandbox = z.strictObject({
 })
 export type StopSandbox = z.infer<typeof StopSandbox>
 
-/** What `POST /v1/sandboxes/{id}/fork` takes; it answers with the new workspace's sandbox. */
+/** What `POST /v1/sandboxes/{id}/fork` takes. */
 export const ForkSandbox = z.strictObject({ to: Slug })
 export type ForkSandbox = z.infer<typeof ForkSandbox>
+
+/** How far a fork is. */
+export const ForkProgress = z.object({
+  /** Files are copied while the sandbox runs, then while it stands still; then the new sandbox is made. */
+  stage: z.enum(["copying", "frozen", "starting"]),
+  /** Of this part of the copy. What changes meanwhile is copied in the next. */
+  files: z.int().min(0),
+  of: z.int().min(0),
+})
+export type ForkProgress = z.infer<typeof ForkProgress>
+
+/**
+ * One line of what `POST /v1/sandboxes/{id}/fork` answers, in JSON (`application/x-ndjson`). There is a line at least
+ * every ten seconds, and the last one is `forked` or `failed`. A fork that is refused at once has an error's answer.
+ * Whoever closes the connection before the last line cancels the fork.
+ */
+export const ForkLine = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("progress"), ...ForkProgress.shape }),
+  z.object({
+    type: z.literal("forked"),
+    /** The new workspace's. */
+    sandbox: SandboxView,
+    /** How long the sandbox whose files were copied stood still; 0: it did not run. */
+    stoodStillMs: z.number().min(0),
+  }),
+  z.object({
+    type: z.literal("failed"),
+    code: z.string(),
+    message: z.string(),
+    details: z.record(z.string(), z.unknown()).default({}),
+  }),
+])
+export type ForkLine = z.infer<typeof ForkLine>
 
 /** What `POST /v1/reconcile` takes. */
 export const Reconcile = z.strictObject({

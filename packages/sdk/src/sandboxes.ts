@@ -12,8 +12,9 @@ import {
 } from "@berth/protocol/sandboxes"
 import { type CallOptions, type Connection, call, command } from "./call.ts"
 import { type Commands, commandsOf } from "./commands.ts"
-import { CREATE_DEADLINE_MS, type CreateOptions, create } from "./create.ts"
+import { type CreateOptions, create } from "./create.ts"
 import { type Files, filesOf } from "./files.ts"
+import { type ForkOptions, fork } from "./fork.ts"
 import { type Git, gitOf } from "./git.ts"
 import { placeOf } from "./place.ts"
 import { type Ports, portsOf } from "./ports.ts"
@@ -32,8 +33,11 @@ export interface Sandbox {
   ready(options?: CallOptions): Promise<SandboxView>
   /** How it booted, step by step. */
   boot(options?: CallOptions): Promise<BootTrace>
-  /** Another workspace like its own, on a copy of the files as they are now, with a sandbox that boots on. */
-  fork(to: string, options?: CallOptions): Promise<Sandbox>
+  /**
+   * Another workspace like its own, on a copy of its files, with a sandbox that boots on. Takes the time that the copy
+   * needs; a signal cancels it, and leaves nothing.
+   */
+  fork(to: string, options?: ForkOptions): Promise<Forked>
   /** What was decided about it and why, latest first; also of one that is gone. */
   why(options?: CallOptions): Promise<SandboxWhy>
   /** Keeps it until it is released, or the time is over. */
@@ -51,6 +55,11 @@ export interface Sandbox {
   adopt(options?: CallOptions): Promise<SandboxView>
   /** With its workspace's files. Refused while somebody uses it, unless forced. */
   remove(options?: EndOptions): Promise<void>
+}
+
+export interface Forked extends Sandbox {
+  /** How long the sandbox whose files were copied stood still; 0: it did not run. */
+  readonly stoodStillMs: number
 }
 
 export interface EndOptions extends CallOptions {
@@ -120,10 +129,8 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
     },
     boot: (options) => call(connection, { path: place.at("/boot") }, BootTrace, options),
     fork: async (to, options) => {
-      const ask = { method: "POST", path: place.at("/fork"), json: { to } } as const
-      const deadline = { deadlineMs: CREATE_DEADLINE_MS, ...options }
-      const { identity } = await call(connection, ask, SandboxView, deadline)
-      return sandboxAt(connection, identity.sandbox)
+      const { sandbox, stoodStillMs } = await fork(connection, place.at("/fork"), to, options)
+      return { ...sandboxAt(connection, sandbox.identity.sandbox), stoodStillMs }
     },
     why: (options) => call(connection, { path: place.at("/why") }, SandboxWhy, options),
     hold: (hold, options) => {

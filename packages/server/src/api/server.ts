@@ -12,6 +12,7 @@ import { logRequests } from "./log-requests.ts"
 import { proxyRoutes } from "./proxy/routes.ts"
 import { passUpgrades } from "./proxy/upgrades.ts"
 import { limitReceiving } from "./receive.ts"
+import { forkRoute } from "./routes/fork.ts"
 import { type Facts, healthRoute } from "./routes/health.ts"
 import { holdRoutes } from "./routes/holds.ts"
 import { reconcileRoute } from "./routes/reconcile.ts"
@@ -65,6 +66,7 @@ export const createApi = (options: ApiOptions) => {
   healthRoute(api, facts)
   statusRoute(api, facts)
   sandboxRoutes(api, sandboxes)
+  forkRoute(api, sandboxes)
   holdRoutes(api, sandboxes)
   reconcileRoute(api, sandboxes)
   workspaceRoute(api, sandboxes)

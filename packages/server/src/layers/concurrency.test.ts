@@ -7,6 +7,7 @@ import { expect, it } from "vitest"
 import { openLayers } from "./open.ts"
 import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
+import { snapshotOne } from "./testing/snapshot-one.ts"
 import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
 
 const shop = key("shop")
@@ -33,7 +34,11 @@ requires("root").describe("at the same time", () => {
           await layers.ensureTop(mine, AGENT)
           const sandbox = newId.sandbox()
           const { top } = await layers.claimTop(mine, sandbox)
-          const { layer, pin } = await layers.snapshot(mine, { sandbox, reason: "test", ...still })
+          const { layer, pin } = await snapshotOne(layers, mine, {
+            sandbox,
+            reason: "test",
+            ...still,
+          })
           await layers.put(key(`f${number}-${round}`), layer)
           await layers.unpin(pin)
           await layers.releaseTop(top, sandbox)

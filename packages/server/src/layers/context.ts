@@ -2,6 +2,7 @@ import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
 import type { Serially } from "../host/serial.ts"
 import type { Layout } from "./layout.ts"
+import type { CompareTrees } from "./trees/compare.ts"
 import type { Trash } from "./trees/trash.ts"
 import type { WalkTree } from "./trees/walk.ts"
 
@@ -22,6 +23,7 @@ export interface Context {
   /** Tops that this process made and has told nobody how to mount: the kernel need not be asked about them. */
   readonly unseen: Set<TopId>
   readonly walk: WalkTree
+  readonly compare: CompareTrees
   readonly trash: Trash
   /** Layers that operations of this process read. */
   readonly reading: Map<symbol, readonly LayerId[]>

@@ -196,7 +196,12 @@ const run = async (
       return
     case "snapshot":
       await layers.claimTop(shop, SANDBOX)
-      await layers.snapshot(shop, { sandbox: SANDBOX, reason: "test", freeze: still, thaw: still })
+      await layers.snapshot([shop], {
+        sandbox: SANDBOX,
+        reason: "test",
+        freeze: still,
+        thaw: still,
+      })
       return
     case "flatten":
       await layers.flatten(shop)

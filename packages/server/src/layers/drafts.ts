@@ -1,7 +1,7 @@
 import { mkdir, rename } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LayerId } from "@berth/protocol/ids"
-import type { LayerOrigin } from "@berth/protocol/layer"
+import type { LayerOrigin, TreeSize } from "@berth/protocol/layer"
 import type { Context } from "./context.ts"
 import { ioError } from "./io-error.ts"
 import type { TreePaths } from "./layout.ts"
@@ -10,12 +10,14 @@ import type { LayerRecord } from "./records/schemas.ts"
 import { discardTree } from "./trees/discard.ts"
 import { flushTree } from "./trees/flush.ts"
 import { summarizeTree } from "./trees/summary.ts"
+import { throwAway } from "./trees/throw-away.ts"
 
-/** Makes a layer aside; if the work fails, nothing of it is left. */
+/** Makes a layer aside; if the work fails, nothing of it is left. If it is cancelled, nobody waits until that is deleted. */
 export const inDraft = async <Result>(
-  { layout, underWay }: Context,
+  { layout, underWay, trash }: Context,
   id: LayerId,
   work: (draft: TreePaths) => Promise<Result>,
+  signal?: AbortSignal,
 ): Promise<Result> => {
   const draft = layout.draft(id)
   if (underWay.has(id)) {
@@ -30,7 +32,10 @@ export const inDraft = async <Result>(
     await mkdir(draft.directory, { mode: 0o700 })
     return await work(draft)
   } catch (thrown) {
-    await discardTree(draft.directory)
+    if (signal?.aborted) {
+      await throwAway(layout, draft.directory)
+      trash.empty()
+    } else await discardTree(draft.directory)
     throw ioError(thrown, draft.directory)
   } finally {
     underWay.delete(id)
@@ -49,7 +54,7 @@ export const describe = async (
   { id, parents, origin }: Description,
   { tree, record }: Pick<TreePaths, "tree" | "record">,
   signal?: AbortSignal,
-): Promise<void> => {
+): Promise<TreeSize> => {
   const { flavour, idBase } = context
   const { size, digest } = await summarizeTree(context, tree, { signal })
   const described: LayerRecord = {
@@ -65,6 +70,7 @@ export const describe = async (
   }
   await writePassingRecord(record, described)
   await flushTree(tree, signal)
+  return size
 }
 
 /** The moment in which a tree becomes a layer: one rename, made durable. */

@@ -12,6 +12,7 @@ import { layoutAt } from "./layout.ts"
 import { openLayers } from "./open.ts"
 import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
+import { snapshotOne } from "./testing/snapshot-one.ts"
 import { openForTest } from "./testing/store.ts"
 
 const shop = key("shop")
@@ -73,26 +74,8 @@ requires("root").describe("a tree that a sandbox made to harm", () => {
       const layers = await openForTest(root)
       const sandbox = newId.sandbox()
       const { top } = await layers.claimTop(shop, sandbox)
-      const taking = layers.snapshot(shop, { ...NEVER_STILL, sandbox, reason: "test" })
+      const taking = snapshotOne(layers, shop, { ...NEVER_STILL, sandbox, reason: "test" })
       await expect(taking).rejects.toMatchObject({ code: "layers.path_too_long" })
-      await layers.releaseTop(top, sandbox)
-    },
-  )
-
-  requires("root").it(
-    "says how many files could not be copied in time, and what to do",
-    async () => {
-      const { root, tree } = await stageTop()
-      await spread(tree, 1_000, 20, "file")
-      const layers = await openForTest(root)
-      const sandbox = newId.sandbox()
-      const { top } = await layers.claimTop(shop, sandbox)
-      const options = { ...NEVER_STILL, maxFrozenMs: 1, sandbox, reason: "test" }
-      await expect(layers.snapshot(shop, options)).rejects.toMatchObject({
-        code: "deadline.exceeded",
-        message: expect.stringMatching(/1000 files: stop it before the fork/),
-        details: { files: 1_000 },
-      })
       await layers.releaseTop(top, sandbox)
     },
   )

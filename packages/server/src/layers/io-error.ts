@@ -23,7 +23,7 @@ export const programError = (program: string, path: string, stderr: string): Ber
 const diskFull = (path: string, cause: unknown): BerthError =>
   new BerthError("layers.disk_full", `no space is left for ${path}`, { details: { path }, cause })
 
-const pathTooLong = (path: string, program: string): BerthError =>
+export const pathTooLong = (path: string, program: string): BerthError =>
   new BerthError(
     "layers.path_too_long",
     `${program} cannot go on: folders lie in each other deeper than a path can be long`,

@@ -6,7 +6,8 @@ import type { Collected } from "./collect/collect.ts"
 import type { Call, Discarding } from "./context.ts"
 import type { Flattened } from "./flatten.ts"
 import type { Frozen } from "./freeze.ts"
-import type { Pinned, SnapshotOptions } from "./snapshot.ts"
+import type { Pinned } from "./pins/pin.ts"
+import type { Snapshot, SnapshotOptions } from "./snapshot.ts"
 import type { PutOptions } from "./stacks/put.ts"
 import type { ClaimedTop, IsAlive } from "./tops/claim.ts"
 import type { EnsuredTop, TreeRoot } from "./tops/ensure.ts"
@@ -37,8 +38,8 @@ export interface Layers {
   releaseStack(key: StackKey, sandbox: SandboxId): Promise<void>
   /** A stopped sandbox's top becomes a layer, without a copy. */
   freeze(key: StackKey, call?: Call): Promise<Frozen>
-  /** A running sandbox's top is copied into a layer. */
-  snapshot(key: StackKey, options: SnapshotOptions): Promise<Pinned>
+  /** The tops that a running sandbox has of these stacks are copied into layers, as they are at one moment. */
+  snapshot(keys: readonly StackKey[], options: SnapshotOptions): Promise<Snapshot>
   /** One layer in place of a stack of many. */
   flatten(key: StackKey, call?: Call): Promise<Flattened>
   pin(layer: LayerId, reason: string): Promise<PinId>

@@ -20,6 +20,8 @@ import { putStack } from "./stacks/put.ts"
 import { removeStack } from "./stacks/remove.ts"
 import { claimTop, releaseStack, releaseTop } from "./tops/claim.ts"
 import { ensureTop } from "./tops/ensure.ts"
+import { openComparisons } from "./trees/compare.ts"
+import { openThreads } from "./trees/threads.ts"
 import { openTrash } from "./trees/trash.ts"
 import { openWalks } from "./trees/walk.ts"
 import { verify } from "./verify/verify.ts"
@@ -43,6 +45,7 @@ export const openLayers = async ({
 }: LayersOptions): Promise<Layers> => {
   const layout = layoutAt(root)
   await prepare(layout, { version: 1, flavour, idBase })
+  const threads = openThreads()
   const context: Context = {
     layout,
     flavour,
@@ -52,7 +55,8 @@ export const openLayers = async ({
     underWay: new Set(),
     unseen: new Set(),
     reading: new Map(),
-    walk: openWalks(layout),
+    walk: openWalks(layout, threads),
+    compare: openComparisons(layout, threads),
     trash: openTrash(layout.trash, at),
   }
   return {
@@ -63,7 +67,7 @@ export const openLayers = async ({
     releaseTop: (top, sandbox) => releaseTop(context, top, sandbox),
     releaseStack: (key, sandbox) => releaseStack(context, key, sandbox),
     freeze: (key, call) => freeze(context, key, call),
-    snapshot: (key, options) => snapshot(context, key, options),
+    snapshot: (keys, options) => snapshot(context, keys, options),
     flatten: (key, call) => flatten(context, key, call),
     pin: (layer, reason) => pinLayer(context, layer, reason),
     unpin: (pin) => unpin(context, pin),

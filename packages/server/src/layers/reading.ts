@@ -3,19 +3,26 @@ import { type Context, STORE } from "./context.ts"
 import { stackBelow } from "./stacks/layer.ts"
 
 /** Keeps a layer and those below it from being collected while an operation of this process reads them. */
-export const whileReading = async <Result>(
+export const whileReading = <Result>(
   context: Context,
   layer: LayerId,
   work: (stack: readonly LayerId[]) => Promise<Result>,
+): Promise<Result> => whileKeeping(context, () => stackBelow(context, layer), work)
+
+/** Keeps layers, which are found while nothing is collected, until the work ends. */
+export const whileKeeping = async <Result>(
+  context: Context,
+  find: () => Promise<readonly LayerId[]>,
+  work: (layers: readonly LayerId[]) => Promise<Result>,
 ): Promise<Result> => {
   const mark = Symbol()
-  const stack = await context.serially(STORE, async () => {
-    const found = await stackBelow(context, layer)
-    context.reading.set(mark, found)
-    return found
+  const found = await context.serially(STORE, async () => {
+    const layers = await find()
+    context.reading.set(mark, layers)
+    return layers
   })
   try {
-    return await work(stack)
+    return await work(found)
   } finally {
     context.reading.delete(mark)
   }

@@ -3,11 +3,13 @@ import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { expect, it } from "vitest"
 import type { Layers } from "./layers.ts"
-import { AGENT } from "./testing/ids.ts"
+import { openLayers } from "./open.ts"
+import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
 import { keepMounted } from "./testing/mount.ts"
 import { makeScenario } from "./testing/scenario.ts"
-import { openForTest, view, work } from "./testing/store.ts"
+import { snapshotOne } from "./testing/snapshot-one.ts"
+import { makeRoot, openForTest, view, work } from "./testing/store.ts"
 import type { Freezer } from "./while-frozen.ts"
 
 const shop = key("shop")
@@ -48,7 +50,11 @@ requires("root").describe("a live snapshot", () => {
       `rm -r kept; mkdir kept; echo live > kept/live; mv very more; ${WRITE_IN_TURN} echo $! > writer`,
     )
     const writer = Number(await readFile(`/proc/${running.pid}/root/mnt/writer`, "utf8"))
-    const { layer } = await layers.snapshot(shop, { sandbox, reason: "test", ...freezerOf(writer) })
+    const { layer } = await snapshotOne(layers, shop, {
+      sandbox,
+      reason: "test",
+      ...freezerOf(writer),
+    })
     expect(await readFile(`/proc/${writer}/stat`, "latin1")).not.toMatch(/\) T /)
     process.kill(writer, "SIGKILL")
     await running.end()
@@ -68,7 +74,7 @@ requires("root").describe("a live snapshot", () => {
     const layers = await openForTest()
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
-    const { layer, pin } = await layers.snapshot(shop, {
+    const { layer, pin } = await snapshotOne(layers, shop, {
       ...{ sandbox, reason: "before the upgrade" },
       ...freezerOf(running.pid),
     })
@@ -87,7 +93,7 @@ requires("root").describe("a live snapshot", () => {
       layers,
       "rm -r kept; mv gone gone2; mkfifo p; echo n > n",
     )
-    const { layer } = await layers.snapshot(shop, {
+    const { layer } = await snapshotOne(layers, shop, {
       sandbox,
       reason: "test",
       ...freezerOf(running.pid),
@@ -113,26 +119,35 @@ requires("root").describe("a live snapshot", () => {
       },
     }
     await expect(
-      layers.snapshot(shop, { sandbox, reason: "test", ...failing }),
+      snapshotOne(layers, shop, { sandbox, reason: "test", ...failing }),
     ).rejects.toMatchObject({ code: "layers.io", details: { said: "no such cgroup" } })
     expect(frozen).toBe(false)
     expect(await layers.verify()).toMatchObject({ repairs: [], problems: [] })
     await running.end()
   })
 
-  it("thaws the sandbox in time when the copy takes too long", async () => {
-    const layers = await openForTest()
-    await layers.put(shop, null)
-    const { sandbox, running } = await runningSandbox(layers, "head -c 200000000 /dev/zero > large")
+  it("thaws the sandbox when nothing moves while it stands still", async () => {
     const events: string[] = []
+    const untilThawed = Promise.withResolvers<void>()
+    const root = makeRoot()
+    const layers = await openLayers({
+      root,
+      idBase: ID_BASE,
+      at: (step) => (step === "snapshot.frozen" ? untilThawed.promise : undefined),
+    })
+    await layers.put(shop, null)
+    const { sandbox, running } = await runningSandbox(layers, "echo one > f")
     const recorded = {
       freeze: async () => void events.push("frozen"),
       thaw: async () => void events.push("thawed"),
-      maxFrozenMs: 5,
+      frozenStallMs: 5,
     }
-    await expect(
-      layers.snapshot(shop, { sandbox, reason: "test", ...recorded }),
-    ).rejects.toMatchObject({ code: "deadline.exceeded", details: { sandbox } })
+    const taking = snapshotOne(layers, shop, { sandbox, reason: "test", ...recorded })
+    setTimeout(() => untilThawed.resolve(), 50)
+    await expect(taking).rejects.toMatchObject({
+      code: "deadline.exceeded",
+      details: { sandbox },
+    })
     expect(events).toEqual(["frozen", "thawed"])
     await running.end()
     expect(await layers.verify({ isAlive: () => false })).toMatchObject({
@@ -154,11 +169,11 @@ requires("root").describe("a live snapshot", () => {
         thaws += 1
         if (thaws === 2) thawed.resolve()
       },
-      maxFrozenMs: 5,
+      frozenStallMs: 5,
     }
-    await expect(layers.snapshot(shop, { sandbox, reason: "test", ...late })).rejects.toMatchObject(
-      { code: "deadline.exceeded" },
-    )
+    await expect(
+      snapshotOne(layers, shop, { sandbox, reason: "test", ...late }),
+    ).rejects.toMatchObject({ code: "deadline.exceeded" })
     expect(thaws).toBe(1)
     frozen.resolve()
     await thawed.promise
@@ -177,10 +192,10 @@ requires("root").describe("a live snapshot", () => {
         if (attempts < attempt) throw new Error("busy")
       },
     })
-    await layers.snapshot(shop, { sandbox, reason: "test", ...thawsAt(2) })
+    await snapshotOne(layers, shop, { sandbox, reason: "test", ...thawsAt(2) })
     attempts = 0
     await expect(
-      layers.snapshot(shop, { sandbox, reason: "test", ...thawsAt(100) }),
+      snapshotOne(layers, shop, { sandbox, reason: "test", ...thawsAt(100) }),
     ).rejects.toMatchObject({ code: "layers.thaw_failed", details: { sandbox } })
     await running.end()
   })
@@ -191,7 +206,7 @@ requires("root").describe("a live snapshot", () => {
     await layers.ensureTop(shop)
     const still = { freeze: async () => {}, thaw: async () => {} }
     await expect(
-      layers.snapshot(shop, { sandbox: newId.sandbox(), reason: "test", ...still }),
+      snapshotOne(layers, shop, { sandbox: newId.sandbox(), reason: "test", ...still }),
     ).rejects.toMatchObject({ code: "layers.top_in_use" })
   })
 })

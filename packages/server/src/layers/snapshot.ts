@@ -1,104 +1,213 @@
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import { type LayerId, newId, type PinId, type SandboxId, type TopId } from "@berth/protocol/ids"
+import { type LayerId, newId, type SandboxId, type TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { type Call, type Context, STORE } from "./context.ts"
 import { describe, inDraft, install } from "./drafts.ts"
-import { SNAPSHOT_RECORD } from "./layout.ts"
-import { writePin } from "./pins/pin.ts"
+import { SNAPSHOT_RECORD, type TreePaths } from "./layout.ts"
+import { type CopyProgress, type LiveCopy, openLiveCopy } from "./live-copy.ts"
+import { type Pinned, writePin } from "./pins/pin.ts"
+import { whileKeeping } from "./reading.ts"
 import { readRecord, removePassingRecord, writePassingRecord } from "./records/files.ts"
 import { ClaimRecord, type SnapshotRecord } from "./records/schemas.ts"
 import { readStack, readTop, stackName } from "./stacks/read.ts"
 import { topInUse } from "./tops/free.ts"
-import { copyTree } from "./trees/copy.ts"
 import { type Freezer, whileFrozen } from "./while-frozen.ts"
+import { MAX_STALL_MS, whileMoving } from "./while-moving.ts"
 
 export interface SnapshotOptions extends Call, Freezer {
-  /** Whose processes are frozen: the one that has claimed the top. */
+  /** Whose processes are frozen: the one that has claimed the tops. */
   readonly sandbox: SandboxId
   /** Why the snapshot is kept, for people. */
   readonly reason: string
+  readonly onProgress?: (progress: CopyProgress) => void
+  /** How long nothing may move while the sandbox runs. Default: MAX_STALL_MS. */
+  readonly stallMs?: number
 }
 
-export interface Pinned {
-  readonly layer: LayerId
-  /** What keeps the layer until it is unpinned. */
-  readonly pin: PinId
+export interface Snapshot {
+  /** One for each stack, in their order. */
+  readonly layers: readonly Pinned[]
+  /** How long the sandbox stood still. */
+  readonly frozenMs: number
+}
+
+interface Source {
+  readonly key: StackKey
+  readonly top: TopId
+  readonly parents: readonly LayerId[]
+}
+
+interface Copying extends Source {
+  readonly id: LayerId
+  readonly draft: TreePaths
+  readonly copy: LiveCopy
 }
 
 /**
- * Copies the top of a running sandbox into a layer of its own, on the same stack; the sandbox goes on
- * with its top. Its processes stand still during the copy and no longer: a copy reads what they wrote from the
- * kernel's memory, so the disk is waited for afterwards, once for both.
+ * Copies the tops of a running sandbox into layers of their own, on the same stacks; the sandbox goes on with its tops.
+ * Most is copied while it runs; then its processes stand still for what has changed since. A copy reads what they wrote
+ * from the kernel's memory, so the disk is waited for afterwards.
  */
-export const snapshot = (
+export const snapshot = async (
   context: Context,
-  key: StackKey,
+  keys: readonly StackKey[],
   options: SnapshotOptions,
-): Promise<Pinned> =>
-  context.serially(stackName(key), async () => {
-    const { layout, at } = context
-    const { signal, sandbox, reason } = options
-    const { top } = await readStack(context, key)
-    if (top === null) {
-      throw new BerthError("layers.unknown", `the stack ${stackName(key)} has no top`, {
-        details: { ...key },
+): Promise<Snapshot> => {
+  const sources = await Promise.all(keys.map((key) => findSource(context, key, options.sandbox)))
+  const parents = async () => sources.flatMap((source) => source.parents)
+  return whileKeeping(context, parents, () =>
+    inDrafts(context, sources, options.signal, async (copying) => {
+      await copyWhileItRuns(copying, options)
+      const frozenMs = await serially(context, keys, () => copyRest(context, copying, options))
+      for (const one of copying) await complete(context, one, options.signal)
+      await context.at("snapshot.described")
+      return { layers: await installAll(context, copying, options.reason), frozenMs }
+    }),
+  )
+}
+
+const findSource = async (context: Context, key: StackKey, sandbox: SandboxId): Promise<Source> => {
+  const { top } = await readStack(context, key)
+  if (top === null) {
+    throw new BerthError("layers.unknown", `the stack ${stackName(key)} has no top`, {
+      details: { ...key },
+    })
+  }
+  await assertClaimedBy(context, top, sandbox)
+  const { parents } = await readTop(context, top)
+  return { key, top, parents }
+}
+
+/** One draft in another: what fails in one leaves nothing of all. */
+const inDrafts = async <Result>(
+  context: Context,
+  sources: readonly Source[],
+  signal: AbortSignal | undefined,
+  work: (copying: readonly Copying[]) => Promise<Result>,
+  begun: readonly Copying[] = [],
+): Promise<Result> => {
+  const [source, ...others] = sources
+  if (source === undefined) return work(begun)
+  const id = newId.layer()
+  const prepare = (draft: TreePaths): Promise<Result> => {
+    const copy = openLiveCopy(context, context.layout.top(source.top).tree, draft)
+    return inDrafts(context, others, signal, work, [...begun, { ...source, id, draft, copy }])
+  }
+  return inDraft(context, id, prepare, signal)
+}
+
+/** Holds the stacks, in the order that their callers name them in. */
+const serially = <Result>(
+  context: Context,
+  keys: readonly StackKey[],
+  work: () => Promise<Result>,
+): Promise<Result> => {
+  const [key, ...others] = keys
+  if (key === undefined) return work()
+  return context.serially(stackName(key), () => serially(context, others, work))
+}
+
+const copyWhileItRuns = async (
+  copying: readonly Copying[],
+  { sandbox, signal, stallMs = MAX_STALL_MS, onProgress = () => {} }: SnapshotOptions,
+): Promise<void> => {
+  let last: CopyProgress | undefined
+  const stalled = () => notMoving(sandbox, stallMs, last)
+  for (const { copy } of copying)
+    await whileMoving({ signal, stallMs, stalled }, (either, moved) =>
+      copy.copy({
+        signal: either,
+        onProgress: (progress) => {
+          moved()
+          last = progress
+          onProgress(progress)
+        },
+      }),
+    )
+}
+
+/** The sandbox stands still once, so that all its files are of the same moment. */
+const copyRest = async (
+  context: Context,
+  copying: readonly Copying[],
+  options: SnapshotOptions,
+): Promise<number> => {
+  const { at } = context
+  const { sandbox, signal, onProgress = () => {} } = options
+  for (const { key, top } of copying) {
+    const found = await findSource(context, key, sandbox)
+    if (found.top !== top) throw changedMeanwhile(key)
+  }
+  const notes = copying.map(({ draft }) => join(draft.directory, SNAPSHOT_RECORD))
+  for (const [index, { top }] of copying.entries()) {
+    const frozen: SnapshotRecord = { version: 1, top, sandbox }
+    await writePassingRecord(notes[index] ?? "", frozen)
+  }
+  await at("snapshot.prepared")
+  const frozenMs = await whileFrozen(options, sandbox, signal, async (untilThaw, moved) => {
+    await at("snapshot.frozen")
+    for (const { copy } of copying) {
+      await copy.finish({
+        signal: untilThaw,
+        onProgress: (progress) => {
+          moved()
+          onProgress(progress)
+        },
       })
     }
-    await assertClaimedBy(context, top, sandbox)
-    const { parents } = await readTop(context, top)
-    const id = newId.layer()
-    return inDraft(context, id, async (draft) => {
-      const note = join(draft.directory, SNAPSHOT_RECORD)
-      const frozen: SnapshotRecord = { version: 1, top, sandbox }
-      await writePassingRecord(note, frozen)
-      await at("snapshot.prepared")
-      const { tree } = layout.top(top)
-      try {
-        await whileFrozen(options, sandbox, signal, async (untilThaw) => {
-          await at("snapshot.frozen")
-          await copyTree(tree, draft.tree, untilThaw)
-          await at("snapshot.copied")
-        })
-      } catch (thrown) {
-        throw isOverdue(thrown) ? await tooMuch(context, sandbox, tree, thrown) : thrown
-      }
-      await removePassingRecord(note)
-      await at("snapshot.thawed")
-      await describe(context, { id, parents, origin: "snapshot" }, draft, signal)
-      await at("snapshot.described")
-      return context.serially(STORE, async () => {
-        await install(context, draft.directory, id)
-        await at("snapshot.renamed")
-        const pin = await writePin(context, id, reason)
-        await at("snapshot.pinned")
-        return { layer: id, pin }
-      })
-    })
+    await at("snapshot.copied")
   })
-
-const isOverdue = (thrown: unknown): thrown is BerthError =>
-  thrown instanceof BerthError && thrown.code === "deadline.exceeded"
-
-/** Looks for how much there is to copy, for people: they wait for the answer. */
-const COUNT_DEADLINE_MS = 10_000
-
-/** Says how much could not be copied in time, and what to do about it. */
-const tooMuch = async (
-  { walk, idBase }: Context,
-  sandbox: SandboxId,
-  tree: string,
-  overdue: BerthError,
-): Promise<BerthError> => {
-  const size = await walk(tree, idBase, { deadlineMs: COUNT_DEADLINE_MS }).catch(() => undefined)
-  const files = size?.files
-  const howMany = files === undefined ? "too many files to count" : `${files} files`
-  const message = `${overdue.message}. It changed ${howMany}: stop it before the fork, which copies nothing then, or remove what it does not need`
-  return new BerthError("deadline.exceeded", message, {
-    details: { ...overdue.details, sandbox, ...(files !== undefined && { files }) },
-    cause: overdue,
-  })
+  for (const note of notes) await removePassingRecord(note)
+  await at("snapshot.thawed")
+  return frozenMs
 }
+
+const complete = async (
+  context: Context,
+  { id, parents, draft, copy }: Copying,
+  signal: AbortSignal | undefined,
+): Promise<void> => {
+  await copy.clean(signal)
+  const { files } = await describe(context, { id, parents, origin: "snapshot" }, draft, signal)
+  const expected = copy.entries()
+  if (expected === undefined || expected === files) return
+  const message = `the copy has ${files} files, and the sandbox had ${expected} when it stood still`
+  throw new BerthError("layers.io", message, { details: { path: draft.tree, said: message } })
+}
+
+const installAll = (
+  context: Context,
+  copying: readonly Copying[],
+  reason: string,
+): Promise<Pinned[]> =>
+  context.serially(STORE, async () => {
+    for (const { id, draft } of copying) await install(context, draft.directory, id)
+    await context.at("snapshot.renamed")
+    const pinned: Pinned[] = []
+    for (const { id } of copying)
+      pinned.push({ layer: id, pin: await writePin(context, id, reason) })
+    await context.at("snapshot.pinned")
+    return pinned
+  })
+
+const notMoving = (
+  sandbox: SandboxId,
+  stallMs: number,
+  last: CopyProgress | undefined,
+): BerthError =>
+  new BerthError(
+    "deadline.exceeded",
+    `nothing of the files of ${sandbox} could be copied for ${stallMs / 1_000} s, after ${last?.files ?? 0} of ${last?.of ?? 0}; it runs on. Look whether its disk is well, and try again`,
+    { details: { sandbox, deadlineMs: stallMs, files: last?.files ?? 0 } },
+  )
+
+const changedMeanwhile = (key: StackKey): BerthError =>
+  new BerthError(
+    "layers.changed_meanwhile",
+    `${stackName(key)} was frozen while it was copied: try again, which copies nothing then`,
+    { details: { ...key } },
+  )
 
 const assertClaimedBy = async (
   { layout }: Context,

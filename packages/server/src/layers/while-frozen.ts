@@ -1,8 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
+import { whileMoving } from "./while-moving.ts"
 
-/** A person at a terminal notices a pause of this length; clients and servers do not give up on it. */
-export const MAX_FROZEN_MS = 10_000
+/** A sandbox that stands still while nothing of it is copied for this long is woken: its disk is broken or far too busy. */
+export const MAX_FROZEN_STALL_MS = 10_000
 
 /** A cgroup that could not be thawed once is tried again at once: its sandbox is worth nothing frozen. */
 const THAW_ATTEMPTS = 3
@@ -11,33 +12,38 @@ export interface Freezer {
   /** Stops every process of the sandbox; resolves when they stand still. */
   freeze(): Promise<void>
   thaw(): Promise<void>
-  /** Default: MAX_FROZEN_MS. */
-  readonly maxFrozenMs?: number
+  /** How long nothing may move while the sandbox stands still. Default: MAX_FROZEN_STALL_MS. */
+  readonly frozenStallMs?: number
 }
 
-/** Does the work while a sandbox stands still, and thaws it whatever becomes of the work, in time. */
+/**
+ * Does the work while a sandbox stands still, and thaws it whatever becomes of the work; returns how long it stood still.
+ * The work has the time that it needs, as long as it tells of its progress.
+ */
 export const whileFrozen = async (
-  { freeze, thaw, maxFrozenMs = MAX_FROZEN_MS }: Freezer,
+  { freeze, thaw, frozenStallMs = MAX_FROZEN_STALL_MS }: Freezer,
   sandbox: SandboxId,
   signal: AbortSignal | undefined,
-  work: (untilThaw: AbortSignal) => Promise<void>,
-): Promise<void> => {
-  const overdue = new AbortController()
-  const timer = setTimeout(() => overdue.abort(tooLong(sandbox, maxFrozenMs)), maxFrozenMs)
-  const untilThaw = signal ? AbortSignal.any([signal, overdue.signal]) : overdue.signal
-  const freezing = freeze()
-  let answered = false
-  try {
-    await unlessAborted(untilThaw, freezing)
-    answered = true
-    await work(untilThaw)
-    untilThaw.throwIfAborted()
-  } finally {
-    clearTimeout(timer)
-    await surely(thaw, sandbox)
-    // A freeze that was given up on may still take effect, after the thaw.
-    if (!answered) freezing.then(thaw).catch(() => {})
-  }
+  work: (untilThaw: AbortSignal, moved: () => void) => Promise<void>,
+): Promise<number> => {
+  const stalled = () => tooLong(sandbox, frozenStallMs)
+  const startedMs = performance.now()
+  await whileMoving({ signal, stallMs: frozenStallMs, stalled }, async (untilThaw, moved) => {
+    const freezing = freeze()
+    let answered = false
+    try {
+      await unlessAborted(untilThaw, freezing)
+      answered = true
+      moved()
+      await work(untilThaw, moved)
+      untilThaw.throwIfAborted()
+    } finally {
+      await surely(thaw, sandbox)
+      // A freeze that was given up on may still take effect, after the thaw.
+      if (!answered) freezing.then(thaw).catch(() => {})
+    }
+  })
+  return performance.now() - startedMs
 }
 
 /** A freeze that never answers must not keep its sandbox waiting either. */
@@ -64,9 +70,9 @@ const surely = async (thaw: () => Promise<void>, sandbox: SandboxId): Promise<vo
   })
 }
 
-const tooLong = (sandbox: SandboxId, maxFrozenMs: number): BerthError =>
+const tooLong = (sandbox: SandboxId, stallMs: number): BerthError =>
   new BerthError(
     "deadline.exceeded",
-    `the changes of ${sandbox} could not be copied within ${maxFrozenMs} ms; it runs on`,
-    { details: { sandbox, deadlineMs: maxFrozenMs } },
+    `${sandbox} stood still and nothing of it could be copied for ${stallMs / 1_000} s; it runs on. Stop it and try again: of a stopped one nothing is copied`,
+    { details: { sandbox, deadlineMs: stallMs } },
   )

@@ -4,6 +4,7 @@ import { AGENT_USER, WORKSPACE_TARGET } from "@berth/protocol/inside"
 import type { StackKey } from "@berth/protocol/layer"
 import type { Mount, Overlay } from "@berth/protocol/sandbox"
 import type { Layers } from "../layers/layers.ts"
+import type { CopyProgress } from "../layers/live-copy.ts"
 import type { IsAlive } from "../layers/tops/claim.ts"
 import type { TreeRoot } from "../layers/tops/ensure.ts"
 import type { Freezer } from "../layers/while-frozen.ts"
@@ -29,10 +30,20 @@ export interface WorkspaceFiles {
   release(workspace: Slug, sandbox: SandboxId): Promise<void>
   /** Takes them away at once; the disk has their space back when they are deleted, which goes on after the call. */
   remove(workspace: Slug): Promise<void>
-  /** Puts another workspace on a copy of them, which costs what was written since the last one. */
-  fork(from: Slug, to: Slug, sandbox: FrozenWhile | undefined, signal: AbortSignal): Promise<void>
+  /**
+   * Puts another workspace on a copy of them, which costs what was written since the last one. Returns how long the
+   * sandbox that has them stood still.
+   */
+  fork(from: Slug, to: Slug, how: Forking): Promise<number>
   /** Removes what no workspace stands on. */
   collect(signal?: AbortSignal): Promise<void>
+}
+
+export interface Forking {
+  /** The sandbox that has the files. Undefined: none has. */
+  readonly live: FrozenWhile | undefined
+  readonly signal: AbortSignal
+  readonly onProgress: (progress: CopyProgress) => void
 }
 
 /** The sandbox that has the files, which stands still while they are copied. */
@@ -40,14 +51,14 @@ export interface FrozenWhile extends Freezer {
   readonly sandbox: SandboxId
 }
 
-export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
+export const openFiles = (store: Layers, isAlive: IsAlive): WorkspaceFiles => {
   const ensureTop = async (key: StackKey, root: TreeRoot): Promise<void> => {
     try {
-      await layers.ensureTop(key, root)
+      await store.ensureTop(key, root)
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "layers.unknown")) throw thrown
-      await layers.put(key, null)
-      await layers.ensureTop(key, root)
+      await store.put(key, null)
+      await store.ensureTop(key, root)
     }
   }
   const claimOne = async (
@@ -57,7 +68,7 @@ export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
   ): Promise<Overlay> => {
     const key: StackKey = { workspace, name }
     await ensureTop(key, { uid, gid, mode })
-    const { mount } = await layers.claimTop(key, sandbox, isAlive)
+    const { mount } = await store.claimTop(key, sandbox, isAlive)
     const { cwd: base, lower, upper, work, options } = mount
     return { ...{ stack: name, base, lower: [...lower], upper, work, options: [...options] } }
   }
@@ -65,39 +76,47 @@ export const openFiles = (layers: Layers, isAlive: IsAlive): WorkspaceFiles => {
     claim: (workspace, sandbox) =>
       Promise.all(STACKS.map((stack) => claimOne(stack, workspace, sandbox))),
     release: async (workspace, sandbox) => {
-      for (const { name } of STACKS) await layers.releaseStack({ workspace, name }, sandbox)
+      for (const { name } of STACKS) await store.releaseStack({ workspace, name }, sandbox)
     },
     remove: async (workspace) => {
-      for (const { name } of STACKS) await layers.remove({ workspace, name })
-      await layers.collect({ wait: false })
+      for (const { name } of STACKS) await store.remove({ workspace, name })
+      await store.collect({ wait: false })
     },
-    fork: async (from, to, sandbox, signal) => {
+    fork: async (from, to, { live, signal, onProgress }) => {
       const reason = `${from} is forked to ${to}`
+      const of = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))
       const made: StackKey[] = []
-      const put = async (key: StackKey, layer: LayerId) => {
-        await layers.put(key, layer)
-        made.push(key)
-      }
-      const forkOne = async (name: Slug): Promise<void> => {
-        const key: StackKey = { workspace: from, name }
-        if (sandbox === undefined)
-          return await put({ workspace: to, name }, (await layers.freeze(key, { signal })).layer)
-        const { layer, pin } = await layers.snapshot(key, { ...sandbox, reason, signal })
-        try {
-          await put({ workspace: to, name }, layer)
-        } finally {
-          await layers.unpin(pin)
+      const putAll = async (layers: readonly LayerId[]): Promise<void> => {
+        for (const [index, key] of of(to).entries()) {
+          await store.put(key, layers[index] ?? null)
+          made.push(key)
         }
       }
+      const putFrozen = async (): Promise<number> => {
+        const frozen: LayerId[] = []
+        for (const key of of(from)) frozen.push((await store.freeze(key, { signal })).layer)
+        await putAll(frozen)
+        return 0
+      }
+      const putCopied = async (sandbox: FrozenWhile): Promise<number> => {
+        const options = { ...sandbox, reason, signal, onProgress }
+        const { layers: pinned, frozenMs } = await store.snapshot(of(from), options)
+        try {
+          await putAll(pinned.map(({ layer }) => layer))
+        } finally {
+          for (const { pin } of pinned) await store.unpin(pin)
+        }
+        return frozenMs
+      }
       try {
-        for (const { name } of STACKS) await forkOne(name)
+        return await (live === undefined ? putFrozen() : putCopied(live))
       } catch (thrown) {
-        for (const key of made) await layers.remove(key)
+        for (const key of made) await store.remove(key)
         throw thrown
       }
     },
     collect: async (signal) => {
-      await layers.collect({ wait: false, ...(signal && { signal }) })
+      await store.collect({ wait: false, ...(signal && { signal }) })
     },
   }
 }

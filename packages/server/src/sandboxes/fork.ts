@@ -1,7 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { ForkProgress } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
 import type { Serially } from "../host/serial.ts"
+import type { Freezer } from "../layers/while-frozen.ts"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
 import type { WorkspaceFiles } from "./files.ts"
@@ -24,55 +26,76 @@ export interface ForkParts {
   readonly making: Set<SandboxId>
 }
 
+export interface ForkCall {
+  readonly signal: AbortSignal
+  /** Told how far it is. */
+  readonly onProgress: (progress: ForkProgress) => void
+}
+
 /**
  * Makes another workspace like this sandbox's, on a copy of its files. Whoever uses the sandbox goes on with it, after
- * a moment in which it stands still.
+ * a moment in which it stands still. Returns how long that was.
  */
 export const openFork = (parts: ForkParts) => {
   const { backend, rows, workspaces, leases, files, making } = parts
 
-  /** Nobody takes it away meanwhile, and nobody wakes it or puts it to sleep. */
-  const whileKept = async (sandbox: SandboxId, to: Slug, work: () => Promise<void>) => {
+  /** Nobody takes it away meanwhile. */
+  const whileKept = async (sandbox: SandboxId, to: Slug, work: () => Promise<number>) => {
     const request = { sandbox, kind: "hold" as const, holder: `the fork to ${to}` }
     const lease = await leases.acquire({ ...request, isConnection: true })
-    making.add(sandbox)
     try {
-      await work()
+      return await work()
     } finally {
-      making.delete(sandbox)
       await leases.release(lease)
-      // Whoever came meanwhile may have found it frozen.
+    }
+  }
+
+  /** While it stands still, nobody wakes it or puts it to sleep. */
+  const freezerOf = (sandbox: SandboxId): Freezer => {
+    let isFrozenByUs = false
+    return {
+      freeze: async () => {
+        making.add(sandbox)
+        if ((await backend.inspect(sandbox))?.state === "paused") return
+        isFrozenByUs = true
+        await backend.pause(sandbox)
+      },
+      thaw: async () => {
+        if (isFrozenByUs) await backend.resume(sandbox)
+        making.delete(sandbox)
+        // Whoever came meanwhile may have found it frozen.
+        parts.wake(sandbox)
+      },
+    }
+  }
+
+  const copy = async (sandbox: SandboxId, from: Slug, to: Slug, call: ForkCall) => {
+    const state = (await backend.inspect(sandbox, { signal: call.signal }))?.state
+    if (state !== "running" && state !== "paused")
+      return await files.fork(from, to, { ...call, live: undefined })
+    const live = { sandbox, ...freezerOf(sandbox) }
+    try {
+      return await whileKept(sandbox, to, () => files.fork(from, to, { ...call, live }))
+    } finally {
+      // A thaw that failed leaves it to whoever looks at it next.
+      making.delete(sandbox)
       parts.wake(sandbox)
     }
   }
 
-  const copyLive = async (sandbox: SandboxId, from: Slug, to: Slug, signal: AbortSignal) => {
-    const isFrozen = (await backend.inspect(sandbox, { signal }))?.state === "paused"
-    const freezer = isFrozen
-      ? { freeze: async () => {}, thaw: async () => {} }
-      : { freeze: () => backend.pause(sandbox), thaw: () => backend.resume(sandbox) }
-    await files.fork(from, to, { sandbox, ...freezer }, signal)
-  }
-
-  const copy = async (sandbox: SandboxId, from: Slug, to: Slug, signal: AbortSignal) => {
-    const state = (await backend.inspect(sandbox, { signal }))?.state
-    if (state === "running" || state === "paused")
-      await whileKept(sandbox, to, () => copyLive(sandbox, from, to, signal))
-    else await files.fork(from, to, undefined, signal)
-  }
-
-  return async (sandbox: SandboxId, to: Slug, signal: AbortSignal): Promise<void> => {
+  return async (sandbox: SandboxId, to: Slug, call: ForkCall): Promise<number> => {
     const row = await rows.get(sandbox)
     const workspace = row && (await workspaces.get(row.workspace))
     if (row === undefined || workspace === undefined) throw unknownSandbox(sandbox)
     const from = row.workspace
     const ids = { sandbox, workspace: from, to }
-    await operation(parts.log, "workspace.fork", ids, () =>
+    return await operation(parts.log, "workspace.fork", ids, () =>
       parts.serially(to, async () => {
         if ((await workspaces.get(to)) !== undefined) throw taken(to)
-        await copy(sandbox, from, to, signal)
+        const frozenMs = await copy(sandbox, from, to, call)
         // Last: there is no workspace without its files.
         await workspaces.add({ ...workspace.spec, slug: to }, workspace)
+        return frozenMs
       }),
     )
   }

@@ -116,7 +116,9 @@ describe("a mishap", () => {
       if (call === "pause") throw new Error("it does not stand still")
     }
     const copied = Slug.parse("copy")
-    await expect(sandboxes.fork(sandbox, copied, signal)).rejects.toThrow()
+    await expect(
+      sandboxes.fork(sandbox, copied, { signal, onProgress: () => {} }),
+    ).rejects.toThrow()
     before = () => {}
     expect(await openWorkspaces(store.db, new FakeClock()).get(copied)).toBeUndefined()
     expect(await usersOf(sandbox)).toEqual([])

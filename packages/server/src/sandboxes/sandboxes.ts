@@ -26,7 +26,7 @@ import { measurePatiently, measureUsage, type UsageParts } from "./disk/usage.ts
 import { openEffects } from "./effects.ts"
 import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
-import { openFork } from "./fork.ts"
+import { type ForkCall, openFork } from "./fork.ts"
 import { Idle } from "./idle.ts"
 import { openKeepers } from "./keepers.ts"
 import type { KeepParts, Kept } from "./kept.ts"
@@ -74,6 +74,11 @@ export interface DiskParts {
   readonly defaultBytes?: number | undefined
 }
 
+export interface Forked extends Ensured {
+  /** How long the sandbox whose files were copied stood still. */
+  readonly frozenMs: number
+}
+
 export type UpOptions = Omit<EnsureOptions, "isRequested">
 
 /** The sandboxes of an installation. They outlive whoever made them, and nobody who uses one is cut off. */
@@ -83,7 +88,7 @@ export interface Sandboxes extends Views, Requests, Uses {
   /** The current sandbox of a workspace, as it is described here. Resolves when it has started; it boots on. */
   up(workspace: WorkspaceSpec, options: UpOptions, signal: AbortSignal): Promise<Ensured>
   /** Another workspace like this sandbox's, on a copy of its files, with a sandbox of its own. */
-  fork(sandbox: SandboxId, to: Slug, signal: AbortSignal): Promise<Ensured>
+  fork(sandbox: SandboxId, to: Slug, call: ForkCall): Promise<Forked>
   /**
    * Lets a halted sandbox go on for a while, so that a person can delete files in it. All that runs in it ends, but its
    * supervisor. Fails if it is not halted.
@@ -411,9 +416,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       }
     },
 
-    fork: async (sandbox, to, signal) => {
-      await fork(sandbox, to, signal)
-      return await ensure(to, { mode: "fresh", isRequested: true }, signal)
+    fork: async (sandbox, to, call) => {
+      const frozenMs = await fork(sandbox, to, call)
+      call.onProgress({ stage: "starting", files: 0, of: 0 })
+      const ensured = await ensure(to, { mode: "fresh", isRequested: true }, call.signal)
+      return { ...ensured, frozenMs }
     },
 
     booted,

@@ -1,8 +1,7 @@
 import type { ToolboxProgress } from "@berth/protocol/toolbox"
+import { movingLine } from "../../moving-line.ts"
 import { sayBytes } from "../../say-size.ts"
 
-/** Moves to the start of the line and clears it. */
-const NEW_LINE = "\r\u001b[K"
 /** Wide enough for the longest name of an entry. */
 const ENTRY_WIDTH = 12
 
@@ -17,20 +16,16 @@ export const showProgress = (
   write: (text: string) => void,
   { screen }: { readonly screen: boolean },
 ): ShownProgress => {
+  const line = movingLine(write)
   let last = ""
-  const writeNew = (line: string, text: string) => {
-    if (line !== last) write(text)
-    last = line
+  const showStep = ({ step, bytesTotal }: ToolboxProgress): void => {
+    const said = `${step} ${sayBytes(bytesTotal)}\n`
+    if (said !== last) write(said)
+    last = said
   }
   return {
-    show: (progress) => {
-      const { step, bytesTotal } = progress
-      const line = screen ? moving(progress) : `${step} ${sayBytes(bytesTotal)}`
-      writeNew(line, screen ? `${NEW_LINE}${line}` : `${line}\n`)
-    },
-    end: () => {
-      if (screen && last !== "") write(NEW_LINE)
-    },
+    show: (progress) => (screen ? line.show(moving(progress)) : showStep(progress)),
+    end: line.end,
   }
 }
 

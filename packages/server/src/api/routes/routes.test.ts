@@ -2,9 +2,10 @@ import { BerthError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { MAX_HOLD_MS } from "@berth/protocol/sandboxes"
 import Fastify from "fastify"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { berthErrorOf } from "../errors.ts"
+import { forkRoute } from "./fork.ts"
 import { holdRoutes } from "./holds.ts"
 import { reconcileRoute } from "./reconcile.ts"
 import { sandboxRoutes } from "./sandboxes.ts"
@@ -114,5 +115,53 @@ describe("what is asked of sandboxes", () => {
     })
     expect(asked).toMatchObject([["up", { slug: "app" }, { mode: "fresh", waitMs: 500 }]])
     expect(await call("POST", "/v1/sandboxes?wait=25001", body)).toMatchObject({ status: 400 })
+  })
+})
+
+describe("a fork", () => {
+  const VIEW = { identity: { sandbox: SANDBOX } }
+  const taken = new BerthError("workspace.exists", "there is a workspace copy already")
+  const PROGRESS = { stage: "copying", files: 5, of: 7 } as const
+
+  /** What is answered when the fork does that. */
+  const forked = async (fork: Sandboxes["fork"]) => {
+    const api = Fastify({ logger: false })
+    forkRoute(api, async () => ({ fork, get: async () => VIEW }) as unknown as Sandboxes)
+    const { statusCode, headers, body } = await api.inject({
+      ...{ method: "POST", url: at("/fork"), payload: { to: "copy" } },
+    })
+    const lines = body
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line))
+    return { status: statusCode, type: headers["content-type"], lines }
+  }
+
+  it("answers with how long the sandbox stood still", async () => {
+    const ensured = { sandbox: SANDBOX, made: true, frozenMs: 12.3 }
+    expect(await forked(async () => ensured as never)).toEqual({
+      ...{ status: 200, type: "application/x-ndjson" },
+      lines: [{ type: "forked", sandbox: VIEW, stoodStillMs: 12 }],
+    })
+  })
+
+  it("is refused with an error's answer", async () => {
+    const refusal = await forked(() => Promise.reject(taken))
+    expect(refusal).toMatchObject({ status: 409, lines: [{ code: "workspace.exists" }] })
+  })
+
+  it("tells how far it is, and then why it failed", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { lines } = await forked(async (_sandbox, _to, { onProgress }) => {
+      onProgress({ ...PROGRESS, files: 1 })
+      onProgress(PROGRESS)
+      vi.advanceTimersByTime(250)
+      throw taken
+    })
+    expect(lines).toMatchObject([
+      { type: "progress", ...PROGRESS },
+      { type: "failed", code: "workspace.exists", message: taken.message },
+    ])
   })
 })

@@ -1,6 +1,5 @@
 import {
   CreateSandbox,
-  ForkSandbox,
   MAX_WAIT_MS,
   type SandboxView,
   StopSandbox,
@@ -36,19 +35,6 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     const ensured = await sandboxes.up(workspace, options, signal)
     return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
   })
-
-  api.post<OfSandbox>(
-    "/v1/sandboxes/:id/fork",
-    { handlerTimeout: CREATE_DEADLINE_MS },
-    async (request, reply) => {
-      const id = sandboxIdOf(request.params.id)
-      const { to } = parseInput(request.body, ForkSandbox)
-      const signal = untilGone(reply.raw)
-      const sandboxes = await provide()
-      const ensured = await sandboxes.fork(id, to, signal)
-      return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
-    },
-  )
 
   api.get("/v1/sandboxes", async (_request, reply) => {
     const sandboxes = await provide()

@@ -9,6 +9,7 @@ import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest"
 import type { Layers } from "../../layers/layers.ts"
 import { openLayers } from "../../layers/open.ts"
+import { snapshotOne } from "../../layers/testing/snapshot-one.ts"
 import { askEngine, type DockerHarness, openHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
 
@@ -123,7 +124,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
       await expect(layers.freeze(SHOP)).rejects.toMatchObject(inUse)
       const other = specFor(harness).identity.sandbox
       await expect(layers.claimTop(SHOP, other)).rejects.toMatchObject(inUse)
-      const { layer } = await layers.snapshot(SHOP, {
+      const { layer } = await snapshotOne(layers, SHOP, {
         ...{ sandbox, reason: "a test" },
         freeze: () => harness.backend.pause(sandbox),
         thaw: () => harness.backend.resume(sandbox),

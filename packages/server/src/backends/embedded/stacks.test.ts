@@ -6,6 +6,7 @@ import type { Overlay } from "@berth/protocol/sandbox"
 import { requires } from "@berth/testing/requires"
 import { expect, it, onTestFinished } from "vitest"
 import { openLayers } from "../../layers/open.ts"
+import { snapshotOne } from "../../layers/testing/snapshot-one.ts"
 import { view } from "../../layers/testing/store.ts"
 import { AGENT_ID, idBase } from "./ids/range.ts"
 import { openHarness } from "./testing/harness.ts"
@@ -121,7 +122,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
           await expect(layers.releaseTop(top, sandbox)).rejects.toMatchObject({
             code: "layers.top_in_use",
           })
-          const snapshot = await layers.snapshot(
+          const snapshot = await snapshotOne(
+            layers,
             { workspace, name: FILES },
             {
               sandbox,

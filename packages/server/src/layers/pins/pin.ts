@@ -5,6 +5,12 @@ import { readRecord, removeRecord, writeRecord } from "../records/files.ts"
 import { PinRecord } from "../records/schemas.ts"
 import { readLayer } from "../stacks/layer.ts"
 
+export interface Pinned {
+  readonly layer: LayerId
+  /** What keeps the layer until it is unpinned. */
+  readonly pin: PinId
+}
+
 /** Keeps a layer, and those that it stands on, until it is unpinned. */
 export const pinLayer = (context: Context, layer: LayerId, reason: string): Promise<PinId> =>
   context.serially(STORE, async () => {

@@ -47,7 +47,7 @@ const OPERATIONS: Readonly<Record<string, (layers: Layers) => Promise<unknown>>>
   snapshot: async (store) => {
     const sandbox = SandboxId.parse(process.env.SANDBOX ?? newId.sandbox())
     await store.claimTop(shop, sandbox)
-    return store.snapshot(shop, { sandbox, reason: "test", freeze: nothing, thaw: nothing })
+    return store.snapshot([shop], { sandbox, reason: "test", freeze: nothing, thaw: nothing })
   },
   flatten: (store) => store.flatten(shop),
   collect: (store) => store.collect(),

@@ -62,7 +62,7 @@ const TRIALS: Readonly<Record<string, Trial>> = {
     copies: true,
     prepare: () => layers.claimTop(shop, sandbox),
     attempt: () =>
-      layers.snapshot(shop, {
+      layers.snapshot([shop], {
         sandbox,
         reason: "test",
         freeze: async () => {},

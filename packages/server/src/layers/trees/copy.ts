@@ -1,19 +1,18 @@
-import { runProgram } from "../programs.ts"
+import { type CopyCall, runCopying } from "./run-copying.ts"
 
 /**
- * A copy with everything that makes a tree a layer: owners, whiteouts, extended attributes, hard links,
- * holes, sockets and pipes. The attributes are named one by one, since `-a` alone would swallow a failure to
- * keep them.
+ * Everything that makes a tree a layer: owners, whiteouts, extended attributes, hard links, holes, sockets and pipes.
+ * The attributes are named one by one, since `-a` alone would swallow a failure to keep them.
  */
-export const COPY = [
-  "cp",
+export const KEEPING_ALL = [
   "-dR",
   "--preserve=mode,ownership,timestamps,links,xattr",
   "--reflink=auto",
   "--sparse=auto",
-  "-T",
 ] as const
 
-/** Copies a tree to a name that does not exist. */
-export const copyTree = (from: string, to: string, signal?: AbortSignal): Promise<void> =>
-  runProgram([...COPY, "--", from, to], { signal, on: from })
+export const COPY = ["cp", ...KEEPING_ALL, "-T"] as const
+
+/** Copies a tree that nobody changes meanwhile to a name that does not exist. */
+export const copyTree = (from: string, to: string, call: CopyCall): Promise<void> =>
+  runCopying([...COPY, "--verbose", "--", from, to], { to, on: from }, call)

@@ -15,6 +15,8 @@ export interface Levels {
   /** Stands for the path of the directory at a depth. */
   hashAt(depth: number): Buffer
   inodeAt(depth: number): bigint
+  /** The path of the directory at a depth, from the root; undefined where it is too long to be used. */
+  directoryAt(depth: number): Buffer | undefined
   /** The path of a name in the directory at a depth, from the root; undefined where it is too long to be used. */
   pathOf(depth: number, name: Buffer): Buffer | undefined
 }
@@ -40,6 +42,11 @@ export const openLevels = (): Levels => {
       if (depth === 0 || length > MAX_PATH_BYTES) return
       name.copy(path, length - name.length - 1)
       path[length - 1] = SLASH
+    },
+    directoryAt: (depth) => {
+      const length = lengthAt(depth)
+      if (length > MAX_PATH_BYTES) return undefined
+      return Buffer.from(path.subarray(0, Math.max(0, length - 1)))
     },
     pathOf: (depth, name) => {
       const length = lengthAt(depth)

@@ -3,7 +3,7 @@ import { tarOutput } from "../archive/tar-output.ts"
 import { XATTR } from "../archive/xattrs.ts"
 import { type Program, startProgram } from "../programs.ts"
 import { multisetHash } from "./multiset-hash.ts"
-import type { ToldEntry } from "./walker.ts"
+import type { ToldEntry } from "./tally.ts"
 
 /** What an overlay writes on directories, of either flavour, that decides which files of lower layers show. */
 const DECISIVE = /^(?:trusted|user)\.overlay\.(?:opaque|redirect)$/

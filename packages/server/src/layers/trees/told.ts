@@ -1,7 +1,7 @@
 import { once } from "node:events"
 import { PassThrough } from "node:stream"
 import type { Context } from "../context.ts"
-import type { ToldEntry } from "./walker.ts"
+import type { ToldEntry } from "./tally.ts"
 
 /** The entries of one kind in a tree, as fast as they are taken. */
 export async function* toldEntries(

@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { Layout } from "../layout.ts"
-import { openThreads } from "./threads.ts"
-import type { ToldEntry, WalkMessage, WalkOrder, WalkSums } from "./walker.ts"
+import { inThread } from "./in-thread.ts"
+import type { ToldEntry, WalkMessage, WalkSums } from "./tally.ts"
+import type { Threads } from "./threads.ts"
 
 /** For millions of files on a slow and busy disk. */
 export const WALK_DEADLINE_MS = 10 * 60_000
@@ -26,52 +27,37 @@ export type WalkTree = (tree: string, idBase: number, walk?: Walk) => Promise<Wa
  * a tree is, and neither the memory nor the event loop of the server may depend on it. A thread that has walked one
  * tree is kept for the next for a while: a fork walks several small ones.
  */
-export const openWalks = ({ incoming }: Pick<Layout, "incoming">): WalkTree => {
-  const threads = openThreads()
-  return async (tree, idBase, { tell, signal, deadlineMs = WALK_DEADLINE_MS } = {}) => {
-    signal?.throwIfAborted()
+export const openWalks =
+  ({ incoming }: Pick<Layout, "incoming">, threads: Threads): WalkTree =>
+  async (tree, idBase, { tell, signal, deadlineMs = WALK_DEADLINE_MS } = {}) => {
     const credit = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)
     Atomics.store(new Int32Array(credit), 0, BATCHES_AHEAD)
     let seen = 0
     let taking = Promise.resolve()
-    const { promise, resolve, reject } = Promise.withResolvers<WalkSums>()
-    const take = (entries: readonly ToldEntry[]): void => {
-      taking = taking.then(async () => {
-        await tell?.take(entries)
-        const batches = new Int32Array(credit)
-        Atomics.add(batches, 0, 1)
-        Atomics.notify(batches, 0)
-      })
-      taking.catch(reject)
+    const take = async (entries: readonly ToldEntry[]): Promise<void> => {
+      await tell?.take(entries)
+      const batches = new Int32Array(credit)
+      Atomics.add(batches, 0, 1)
+      Atomics.notify(batches, 0)
     }
-    const hear = (message: WalkMessage): void => {
-      if ("told" in message) take(message.told)
-      else if ("seen" in message) seen = message.seen
-      else taking.then(() => resolve(message.sums), reject)
-    }
-    const end = () => reject(new Error("the thread that walks a tree ended"))
-    const abort = () => reject(signal?.reason)
-    const timer = setTimeout(() => reject(tooLong(tree, deadlineMs, seen)), deadlineMs)
-    signal?.addEventListener("abort", abort, { once: true })
-    const thread = threads.take()
-    thread.on("message", hear).on("error", reject).on("exit", end)
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(tooLong(tree, deadlineMs, seen)), deadlineMs)
     const spill = join(incoming, `walk-${randomUUID()}`)
-    const order: WalkOrder = { tree, idBase, spill, tell: tell?.kind, credit }
-    thread.postMessage(order)
     try {
-      const sums = await promise
-      thread.off("message", hear).off("error", reject).off("exit", end)
-      threads.giveBack(thread)
-      return sums
-    } catch (thrown) {
-      await thread.terminate()
-      throw thrown
+      return await inThread<WalkMessage, WalkSums>(threads, {
+        order: { tree, idBase, spill, tell: tell?.kind, credit },
+        hear: (message, { done, fail }) => {
+          if ("seen" in message) seen = message.seen
+          else if ("told" in message) taking = taking.then(() => take(message.told))
+          else taking.then(() => done(message.sums), fail)
+          taking.catch(fail)
+        },
+        signal: signal ? AbortSignal.any([signal, late.signal]) : late.signal,
+      })
     } finally {
       clearTimeout(timer)
-      signal?.removeEventListener("abort", abort)
     }
   }
-}
 
 const tooLong = (tree: string, deadlineMs: number, seen: number): BerthError =>
   new BerthError(

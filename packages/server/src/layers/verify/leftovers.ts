@@ -1,15 +1,13 @@
-import { randomUUID } from "node:crypto"
-import { rename } from "node:fs/promises"
-import { basename, join } from "node:path"
+import { join } from "node:path"
 import type { Context, Discarding } from "../context.ts"
 import { STORE } from "../context.ts"
 import { removeTopRemains } from "../freeze.ts"
 import { everyLayer, everyTop } from "../inventory.ts"
-import { ioError } from "../io-error.ts"
-import { type Layout, SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
+import { SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
 import { namesIn } from "../names-in.ts"
-import { ASIDE, hasCode, readRecord, removePassingRecord } from "../records/files.ts"
+import { ASIDE, readRecord, removePassingRecord } from "../records/files.ts"
 import { SnapshotRecord } from "../records/schemas.ts"
+import { throwAway } from "../trees/throw-away.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 /** Removes what operations that a crash cut short left beside what they were to make. */
@@ -46,17 +44,6 @@ const clearIncoming = async (context: Context, findings: Findings): Promise<void
         ? `a snapshot of ${note.sandbox} was cut short; what was copied of it is removed`
         : "it was being made when a crash came; what there was of it is removed",
     })
-  }
-}
-
-/** Puts a tree where it is deleted when there is time; false if it is gone already. */
-const throwAway = async ({ trash }: Layout, directory: string): Promise<boolean> => {
-  try {
-    await rename(directory, join(trash, `${basename(directory)}-${randomUUID()}`))
-    return true
-  } catch (thrown) {
-    if (hasCode(thrown, "ENOENT")) return false
-    throw ioError(thrown, directory)
   }
 }
 

@@ -1,0 +1,39 @@
+import { type ForkLine, ForkSandbox } from "@berth/protocol/sandboxes"
+import type { FastifyInstance } from "fastify"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { berthErrorOf } from "../errors.ts"
+import { openLines } from "../lines.ts"
+import { parseInput, sandboxIdOf } from "../parse.ts"
+import { untilGone } from "../until-gone.ts"
+import type { OfSandbox } from "./sandboxes.ts"
+
+/** A fork takes the time that it needs, and tells how far it is. It is cancelled when whoever asked for it goes. */
+export const forkRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
+  api.post<OfSandbox>("/v1/sandboxes/:id/fork", async (request, reply) => {
+    const id = sandboxIdOf(request.params.id)
+    const { to } = parseInput(request.body, ForkSandbox)
+    const signal = untilGone(reply.raw)
+    const sandboxes = await provide()
+    // From here on it has no deadline of its own.
+    reply.hijack()
+    reply.raw.setHeader("x-request-id", request.id)
+    const lines = openLines<ForkLine>(reply.raw, {
+      type: "progress",
+      stage: "copying",
+      files: 0,
+      of: 0,
+    })
+    try {
+      const { sandbox, frozenMs } = await sandboxes.fork(id, to, {
+        signal,
+        onProgress: (progress) => lines.tell({ type: "progress", ...progress }),
+      })
+      const view = await sandboxes.get(sandbox, signal)
+      lines.end({ type: "forked", sandbox: view, stoodStillMs: Math.round(frozenMs) })
+    } catch (thrown) {
+      const error = berthErrorOf(thrown, undefined)
+      request.failure = error
+      lines.fail(error, { type: "failed", ...error.toJSON() })
+    }
+  })
+}

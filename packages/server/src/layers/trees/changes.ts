@@ -1,0 +1,237 @@
+import { type BigIntStats, closeSync, fstatSync, lstatSync, openSync, renameSync } from "node:fs"
+import { join } from "node:path"
+import {
+  below,
+  DIRECTORY,
+  descend,
+  kindOf,
+  listEach,
+  type OpenDirectory,
+  openDirectory,
+  unlessGone,
+} from "./descent.ts"
+import { openDirectorySet } from "./directory-set.ts"
+import { openLevels } from "./levels.ts"
+import { linkedFiles } from "./linked-files.ts"
+import { openPathList } from "./path-list.ts"
+import { SEEN_EVERY } from "./tally.ts"
+
+/** What differs between a tree and its copy is to be found. */
+export interface ChangesOrder {
+  readonly tree: string
+  readonly copy: string
+  /** A name that does not exist, for what does not fit into memory. */
+  readonly spill: string
+  /** A directory for the lists. */
+  readonly lists: string
+  /** An empty directory for what the copy is not to have any more. */
+  readonly removed: string
+  /** What the round before has seen and copied. Null: the copy is empty. */
+  readonly before: RoundBefore | null
+}
+
+export interface RoundBefore {
+  /** What was not changed since then is in the copy as it is: whatever changes a file or moves it sets its ctime. */
+  readonly sinceNs: bigint
+  /** The directories whose entries were looked at. One that is not among them was made or moved here since. */
+  readonly directories: BigUint64Array<ArrayBuffer>
+  /** Whether something could not be copied: what is not in the copy, or differs there, is copied again. */
+  readonly isDoubtful: boolean
+}
+
+export interface Changes {
+  /** Everything that is in the tree. */
+  readonly entries: number
+  /** What is to be copied: files, links and the like, without directories. */
+  readonly files: number
+  readonly bytes: number
+  readonly directories: BigUint64Array<ArrayBuffer>
+}
+
+export type ChangesMessage =
+  | { readonly seen: number }
+  | { readonly tooDeep: true }
+  | { readonly changes: Changes }
+
+/** Lists of paths that programs copy, in this order. */
+export const LISTS = {
+  /** Taken by tar, which keeps links between files. */
+  small: "small",
+  /** Taken by cp: large files, whose blocks it can share, and sockets, which tar leaves out. */
+  large: "large",
+  /** Last: whatever is made in a directory changes its times. */
+  directories: "directories",
+} as const
+
+/** Smaller files cost more to open than to read. */
+const LARGE_BYTES = 1024n * 1024n
+
+/**
+ * Compares a tree with its copy and lists what is to be copied; what the tree has no more is moved out of the copy.
+ * A file is looked at in the copy only if it changed, so that most of a round costs one look at each file of the tree.
+ */
+export const findChanges = (
+  order: ChangesOrder,
+  post: (message: ChangesMessage) => void,
+): Changes => {
+  const { tree, spill, before } = order
+  const levels = openLevels()
+  const known = openDirectorySet(before?.directories)
+  const seen = openDirectorySet()
+  const linked = linkedFiles()
+  const small = openPathList(join(order.lists, LISTS.small))
+  const large = openPathList(join(order.lists, LISTS.large))
+  const directories = openPathList(join(order.lists, LISTS.directories))
+  const copy = openCopy(order)
+  let [entries, files, bytes] = [0, 0, 0]
+  /** Of the directory whose entries are told. */
+  let isChanged = false
+  const isListed: boolean[] = []
+
+  const listDirectory = (depth: number): void => {
+    if (isListed[depth]) return
+    isListed[depth] = true
+    directories.add(levels.directoryAt(depth) ?? tooDeep(post))
+  }
+  const isNewer = ({ ctimeNs }: BigIntStats): boolean =>
+    before === null || latestOf(ctimeNs) >= before.sinceNs
+  const enter = ({ descriptor, depth, name, stats }: OpenDirectory): void => {
+    isListed[depth] = false
+    const isKnown = depth === 0 || known.has(levels.hashAt(depth), stats.ino)
+    const hadIt = copy.enter(depth, name, isKnown)
+    isChanged = !hadIt || isNewer(stats) || (before?.isDoubtful === true && !copy.isLike(stats))
+    if (isChanged) listDirectory(depth)
+    if (!hadIt && depth > 0) listDirectory(depth - 1)
+    if (isChanged && hadIt)
+      copy.each((found) => {
+        if (isMissing(descriptor, found)) copy.remove(found)
+      })
+  }
+  const isToCopy = (depth: number, name: Buffer, stats: BigIntStats): boolean =>
+    !copy.isAt(depth) ||
+    isNewer(stats) ||
+    (before?.isDoubtful === true && !copy.hasLike(name, stats))
+  const list = (depth: number, name: Buffer, stats: BigIntStats): void => {
+    const path = levels.pathOf(depth, name) ?? tooDeep(post)
+    const isAlone = stats.nlink === 1n
+    if (!isAlone) linked.add(stats.ino)
+    const isForCp = stats.isSocket() || (stats.isFile() && isAlone && stats.size >= LARGE_BYTES)
+    if (isForCp) large.add(path)
+    else small.add(path)
+    files += 1
+    if (stats.isFile()) bytes += Number(stats.size)
+    listDirectory(depth)
+  }
+  const entry = ({ descriptor, depth }: OpenDirectory, name: Buffer): boolean => {
+    const stats = lookAt(descriptor, name)
+    if (stats === undefined) return false
+    entries += 1
+    if (entries % SEEN_EVERY === 0) post({ seen: entries })
+    if (kindOf(stats) === "d") return true
+    if (!isToCopy(depth, name, stats)) return false
+    if (copy.isAt(depth)) copy.removeDirectory(name)
+    list(depth, name, stats)
+    return false
+  }
+  const listed = ({ depth, stats }: OpenDirectory): void =>
+    seen.add(levels.hashAt(depth), stats.ino)
+
+  /** All names of a file that is copied are copied with it, or its copy would have only some of them. */
+  const listOtherNames = (): void => {
+    const other = ({ descriptor, depth }: OpenDirectory, name: Buffer): boolean => {
+      const stats = lookAt(descriptor, name)
+      if (stats === undefined) return false
+      if (kindOf(stats) === "d") return true
+      if (stats.nlink > 1n && linked.has(stats.ino)) list(depth, name, stats)
+      return false
+    }
+    const enterAgain = ({ depth }: OpenDirectory): void => {
+      isListed[depth] = false
+    }
+    descend({ tree, spill, levels }, { enter: enterAgain, entry: other })
+  }
+  try {
+    // Directories that were not visited since one was moved are not among those that were seen.
+    descend({ tree, spill, levels }, { enter, entry, listed })
+    if (before !== null && linked.isAny()) listOtherNames()
+  } finally {
+    copy.close()
+    for (const paths of [small, large, directories]) paths.close()
+  }
+  return { entries, files, bytes, directories: seen.table }
+}
+
+/** The copy, whose directories are gone through beside those of the tree. */
+const openCopy = ({ copy, removed }: ChangesOrder) => {
+  let current = openSync(copy, DIRECTORY)
+  let depth = 0
+  let removals = 0
+  const go = (to: number, at: number): void => {
+    closeSync(current)
+    current = to
+    depth = at
+  }
+  const remove = (name: Buffer): void => {
+    unlessGone(() => renameSync(below(current, name), join(removed, String(removals))))
+    removals += 1
+  }
+  return {
+    /** Goes into a directory, of which the tree's is at that depth. Returns false if the copy has not got it yet. */
+    enter: (to: number, name: Buffer, isKnown: boolean): boolean => {
+      if (to === 0) return true
+      while (depth >= to) go(openDirectory(current, PARENT) ?? lost(copy), depth - 1)
+      if (depth < to - 1) return false
+      const found = isKnown ? openDirectory(current, name) : undefined
+      if (found === undefined) {
+        remove(name)
+        return false
+      }
+      go(found, to)
+      return true
+    },
+    /** Whether it is in the directory that the tree is in. */
+    isAt: (other: number): boolean => depth === other,
+    isLike: (stats: BigIntStats): boolean => isAlike(fstatSync(current, { bigint: true }), stats),
+    hasLike: (name: Buffer, stats: BigIntStats): boolean => {
+      const found = lookAt(current, name)
+      return found !== undefined && isAlike(found, stats)
+    },
+    each: (tell: (name: Buffer) => void): void => void listEach(current, tell),
+    remove,
+    removeDirectory: (name: Buffer): void => {
+      const found = lookAt(current, name)
+      if (found?.isDirectory()) remove(name)
+    },
+    close: () => closeSync(current),
+  }
+}
+
+const NS_PER_S = 1_000_000_000n
+
+/** A file system that keeps whole seconds means any time in that second. */
+const latestOf = (timeNs: bigint): bigint => (timeNs % NS_PER_S === 0n ? timeNs + NS_PER_S : timeNs)
+
+/** A directory's size is an accident of the file system. */
+const isAlike = (copy: BigIntStats, original: BigIntStats): boolean =>
+  copy.mode === original.mode &&
+  copy.uid === original.uid &&
+  copy.gid === original.gid &&
+  copy.mtimeNs === original.mtimeNs &&
+  (copy.isDirectory() || copy.size === original.size)
+
+const lookAt = (directory: number, name: Buffer): BigIntStats | undefined =>
+  unlessGone(() => lstatSync(below(directory, name), { bigint: true }))
+
+const isMissing = (directory: number, name: Buffer): boolean =>
+  lookAt(directory, name) === undefined
+
+const tooDeep = (post: (message: ChangesMessage) => void): never => {
+  post({ tooDeep: true })
+  throw new Error("a path is too long for the programs that copy")
+}
+
+const lost = (copy: string): never => {
+  throw new Error(`the directories of ${copy} were changed by another`)
+}
+
+const PARENT = Buffer.from("..")

@@ -1,0 +1,41 @@
+import { statfs } from "node:fs/promises"
+import { dirname } from "node:path"
+import { type ProgramOptions, startProgram } from "../programs.ts"
+
+export interface CopyCall {
+  readonly signal: AbortSignal
+  /** Told how many files are copied, and again and again while a large one is. */
+  onCopied(files: number): void
+}
+
+/** How often it is looked whether a large file grows. */
+const LOOK_EVERY_MS = 1_000
+
+const NEWLINE = "\n".charCodeAt(0)
+
+/** Runs a program that copies, and writes a line for each file. */
+export const runCopying = async (
+  command: readonly [string, ...string[]],
+  { to, ...options }: Omit<ProgramOptions, "signal"> & { readonly to: string },
+  { signal, onCopied }: CopyCall,
+): Promise<void> => {
+  const program = startProgram(command, { ...options, signal })
+  program.stdin.end()
+  let files = 0
+  program.stdout.on("data", (chunk: Buffer) => {
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, at + 1)) files += 1
+    onCopied(files)
+  })
+  let free = -1
+  const look = async (): Promise<void> => {
+    const { bfree } = await statfs(dirname(to))
+    if (bfree !== free) onCopied(files)
+    free = bfree
+  }
+  const timer = setInterval(() => void look().catch(() => {}), LOOK_EVERY_MS)
+  try {
+    await program.ended
+  } finally {
+    clearInterval(timer)
+  }
+}

@@ -1,0 +1,17 @@
+import { randomUUID } from "node:crypto"
+import { rename } from "node:fs/promises"
+import { basename, join } from "node:path"
+import { ioError } from "../io-error.ts"
+import type { Layout } from "../layout.ts"
+import { hasCode } from "../records/files.ts"
+
+/** Puts a tree where it is deleted when there is time; false if it is gone already. */
+export const throwAway = async ({ trash }: Layout, directory: string): Promise<boolean> => {
+  try {
+    await rename(directory, join(trash, `${basename(directory)}-${randomUUID()}`))
+    return true
+  } catch (thrown) {
+    if (hasCode(thrown, "ENOENT")) return false
+    throw ioError(thrown, directory)
+  }
+}

@@ -1,0 +1,24 @@
+/** A disk that does nothing for this long is broken, or so busy that nobody waits for it. */
+export const MAX_STALL_MS = 120_000
+
+export interface Moving {
+  readonly signal: AbortSignal | undefined
+  readonly stallMs: number
+  /** What is thrown when it does not move any more. */
+  stalled(): Error
+}
+
+/** Does work that tells of its progress, however long it takes, and ends it when it tells of none for a while. */
+export const whileMoving = async <Result>(
+  { signal, stallMs, stalled }: Moving,
+  work: (signal: AbortSignal, moved: () => void) => Promise<Result>,
+): Promise<Result> => {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(stalled()), stallMs)
+  const either = signal ? AbortSignal.any([signal, late.signal]) : late.signal
+  try {
+    return await work(either, () => void timer.refresh())
+  } finally {
+    clearTimeout(timer)
+  }
+}
