@@ -262,7 +262,11 @@ it(
     await spread(join(workspace, "big/other"), 200, 10, "directory")
     if (SOMEONE !== undefined)
       execFileSync("chown", ["-R", `${SOMEONE.uid}:${SOMEONE.gid}`, join(workspace, "big")])
-    expect((await call("DELETE", "/files", { path: "big", recursive: true })).status).toBe(204)
+    const remove = () => call("DELETE", "/files", { path: "big", recursive: true })
+    // As many calls as it takes: each goes on where the one before it ran out of time.
+    let removed = await remove()
+    while (removed.status === 504) removed = await remove()
+    expect(removed.status).toBe(204)
     expect(readdirSync(workspace)).toEqual([])
   },
   sized({ few: 60_000, all: 1_800_000 }),

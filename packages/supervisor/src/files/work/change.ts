@@ -11,7 +11,7 @@ import { attempt, systemCode } from "./failure.ts"
 import { isMode } from "./mode.ts"
 import type { Parts } from "./parts.ts"
 import { flag, readQuery } from "./query.ts"
-import { removeTree } from "./remove-tree.ts"
+import { removeInTime, removeTree } from "./remove-tree.ts"
 import type { Places } from "./write.ts"
 
 export const isMakeDirectory: Check = object({ path: isBytes }, { mode: isMode, parents: isFlag })
@@ -106,7 +106,7 @@ export const removeFile =
     if (found.isDirectory() && !recursive) {
       await attempt("remove", path, () => rmdir(target))
     } else if (found.isDirectory()) {
-      await attempt("remove", path, () => removeTree(target, signal))
+      await attempt("remove", path, () => removeInTime(target, signal))
     } else await attempt("remove", path, () => unlink(target))
     response.writeHead(204).end()
   }

@@ -1,11 +1,40 @@
 import { constants } from "node:fs"
 import { type FileHandle, lstat, open, opendir, rmdir, unlink } from "node:fs/promises"
+import { BerthError } from "@berth/protocol/errors"
 import { systemCode } from "./failure.ts"
 
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 /** Read at a time: what is removed is read anew from its beginning after every directory in it. */
 const NAMES_AT_A_TIME = 32
 const PARENT = Buffer.from("..")
+
+/** Below what the supervisor lets this process be silent, and clients wait for an answer. */
+const REMOVE_DEADLINE_MS = 50_000
+
+/**
+ * The same as `removeTree`, for as long as one call may take. What is removed stays removed, so that the next call goes
+ * on from there.
+ */
+export const removeInTime = async (
+  target: Buffer,
+  signal: AbortSignal,
+  deadlineMs = REMOVE_DEADLINE_MS,
+): Promise<void> => {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(tooMuch(deadlineMs)), deadlineMs)
+  try {
+    await removeTree(target, AbortSignal.any([signal, late.signal]))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const tooMuch = (deadlineMs: number): BerthError =>
+  new BerthError(
+    "deadline.exceeded",
+    `there is more in it than can be removed within ${deadlineMs / 1_000} s: remove it again, which goes on from here`,
+    { details: { deadlineMs } },
+  )
 
 /**
  * Removes a directory with all that is in it, however deep and wide. It goes down and up by descriptors, one name at a
