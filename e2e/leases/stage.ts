@@ -3,8 +3,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run } from "@berth/cli/run"
 import { userOf } from "@berth/protocol/lease"
+import { ConfigHash } from "@berth/protocol/sandbox"
 import type { CreateOptions } from "@berth/sdk/create"
 import type { Sandbox } from "@berth/sdk/sandboxes"
+import { openStore } from "@berth/server/store/open"
 import { openServer } from "../sandboxes/server.ts"
 
 /** A real server that can be started again with other times after which sandboxes rest. */
@@ -57,7 +59,20 @@ export const setStage = async (config: string) => {
       await server.kill()
       await server.restart()
     },
-    phaseOf: async ({ id }: Pick<Sandbox, "id">) => (await server.sandbox(id).get()).phase,
+    /** One whose place another took is gone. */
+    phaseOf: async ({ id }: Pick<Sandbox, "id">) => {
+      const { identity, phase } = await server.sandbox(id).get()
+      return identity.sandbox === id ? phase : "gone"
+    },
+    /** Starts the server again, for which the sandbox is one of an earlier Berth: stale, though nobody asked for that. */
+    outdate: async ({ id }: Pick<Sandbox, "id">) => {
+      await server.kill()
+      const { db, close } = await openStore({ dataDir: server.dataDir })
+      const old = ConfigHash.parse("0".repeat(64))
+      await db.updateTable("sandboxes").set({ config_hash: old }).where("id", "=", id).execute()
+      await close()
+      await server.restart()
+    },
     usersOf: async ({ id }: Pick<Sandbox, "id">): Promise<string[]> => {
       const { leases } = await server.sandbox(id).get()
       return leases.map(userOf)

@@ -1,6 +1,6 @@
 import type { Event, EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
-import { isThinking } from "@berth/protocol/lease"
+import { usesAmong } from "@berth/protocol/lease"
 import type { Prompt, Session } from "@berth/protocol/session"
 import type { Transcript } from "@berth/protocol/sessions"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -100,9 +100,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     const events = await calls.until(session.id, 0, (body) => ended(body, prompt.id))
     const { sandbox } = await promptOf(session.id, prompt.id)
     const holders = async () =>
-      (await server.sandbox(sandbox ?? "").get()).leases
-        .filter((lease) => !isThinking(lease))
-        .map(({ holder }) => holder)
+      usesAmong((await server.sandbox(sandbox ?? "").get()).leases).map(({ holder }) => holder)
     await expect.poll(holders).toEqual(["processes left running"])
     const next = await calls.prompt(session.id, `kill ${textOf(events)}`)
     await calls.until(session.id, 0, (body) => ended(body, next.id))

@@ -45,8 +45,12 @@ export const reconcileSuite = (name: string, open: () => Promise<ReconcileHarnes
           add({ ...common, known: false, running: false }),
           add({ ...common, known: false, silent: true }),
         ])
-      const held = await sandboxes.hold(staleUsed, "a test")
-      await sandboxes.hold(used, "a test")
+      const held = await sandboxes.hold(
+        staleUsed,
+        { holder: "a test" },
+        new AbortController().signal,
+      )
+      await sandboxes.hold(used, { holder: "a test" }, new AbortController().signal)
 
       const plan = await sandboxes.reconcile({ dryRun: true })
       expect(await world.phaseOf(stale)).toBe("ready")

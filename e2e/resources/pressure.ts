@@ -21,7 +21,7 @@ export const describePressure = (staged: () => Stage) =>
     it("takes no new sandbox on a disk that is nearly full, and says so; then it does", async () => {
       const disk = makeDisk("200m")
       const held = await stage.up({ slug: "held" })
-      const hold = await stage.sandboxes.hold(held, "a person")
+      const hold = await stage.sandboxes.hold(held, { holder: "a person" }, signal)
       await stage.whileShort(openShortage(disk), async () => {
         await expect(stage.up({ slug: "refused" })).rejects.toMatchObject({
           code: "host.exhausted",
@@ -44,7 +44,7 @@ export const describePressure = (staged: () => Stage) =>
     it("stops the sandbox that nobody has used for longest, keeps its files, and looks again", async () => {
       const [first, second, used] = await upAll(stage, ["first", "second", "used"])
       await stage.run(first, "echo kept > file")
-      const hold = await stage.sandboxes.hold(used, "a person")
+      const hold = await stage.sandboxes.hold(used, { holder: "a person" }, signal)
       const isStopped = async () => (await phaseOf(first)) === "gone"
       await stage.whileShort(
         async () => ((await isStopped()) ? undefined : DISK),
@@ -64,7 +64,7 @@ export const describePressure = (staged: () => Stage) =>
       for (const slug of ["older", "newer"])
         await stage.sandboxes.stop(await stage.up({ slug, ...caches }), { force: true })
       const busy = await stage.up({ slug: "busy", ...caches })
-      const hold = await stage.sandboxes.hold(busy, "a person")
+      const hold = await stage.sandboxes.hold(busy, { holder: "a person" }, signal)
       const left = async () =>
         (await stage.backend.listCaches()).map(({ workspace }): string => workspace)
       await stage.whileShort(

@@ -161,18 +161,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
     STAGE_DEADLINE_MS,
   )
 
-  it(
-    "runs in no repo but the one that one stands in",
-    async () => {
-      await run(["run", "--detach", "true"])
-      const other = makeRepo(join(server.base, "other/app"), { README: "other\n" })
-      const refused = await run(["run", "true"], other)
-      expect(refused).toMatchObject({ stdout: "", status: 2 })
-      expect(refused.stderr).toContain("the workspace app is of another repo")
-    },
-    STAGE_DEADLINE_MS,
-  )
-
   it.each([
     [["run", "true"], 2, "this is not in a git repo"],
     [["run", "--workspace", "nobody", "true"], 1, "there is no workspace nobody"],

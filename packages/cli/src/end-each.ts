@@ -18,7 +18,8 @@ export const endEach = async (
   { word, json, end }: Ending,
   { out, err, fail }: CommandContext,
 ): Promise<void> => {
-  const found = await Promise.all(names.map((name) => findSandbox(client, name)))
+  const found: Sandbox[] = []
+  for (const name of names) found.push(await findSandbox(client, name, err))
   const sandboxes = [...new Map(found.map((sandbox) => [sandbox.id, sandbox])).values()]
   const ended: string[] = []
   await Promise.all(

@@ -1,50 +1,68 @@
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { isDeepStrictEqual } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
-import { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { WorkspaceSpec, WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
-import { makeWay } from "./make-way.ts"
+import { orReplace } from "./or-replace.ts"
 import { findSession } from "./server.ts"
 import { describedBy, slugOf, urlOf, type WorkspaceFlags } from "./workspace-flags.ts"
 
 /** Where a prompt is to run, as it was given. */
 export interface RunPlace {
-  readonly session?: string
-  readonly workspace?: string
+  readonly session?: string | undefined
+  readonly workspace?: string | undefined
+  /** Of the workspace of the repo here. */
+  readonly name?: string | undefined
+  readonly replace?: boolean | undefined
 }
 
 /** The session that is named, or a new one: in the workspace that is named, or that of the repo here. */
 export const sessionFor = async (
   client: Client,
-  { session, workspace }: RunPlace,
+  { session, workspace, name, replace = false }: RunPlace,
   flags: WorkspaceFlags,
 ): Promise<Session> => {
   if (session !== undefined) {
-    if (workspace !== undefined || Object.keys(flags).length > 0)
+    if (workspace !== undefined || name !== undefined || replace || Object.keys(flags).length > 0)
       throw new BerthError("input.usage", "--session has its workspace, which is left as it is")
     return await findSession(client, session)
   }
+  if (workspace !== undefined && (name !== undefined || replace))
+    throw new BerthError("input.usage", "--name and --replace are for the repo that one stands in")
   const url = workspace === undefined ? urlOf(repoHere()) : undefined
-  const slug = slugOf(workspace, url)
+  const slug = slugOf(workspace ?? name, url)
   const known = await knownAs(client, slug)
   if (known === undefined && url === undefined)
     throw new BerthError("not_found", `there is no workspace ${slug}`)
-  if (known !== undefined && url !== undefined && !known.repos.some((repo) => repo.url === url))
-    throw new BerthError(
-      "input.usage",
-      `the workspace ${slug} is of another repo: make one of another name with berth up --name, and run in that with --workspace`,
-    )
+  const wanted = wantedOf({ slug, url, known }, flags)
+  return await orReplace(replace, (replace) =>
+    client.sessions.create({ workspace: wanted, replace }),
+  )
+}
+
+/** The workspace as it is to be; its name alone where it is to stay as it is. */
+const wantedOf = (
+  {
+    slug,
+    url,
+    known,
+  }: {
+    readonly slug: string
+    readonly url: string | undefined
+    readonly known: WorkspaceSpec | undefined
+  },
+  flags: WorkspaceFlags,
+): string | WorkspaceSpecInput => {
+  const repos = url === undefined ? [] : [{ url }]
+  if (known === undefined) return { slug, repos, ...describedBy(flags) }
   const described = describedBy(flags, known)
-  if (known !== undefined && Object.keys(described).length === 0)
-    return await client.sessions.create({ workspace: slug })
-  const base = known ?? { repos: url === undefined ? [] : [{ url }] }
-  const wanted = { ...base, slug, ...described }
-  // What cannot be so is for the server to say.
-  const { success, data } = WorkspaceSpec.safeParse(wanted)
-  if (known !== undefined && success && !isDeepStrictEqual(data, known)) await makeWay(client, slug)
-  return await client.sessions.create({ workspace: wanted })
+  // One that is for no repo yet gets this one.
+  if (known.repos.length === 0 && url !== undefined) return { ...known, ...described, repos }
+  // Whether one that is for another repo can become this is for the server to say.
+  if (url !== undefined && !known.repos.some((repo) => repo.url === url))
+    return { slug, repos, ...describedBy(flags) }
+  return Object.keys(described).length === 0 ? slug : { ...known, ...described }
 }
 
 const knownAs = async (client: Client, slug: string): Promise<WorkspaceSpec | undefined> => {

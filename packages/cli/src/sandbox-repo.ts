@@ -16,8 +16,9 @@ export const findRepo = async (
   client: Client,
   name: string,
   named: string | undefined,
+  say: (line: string) => void,
 ): Promise<SandboxRepo> => {
-  const sandbox = await findSandbox(client, name)
+  const sandbox = await findSandbox(client, name, say, { start: true })
   const { workspace } = (await sandbox.get()).identity
   if (named !== undefined) return { sandbox, workspace, directory: named }
   const { repos } = await client.workspaces.get(workspace)

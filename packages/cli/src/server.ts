@@ -1,8 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import { SessionId } from "@berth/protocol/ids"
-import type { SandboxView } from "@berth/protocol/sandboxes"
 import type { Client } from "@berth/sdk/client"
-import type { Sandbox } from "@berth/sdk/sandboxes"
+import type { NamedOptions, Sandbox } from "@berth/sdk/sandboxes"
 import type { Session } from "@berth/sdk/sessions"
 import { hostFlags } from "./config-flags.ts"
 import { loadHost } from "./host.ts"
@@ -47,25 +46,18 @@ const find = async (options: Readonly<Record<string, unknown>>) => {
 }
 
 /**
- * The one sandbox that is called so: by its id, the beginning of it, or its workspace. Where several are, those
- * that are meant: without a word on that, those that are not quarantined.
+ * The one sandbox that is called so: by its id, the beginning of it, or its workspace. Says so where the id is of an
+ * earlier one of its workspace.
  */
 export const findSandbox = async (
   client: Client,
   name: string,
-  isMeant: (view: SandboxView) => boolean = ({ phase }) => phase !== "quarantined",
+  say: (line: string) => void,
+  options: NamedOptions = {},
 ): Promise<Sandbox> => {
-  if (/^sb-[0-9a-z]{20}$/.test(name)) return client.sandboxes.at(name)
-  const all = (await client.sandboxes.list()).filter(({ identity: { sandbox, workspace } }) => {
-    return workspace === name || (name.startsWith("sb-") && sandbox.startsWith(name))
-  })
-  const meant = all.filter(isMeant)
-  const called = meant.length > 0 ? meant : all
-  const [only] = called
-  if (only === undefined) throw new BerthError("not_found", `there is no sandbox ${name}`)
-  if (called.length === 1) return client.sandboxes.at(only.identity.sandbox)
-  const ids = called.map(({ identity }: SandboxView) => identity.sandbox).join(", ")
-  throw new BerthError("input.usage", `${name} can be any of ${ids}`)
+  const { sandbox, earlier } = await client.sandboxes.named(name, options)
+  if (earlier !== undefined) say(`${earlier} is now ${sandbox}\n`)
+  return client.sandboxes.at(sandbox)
 }
 
 /** The one session that is called so: by its id, the beginning of it, or its workspace, whose latest it is. */

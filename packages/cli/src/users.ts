@@ -1,11 +1,17 @@
-import { type Lease, userOf } from "@berth/protocol/lease"
+import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease"
 
 /** The first few: a line is read by people. */
 const MAX_NAMED = 2
 
-/** Who uses a sandbox, in a few words; empty: nobody. */
-export const usersOf = (leases: readonly Pick<Lease, "kind" | "holder">[]): string => {
-  const named = leases.slice(0, MAX_NAMED).map(userOf)
-  const others = leases.length - named.length
-  return `${named.join(", ")}${others > 0 ? ` and ${others} more` : ""}`
+/** Who uses a sandbox, or whom it is kept for, in a few words; empty: nobody. */
+export const usersOf = (leases: readonly Lease[]): string => {
+  const [uses, keeps] = [usesAmong(leases), keepsAmong(leases)]
+  if (uses.length > 0) return `used by ${named(uses)}`
+  return keeps.length > 0 ? `kept for ${named(keeps)}` : ""
+}
+
+const named = (leases: readonly Lease[]): string => {
+  const names = leases.slice(0, MAX_NAMED).map(userOf)
+  const others = leases.length - names.length
+  return `${names.join(", ")}${others > 0 ? ` and ${others} more` : ""}`
 }

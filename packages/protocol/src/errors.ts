@@ -49,7 +49,7 @@ export const ERRORS = {
   "sandbox.ended": {
     status: 410,
     retry: "never",
-    hint: "It has ended, and its workspace is gone or has another one: `berth ps` lists them, and `berth why` says why.",
+    hint: "It has ended, and nothing takes its place: `berth ps` lists the sandboxes that there are, and `berth why` says why it ended.",
   },
   "sandbox.in_use": {
     status: 409,
@@ -75,6 +75,11 @@ export const ERRORS = {
     status: 409,
     retry: "later",
     hint: "The workspace has changed while its sandbox is in use, by those in the details: the new one comes when they are done. To work beside them, fork the workspace: `berth fork`.",
+  },
+  "workspace.other_repo": {
+    status: 409,
+    retry: "never",
+    hint: "Give the workspace of this repo another name with --name, or put it in the place of the other with --replace, which removes that one's files and closes its sessions.",
   },
   "workspace.exists": {
     status: 409,

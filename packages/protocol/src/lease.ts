@@ -1,5 +1,5 @@
 import { z } from "zod"
-import { LeaseId, SandboxId, type SessionId } from "./ids.ts"
+import { LeaseId, SandboxId } from "./ids.ts"
 
 /** What can keep a sandbox in use. */
 export const LeaseKind = z.enum(["prompt", "exec", "terminal", "preview", "session", "hold"])
@@ -8,30 +8,52 @@ export type LeaseKind = z.infer<typeof LeaseKind>
 /** Prompt and exec leases end with their result, never by time; the others are renewed by their holder. */
 export const expires = (kind: LeaseKind): boolean => kind !== "prompt" && kind !== "exec"
 
+/**
+ * Who took a lease, and so who ends it:
+ *
+ * call      a call through the API, for as long as it lasts
+ * fork      a fork of the sandbox, until its files are copied
+ * prompt    the server, while it runs a prompt
+ * session   a session, between its prompts
+ * watcher   whoever reads a session's events
+ * sandbox   the sandbox: its supervisor says that something lives in it
+ * person    a person who holds it
+ */
+export const LeaseSource = z.enum([
+  "call",
+  "fork",
+  "prompt",
+  "session",
+  "watcher",
+  "sandbox",
+  "person",
+])
+export type LeaseSource = z.infer<typeof LeaseSource>
+
 export const Lease = z.strictObject({
   id: LeaseId,
   sandbox: SandboxId,
   kind: LeaseKind,
-  /** Who holds it, in words a person understands: a prompt's id, a terminal's id, a user's name. */
+  source: LeaseSource,
+  /** The id of what it is for: a prompt, a session, a command, a terminal. null: its source says all. */
+  subject: z.string().min(1).max(200).nullable(),
+  /** It keeps the sandbox from what Berth does by itself, and gives way to whatever somebody asks for. */
+  yields: z.boolean(),
+  /** Who holds it, in words for people. Nothing is decided by them. */
   holder: z.string().min(1).max(200),
   acquiredAt: z.iso.datetime(),
   expiresAt: z.iso.datetime().nullable(),
 })
 export type Lease = z.infer<typeof Lease>
 
+/** The leases that make a sandbox in use: those that do not yield. */
+export const usesAmong = <Held extends Pick<Lease, "yields">>(leases: readonly Held[]): Held[] =>
+  leases.filter(({ yields }) => !yields)
+
+/** The leases that only keep a sandbox. */
+export const keepsAmong = <Held extends Pick<Lease, "yields">>(leases: readonly Held[]): Held[] =>
+  leases.filter(({ yields }) => yields)
+
 /** Who uses a sandbox by this lease, for whoever asks. */
 export const userOf = ({ kind, holder }: Pick<Lease, "kind" | "holder">): string =>
   kind === "hold" ? `a hold of ${holder}` : holder
-
-/** Words that nobody else uses who holds a lease of that kind. */
-const THINKING = "session "
-
-/** Whoever may think about the next prompt of a session. */
-export const thinkingHolder = (session: SessionId): string => `${THINKING}${session}`
-
-/**
- * A session keeps its sandbox between its prompts, from all that happens by itself. Nothing of it runs then, and
- * it can go on in another: a person who wants the sandbox ended need not wait for it.
- */
-export const isThinking = ({ kind, holder }: Pick<Lease, "kind" | "holder">): boolean =>
-  kind === "session" && holder.startsWith(THINKING)

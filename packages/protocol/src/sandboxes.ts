@@ -11,6 +11,8 @@ import { WorkspaceSpec } from "./workspace.ts"
  */
 export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSpec,
+  /** Removes the workspace of that name first, with its files and sessions, if it is for another repo. */
+  replace: z.boolean().default(false),
   /** How the files of a workspace boot that has none yet. */
   mode: BootMode.default("fresh"),
 })
@@ -41,7 +43,9 @@ export const SandboxView = z.object({
   ...SandboxStatus.shape,
   /** null: not known. The sandbox does not answer, or has told nothing yet. */
   boot: BootSummary.nullable(),
-  /** Who uses it. */
+  /** Whether any of the leases does not yield: `stop` and `rm` refuse then, and a changed workspace waits. */
+  inUse: z.boolean(),
+  /** Who uses or keeps it. */
   leases: z.array(Lease),
 })
 export type SandboxView = z.infer<typeof SandboxView>
@@ -60,8 +64,11 @@ export const SandboxWhy = z.object({
   phase: SandboxPhase,
   /** Why its processes stand still, of one that is halted. */
   halted: SandboxStatus.shape.halted,
+  inUse: z.boolean(),
   leases: z.array(Lease),
   decisions: z.array(DecisionView),
+  /** The one that was asked about, whose place the sandbox above took. */
+  earlier: z.object({ sandbox: SandboxId, decisions: z.array(DecisionView) }).optional(),
 })
 export type SandboxWhy = z.infer<typeof SandboxWhy>
 
@@ -158,7 +165,21 @@ export const ReconcileReport = z.object({
 })
 export type ReconcileReport = z.infer<typeof ReconcileReport>
 
-/** Names the sandbox that answered: what took the place of one that is gone. */
+/**
+ * What `GET /v1/names/{name}` answers: the one sandbox that is called so, by its id, the beginning of it or its workspace.
+ * With `?quarantined=true`, of several the quarantined one; with `?start=true`, one that is stopped is started again.
+ */
+export const NamedSandbox = z.object({
+  sandbox: SandboxId,
+  /** The one that was named by its id, whose place this one took. */
+  earlier: SandboxId.optional(),
+})
+export type NamedSandbox = z.infer<typeof NamedSandbox>
+
+/**
+ * Names the sandbox that answered. The id of a workspace's earlier sandbox leads to the current one, in every call: it is
+ * that one's then.
+ */
 export const SANDBOX_HEADER = "x-berth-sandbox"
 
 /** What a sandbox serves through `/v1/sandboxes/{id}/…`, by the first part of the path that follows. */

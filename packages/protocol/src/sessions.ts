@@ -11,6 +11,8 @@ import { WorkspaceSpec } from "./workspace.ts"
  */
 export const CreateSession = z.strictObject({
   workspace: z.union([Slug, WorkspaceSpec]),
+  /** Of one that is described: removes the workspace of that name first if it is for another repo. */
+  replace: z.boolean().default(false),
   onInterrupt: OnInterrupt.default("wait"),
 })
 export type CreateSession = z.infer<typeof CreateSession>

@@ -6,13 +6,14 @@ import {
   type CreateSandboxInput,
   type HoldSandbox,
   MAX_WAIT_MS,
+  NamedSandbox,
   SandboxList,
   SandboxView,
   SandboxWhy,
 } from "@berth/protocol/sandboxes"
 import { type CallOptions, type Connection, call, command } from "./call.ts"
 import { type Commands, commandsOf } from "./commands.ts"
-import { type CreateOptions, create } from "./create.ts"
+import { CREATE_DEADLINE_MS, type CreateOptions, create } from "./create.ts"
 import { type Files, filesOf } from "./files.ts"
 import { type ForkOptions, fork } from "./fork.ts"
 import { type Git, gitOf } from "./git.ts"
@@ -20,7 +21,10 @@ import { placeOf } from "./place.ts"
 import { type Ports, portsOf } from "./ports.ts"
 import { type Terminals, terminalsOf } from "./terminals.ts"
 
-/** A sandbox, and what can be done in it. It is not asked whether it is there until something is. */
+/**
+ * A sandbox, and what can be done in it. It is not asked whether it is there until something is. The id of a workspace's
+ * earlier sandbox leads to the current one, whose id is in what is answered.
+ */
 export interface Sandbox {
   readonly id: SandboxId
   readonly commands: Commands
@@ -40,7 +44,7 @@ export interface Sandbox {
   fork(to: string, options?: ForkOptions): Promise<Forked>
   /** What was decided about it and why, latest first; also of one that is gone. */
   why(options?: CallOptions): Promise<SandboxWhy>
-  /** Keeps it until it is released, or the time is over. */
+  /** Keeps it until it is released, or the time is over. One that is stopped is started. */
   hold(hold: HoldSandbox, options?: CallOptions): Promise<Lease>
   /** Ends a hold. */
   release(lease: string, options?: CallOptions): Promise<void>
@@ -62,6 +66,13 @@ export interface Forked extends Sandbox {
   readonly stoodStillMs: number
 }
 
+export interface NamedOptions extends CallOptions {
+  /** Of several of that name, the quarantined one is meant. */
+  readonly quarantined?: boolean
+  /** One that is stopped is started again, and the next one is the answer. */
+  readonly start?: boolean
+}
+
 export interface EndOptions extends CallOptions {
   readonly force?: boolean
 }
@@ -76,6 +87,8 @@ export interface Sandboxes {
   list(options?: CallOptions): Promise<SandboxView[]>
   /** Of one that exists. */
   get(id: string, options?: CallOptions): Promise<SandboxView>
+  /** The one that is called so: by its id, the beginning of it, or its workspace. */
+  named(name: string, options?: NamedOptions): Promise<NamedSandbox>
   /** One that is known by its id. */
   at(id: string): Sandbox
   remove(id: string, options?: EndOptions): Promise<void>
@@ -95,6 +108,14 @@ export const sandboxesOf = (connection: Connection): Sandboxes => {
     list: async (options) =>
       (await call(connection, { path: "/v1/sandboxes" }, SandboxList, options)).sandboxes,
     get: async (id, options) => await at(id).get(options),
+    named: (name, { quarantined = false, start = false, ...options } = {}) => {
+      const query = `quarantined=${quarantined}&start=${start}`
+      const path = `/v1/names/${encodeURIComponent(name)}?${query}`
+      return call(connection, { path }, NamedSandbox, {
+        deadlineMs: CREATE_DEADLINE_MS,
+        ...options,
+      })
+    },
     remove: async (id, options) => await at(id).remove(options),
   }
 }
@@ -135,7 +156,7 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
     why: (options) => call(connection, { path: place.at("/why") }, SandboxWhy, options),
     hold: (hold, options) => {
       const ask = { method: "POST", path: place.at("/holds"), json: hold } as const
-      return call(connection, ask, Lease, options)
+      return call(connection, ask, Lease, { deadlineMs: CREATE_DEADLINE_MS, ...options })
     },
     release: (lease, options) => {
       const path = place.at(`/holds/${encodeURIComponent(lease)}`)

@@ -3,6 +3,7 @@ import { SessionId } from "@berth/protocol/ids"
 import { Session as SessionView } from "@berth/protocol/session"
 import { type CreateSessionInput, SessionList } from "@berth/protocol/sessions"
 import { type CallOptions, type Connection, call } from "./call.ts"
+import { CREATE_DEADLINE_MS } from "./create.ts"
 import { type PromptResult, type RunOptions, runPrompt } from "./run-prompt.ts"
 import { type SessionCalls, sessionCalls } from "./session-calls.ts"
 
@@ -29,7 +30,8 @@ export const sessionsOf = (connection: Connection): Sessions => {
     at,
     create: async (spec, options) => {
       const ask = { method: "POST", path: "/v1/sessions", json: spec } as const
-      return at((await call(connection, ask, SessionView, options)).id)
+      const deadline = { deadlineMs: CREATE_DEADLINE_MS, ...options }
+      return at((await call(connection, ask, SessionView, deadline)).id)
     },
     list: async (options) =>
       (await call(connection, { path: "/v1/sessions" }, SessionList, options)).sessions,

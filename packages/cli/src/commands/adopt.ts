@@ -21,7 +21,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, options) => {
     const client = await connect(options)
-    const sandbox = await findSandbox(client, name, ({ phase }) => phase === "quarantined")
+    const sandbox = await findSandbox(client, name, err, { quarantined: true })
     const view = await sandbox.adopt()
     if (options.json) return out(toJson(view))
     out(`${sandbox.id}\n`)

@@ -36,7 +36,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     const { base, repo, into = ".", dryRun = false, json, ...host } = options
     await cancelledBySignal(async (signal) => {
       const directory = await repoAt(into, signal)
-      const { sandbox, directory: inside } = await findRepo(await connect(host), name, repo)
+      const { sandbox, directory: inside } = await findRepo(await connect(host), name, repo, err)
       const diff = await collect(
         await sandbox.git.diffStream(inside, { ...(base && { base }), signal }),
       )

@@ -1,3 +1,4 @@
+import { BerthError } from "@berth/protocol/errors"
 import { SandboxId } from "@berth/protocol/ids"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags, hostFlags } from "../config-flags.ts"
@@ -9,14 +10,15 @@ import { renderWaterfall } from "../waterfall.ts"
 
 const HELP = `
 Each line is a step: how it ended, when it ran beside the others, how long it took, what it did. A boot
-that is under way is shown as it is now. The exit status is 1 when the boot failed.
+that is under way is shown as it is now. The exit status is 1 when the boot failed. Where no server runs, the sandbox is
+named by its id.
 
 Examples:
   berth boot
   berth boot app
   berth boot sb-0123456789abcdefghjk --json`
 
-export const define: DefineCommand = async (command, { out, fail }) => {
+export const define: DefineCommand = async (command, { out, err, fail }) => {
   command
     .description("Shows how a sandbox booted, as a waterfall.")
     .argument(
@@ -26,22 +28,34 @@ export const define: DefineCommand = async (command, { out, fail }) => {
     .option("--json", "write the whole trace as JSON")
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
-  command.action(async (sandbox: string | undefined, options) => {
+  command.action(async (name: string | undefined, options) => {
+    const sandbox = name === undefined ? undefined : await find(name, options, err)
     const { boots } = await loadHost()
     const host = await boots(hostFlags(options))
-    const id = await idOf(sandbox, options)
-    const trace = await cancelledBySignal((signal) => host.trace(id, signal))
-    out(options.json ? toJson(trace) : printable(renderWaterfall(trace, new Date())))
+    const trace = await cancelledBySignal((signal) => host.trace(sandbox, signal))
+    if (options.json) out(toJson(sandbox === undefined ? trace : { sandbox, ...trace }))
+    else out(printable(renderWaterfall(trace, new Date())))
     if (trace.outcome === "failed") fail()
   })
 }
 
-/** A whole id is looked for on the disk, which also works without a server; other names are the server's to know. */
-const idOf = async (
-  name: string | undefined,
+/** As the server knows it; where none answers, a whole id is looked for on the disk. */
+const find = async (
+  name: string,
   options: Readonly<Record<string, unknown>>,
-): Promise<SandboxId | undefined> => {
-  if (name === undefined) return undefined
-  const { success, data } = SandboxId.safeParse(name)
-  return success ? data : (await findSandbox(await connect(options), name)).id
+  say: (line: string) => void,
+): Promise<SandboxId> => {
+  try {
+    return (await findSandbox(await connect(options), name, say)).id
+  } catch (thrown) {
+    const { success, data } = SandboxId.safeParse(name)
+    if (success && thrown instanceof BerthError && UNANSWERED.has(thrown.code)) return data
+    throw thrown
+  }
 }
+
+const UNANSWERED: ReadonlySet<string> = new Set([
+  "server.not_running",
+  "server.unreachable",
+  "backend.unavailable",
+])

@@ -31,13 +31,13 @@ export const define: DefineCommand = async (command, terminal) => {
     if ((from === undefined) === (to === undefined))
       throw new BerthError("input.usage", "exactly one of the two is in a sandbox: SANDBOX:PATH")
     const client = await connect(options)
+    const find = (name: string) => findSandbox(client, name, terminal.err, { start: true })
     await cancelledBySignal(async (signal) => {
       using report = new CopyReport(terminal)
       const how = { signal, report }
-      if (to !== undefined)
-        await copyIn(await findSandbox(client, to.sandbox), source, to.path, how)
+      if (to !== undefined) await copyIn(() => find(to.sandbox), source, to.path, how)
       else if (from !== undefined)
-        await copyOut(await findSandbox(client, from.sandbox), from.path, destination, how)
+        await copyOut(await find(from.sandbox), from.path, destination, how)
     }).catch((thrown) => {
       throw ofThisMachine(thrown)
     })

@@ -27,7 +27,7 @@ Examples:
 /** After so many, whoever sends them means it. */
 const MAX_SIGNALS = 3
 
-export const define: DefineCommand = async (command, { out, exitWith }) => {
+export const define: DefineCommand = async (command, { out, err, exitWith }) => {
   command.parent?.enablePositionalOptions()
   command
     .description("Runs a command in a sandbox, and ends with it.")
@@ -53,7 +53,7 @@ export const define: DefineCommand = async (command, { out, exitWith }) => {
       timeoutMs: millisecondsOf(timeout),
     }
     exitWith(BERTH_FAILED)
-    const sandbox = await findSandbox(await connect(host), name)
+    const sandbox = await findSandbox(await connect(host), name, err, { start: true })
     const notStarted = (thrown: unknown) => {
       if (thrown instanceof BerthError && thrown.code.startsWith("process.")) exitWith(NOT_STARTED)
       throw thrown

@@ -20,7 +20,7 @@ Examples:
   berth fetch app && git diff HEAD...berth/app/main
   berth fetch app fix-the-test --into ~/src/app`
 
-export const define: DefineCommand = async (command, { out }) => {
+export const define: DefineCommand = async (command, { out, err }) => {
   command
     .description("Brings a sandbox's commits into the repo here, as a branch of a remote.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
@@ -34,7 +34,7 @@ export const define: DefineCommand = async (command, { out }) => {
     const { repo, into = ".", json, ...host } = options
     await cancelledBySignal(async (signal) => {
       const top = await repoAt(into, signal)
-      const found = await findRepo(await connect(host), name, repo)
+      const found = await findRepo(await connect(host), name, repo, err)
       const ref = branch === undefined ? undefined : `refs/heads/${branch}`
       const bundle = await found.sandbox.git.bundle(found.directory, {
         ...(ref && { ref }),

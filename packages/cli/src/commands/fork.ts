@@ -34,7 +34,7 @@ export const define: DefineCommand = async (command, { out, err, isScreen }) => 
     const client = await connect(options)
     await cancelledBySignal(async (signal) => {
       const shown = isScreen() && !options.json ? showForking(err) : undefined
-      const sandbox = await findSandbox(client, name)
+      const sandbox = await findSandbox(client, name, err)
       const fork = await sandbox
         .fork(slug.data, { signal, ...(shown && { onProgress: shown.show }) })
         .finally(() => shown?.end())

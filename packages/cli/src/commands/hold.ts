@@ -9,8 +9,8 @@ import { connect, findSandbox } from "../server.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-A sandbox that is held is neither paused nor stopped nor replaced, whether anybody uses it or not. The id of the
-hold is written to standard output: it ends with --release, or when its time is over.
+A sandbox that is held is neither paused nor stopped nor replaced, whether anybody uses it or not; one that is stopped
+is started first. The id of the hold is written to standard output: it ends with --release, or when its time is over.
 
 Examples:
   berth hold app --for 2h --reason "demo at noon"
@@ -32,7 +32,9 @@ export const define: DefineCommand = async (command, context) => {
       throw new BerthError("input.usage", "name the sandbox to hold, or the hold to --release")
     if (hold !== undefined) return await release(await connect(host), hold, context, options)
     const wanted = holdOf(time, reason)
-    const sandbox = await findSandbox(await connect(host), String(name))
+    const sandbox = await findSandbox(await connect(host), String(name), context.err, {
+      start: true,
+    })
     const lease = await sandbox.hold(wanted)
     if (options.json) return context.out(toJson(lease))
     context.out(`${lease.id}\n`)

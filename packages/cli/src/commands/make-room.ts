@@ -21,7 +21,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, options) => {
-    const sandbox = await findSandbox(await connect(options), name)
+    const sandbox = await findSandbox(await connect(options), name, err)
     const view = await sandbox.makeRoom()
     if (options.json) return out(toJson(view))
     out(`${sandbox.id}\n`)

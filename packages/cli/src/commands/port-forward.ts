@@ -28,7 +28,7 @@ export const define: DefineCommand = async (command, context) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, words: string[], { json = false, ...host }) => {
     const wanted = words.map(pairOf)
-    const sandbox = await findSandbox(await connect(host), name)
+    const sandbox = await findSandbox(await connect(host), name, context.err, { start: true })
     await runUntilSignal(() => forward(sandbox, wanted, json, context), context.err)
   })
 }

@@ -5,8 +5,8 @@ import { connect } from "../server.ts"
 
 const HELP = `
 A sandbox is named by its id, by the beginning of it, or by its workspace where that has only one. What runs
-in it is asked to end, and has ten seconds for it. The files of its workspace go with it: berth stop keeps them.
-One that somebody uses is left alone, with status 1, unless forced: berth why says who does.
+in it is asked to end, and has ten seconds for it. The files of its workspace go with it, and its sessions are closed:
+berth stop keeps them. The id of an earlier sandbox of the workspace is as good as the current one's. One that somebody uses is left alone, with status 1, unless forced: berth why says who does.
 
 Examples:
   berth rm app

@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
-import type { Prompt } from "@berth/protocol/session"
+import { type Prompt, PromptText } from "@berth/protocol/session"
 import { directoryOfRepo } from "@berth/protocol/workspace"
 import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
@@ -21,7 +21,8 @@ import { addWorkspaceFlags, workspaceFlags } from "../workspace-flags.ts"
 
 const HELP = `
 The prompt runs in the workspace of the repo that one stands in, which is made if there is none; or in another, or
-goes on with a session. What a flag says of the workspace changes it; the rest stays as it is. What the agent says
+goes on with a session. What a flag says of the workspace changes it; the rest stays as it is. A sandbox that somebody
+uses is waited for then; a session between its prompts goes on in the next one. What the agent says
 is written to standard output as it comes, with what is not committed at the end, as a diff; all else to standard
 error. The exit status is 0 when the prompt succeeded.
 
@@ -45,6 +46,8 @@ export const define: DefineCommand = async (command, context) => {
     .description("Runs a prompt, shows what the agent does, and ends with the diff.")
     .argument("<prompt>", "what the agent is to do; for the agent shell, a command")
     .option("--workspace <slug>", "the workspace to run in")
+    .option("--name <slug>", "what the workspace of this repo is called; default: as its directory")
+    .option("--replace", "in the place of a workspace of that name that is for another repo")
     .option("--session <session>", "the conversation to go on with: its id, or the beginning of it")
     .option("--no-diff", "end without the diff")
     .option("--detach", "end when the prompt is accepted, with the session's id")
@@ -55,9 +58,10 @@ export const define: DefineCommand = async (command, context) => {
   command.action(async (text: string, options) => {
     if (text.trim() === "") throw new BerthError("input.usage", "the prompt is empty")
     const { flags, others } = workspaceFlags(options)
-    const { workspace, session: named, diff, detach, json = false, ...host } = others
+    const { workspace, name, replace, session: given, diff, detach, json = false, ...host } = others
+    checkPrompt(text)
     const client = await connectForLong(host)
-    const session = await sessionFor(client, { workspace, session: named }, flags)
+    const session = await sessionFor(client, { workspace, name, replace, session: given }, flags)
     const { lastEvent: after, workspace: slug } = await session.get()
     const prompt = await session.prompt(text, { key: newId.prompt() })
     if (detach) {
@@ -68,6 +72,14 @@ export const define: DefineCommand = async (command, context) => {
     const hasRun = await attend({ session, prompt, after, json }, context)
     if (hasRun && diff && !json) await showDiff(client, slug, context)
   })
+}
+
+/** Before anything is made for it. */
+const checkPrompt = (text: string): void => {
+  const parsed = PromptText.safeParse(text)
+  if (parsed.success) return
+  const problem = text === "" ? "is empty" : parsed.error.issues[0]?.message
+  throw new BerthError("input.usage", `the prompt ${problem}`)
 }
 
 interface Running {
@@ -129,7 +141,7 @@ const showDiff = async (
   { out, err }: CommandContext,
 ): Promise<void> => {
   const { repos } = await client.workspaces.get(workspace)
-  const sandbox = await findSandbox(client, workspace)
+  const sandbox = await findSandbox(client, workspace, err, { start: true })
   for (const repo of repos) {
     const directory = directoryOfRepo(repo)
     if (directory === undefined) continue

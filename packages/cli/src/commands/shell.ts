@@ -19,7 +19,7 @@ Examples:
   berth shell app
   berth shell app --cwd / -- htop`
 
-export const define: DefineCommand = async (command, { exitWith }) => {
+export const define: DefineCommand = async (command, { exitWith, err }) => {
   command.parent?.enablePositionalOptions()
   command
     .description("Opens a terminal in a sandbox.")
@@ -44,7 +44,7 @@ export const define: DefineCommand = async (command, { exitWith }) => {
         "berth shell needs a terminal: use berth exec without one",
       )
     exitWith(BERTH_FAILED)
-    const sandbox = await findSandbox(await connect(host), name)
+    const sandbox = await findSandbox(await connect(host), name, err, { start: true })
     const env = { TERM: process.env.TERM ?? "xterm-256color" }
     const size = sizeOf(process.stdout)
     const view =

@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { directoryOfRepo, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
-import { makeWay } from "../make-way.ts"
+import { orReplace } from "../or-replace.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
@@ -20,7 +20,9 @@ const HELP = `
 The repo is a git repo of this machine, by its path, or one elsewhere, by its URL. Without one, the sandbox
 begins empty. A workspace that has a sandbox already keeps it, unless what is asked for here differs: then it gets
 another, with the same files, as soon as nobody uses the old one; until then this waits, for five minutes at most,
-and says for whom. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
+and says for whom. A session between its prompts is no use: it goes on in the next one. What cannot be made is refused
+before anything is changed. A workspace of the same name that is for another repo is left alone: choose another --name,
+or --replace it, which removes its files and closes its sessions. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
 pass. The exit status is 1 when its boot failed; the sandbox is left as it is, and berth boot shows why.
 
 What is not committed in a repo of this machine is not in the sandbox, which says so; --dirty brings it.
@@ -39,6 +41,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .option("--name <slug>", "what the workspace is called; default: as the repo's directory")
     .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
     .option("--dirty", "bring what is not committed in the repo on this machine, too")
+    .option("--replace", "in the place of a workspace of that name that is for another repo")
     .option("--no-wait", "do not wait until it is ready")
     .option("--json", "write what the server says of it")
     .addHelpText("after", HELP)
@@ -46,7 +49,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (repo: string | undefined, options) => {
     const { flags, others } = workspaceFlags(options)
-    const { name, ref, wait, json, dirty = false, ...host } = others
+    const { name, ref, wait, json, dirty = false, replace = false, ...host } = others
     const workspace = workspaceOf(repo, { name, ref }, flags)
     const local = localRepoOf(workspace)
     if (dirty && (local === undefined || !wait))
@@ -61,14 +64,17 @@ export const define: DefineCommand = async (command, { out, err }) => {
       const onWait = (reason: string) => {
         if (!said.has(reason)) err(printable(`waiting: ${reason}\n`))
         said.add(reason)
-        void makeWay(client, workspace.slug).catch(() => {})
       }
       const onPreparing = (progress: string) => {
         if (!said.has(progress)) err(printable(`waiting: ${progress}\n`))
         said.add(progress)
       }
-      const options = { signal, onWait, onPreparing }
-      const sandbox = await client.sandboxes.create({ workspace }, options)
+      const sandbox = await orReplace(
+        replace,
+        (replace) =>
+          client.sandboxes.create({ workspace, replace }, { signal, onWait, onPreparing }),
+        signal,
+      )
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
       if (local !== undefined && dirty) await bringUncommitted(sandbox, local, signal)
       if (local !== undefined && !dirty) {

@@ -1,21 +1,22 @@
-import { type Lease, userOf } from "@berth/protocol/lease"
+import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease"
 import type { DecisionView, SandboxWhy } from "@berth/protocol/sandboxes"
 import { inColumns } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { sayDuration } from "../say-duration.ts"
-import { connect, findSandbox } from "../server.ts"
+import { connect } from "../server.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-First who uses the sandbox, each with the id of the claim and since when; then what was decided about it, the latest
-first: when, what, and why. Also of one that is gone, by its id.
+First who uses the sandbox, or for whom it is kept, each with the id of the lease and since when; then what was decided
+about it, the latest first: when, what, and why. Also of one that is gone, by its id; where another took its place, of
+both.
 
 Examples:
   berth why app
   berth why sb-0123456789abcdefghjk --json`
 
-export const define: DefineCommand = async (command, { out }) => {
+export const define: DefineCommand = async (command, { out, err }) => {
   command
     .description("Shows why a sandbox is there, or why it is not any more.")
     .argument("<sandbox>", "its id, the beginning of it, or its workspace")
@@ -23,25 +24,41 @@ export const define: DefineCommand = async (command, { out }) => {
     .addHelpText("after", HELP)
   await addConfigFlags(command, "dataDir")
   command.action(async (name: string, options) => {
-    const why = await (await findSandbox(await connect(options), name)).why()
+    const client = await connect(options)
+    const { sandbox, earlier } = await client.sandboxes.named(name)
+    if (earlier !== undefined) err(`${earlier} is now ${sandbox}\n`)
+    // Asked by the id that was named, it tells of both.
+    const why = await client.sandboxes.at(earlier ?? sandbox).why()
     out(options.json ? toJson(why) : printable(render(why, Date.now())))
   })
 }
 
-const render = (
-  { sandbox, workspace, phase, halted, leases, decisions }: SandboxWhy,
-  now: number,
-) => {
+const render = ({ sandbox, workspace, phase, halted, leases, ...why }: SandboxWhy, now: number) => {
   const name = workspace === null ? sandbox : `${sandbox} of ${workspace}`
-  const users = leases.length === 0 ? "nobody uses it." : "it is used by"
+  const [uses, keeps] = [usesAmong(leases), keepsAmong(leases)]
+  const isKept = keeps.length > 0
   return [
-    `${name} is ${phase}, and ${users}\n`,
+    `${name} is ${phase}, and ${uses.length > 0 ? "it is used by" : `nobody uses it.${isKept ? " It is kept for" : ""}`}\n`,
     ...(halted === undefined ? [] : [`It is halted: ${halted}.\n`]),
-    inColumns(leases.map((lease) => ["", ...cellsOfLease(lease, now)])),
+    renderLeases(uses, now),
+    ...(uses.length > 0 && isKept ? ["and kept for\n"] : []),
+    renderLeases(keeps, now),
     "\n",
-    inColumns(decisions.map((decision) => cellsOfDecision(decision, now))),
+    renderDecisions(why.decisions, now),
+    ...(why.earlier === undefined
+      ? []
+      : [
+          `\n${why.earlier.sandbox}, which it took the place of:\n`,
+          renderDecisions(why.earlier.decisions, now),
+        ]),
   ].join("")
 }
+
+const renderLeases = (leases: readonly Lease[], now: number): string =>
+  inColumns(leases.map((lease) => ["", ...cellsOfLease(lease, now)]))
+
+const renderDecisions = (decisions: readonly DecisionView[], now: number): string =>
+  inColumns(decisions.map((decision) => cellsOfDecision(decision, now)))
 
 const cellsOfLease = (lease: Lease, now: number) => {
   const { id, acquiredAt, expiresAt } = lease

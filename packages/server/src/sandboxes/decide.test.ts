@@ -18,7 +18,7 @@ const stale = { wantedHash: NEW_CONFIG }
 const wantedUnknown = { wantedHash: undefined }
 const replaced = { isReplaced: true }
 const LIVES = { kind: "alive", what: "1 command" } as const
-const used = { leases: ["exec of command 1"] }
+const used = { uses: ["exec of command 1"] }
 const asked = (life: Life["kind"]): { life: Life } => ({
   life:
     life === "alive"
@@ -224,8 +224,8 @@ describe("decide", () => {
     })
 
   it("says who uses it, the first few", () => {
-    const leases = ["a", "b", "c", "d", "e"].map((who) => `hold of ${who}`)
-    expect(decide(worldOf({ known: stale, leases })).reason).toBe(
+    const uses = ["a", "b", "c", "d", "e"].map((who) => `hold of ${who}`)
+    expect(decide(worldOf({ known: stale, uses })).reason).toBe(
       "its workspace has changed; used by hold of a, hold of b, hold of c and 2 more",
     )
   })
@@ -256,6 +256,7 @@ const knowns: fc.Arbitrary<Known | undefined> = fc.option(
     configHash: fc.constant(OLD_CONFIG),
     wantedHash: fc.constantFrom(OLD_CONFIG, NEW_CONFIG, undefined),
     isReplaced: fc.boolean(),
+    isSuccessorAsked: fc.boolean(),
     isPresumedDead: fc.boolean(),
     isBeingMade: fc.boolean(),
   }),
@@ -268,7 +269,8 @@ const worlds: fc.Arbitrary<World> = fc
       ...([undefined, "created", "running", "paused", "exited"] as const),
     ),
     life: lives,
-    leases: fc.array(fc.constantFrom("prompt of a", "hold of b"), { maxLength: 2 }),
+    uses: fc.array(fc.constantFrom("prompt of a", "hold of b"), { maxLength: 2 }),
+    keeps: fc.array(fc.constant("session of c"), { maxLength: 1 }),
     idleMs: durations,
     pressure: fc.constantFrom(undefined, "memory runs low"),
     halted: fc.constant(undefined),
@@ -286,7 +288,8 @@ const worlds: fc.Arbitrary<World> = fc
     const isUsable = phase && !["quarantined", "stopping", "gone"].includes(phase)
     return {
       ...world,
-      leases: isUsable ? world.leases : [],
+      uses: isUsable ? world.uses : [],
+      keeps: isUsable ? world.keeps : [],
       known: world.known && {
         ...world.known,
         isReplaced: phase === "draining" && world.known.isReplaced,
@@ -315,10 +318,28 @@ const settle = (start: World, truth: Truth): { world: World; decisions: Decision
 }
 
 describe("decide, in any world", () => {
+  it("[R1.7] takes one away that is only kept for somebody where a change of its workspace was asked for", () => {
+    fc.assert(
+      fc.property(worlds, (world) => {
+        const { known, keeps, uses } = world
+        if (known === undefined || keeps.length === 0 || uses.length > 0) return
+        const { action } = decide(world)
+        const isStale =
+          known.isReplaced ||
+          (known.wantedHash !== undefined && known.wantedHash !== known.configHash)
+        if (isStale && known.isSuccessorAsked) {
+          if (action.kind === "stop") expect(action.isAsked).toBe(true)
+          expect(action.kind).not.toBe("drain")
+        } else expect(TAKES_AWAY.has(action.kind)).toBe(false)
+      }),
+      { numRuns: 5_000 },
+    )
+  })
+
   it("[R1.6] takes away nothing that is in use", () => {
     fc.assert(
       fc.property(worlds, (world) => {
-        if (world.known === undefined || world.leases.length === 0) return
+        if (world.known === undefined || world.uses.length === 0) return
         const { kind } = decide(world).action
         expect(TAKES_AWAY.has(kind)).toBe(false)
         const isDead = world.state === undefined || ["created", "exited"].includes(world.state)

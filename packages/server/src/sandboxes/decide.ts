@@ -24,6 +24,8 @@ export interface Known {
   readonly wantedHash: ConfigHash | undefined
   /** Another one is its workspace's current one. */
   readonly isReplaced: boolean
+  /** A person has asked for the one that takes its place, if it is stale. */
+  readonly isSuccessorAsked: boolean
   /** It is stopping or gone because it was found dead, which may have been wrong: an engine can lose sight of one. */
   readonly isPresumedDead: boolean
   /** This server makes or copies it right now. */
@@ -46,7 +48,9 @@ export interface World {
   readonly state: EngineState | undefined
   readonly life: Life
   /** Who uses it, in words. */
-  readonly leases: readonly string[]
+  readonly uses: readonly string[]
+  /** Whom it is only kept for, in words: they give way to whatever somebody asks for. */
+  readonly keeps: readonly string[]
   /** How long nobody has. */
   readonly idleMs: number
   /** What of the host runs low. */
@@ -70,7 +74,12 @@ export type Action =
   | { readonly kind: "pause" }
   | { readonly kind: "resume" }
   /** From here on nobody gets it; refused by the store if somebody came in between. */
-  | { readonly kind: "stop"; readonly cause: StopCause }
+  | {
+      readonly kind: "stop"
+      readonly cause: StopCause
+      /** Somebody asked for its successor: those whom it is only kept for give way. */
+      readonly isAsked?: boolean
+    }
   /** It is dead: whatever was claimed of it ends with it. */
   | { readonly kind: "bury" }
   /** Ends its processes and takes it from its engine. */
@@ -90,7 +99,7 @@ const ASK_AGAIN_MS = 5_000
 /** The same when it has been silent for so long that nobody waits for it any more: it may come back. */
 const ASK_SELDOM_MS = 60_000
 
-/** What is the one next thing to do about a sandbox. Never takes away one that is in use. */
+/** Decides the next action for a sandbox. Never takes away one that is in use. */
 export const decide = (world: World): Decision => {
   const { known, state, halted } = world
   if (known === undefined) return halted === undefined ? decideUnknown(world) : keep(halted)
@@ -162,7 +171,7 @@ const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decisi
 }
 
 const decideLive = (world: World, known: Known): Decision => {
-  const { state, leases } = world
+  const { state, uses, keeps } = world
   if (known.isBeingMade) return keep("it is being made or copied")
   if (state === undefined) return { action: { kind: "bury" }, reason: "its engine has lost it" }
   if (state === "created")
@@ -173,7 +182,9 @@ const decideLive = (world: World, known: Known): Decision => {
   // One that is frozen does not answer; nobody used it when that was done.
   const question = state === "running" ? ask(world) : undefined
   if (question !== undefined) return question
-  return leases.length > 0 ? decideUsed(world, known) : decideUnused(world, known)
+  const givesWay = known.isSuccessorAsked && staleness(known) !== undefined
+  const isKept = keeps.length > 0 && !givesWay
+  return uses.length > 0 || isKept ? decideUsed(world, known) : decideUnused(world, known)
 }
 
 /** Why it is not the one that its workspace wants. */
@@ -183,17 +194,16 @@ const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | unde
   return undefined
 }
 
-const decideUsed = ({ state, leases }: World, known: Known): Decision => {
-  const users = listed(leases)
+const decideUsed = ({ state, uses, keeps }: World, known: Known): Decision => {
+  const users = uses.length > 0 ? `used by ${listed(uses)}` : `kept for ${listed(keeps)}`
   const stale = staleness(known)
   if (stale !== undefined && known.phase !== "draining")
-    return { action: { kind: "drain" }, reason: `${stale}; used by ${users}` }
+    return { action: { kind: "drain" }, reason: `${stale}; ${users}` }
   if (stale === undefined && known.phase === "draining" && known.wantedHash !== undefined)
     return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
-  if (state === "paused") return { action: { kind: "resume" }, reason: `used by ${users}` }
-  if (stale !== undefined)
-    return keep(`${stale}; it is replaced when it is used no more by ${users}`)
-  return keep(`used by ${users}`)
+  if (state === "paused") return { action: { kind: "resume" }, reason: users }
+  if (stale !== undefined) return keep(`${stale}; it is replaced when it is no longer ${users}`)
+  return keep(users)
 }
 
 const decideUnused = (world: World, known: Known): Decision => {
@@ -202,7 +212,8 @@ const decideUnused = (world: World, known: Known): Decision => {
   if (stale !== undefined) {
     // Who has used it until now will want the next one; of one that nobody used, nobody may.
     const cause = known.phase === "draining" ? "drained" : "stale"
-    return { action: { kind: "stop", cause }, reason: stale }
+    const action = { kind: "stop", cause } as const
+    return { action: known.isSuccessorAsked ? { ...action, isAsked: true } : action, reason: stale }
   }
   if (known.phase === "draining" && known.wantedHash !== undefined)
     return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }

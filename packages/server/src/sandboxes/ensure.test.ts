@@ -1,14 +1,16 @@
 import { BerthError } from "@berth/protocol/errors"
-import { type SandboxId, Slug } from "@berth/protocol/ids"
+import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
 import { MAX_FAILED_BOOTS } from "./ensure.ts"
 import type { Sandboxes } from "./sandboxes.ts"
+import { thinkingClaim } from "./session-claims.ts"
 import { FakeClock } from "./testing/clock.ts"
+import { Inside } from "./testing/inside.ts"
 import { MemoryBackend } from "./testing/memory-backend.ts"
 import { openMemoryHost } from "./testing/memory-host.ts"
 import { storeOfFile } from "./testing/store.ts"
-import { POLICY } from "./testing/world.ts"
+import { OLD_CONFIG, POLICY } from "./testing/world.ts"
 
 const APP = Slug.parse("app")
 const { signal } = new AbortController()
@@ -41,6 +43,17 @@ beforeEach(async () => {
   sandboxes = opened
 })
 
+const prompt = { kind: "prompt", source: "prompt", holder: "a prompt" } as const
+
+/** As if an earlier Berth had made it. */
+const outdate = async (sandbox: SandboxId): Promise<void> => {
+  await store.db
+    .updateTable("sandboxes")
+    .set({ config_hash: OLD_CONFIG })
+    .where("id", "=", sandbox)
+    .execute()
+}
+
 const specOf = (version: number): WorkspaceSpec =>
   WorkspaceSpec.parse({ slug: APP, environment: { VERSION: String(version) } })
 
@@ -49,7 +62,11 @@ const up = (version: number, waitMs?: number) =>
 
 const use = async (sandbox: SandboxId): Promise<unknown> => {
   try {
-    const one = await sandboxes.use(sandbox, { kind: "exec", holder: "a test" }, signal)
+    const one = await sandboxes.use(
+      sandbox,
+      { kind: "exec", source: "call", holder: "a test" },
+      signal,
+    )
     await one.end()
     return one.sandbox
   } catch (thrown) {
@@ -78,7 +95,7 @@ describe("the current sandbox of a workspace", () => {
 
   it("[R1.6] is waited for while somebody uses the stale one, with who that is", async () => {
     const { sandbox: old } = await up(1)
-    const { id } = await sandboxes.hold(old, "maria")
+    const { id } = await sandboxes.hold(old, { holder: "maria" }, signal)
     const refusal = await up(2, 20).catch((each) => each)
     expect(refusal).toMatchObject({
       code: "workspace.draining",
@@ -94,7 +111,7 @@ describe("the current sandbox of a workspace", () => {
 
   it("[R1.6] whoever waits for it may give up", async () => {
     const { sandbox: old } = await up(1)
-    await sandboxes.hold(old, "maria")
+    await sandboxes.hold(old, { holder: "maria" }, signal)
     const patience = new AbortController()
     const waiting = sandboxes.up(specOf(2), { mode: "fresh" }, patience.signal)
     await expect
@@ -108,7 +125,7 @@ describe("the current sandbox of a workspace", () => {
 
   it("is the draining one again when its workspace is as it was, for those who wait as well", async () => {
     const { sandbox } = await up(1)
-    await sandboxes.hold(sandbox, "maria")
+    await sandboxes.hold(sandbox, { holder: "maria" }, signal)
     const waiting = up(2)
     await expect
       .poll(async () => (await sandboxes.get(sandbox, signal)).phase, { interval: 5 })
@@ -117,6 +134,38 @@ describe("the current sandbox of a workspace", () => {
     expect(await waiting).toEqual({ sandbox, made: false })
     expect((await sandboxes.get(sandbox, signal)).phase).toBe("ready")
   })
+
+  it("[R1.6] is not taken by a request from a stale one that has not said what lives in it", async () => {
+    const { sandbox: old } = await up(1)
+    await sandboxes.close()
+    const inside = new Inside()
+    inside.silence()
+    sandboxes = await openMemoryHost({
+      ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, inside },
+    })
+    onTestFinished(() => sandboxes.close())
+    await sandboxes.adopt(signal)
+    await expect(up(2, 20)).rejects.toMatchObject({ code: "workspace.draining" })
+    expect(inside.asked).toBeGreaterThan(0)
+    expect(backend.stateOf(old)).toBe("running")
+    expect((await sandboxes.get(old, signal)).phase).toBe("ready")
+  })
+
+  it.each(["a change of its workspace", "a request after an upgrade of Berth"])(
+    "[R1.7] is had at once by %s, though a session keeps the stale one",
+    async (what) => {
+      const { sandbox: old } = await up(1)
+      await sandboxes.resume(old, thinkingClaim(newId.session(), 60_000))
+      const isChange = what.startsWith("a change")
+      if (!isChange) {
+        await outdate(old)
+        const used = sandboxes.useOf(APP, prompt, AbortSignal.timeout(2_000))
+        await expect(used).rejects.toMatchObject({ code: "workspace.draining" })
+      }
+      const { sandbox } = await up(isChange ? 2 : 1, 5_000)
+      expect(sandbox).not.toBe(old)
+    },
+  )
 
   describe("whose boots keep failing", () => {
     /** One that has been given up, by the id of its first sandbox. */
@@ -131,7 +180,7 @@ describe("the current sandbox of a workspace", () => {
     it("is not tried for ever, and says why", async () => {
       const sandbox = await giveUp()
       const thrown = await sandboxes
-        .use(sandbox, { kind: "exec", holder: "a test" }, signal)
+        .use(sandbox, { kind: "exec", source: "call", holder: "a test" }, signal)
         .catch((each) => each)
       expect(thrown.message).toMatch(/the last 3 boots of app failed: .*the setup hook failed/)
       expect(boots).toBe(MAX_FAILED_BOOTS)

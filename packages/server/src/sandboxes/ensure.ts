@@ -1,7 +1,7 @@
 import type { BootMode } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
-import { type Lease, userOf } from "@berth/protocol/lease"
+import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Serially } from "../host/serial.ts"
 import type { Leases } from "./leases.ts"
@@ -31,6 +31,8 @@ export interface EnsureParts {
   readonly admit: () => Promise<void>
   /** Makes the one that this row is of. */
   readonly make: (row: NewRow, signal: AbortSignal) => Promise<void>
+  /** A person asks for the one that takes the sandbox's place: those whom it is only kept for give way. */
+  readonly askSuccessor: (sandbox: SandboxId) => void
   /** Has the sandbox looked at. */
   readonly wake: (sandbox: SandboxId) => void
   /** The same, and resolves when that is done: one that is dead is not current any more. */
@@ -96,6 +98,7 @@ export const openEnsure = (parts: EnsureParts) => {
         return { sandbox: there.id, made: false }
       if (isSame && isCurrent(there))
         await rows.beginStop(there.id, { cause: "stale", reason: "its boot had failed" })
+      if (!isSame && isRequested) parts.askSuccessor(there.id)
       parts.wake(there.id)
       return { waitFor: there }
     }
@@ -146,10 +149,15 @@ const failing = (slug: Slug, { boots, why }: { boots: number; why: string }): Be
     details: { workspace: slug, boots },
   })
 
-const draining = (slug: Slug, { id: sandbox }: SandboxRow, users: readonly Lease[]): BerthError => {
-  const names = users.map(userOf)
-  const message = `${slug} waits for ${sandbox}, which is ${names.length === 0 ? "stopping" : `used by ${names.join(", ")}`}`
+const draining = (slug: Slug, { id: sandbox }: SandboxRow, held: readonly Lease[]): BerthError => {
+  const users = usesAmong(held).map(userOf)
+  const keptFor = keepsAmong(held).map(userOf)
+  const why =
+    (users.length > 0 && `used by ${users.join(", ")}`) ||
+    (keptFor.length > 0 && `kept for ${keptFor.join(", ")}`) ||
+    "stopping"
+  const message = `${slug} waits for ${sandbox}, which is ${why}`
   return new BerthError("workspace.draining", message, {
-    details: { workspace: slug, sandbox, users: names },
+    details: { workspace: slug, sandbox, users, ...(keptFor.length > 0 && { keptFor }) },
   })
 }

@@ -9,7 +9,7 @@ import { operation } from "../logging/operation.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Leases } from "./leases.ts"
 import type { Rows } from "./rows.ts"
-import { unknownSandbox } from "./unknown.ts"
+import { detached, unknownSandbox } from "./unknown.ts"
 import type { Workspaces } from "./workspaces.ts"
 
 export interface ForkParts {
@@ -41,8 +41,13 @@ export const openFork = (parts: ForkParts) => {
 
   /** Nobody takes it away meanwhile. */
   const whileKept = async (sandbox: SandboxId, to: Slug, work: () => Promise<number>) => {
-    const request = { sandbox, kind: "hold" as const, holder: `the fork to ${to}` }
-    const lease = await leases.acquire({ ...request, isConnection: true })
+    const lease = await leases.acquire({
+      sandbox,
+      kind: "hold",
+      source: "fork",
+      subject: to,
+      holder: `the fork to ${to}`,
+    })
     try {
       return await work()
     } finally {
@@ -86,6 +91,7 @@ export const openFork = (parts: ForkParts) => {
   return async (sandbox: SandboxId, to: Slug, call: ForkCall): Promise<number> => {
     const row = await rows.get(sandbox)
     const workspace = row && (await workspaces.get(row.workspace))
+    if (row?.isDetached && row.phase === "gone") throw detached(sandbox)
     if (row === undefined || workspace === undefined) throw unknownSandbox(sandbox)
     const from = row.workspace
     const ids = { sandbox, workspace: from, to }

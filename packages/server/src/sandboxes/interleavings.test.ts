@@ -65,7 +65,9 @@ const play = async (actors: Actor[], idleMs: number, choose: Choose): Promise<vo
   const { sandbox } = await sandboxes.up(specOf(slug, 1), { mode: "fresh" }, signal)
   await sandboxes.booted(sandbox, signal)
   // A first use and its end: from there on it is idle.
-  await (await sandboxes.use(sandbox, { kind: "exec", holder: "first" }, signal)).end()
+  await (
+    await sandboxes.use(sandbox, { kind: "exec", source: "call", holder: "first" }, signal)
+  ).end()
   clock.pass(idleMs)
   await turn()
 
@@ -81,7 +83,11 @@ const play = async (actors: Actor[], idleMs: number, choose: Choose): Promise<vo
   const scene: Scene = {
     ...{ sandboxes, sandbox, backend },
     use: async ({ isLong = false } = {}) => {
-      const use = await sandboxes.use(sandbox, { kind: "exec", holder: "somebody" }, signal)
+      const use = await sandboxes.use(
+        sandbox,
+        { kind: "exec", source: "call", holder: "somebody" },
+        signal,
+      )
       const check = (when: string, states: readonly (string | undefined)[]) => {
         const state = backend.stateOf(use.sandbox)
         if (!states.includes(state)) wrong.push(`${state} ${when}`)
@@ -101,8 +107,10 @@ const play = async (actors: Actor[], idleMs: number, choose: Choose): Promise<vo
       await sandboxes.up(specOf(slug, version), { mode: "fresh" }, signal)
     },
     stop: async () => {
-      const thrown = await sandboxes.stop(sandbox, { force: false }).catch((each) => each)
-      if (thrown !== undefined && thrown.code !== "sandbox.in_use") throw thrown
+      const stopped = sandboxes.stop(sandbox, { force: false })
+      await stopped.catch((thrown) => {
+        if (thrown.code !== "sandbox.in_use") throw thrown
+      })
     },
     reconcile: async () => {
       const { sandboxes: all } = await sandboxes.reconcile({ dryRun: false })

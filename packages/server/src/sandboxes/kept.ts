@@ -2,7 +2,7 @@ import type { BootMode } from "@berth/protocol/boot"
 import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { Event, EventBody } from "@berth/protocol/event"
-import type { PromptId, SandboxId } from "@berth/protocol/ids"
+import type { PromptId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { AgentSpec } from "@berth/protocol/workspace"
@@ -25,6 +25,8 @@ export interface SandboxEvents {
   lastSeen(sandbox: SandboxId): Promise<number>
   /** What is done to a sandbox, for those who talk with an agent in it. */
   tell(sandbox: SandboxId, bodies: readonly EventBody[]): Promise<void>
+  /** Closes the sessions of a workspace that is being removed. Twice is as good as once. */
+  closeSessions(workspace: Slug): Promise<void>
 }
 
 export interface KeepParts {

@@ -52,8 +52,10 @@ const kindsOf = async (sandbox: SandboxId) =>
 describe("leases", () => {
   it.each(LeaseKind.options)("[R1.7] %s: in use from the claim to its end", async (kind) => {
     const sandbox = await insertRow(rows, "ready")
-    const lease = await leases.acquire({ sandbox, kind, holder: "a" })
-    expect(await leases.of(sandbox)).toMatchObject([{ id: lease, sandbox, kind, holder: "a" }])
+    const lease = await leases.acquire({ sandbox, kind, source: "person", holder: "a" })
+    expect(await leases.of(sandbox)).toMatchObject([
+      { id: lease, sandbox, kind, source: "person", holder: "a" },
+    ])
     expect(await rows.beginStop(sandbox, STOP)).toBe(false)
     await leases.release(lease)
     expect(await leases.of(sandbox)).toEqual([])
@@ -63,7 +65,7 @@ describe("leases", () => {
   it("[R1.7] those of prompts and commands never end by time, the others unless renewed", async () => {
     const sandbox = await insertRow(rows, "ready")
     for (const kind of LeaseKind.options)
-      await leases.acquire({ sandbox, kind, holder: "a", ttlMs: TTL_MS })
+      await leases.acquire({ sandbox, kind, source: "person", holder: "a", ttlMs: TTL_MS })
     await pass(TTL_MS - LEASE_TICK_MS)
     expect(await kindsOf(sandbox)).toEqual(LeaseKind.options.toSorted())
     await pass(LEASE_TICK_MS)
@@ -75,14 +77,20 @@ describe("leases", () => {
 
   it("[R1.7] one without a time stays until it is released", async () => {
     const sandbox = await insertRow(rows, "ready")
-    const hold = await leases.acquire({ sandbox, kind: "hold", holder: "a" })
+    const hold = await leases.acquire({ sandbox, kind: "hold", source: "person", holder: "a" })
     await pass(100 * TTL_MS)
     expect(await leases.of(sandbox)).toMatchObject([{ id: hold, expiresAt: null }])
   })
 
   it("[R1.7] one that is renewed lives on, and one that has ended is not renewed", async () => {
     const sandbox = await insertRow(rows, "ready")
-    const lease = await leases.acquire({ sandbox, kind: "preview", holder: "a", ttlMs: TTL_MS })
+    const lease = await leases.acquire({
+      sandbox,
+      kind: "preview",
+      source: "person",
+      holder: "a",
+      ttlMs: TTL_MS,
+    })
     for (let time = 0; time < 3; time += 1) {
       await pass(TTL_MS - LEASE_TICK_MS)
       expect(leases.renew(lease)).toBe(true)
@@ -95,7 +103,7 @@ describe("leases", () => {
 
   it("says by the wall when one ends", async () => {
     const sandbox = await insertRow(rows, "ready")
-    await leases.acquire({ sandbox, kind: "preview", holder: "a", ttlMs: TTL_MS })
+    await leases.acquire({ sandbox, kind: "preview", source: "person", holder: "a", ttlMs: TTL_MS })
     clock.pass(1_000)
     const expiresAt = new Date(clock.now() + TTL_MS - 1_000).toISOString()
     expect(await leases.of(sandbox)).toMatchObject([{ expiresAt }])
@@ -104,9 +112,9 @@ describe("leases", () => {
 
   it("tells once when the last one ends, and not before", async () => {
     const [sandbox, other] = [await insertRow(rows, "ready"), await insertRow(rows, "ready")]
-    const first = await leases.acquire({ sandbox, kind: "exec", holder: "a" })
-    const last = await leases.acquire({ sandbox, kind: "exec", holder: "b" })
-    await leases.acquire({ sandbox: other, kind: "exec", holder: "c" })
+    const first = await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
+    const last = await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "b" })
+    await leases.acquire({ sandbox: other, kind: "exec", source: "person", holder: "c" })
     await leases.release(first)
     await leases.release(first)
     expect(freed).toEqual([])
@@ -117,7 +125,7 @@ describe("leases", () => {
   it("tells once when the last ones run out together", async () => {
     const sandbox = await insertRow(rows, "ready")
     for (const holder of ["a", "b", "c"])
-      await leases.acquire({ sandbox, kind: "preview", holder, ttlMs: TTL_MS })
+      await leases.acquire({ sandbox, kind: "preview", source: "person", holder, ttlMs: TTL_MS })
     await pass(TTL_MS)
     expect(freed).toEqual([sandbox])
   })
@@ -127,7 +135,13 @@ describe("leases", () => {
     ["backwards", -YEARS_MS],
   ])("[R1.7] a wall clock that jumps %s changes nothing", async (_, jumpMs) => {
     const sandbox = await insertRow(rows, "ready")
-    const lease = await leases.acquire({ sandbox, kind: "session", holder: "a", ttlMs: TTL_MS })
+    const lease = await leases.acquire({
+      sandbox,
+      kind: "session",
+      source: "person",
+      holder: "a",
+      ttlMs: TTL_MS,
+    })
     await pass(TTL_MS / 2)
     clock.jump(jumpMs)
     await pass(TTL_MS / 2 - LEASE_TICK_MS)
@@ -138,7 +152,13 @@ describe("leases", () => {
 
   it("[R1.7] a host that slept takes nobody's time", async () => {
     const sandbox = await insertRow(rows, "ready")
-    const lease = await leases.acquire({ sandbox, kind: "session", holder: "a", ttlMs: TTL_MS })
+    const lease = await leases.acquire({
+      sandbox,
+      kind: "session",
+      source: "person",
+      holder: "a",
+      ttlMs: TTL_MS,
+    })
     await pass(TTL_MS - LEASE_TICK_MS)
     // The wall goes on; the timers and the other clock do not.
     clock.jump(8 * 3600 * 1000)
@@ -149,7 +169,13 @@ describe("leases", () => {
 
   it("[R1.7] a server that stood still gives every holder its whole time again", async () => {
     const sandbox = await insertRow(rows, "ready")
-    const lease = await leases.acquire({ sandbox, kind: "session", holder: "a", ttlMs: TTL_MS })
+    const lease = await leases.acquire({
+      sandbox,
+      kind: "session",
+      source: "person",
+      holder: "a",
+      ttlMs: TTL_MS,
+    })
     await pass(TTL_MS - LEASE_TICK_MS)
     clock.pass(3600 * 1000)
     await vi.advanceTimersByTimeAsync(LEASE_TICK_MS)
@@ -161,20 +187,27 @@ describe("leases", () => {
 
   it("a tick that is a little late is no reason to wait longer", async () => {
     const sandbox = await insertRow(rows, "ready")
-    await leases.acquire({ sandbox, kind: "session", holder: "a", ttlMs: LATE_TICK_MS })
+    await leases.acquire({
+      sandbox,
+      kind: "session",
+      source: "person",
+      holder: "a",
+      ttlMs: LATE_TICK_MS,
+    })
     clock.pass(LATE_TICK_MS)
     await vi.advanceTimersByTimeAsync(LEASE_TICK_MS)
     expect(await leases.of(sandbox)).toEqual([])
   })
 
-  it("[R1.9] after a restart those of connections are gone, the others have their whole time", async () => {
+  it("[R1.9] after a restart those of calls and forks are gone, the others have their whole time", async () => {
     const sandbox = await insertRow(rows, "ready")
     const claim = { sandbox, holder: "a" }
-    await leases.acquire({ ...claim, kind: "exec", isConnection: true })
-    await leases.acquire({ ...claim, kind: "preview", isConnection: true, ttlMs: TTL_MS })
-    await leases.acquire({ ...claim, kind: "exec" })
-    await leases.acquire({ ...claim, kind: "session", ttlMs: TTL_MS })
-    await leases.acquire({ ...claim, kind: "hold" })
+    await leases.acquire({ ...claim, kind: "exec", source: "call" })
+    await leases.acquire({ ...claim, kind: "preview", source: "call", ttlMs: TTL_MS })
+    await leases.acquire({ ...claim, kind: "hold", source: "fork" })
+    await leases.acquire({ ...claim, kind: "exec", source: "sandbox" })
+    await leases.acquire({ ...claim, kind: "session", source: "session", ttlMs: TTL_MS })
+    await leases.acquire({ ...claim, kind: "hold", source: "person" })
     await pass(TTL_MS - LEASE_TICK_MS)
     leases.close()
     clock.pass(24 * 3600 * 1000)
@@ -189,7 +222,7 @@ describe("leases", () => {
 
   it.each(USABLE_PHASES)("[R1.7] may be had of one that is %s", async (phase) => {
     const sandbox = await insertRow(rows, phase)
-    await leases.acquire({ sandbox, kind: "exec", holder: "a" })
+    await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
     expect(await leases.of(sandbox)).toHaveLength(1)
   })
 
@@ -207,7 +240,9 @@ describe("leases", () => {
   })
 
   const refused = async (sandbox: SandboxId) => {
-    const thrown = await leases.acquire({ sandbox, kind: "exec", holder: "a" }).catch((e) => e)
+    const thrown = await leases
+      .acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
+      .catch((e) => e)
     return thrown instanceof BerthError && thrown.code
   }
 
@@ -237,15 +272,41 @@ describe("leases", () => {
     const counted = await openLeases({ db, clock, onFree: () => {} })
     onTestFinished(() => counted.close())
     statements = 0
-    await counted.acquire({ sandbox, kind: "exec", holder: "a" })
+    await counted.acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
     expect(statements).toBe(1)
     expect(await openRows(db, clock).beginStop(sandbox, STOP)).toBe(false)
     expect(statements).toBe(2)
   })
 
+  it("[R1.7] one that yields keeps a sandbox from Berth, and gives way to whoever asks", async () => {
+    const sandbox = await insertRow(rows, "ready")
+    const claim = { sandbox, kind: "session", holder: "a" } as const
+    const use = await leases.acquire({ ...claim, source: "watcher", subject: "ses-1" })
+    await leases.acquire({ ...claim, source: "session", subject: "ses-1", yields: true })
+    expect(await rows.beginStop(sandbox, STOP)).toBe(false)
+    expect(await rows.beginStopUnlessUsed(sandbox, STOP)).toBe(false)
+    await leases.release(use)
+    expect(freed).toEqual([sandbox])
+    expect(await rows.beginStop(sandbox, STOP)).toBe(false)
+    expect(await rows.beginStopUnlessUsed(sandbox, STOP)).toBe(true)
+    expect(await leases.of(sandbox)).toEqual([])
+  })
+
+  it("[R1.9] are found by their source and subject, whatever their holder is called", async () => {
+    const sandbox = await insertRow(rows, "ready")
+    const claim = { sandbox, kind: "session", holder: "session ses-2" } as const
+    const own = await leases.acquire({ ...claim, source: "session", subject: "ses-1" })
+    await leases.acquire({ ...claim, source: "session", subject: "ses-2" })
+    await leases.acquire({ ...claim, source: "sandbox", subject: "ses-1" })
+    leases.close()
+    leases = await start()
+    expect(await leases.by(["session", "watcher"], "ses-1")).toMatchObject([{ id: own }])
+    expect(await leases.by(["session"])).toHaveLength(2)
+  })
+
   it("end with a sandbox that is dead, or that is stopped though it is used", async () => {
     const sandbox = await insertRow(rows, "ready")
-    await leases.acquire({ sandbox, kind: "exec", holder: "a" })
+    await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
     expect(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: "died" })).toBe(true)
     expect(await leases.of(sandbox)).toEqual([])
     expect(await rows.get(sandbox)).toMatchObject({
@@ -256,7 +317,7 @@ describe("leases", () => {
 
   it("one that cannot be deleted when its time is over is, as soon as it can be", async () => {
     const sandbox = await insertRow(rows, "ready")
-    await leases.acquire({ sandbox, kind: "preview", holder: "a", ttlMs: TTL_MS })
+    await leases.acquire({ sandbox, kind: "preview", source: "person", holder: "a", ttlMs: TTL_MS })
     await sql`PRAGMA query_only = 1`.execute(store.db)
     await pass(2 * TTL_MS)
     expect(await leases.of(sandbox)).toHaveLength(1)

@@ -1,7 +1,6 @@
-import { randomUUID } from "node:crypto"
 import { BerthError } from "@berth/protocol/errors"
 import { type LeaseId, newId, type SandboxId } from "@berth/protocol/ids"
-import { expires, type Lease, type LeaseKind } from "@berth/protocol/lease"
+import { expires, type Lease, type LeaseKind, type LeaseSource } from "@berth/protocol/lease"
 import { type Kysely, type Selectable, sql } from "kysely"
 import type { Database, LeasesTable } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
@@ -10,13 +9,19 @@ import { USABLE_PHASES } from "./rows.ts"
 export interface LeaseRequest {
   readonly sandbox: SandboxId
   readonly kind: LeaseKind
+  readonly source: LeaseSource
+  /** The id of what it is for, where the source alone does not say. */
+  readonly subject?: string
+  /** Default: false. */
+  readonly yields?: boolean
   /** In words that a person understands. */
   readonly holder: string
   /** Without it, and of the kinds that end with their result, until it is released. */
   readonly ttlMs?: number
-  /** Of a connection through this server, with which it ends. */
-  readonly isConnection?: boolean
 }
+
+/** Leases of what this server itself does at the moment, which the next one does not go on with. */
+const ENDING_WITH_SERVER = ["call", "fork"] as const satisfies readonly LeaseSource[]
 
 /**
  * Who uses which sandbox. A row is a lease that lives: whatever ends one deletes its row, so that "in use" is
@@ -35,8 +40,8 @@ export interface Leases {
   /** Twice is as good as once. Never fails: where the store cannot be written, it ends as soon as that can be. */
   release(lease: LeaseId): Promise<void>
   of(sandbox: SandboxId): Promise<Lease[]>
-  /** Of one kind, by any of these holders. */
-  by(kind: LeaseKind, holders: readonly string[]): Promise<Lease[]>
+  /** Those of these sources, of one subject or of any. */
+  by(sources: readonly LeaseSource[], subject?: string): Promise<Lease[]>
   /** By sandbox. */
   all(): Promise<Map<SandboxId, Lease[]>>
   /** Deletes what no one renewed in time. Called by the clock's tick. */
@@ -47,7 +52,7 @@ export interface Leases {
 export interface LeasesParts {
   readonly db: Kysely<Database>
   readonly clock: Clock
-  /** The last one of a sandbox has ended. */
+  /** Nobody uses a sandbox any more: one of its leases has ended, and those that it still has yield. */
   readonly onFree: (sandbox: SandboxId) => void
 }
 
@@ -55,9 +60,8 @@ export const LEASE_TICK_MS = 1_000
 /** Ticks that come later than this were held up, and so was whoever would have renewed. */
 export const LATE_TICK_MS = 5 * LEASE_TICK_MS
 
-/** Takes up the leases that the store has. Those of connections ended with the server that had them. */
+/** Takes up the leases that the store has. Those of calls ended with the server that had them. */
 export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Leases> => {
-  const run = randomUUID()
   /** By the monotonic clock. */
   const deadlines = new Map<LeaseId, { atMs: number; readonly ttlMs: number }>()
   /** Those that are over, but not for the store yet. */
@@ -71,7 +75,13 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
     const deadline = deadlines.get(row.id)
     const leftMs = deadline && deadline.atMs - clock.monotonicMs()
     return {
-      ...{ id: row.id, sandbox: row.sandbox, kind: row.kind, holder: row.holder },
+      id: row.id,
+      sandbox: row.sandbox,
+      kind: row.kind,
+      source: row.source,
+      subject: row.subject,
+      yields: row.yields === 1,
+      holder: row.holder,
       acquiredAt: new Date(row.acquired_at_ms).toISOString(),
       expiresAt: leftMs === undefined ? null : new Date(clock.now() + leftMs).toISOString(),
     }
@@ -91,7 +101,8 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
     const { rows } = await sql<{ sandbox: SandboxId; others: number }>`
       DELETE FROM leases WHERE id = ${lease}
       RETURNING sandbox,
-        (SELECT count(*) FROM leases AS other WHERE other.sandbox = leases.sandbox AND other.id <> ${lease}) AS others`.execute(
+        (SELECT count(*) FROM leases AS other
+          WHERE other.sandbox = leases.sandbox AND other.id <> ${lease} AND other.yields = 0) AS others`.execute(
       db,
     )
     for (const { sandbox, others } of rows) if (others === 0) onFree(sandbox)
@@ -107,20 +118,21 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
     for (const lease of ending) await release(lease)
   }
 
-  await db.deleteFrom("leases").where("connection", "is not", null).execute()
+  await db.deleteFrom("leases").where("source", "in", ENDING_WITH_SERVER).execute()
   for (const { id, ttl_ms } of await db.selectFrom("leases").selectAll().execute())
     if (ttl_ms !== null) expectRenewal(id, ttl_ms)
   // A store that cannot be written at one tick is tried at the next.
   const ticking = setInterval(() => void expire().catch(() => {}), LEASE_TICK_MS).unref()
 
   return {
-    acquire: async ({ sandbox, kind, holder, isConnection = false, ...request }) => {
+    acquire: async ({ sandbox, kind, source, subject, yields = false, holder, ...request }) => {
       const id = newId.lease()
       const ttlMs = expires(kind) ? request.ttlMs : undefined
       // Written out: it is before every command, and building it takes longer than running it.
       const { numAffectedRows } = await sql`
-        INSERT INTO leases (id, sandbox, kind, holder, acquired_at_ms, ttl_ms, connection)
-        SELECT ${id}, sandboxes.id, ${kind}, ${holder}, ${clock.now()}, ${ttlMs ?? null}, ${isConnection ? run : null}
+        INSERT INTO leases (id, sandbox, kind, source, subject, yields, holder, acquired_at_ms, ttl_ms)
+        SELECT ${id}, sandboxes.id, ${kind}, ${source}, ${subject ?? null}, ${yields ? 1 : 0}, ${holder},
+          ${clock.now()}, ${ttlMs ?? null}
         FROM sandboxes
         WHERE sandboxes.id = ${sandbox} AND sandboxes.phase IN (${sql.join(USABLE_PHASES)})`.execute(
         db,
@@ -151,15 +163,10 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
         .execute()
       return rows.map(shownOf)
     },
-    by: async (kind, holders) => {
-      const rows = await db
-        .selectFrom("leases")
-        .selectAll()
-        .where("kind", "=", kind)
-        .where("holder", "in", [...holders])
-        .orderBy("acquired_at_ms")
-        .execute()
-      return rows.map(shownOf)
+    by: async (sources, subject) => {
+      const ofSources = db.selectFrom("leases").selectAll().where("source", "in", sources)
+      const wanted = subject === undefined ? ofSources : ofSources.where("subject", "=", subject)
+      return (await wanted.orderBy("acquired_at_ms").execute()).map(shownOf)
     },
     all: async () => {
       const rows = await db.selectFrom("leases").selectAll().orderBy("acquired_at_ms").execute()

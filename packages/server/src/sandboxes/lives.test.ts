@@ -159,9 +159,9 @@ describe("what lives in a sandbox", () => {
 
   it("leaves alone what others hold, whatever they call themselves", async () => {
     const sandbox = await insertRow(rows, "ready")
-    await leases.acquire({ sandbox, kind: "hold", holder: `command ${FIRST}` })
-    await leases.acquire({ sandbox, kind: "exec", holder: "a running command" })
-    await leases.acquire({ sandbox, kind: "prompt", holder: newId.prompt() })
+    await leases.acquire({ sandbox, kind: "hold", source: "person", holder: `command ${FIRST}` })
+    await leases.acquire({ sandbox, kind: "exec", source: "call", holder: "a running command" })
+    await leases.acquire({ sandbox, kind: "prompt", source: "prompt", holder: newId.prompt() })
     await lives.look(sandbox)
     expect(await leases.of(sandbox)).toHaveLength(3)
   })

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { Activity } from "@berth/protocol/activity"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Lease, LeaseKind } from "@berth/protocol/lease"
+import type { LeaseKind } from "@berth/protocol/lease"
 import { serialByKey } from "../host/serial.ts"
 import type { Clock } from "./clock.ts"
 import type { Life } from "./decide.ts"
@@ -49,30 +49,30 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
   const lives = new Map<SandboxId, Life>()
   const silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
   const followed = new Map<SandboxId, AbortController>()
-  /** What each sandbox said last, and who of it has had a lease. */
-  const told = new Map<SandboxId, { readonly version: number; readonly had: Set<string> }>()
+  /** What each sandbox said last, and the subjects of it that have had a lease. */
+  const told = new Map<SandboxId, { readonly version: number; readonly had: Set<Subject> }>()
   const serially = serialByKey()
 
   const take = async (sandbox: SandboxId, activity: Activity): Promise<void> => {
-    const { version, had: before } = told.get(sandbox) ?? { version: 0, had: new Set<string>() }
+    const { version, had: before } = told.get(sandbox) ?? { version: 0, had: new Set<Subject>() }
     // Answers may overtake each other. Where nothing newer is known, a lower version is a lie.
     if (activity.version < version && lives.has(sandbox)) return
     if (activity.version < version) throw backwards(sandbox)
     const living = claimsOf(activity)
-    const own = (await leases.of(sandbox)).filter(isOwn)
-    const had = new Set<string>()
-    for (const { id, holder } of own) {
-      const claim = living.get(holder)
-      if (claim !== undefined && (!claim.isWatched || leases.renew(id))) had.add(holder)
+    const own = (await leases.of(sandbox)).filter(({ source }) => source === "sandbox")
+    const had = new Set<Subject>()
+    for (const { id, subject } of own) {
+      const claim = living.get(subject)
+      if (claim !== undefined && (!claim.isWatched || leases.renew(id))) had.add(subject)
     }
-    for (const [holder, claim] of living) {
-      if (had.has(holder)) continue
+    for (const [subject, claim] of living) {
+      if (had.has(subject)) continue
       // A terminal whose lease has run out gets another when somebody looks at it again.
-      const isLapsed = claim.isWatched === false && before.has(holder)
-      if (isLapsed || (await acquire(sandbox, holder, claim))) had.add(holder)
+      const isLapsed = claim.isWatched === false && before.has(subject)
+      if (isLapsed || (await acquire(sandbox, subject, claim))) had.add(subject)
     }
     // Last, so that there is no moment without any while one thing follows another.
-    for (const { id, holder } of own) if (!living.has(holder)) await leases.release(id)
+    for (const { id, subject } of own) if (!living.has(subject)) await leases.release(id)
     told.set(sandbox, { version: activity.version, had })
     lives.set(sandbox, lifeOf(activity))
     silences.delete(sandbox)
@@ -81,9 +81,17 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
   }
 
   /** False: the store does not know the sandbox, or it is stopping. What lives in it is true all the same. */
-  const acquire = async (sandbox: SandboxId, holder: string, { kind, ttlMs }: Claim) => {
+  const acquire = async (sandbox: SandboxId, subject: Subject, claim: Claim) => {
+    const { kind, holder, ttlMs } = claim
     try {
-      await leases.acquire({ sandbox, holder, kind, ...(ttlMs !== undefined && { ttlMs }) })
+      await leases.acquire({
+        sandbox,
+        kind,
+        source: "sandbox",
+        ...(subject !== null && { subject }),
+        holder,
+        ...(ttlMs !== undefined && { ttlMs }),
+      })
       return true
     } catch (thrown) {
       if (thrown instanceof BerthError && thrown.code === "sandbox.ended") return false
@@ -171,19 +179,12 @@ const backwards = (sandbox: SandboxId): BerthError =>
     details: { sandbox },
   })
 
-/** Words that nobody else uses who holds a lease of that kind: by them its own are known after a restart. */
-const OWN = {
-  prompt: "running prompt ",
-  exec: "command ",
-  terminal: "terminal ",
-  session: "processes left running",
-} as const satisfies Partial<Record<LeaseKind, string>>
-
-const isOwn = ({ kind, holder }: Pick<Lease, "kind" | "holder">): boolean =>
-  kind in OWN && holder.startsWith(OWN[kind as keyof typeof OWN])
+/** The id of a prompt, a command or a terminal; null: processes that one of them left running. */
+type Subject = string | null
 
 interface Claim {
   readonly kind: LeaseKind
+  readonly holder: string
   readonly ttlMs?: number
   /** Of what is kept for those who look at it. */
   readonly isWatched?: boolean
@@ -194,15 +195,18 @@ const claimsOf = ({
   commands,
   terminals,
   leftProcesses,
-}: Activity): Map<string, Claim> => {
-  const claims = new Map<string, Claim>()
-  for (const id of prompts) claims.set(`${OWN.prompt}${id}`, { kind: "prompt" })
-  for (const id of commands) claims.set(`${OWN.exec}${id}`, { kind: "exec" })
+}: Activity): Map<Subject, Claim> => {
+  const claims = new Map<Subject, Claim>()
+  for (const id of prompts) claims.set(id, { kind: "prompt", holder: `running prompt ${id}` })
+  for (const id of commands) claims.set(id, { kind: "exec", holder: `command ${id}` })
   for (const { id, viewers } of terminals)
-    claims.set(`${OWN.terminal}${id}`, {
-      ...{ kind: "terminal", ttlMs: UNWATCHED_TERMINAL_MS, isWatched: viewers > 0 },
+    claims.set(id, {
+      kind: "terminal",
+      holder: `terminal ${id}`,
+      ttlMs: UNWATCHED_TERMINAL_MS,
+      isWatched: viewers > 0,
     })
-  if (leftProcesses > 0) claims.set(OWN.session, { kind: "session" })
+  if (leftProcesses > 0) claims.set(null, { kind: "session", holder: "processes left running" })
   return claims
 }
 

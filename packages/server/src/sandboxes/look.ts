@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import { userOf } from "@berth/protocol/lease"
+import { keepsAmong, userOf, usesAmong } from "@berth/protocol/lease"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import type { Backend, ObservedSandbox } from "../backends/backend.ts"
 import type { Logger } from "../logging/logger.ts"
@@ -49,6 +49,8 @@ export interface LookParts {
   /** Why its processes are halted, if they are. */
   readonly halted: (sandbox: SandboxId) => string | undefined
   readonly wantedHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
+  /** Whether somebody asked for the one that takes its place, or described its workspace in another way since it was made. */
+  readonly isSuccessorAsked: (row: SandboxRow) => Promise<boolean>
 }
 
 export interface Seen {
@@ -90,19 +92,24 @@ export const see = async (
     left === undefined ? parts.backend.inspect(sandbox) : left.observed,
     leases.of(sandbox),
   ])
+  const wantedHash = row && (await parts.wantedHash(row))
+  // Whoever keeps a stale sandbox gives way to its successor, if somebody asked for that: of others it need not be read.
+  const mayGiveWay = wantedHash !== row?.configHash && held.length > 0
   const world: World = {
     known: row && {
       ...{ phase: row.phase, configHash: row.configHash },
       // A wall that was set back makes nothing older.
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
-      wantedHash: await parts.wantedHash(row),
+      wantedHash,
+      isSuccessorAsked: mayGiveWay && (await parts.isSuccessorAsked(row)),
       isPresumedDead: row.stop?.cause === "ended",
       isReplaced: row.phase === "draining" && (await hasOther(rows, row)),
       isBeingMade: wasBeingMade || parts.isBeingMade(sandbox),
     },
     state: observed?.state,
     life: lives.of(sandbox),
-    leases: held.map(userOf),
+    uses: usesAmong(held).map(userOf),
+    keeps: keepsAmong(held).map(userOf),
     ...{ idleMs: parts.idleMs(sandbox), pressure: parts.pressure(sandbox) },
     halted: parts.halted(sandbox),
     ...{ canPause, policy },
@@ -211,7 +218,7 @@ const actOnKnown = async (
     case "resume":
       return await effects.resume(sandbox)
     case "stop":
-      return await stop(rows.beginStop, action.cause)
+      return await stop(action.isAsked ? rows.beginStopUnlessUsed : rows.beginStop, action.cause)
     case "bury":
       await effects.bury(row, reason)
       return await at("stop.begun")

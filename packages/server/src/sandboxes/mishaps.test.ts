@@ -50,7 +50,11 @@ const make = async (slug: string): Promise<SandboxId> => {
 }
 /** Something of a call lives on. */
 const leave = async (sandbox: SandboxId): Promise<void> => {
-  const use = await sandboxes.use(sandbox, { kind: "exec", holder: "a call" }, signal)
+  const use = await sandboxes.use(
+    sandbox,
+    { kind: "exec", source: "call", holder: "a call" },
+    signal,
+  )
   await use.leave()
   await use.end()
 }
@@ -72,7 +76,11 @@ describe("a mishap", () => {
 
   it("[R1.7] of the store while a use ends does not keep the sandbox for ever", async () => {
     const sandbox = await make("app")
-    const use = await sandboxes.use(sandbox, { kind: "exec", holder: "a call" }, signal)
+    const use = await sandboxes.use(
+      sandbox,
+      { kind: "exec", source: "call", holder: "a call" },
+      signal,
+    )
     await sql`CREATE TRIGGER full BEFORE DELETE ON leases
       BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`.execute(store.db)
     await use.end()

@@ -155,7 +155,7 @@ describe("reconcile", () => {
     const reconciling = sandboxes.reconcile({ dryRun: false })
     await began.promise
     // Whoever comes now has it looked at again.
-    await sandboxes.hold(sandbox, "somebody")
+    await sandboxes.hold(sandbox, { holder: "somebody" }, signal)
     gate.reject(inUse)
     expect((await reconciling).sandboxes).toMatchObject([
       { sandbox, workspace: "one", phase: "ready", state: "running", outcome: "kept" },
@@ -205,7 +205,7 @@ describe("reconcile", () => {
 
   it("[R1.6] keeps what is in use, and says who uses it", async () => {
     const [stale, current] = [await make("stale"), await make("current")]
-    await sandboxes.hold(stale, "maria")
+    await sandboxes.hold(stale, { holder: "maria" }, signal)
     await change("stale")
     const { sandboxes: all } = await sandboxes.reconcile({ dryRun: false })
     expect(new Map(all.map((each) => [each.sandbox, each]))).toEqual(
@@ -217,7 +217,7 @@ describe("reconcile", () => {
     const again = await sandboxes.reconcile({ dryRun: false })
     expect(again.sandboxes.find(({ sandbox }) => sandbox === stale)).toMatchObject({
       outcome: "kept",
-      reason: expect.stringContaining("replaced when it is used no more by a hold of maria"),
+      reason: expect.stringContaining("replaced when it is no longer used by a hold of maria"),
     })
     expect(backend.stateOf(stale)).toBe("running")
   })

@@ -6,7 +6,7 @@ import { FakeClock } from "./testing/clock.ts"
 import { MemoryBackend } from "./testing/memory-backend.ts"
 import { openMemoryHost } from "./testing/memory-host.ts"
 import { storeOfFile } from "./testing/store.ts"
-import { POLICY } from "./testing/world.ts"
+import { OLD_CONFIG, POLICY } from "./testing/world.ts"
 
 const { signal } = new AbortController()
 const store = storeOfFile()
@@ -16,7 +16,11 @@ it("a workspace that is removed is gone, though somebody waits for its next sand
   let waiting: Promise<unknown> | undefined
   const backend = new MemoryBackend((call) => {
     if (call === "stop")
-      waiting ??= sandboxes.useOf(app, { kind: "prompt", holder: "the next prompt" }, signal)
+      waiting ??= sandboxes.useOf(
+        app,
+        { kind: "prompt", source: "call", holder: "the next prompt" },
+        signal,
+      )
     waiting?.catch(() => {})
   })
   const sandboxes = await openMemoryHost({
@@ -25,7 +29,7 @@ it("a workspace that is removed is gone, though somebody waits for its next sand
   try {
     const spec = WorkspaceSpec.parse({ slug: app })
     const { sandbox } = await sandboxes.up(spec, { mode: "fresh" }, signal)
-    await sandboxes.useOf(app, { kind: "prompt", holder: "a prompt" }, signal)
+    await sandboxes.useOf(app, { kind: "prompt", source: "call", holder: "a prompt" }, signal)
     await sandboxes.remove(sandbox, { force: true })
     await expect(waiting).rejects.toMatchObject({ code: "not_found" })
     await expect(sandboxes.workspace(app)).rejects.toMatchObject({ code: "not_found" })
@@ -43,7 +47,12 @@ it("a stale sandbox that a session keeps is stopped by the person who asks, and 
   const slug = Slug.parse("kept")
   const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
   await sandboxes.resume(sandbox, thinkingClaim(newId.session(), 60_000))
-  await sandboxes.describe(WorkspaceSpec.parse({ slug, environment: { A: "2" } }))
+  // Berth itself has another version since: nobody asked for a change.
+  await store.db
+    .updateTable("sandboxes")
+    .set({ config_hash: OLD_CONFIG })
+    .where("id", "=", sandbox)
+    .execute()
   await sandboxes.reconcile({ dryRun: false })
   expect(await sandboxes.get(sandbox, signal)).toMatchObject({ phase: "draining" })
   await sandboxes.stop(sandbox, { force: false })
@@ -72,5 +81,5 @@ it("an agent that nothing holds to what the person says is refused, and its work
     { ...agent, mode: "careful" },
     { ...agent, permissions: "allow" },
   ])
-    await sandboxes.describe(WorkspaceSpec.parse({ slug, agent: held }))
+    await sandboxes.describe(WorkspaceSpec.parse({ slug, agent: held }), {}, signal)
 })

@@ -1,8 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
-import { isThinking, type Lease, userOf } from "@berth/protocol/lease"
-import type { BootSummary } from "@berth/protocol/sandboxes"
+import { type Lease, userOf, usesAmong } from "@berth/protocol/lease"
+import type { BootSummary, HoldSandbox } from "@berth/protocol/sandboxes"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "../backends/backend.ts"
 import type { Serially } from "../host/serial.ts"
 import { removeCaches } from "./caches/remove.ts"
@@ -11,7 +12,8 @@ import type { Leases } from "./leases.ts"
 import type { Links } from "./links.ts"
 import type { Records } from "./records.ts"
 import type { Rows, SandboxRow } from "./rows.ts"
-import { unknownSandbox } from "./unknown.ts"
+import { detached, unknownSandbox } from "./unknown.ts"
+import type { Uses } from "./use.ts"
 import type { Workers } from "./workers.ts"
 import type { Workspaces } from "./workspaces.ts"
 
@@ -28,6 +30,9 @@ export interface RequestsParts {
   readonly links: Links
   /** Also of one that has ended; null: not known. */
   readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
+  readonly lease: Uses["lease"]
+  /** Closes the sessions of a workspace whose files are about to go. */
+  readonly closeSessions: (workspace: Slug) => Promise<void>
 }
 
 /** Who has just seen a command end may be faster than the end of its connection. */
@@ -36,8 +41,8 @@ const ENDING_PAUSE_MS = 50
 
 /** What people ask for. */
 export interface Requests {
-  /** Keeps a sandbox until it is released, or the time is over. */
-  hold(sandbox: SandboxId, holder: string, forMs?: number): Promise<Lease>
+  /** Keeps a sandbox until it is released, or the time is over. One that is stopped is started. */
+  hold(sandbox: SandboxId, hold: HoldSandbox, signal: AbortSignal): Promise<Lease>
   release(sandbox: SandboxId, lease: LeaseId): Promise<void>
   /** Gives the files of a quarantined one back to its workspace: the next use starts it again. */
   adoptQuarantined(sandbox: SandboxId): Promise<void>
@@ -45,23 +50,21 @@ export interface Requests {
   stop(sandbox: SandboxId, options: { force: boolean }): Promise<void>
   /** Resolves when nothing is left of it, and of its workspace. Refused while somebody uses it, unless forced. */
   remove(sandbox: SandboxId, options: { force: boolean }): Promise<void>
+  /** Removes the workspace of that name, and describes this one in its place. Refused while somebody uses it. */
+  replaceWorkspace(spec: WorkspaceSpec): Promise<void>
 }
 
 export const openRequests = (parts: RequestsParts): Requests => {
   const { rows, workspaces, records, leases, workers, files, links } = parts
 
   const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
-    const begin = force ? rows.beginStopRegardless : rows.beginStop
+    const begin = force ? rows.beginStopRegardless : rows.beginStopUnlessUsed
     const stop = { cause: "person", reason } as const
     for (let waitedMs = 0; ; waitedMs += ENDING_PAUSE_MS) {
       if (await begin(sandbox, stop)) return
       const phase = (await rows.get(sandbox))?.phase
       if (phase === "stopping" || phase === "gone") return
-      const held = await leases.of(sandbox)
-      if (waitedMs >= ENDING_MS) throw inUse(sandbox, held)
-      // Nothing runs, and nobody looks: whoever asks knows best whether anybody means to go on.
-      const kept = held.map(({ id }) => id)
-      if (held.every(isThinking) && (await rows.beginStopDespite(sandbox, stop, kept))) return
+      if (waitedMs >= ENDING_MS) throw inUse(sandbox, usesAmong(await leases.of(sandbox)))
       await pause(ENDING_PAUSE_MS)
     }
   }
@@ -103,6 +106,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
 
   /** The row last: what a crash leaves can be removed again, and boots anew if it is used instead. */
   const removeWorkspace = async (workspace: Slug): Promise<void> => {
+    await parts.closeSessions(workspace)
     await workspaces.unbooted(workspace)
     await files.remove(workspace)
     await removeCaches(parts.backend, workspace)
@@ -121,19 +125,20 @@ export const openRequests = (parts: RequestsParts): Requests => {
   }
 
   return {
-    hold: async (sandbox, holder, forMs) => {
-      const request = { sandbox, kind: "hold" as const, holder }
-      const id = await leases.acquire({ ...request, ...(forMs !== undefined && { ttlMs: forMs }) })
-      const lease = (await leases.of(sandbox)).find((each) => each.id === id)
-      if (lease === undefined) throw unknownSandbox(sandbox)
+    hold: async (asked, { holder, forMs }, signal) => {
+      const time = forMs !== undefined && { ttlMs: forMs }
+      const claim = { kind: "hold", source: "person", holder, ...time } as const
+      const { sandbox, lease } = await parts.lease(asked, claim, signal)
       // One that is paused is in use now, too.
       workers.wake(sandbox)
-      return lease
+      const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
+      if (held === undefined) throw unknownSandbox(sandbox)
+      return held
     },
 
     release: async (sandbox, lease) => {
       const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
-      if (held?.kind !== "hold")
+      if (held?.source !== "person")
         throw new BerthError("not_found", `nobody holds ${sandbox} by ${lease}`, {
           details: { sandbox, lease },
         })
@@ -144,17 +149,23 @@ export const openRequests = (parts: RequestsParts): Requests => {
       const row = await find(sandbox)
       if (row.phase !== "quarantined") throw notQuarantined(row)
       await restoreWorkspace(row)
+      await rows.attach(sandbox)
       const reason = "a person gave its files back to its workspace"
       await rows.beginStop(sandbox, { cause: "ended", reason })
       await settle(sandbox)
     },
 
     stop: async (sandbox, { force }) => {
+      const { phase, workspace, isDetached } = await find(sandbox, force)
+      if (isDetached && phase === "gone") throw detached(sandbox)
+      // Whoever makes it right now makes it to its end, and gets it.
+      if (phase === "creating") await parts.serially(workspace, async () => {})
       await end(sandbox, "a person stopped it", force)
     },
 
     remove: async (sandbox, { force }) => {
-      const { workspace } = await find(sandbox, force)
+      const { workspace, phase: before, isDetached } = await find(sandbox, force)
+      if (isDetached && before === "gone") throw detached(sandbox)
       // From its end on, so that nobody who waits for the next one gets it in between.
       await parts.serially(workspace, async () => {
         const { phase } = await end(sandbox, "a person removed it", force)
@@ -163,6 +174,16 @@ export const openRequests = (parts: RequestsParts): Requests => {
         if ((await rows.ofWorkspace(workspace)).length === 0) await removeWorkspace(workspace)
       })
     },
+
+    replaceWorkspace: (spec) =>
+      parts.serially(spec.slug, async () => {
+        // Somebody else may have done it since.
+        if ((await workspaces.put(spec)) === undefined) return
+        for (const { id } of await rows.ofWorkspace(spec.slug))
+          await end(id, "a person replaced its workspace", false)
+        await removeWorkspace(spec.slug)
+        await workspaces.put(spec)
+      }),
   }
 }
 

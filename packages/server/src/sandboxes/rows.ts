@@ -1,5 +1,5 @@
 import type { BootMode } from "@berth/protocol/boot"
-import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
+import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import { type Kysely, type Selectable, sql } from "kysely"
 import { z } from "zod"
@@ -18,6 +18,8 @@ export interface SandboxRow {
   readonly stop: Stop | undefined
   /** What it was made without, in words. */
   readonly warnings: readonly string[]
+  /** It is of no workspace, though one may have that name: its own was removed, or it is quarantined. */
+  readonly isDetached: boolean
 }
 
 export interface Stop {
@@ -50,13 +52,22 @@ export interface Rows {
   /** The workspace's, but those that are gone or quarantined; oldest first. */
   ofWorkspace(workspace: Slug): Promise<SandboxRow[]>
   goneOf(workspace: Slug): Promise<SandboxId[]>
+  /**
+   * The sandbox that an id leads to: itself while it is there, and otherwise the current one of its workspace, or the last
+   * one if that has none. One that is detached leads to itself.
+   */
+  current(sandbox: SandboxId): Promise<SandboxRow | undefined>
+  /** Of a quarantined one: it is its workspace's again. */
+  attach(sandbox: SandboxId): Promise<void>
+  /** Those that are called so: by their workspace, or by the beginning of their id. */
+  named(name: string): Promise<SandboxRow[]>
   /** False: it is in none of the phases from which it may go there. Never backwards from stopping. */
   move(sandbox: SandboxId, from: readonly StoredPhase[], to: StoredPhase): Promise<boolean>
   warn(sandbox: SandboxId, warnings: readonly string[]): Promise<void>
-  /** False: somebody uses it, or it is stopping already. */
+  /** By Berth itself. False: somebody uses or keeps it, or it is stopping already. */
   beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
-  /** The same where nobody uses it but by these leases, which end with it. */
-  beginStopDespite(sandbox: SandboxId, stop: Stop, leases: readonly LeaseId[]): Promise<boolean>
+  /** Because somebody asked for it. False: somebody uses it, or it is stopping already. Leases that yield end with it. */
+  beginStopUnlessUsed(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
   beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that was taken for dead and is not; false: it is not such a one. */
@@ -68,7 +79,8 @@ export interface Rows {
 /** Of `sandboxes AS shown`: those that are not gone, and the last one of each workspace that has no other. */
 const IS_SHOWN = sql`
   phase <> 'gone'
-  OR EXISTS (SELECT 1 FROM workspaces WHERE slug = shown.workspace)
+  OR detached = 0
+    AND EXISTS (SELECT 1 FROM workspaces WHERE slug = shown.workspace)
     AND NOT EXISTS (
       SELECT 1 FROM sandboxes AS other
       WHERE other.workspace = shown.workspace AND other.id <> shown.id
@@ -79,12 +91,12 @@ const IS_SHOWN = sql`
 const STOPPABLE = [...USABLE_PHASES, "quarantined"] as const
 
 export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
-  /** `but`: only where nobody uses it but by these leases; without it, whoever does. */
+  /** `unless`: the leases that keep it from being stopped. */
   const toStopping = async (
     on: Kysely<Database>,
     sandbox: SandboxId,
     { cause, reason }: Stop,
-    but?: readonly LeaseId[],
+    unless: "leased" | "used" | "nothing",
   ): Promise<boolean> => {
     const update = on
       .updateTable("sandboxes")
@@ -94,17 +106,16 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
       })
       .where("id", "=", sandbox)
       .where("phase", "in", STOPPABLE)
-    const bounded =
-      but &&
-      update.where(({ not, exists, selectFrom }) => {
-        const own = selectFrom("leases").select("id").where("leases.sandbox", "=", sandbox)
-        return not(exists(own.where("leases.id", "not in", but)))
-      })
-    return (await (bounded ?? update).executeTakeFirst()).numUpdatedRows === 1n
+    const bounded = update.where(({ not, exists, selectFrom }) => {
+      const own = selectFrom("leases").select("id").where("leases.sandbox", "=", sandbox)
+      return not(exists(unless === "used" ? own.where("leases.yields", "=", 0) : own))
+    })
+    const { numUpdatedRows } = await (unless === "nothing" ? update : bounded).executeTakeFirst()
+    return numUpdatedRows === 1n
   }
-  const toStoppingWithLeases = (sandbox: SandboxId, stop: Stop, but?: readonly LeaseId[]) =>
+  const toStoppingWithLeases = (sandbox: SandboxId, stop: Stop, unless: "used" | "nothing") =>
     db.transaction().execute(async (trx) => {
-      if (!(await toStopping(trx, sandbox, stop, but))) return false
+      if (!(await toStopping(trx, sandbox, stop, unless))) return false
       await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
       return true
     })
@@ -116,6 +127,7 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         .values({
           ...{ id, workspace, mode, phase, config_hash: configHash },
           ...{ created_at_ms: now, phase_at_ms: now, stop_cause: null, stop_reason: null },
+          detached: phase === "quarantined" ? 1 : 0,
         })
         .onConflict((conflict) => conflict.doNothing())
         .executeTakeFirst()
@@ -162,6 +174,28 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         .execute()
       return rows.map(({ id }) => id)
     },
+    current: async (sandbox) => {
+      const { rows } = await sql<Selectable<SandboxesTable>>`
+        SELECT other.* FROM sandboxes AS own JOIN sandboxes AS other
+          ON other.id = own.id
+          OR other.workspace = own.workspace AND other.phase <> 'quarantined'
+            AND own.phase IN ('stopping', 'gone') AND own.detached = 0 AND other.detached = 0
+        WHERE own.id = ${sandbox}
+        ORDER BY other.phase IN (${sql.join(USABLE_PHASES)}) DESC, other.rowid DESC LIMIT 1`.execute(
+        db,
+      )
+      return rows[0] && rowOf(rows[0])
+    },
+    attach: async (sandbox) => {
+      await db.updateTable("sandboxes").set({ detached: 0 }).where("id", "=", sandbox).execute()
+    },
+    named: async (name) => {
+      const { rows } = await sql<Selectable<SandboxesTable>>`
+        SELECT * FROM sandboxes
+        WHERE workspace = ${name} AND (detached = 0 OR phase = 'quarantined')
+          OR ${name} LIKE 'sb-_%' AND substr(id, 1, ${name.length}) = ${name}`.execute(db)
+      return rows.map(rowOf)
+    },
     move: async (sandbox, from, to) => {
       const { numUpdatedRows } = await db
         .updateTable("sandboxes")
@@ -178,9 +212,9 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         .where("id", "=", sandbox)
         .execute()
     },
-    beginStop: (sandbox, stop) => toStopping(db, sandbox, stop, []),
-    beginStopDespite: (sandbox, stop, leases) => toStoppingWithLeases(sandbox, stop, leases),
-    beginStopRegardless: (sandbox, stop) => toStoppingWithLeases(sandbox, stop),
+    beginStop: (sandbox, stop) => toStopping(db, sandbox, stop, "leased"),
+    beginStopUnlessUsed: (sandbox, stop) => toStoppingWithLeases(sandbox, stop, "used"),
+    beginStopRegardless: (sandbox, stop) => toStoppingWithLeases(sandbox, stop, "nothing"),
     revive: async (sandbox, phase) => {
       const { numUpdatedRows } = await db
         .updateTable("sandboxes")
@@ -214,4 +248,5 @@ const rowOf = (row: Selectable<SandboxesTable>): SandboxRow => ({
       ? undefined
       : { cause: row.stop_cause, reason: row.stop_reason ?? "not said" },
   warnings: Warnings.parse(JSON.parse(row.warnings)),
+  isDetached: row.detached === 1,
 })

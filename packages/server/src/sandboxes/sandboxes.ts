@@ -1,8 +1,9 @@
 import { Readable } from "node:stream"
+import { isDeepStrictEqual } from "node:util"
 import type { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
-import type { LeaseKind } from "@berth/protocol/lease"
+import type { LeaseSource } from "@berth/protocol/lease"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { EngineState } from "../backends/backend.ts"
@@ -36,6 +37,8 @@ import type { Links, SandboxLink } from "./links.ts"
 import { openLives } from "./lives.ts"
 import { type LookParts, look } from "./look.ts"
 import { openMake } from "./make.ts"
+import { type Names, openNames } from "./names.ts"
+import { otherRepo, otherRepoError } from "./other-repo.ts"
 import { openPressure } from "./pressure.ts"
 import { everySandbox, reconcile } from "./reconcile.ts"
 import type { Records } from "./records.ts"
@@ -46,6 +49,7 @@ import type { Shortage } from "./shortage.ts"
 import { removeOldLinks, takeUp } from "./take-up.ts"
 import { unknownSandbox } from "./unknown.ts"
 import { openUses, type Uses } from "./use.ts"
+import { openValidate } from "./validate.ts"
 import { openViews, type Views } from "./views.ts"
 import { openWants, type ToolboxOf } from "./wanted.ts"
 import { openWorkers } from "./workers.ts"
@@ -79,10 +83,26 @@ export interface Forked extends Ensured {
   readonly frozenMs: number
 }
 
-export type UpOptions = Omit<EnsureOptions, "isRequested">
+export type UpOptions = Omit<EnsureOptions, "isRequested"> & DescribeOptions
 
-/** The sandboxes of an installation. They outlive whoever made them, and nobody who uses one is cut off. */
-export interface Sandboxes extends Views, Requests, Uses {
+export interface DescribeOptions {
+  /** Removes the workspace of that name first if it is for another repo. Default: it is refused. */
+  readonly replace?: boolean
+}
+
+/**
+ * The sandboxes of an installation. They outlive whoever made them, and nobody who uses one is cut off. Whatever is asked
+ * of a workspace's earlier sandbox, by its id, is asked of the current one.
+ */
+export interface Sandboxes
+  extends Views,
+    Omit<Requests, "stop" | "remove" | "replaceWorkspace">,
+    Uses {
+  readonly names: Names
+  /** Says which one was stopped. */
+  stop(...call: Parameters<Requests["stop"]>): Promise<SandboxId>
+  /** Says which one was removed. */
+  remove(...call: Parameters<Requests["remove"]>): Promise<SandboxId>
   /** Takes up what runs already, and from then on does what there is to do. Once, before anything else. */
   adopt(signal: AbortSignal): Promise<void>
   /** The current sandbox of a workspace, as it is described here. Resolves when it has started; it boots on. */
@@ -96,16 +116,19 @@ export interface Sandboxes extends Views, Requests, Uses {
   makeRoom(sandbox: SandboxId): Promise<void>
   /** Resolves when it is ready, will never be, or the signal fires. */
   booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
-  /** Describes a workspace; its sandbox follows when it is used. */
-  describe(workspace: WorkspaceSpec): Promise<void>
+  /** Describes a workspace; its sandbox follows when it is used. Refused, and nothing changed, where that cannot be. */
+  describe(workspace: WorkspaceSpec, options: DescribeOptions, signal: AbortSignal): Promise<void>
   /** Fails if there is none. */
   workspace(slug: Slug): Promise<WorkspaceSpec>
   /** Sends a file into it, for its user. */
   putFile(sandbox: SandboxId, path: string, content: Buffer, signal: AbortSignal): Promise<void>
-  /** The sandbox that any of these holders has a use of. */
-  usedBy(kind: LeaseKind, holders: readonly string[]): Promise<SandboxId | undefined>
-  /** Ends the lasting uses of that kind whose holders begin so, but those by these. */
-  endUses(kind: LeaseKind, prefix: string, but: ReadonlySet<string>): Promise<void>
+  /** The sandbox that has a lease of these sources for a subject: the one of the latest. */
+  usedFor(sources: readonly LeaseSource[], subject: string): Promise<SandboxId | undefined>
+  /** Ends the leases of these sources whose subject is over. */
+  endUses(
+    sources: readonly LeaseSource[],
+    isOver: (subject: string | null) => boolean,
+  ): Promise<void>
   /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>
@@ -143,6 +166,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const making = new Set<SandboxId>()
   const frozen = new Set<SandboxId>()
   const makingRoom = new Map<SandboxId, string>()
+  /** Stale ones whose successor a person has asked for. */
+  const succeeded = new Set<SandboxId>()
   const over = new AbortController()
   const rescue = parts.disk?.rescue ?? NO_RESCUE
   let guard: Guard = NO_GUARD
@@ -208,11 +233,12 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     onGone: ({ id, workspace, stop }) => {
       idle.forget(id)
       makingRoom.delete(id)
+      succeeded.delete(id)
       departures.tell(id)
       if (stop?.cause === "drained") void replace(workspace)
     },
   })
-  const { pause: canPause } = await backend.describe()
+  const { pause: canPause, networks } = await backend.describe()
   const looking: LookParts = {
     ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause, at },
     isBooting,
@@ -222,6 +248,14 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     pressure: (sandbox) => makingRoom.get(sandbox),
     halted: (sandbox) => guard.why(sandbox),
     wantedHash: (row) => wants.known(row.workspace),
+    isSuccessorAsked: async ({ id, workspace }) => {
+      if (succeeded.has(id)) return true
+      const [made, wanted] = await Promise.all([
+        records.read(id).catch(() => undefined),
+        workspaces.get(workspace),
+      ])
+      return made !== undefined && !isDeepStrictEqual(made.workspace, wanted?.spec)
+    },
   }
   const workers = openWorkers({
     look: (sandbox, before) => look(looking, sandbox, before),
@@ -269,6 +303,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const ensure = openEnsure({
     ...{ rows, leases, workspaces, wants, serially, admit: pressure.admit },
     ...{ wake: workers.wake, settle: workers.settle },
+    askSuccessor: (sandbox) => succeeded.add(sandbox),
     make: openMake({
       ...{ backend, links, installation, at, rows, workspaces, records, files, keepers },
       ...{ lives, workers, log, making },
@@ -317,9 +352,18 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
-  const describe = async (workspace: WorkspaceSpec): Promise<void> => {
-    requireHeld(workspace.agent)
-    await workspaces.put(workspace)
+  const validate = openValidate({ backend, networks, keys: parts.keys })
+  const describe: Sandboxes["describe"] = async (spec, { replace = false }, signal) => {
+    const known = (await workspaces.get(spec.slug))?.spec
+    if (isDeepStrictEqual(known, spec)) return wants.refresh()
+    const other = known && otherRepo(known, spec)
+    if (other !== undefined && !replace) throw otherRepoError(spec, other)
+    requireHeld(spec.agent)
+    await validate(spec, other === undefined ? known : undefined, signal)
+    // Somebody else may have described it since it was looked at.
+    const refusal = await workspaces.put(spec)
+    if (refusal !== undefined && !replace) throw otherRepoError(spec, refusal)
+    if (refusal !== undefined) await requests.replaceWorkspace(spec)
     wants.refresh()
     // A sandbox that stands still may have more room now.
     if (guard.isHolding) await guard.look()
@@ -358,6 +402,30 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     bridges,
     held,
   })
+  const uses = openUses({
+    backend,
+    bridges,
+    rows,
+    workspaces,
+    leases,
+    lives,
+    workers,
+    ensure,
+    frozen,
+    held,
+    linkOf,
+    booted,
+    bootOf: (sandbox) => keepers.get(sandbox)?.boot,
+  })
+  const names = openNames({
+    rows,
+    backend,
+    start: async (workspace, signal) => {
+      const ensured = await ensure(workspace, { mode: "fresh", isRequested: false }, signal)
+      if (ensured.made) await booted(ensured.sandbox, signal)
+      return ensured.sandbox
+    },
+  })
   const requests = openRequests({
     backend,
     rows,
@@ -368,6 +436,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     files,
     links,
     serially,
+    lease: uses.lease,
+    closeSessions: parts.events.closeSessions,
     bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
   })
 
@@ -379,17 +449,48 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         details: { sandbox },
       })
     // All that runs in it ends, and nobody is to stop it for that.
-    await requests.hold(sandbox, "a person who makes room in it", RESPITE_MS)
+    await leases.acquire({
+      sandbox,
+      kind: "hold",
+      source: "person",
+      holder: "a person who makes room in it",
+      ttlMs: RESPITE_MS,
+    })
+    workers.wake(sandbox)
     await guard.relent({ sandbox, workspace: row.workspace })
   }
 
   return {
-    ...views,
-    ...requests,
+    names,
+    list: views.list,
+    get: async (sandbox, signal) => await views.get(await names.current(sandbox), signal),
+    why: async (sandbox) => {
+      const why = await views.why(await names.current(sandbox))
+      if (why.sandbox === sandbox) return why
+      return { ...why, earlier: { sandbox, decisions: (await views.why(sandbox)).decisions } }
+    },
+    hold: requests.hold,
+    release: async (sandbox, lease) => {
+      await requests.release(await names.current(sandbox), lease)
+    },
+    adoptQuarantined: async (sandbox) => {
+      await requests.adoptQuarantined(await names.current(sandbox))
+    },
     // Operations that give room back work without any.
-    stop: (sandbox, options) => rescue.run(() => requests.stop(sandbox, options)),
-    remove: (sandbox, options) => rescue.run(() => requests.remove(sandbox, options)),
-    makeRoom: (sandbox) => rescue.run(() => makeRoom(sandbox)),
+    stop: async (asked, options) => {
+      const sandbox = await names.current(asked)
+      await rescue.run(() => requests.stop(sandbox, options))
+      return sandbox
+    },
+    remove: async (asked, options) => {
+      const sandbox = await names.current(asked)
+      await rescue.run(() => requests.remove(sandbox, options))
+      return sandbox
+    },
+    makeRoom: async (asked) => {
+      const sandbox = await names.current(asked)
+      await rescue.run(() => makeRoom(sandbox))
+    },
 
     adopt: (signal) =>
       operation(log, "sandboxes.adopt", {}, async (note) => {
@@ -405,8 +506,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         pressure.watch()
       }),
 
-    up: async (workspace, options, signal) => {
-      await describe(workspace)
+    up: async (workspace, { replace = false, ...options }, signal) => {
+      // One that there is no room for is refused before anything is changed for it.
+      if ((await rows.ofWorkspace(workspace.slug)).length === 0) await pressure.admit()
+      await describe(workspace, { replace }, signal)
       for (;;) {
         const ensured = await ensure(workspace.slug, { ...options, isRequested: true }, signal)
         // Whoever asked for it finds it there, though it had been idle for as long as may be.
@@ -416,28 +519,18 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       }
     },
 
-    fork: async (sandbox, to, call) => {
-      const frozenMs = await fork(sandbox, to, call)
+    fork: async (asked, to, call) => {
+      // What there is no room for is refused before anything is copied.
+      await pressure.admit()
+      const frozenMs = await fork(await names.current(asked), to, call)
       call.onProgress({ stage: "starting", files: 0, of: 0 })
       const ensured = await ensure(to, { mode: "fresh", isRequested: true }, call.signal)
       return { ...ensured, frozenMs }
     },
 
-    booted,
+    booted: async (sandbox, signal) => await booted(await names.current(sandbox), signal),
 
-    ...openUses({
-      backend,
-      bridges,
-      rows,
-      workspaces,
-      leases,
-      lives,
-      workers,
-      ensure,
-      frozen,
-      held,
-      ...{ linkOf, booted, bootOf: (sandbox) => keepers.get(sandbox)?.boot },
-    }),
+    ...uses,
 
     describe,
 
@@ -455,13 +548,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await bridges.put(await linkOf(sandbox), `/files/content?${query}`, body, signal)
     },
 
-    usedBy: async (kind, holders) => (await leases.by(kind, holders)).at(-1)?.sandbox,
+    usedFor: async (sources, subject) => (await leases.by(sources, subject)).at(-1)?.sandbox,
 
-    endUses: async (kind, prefix, but) => {
-      for (const lease of [...(await leases.all()).values()].flat()) {
-        const isMeant = lease.kind === kind && lease.holder.startsWith(prefix)
-        if (isMeant && !but.has(lease.holder)) await leases.release(lease.id)
-      }
+    endUses: async (sources, isOver) => {
+      for (const { id, subject } of await leases.by(sources))
+        if (isOver(subject)) await leases.release(id)
     },
 
     gone: (sandbox, signal) => departures.of(sandbox, signal),
@@ -472,7 +563,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       return await reconcile({ backend, rows, workers, looking }, { dryRun })
     },
 
-    trace: async (sandbox, signal) => bridges.trace(await linkOf(sandbox), signal),
+    trace: async (sandbox, signal) =>
+      bridges.trace(await linkOf(await names.current(sandbox)), signal),
 
     stateOf: async (sandbox) => {
       const state = (await backend.inspect(sandbox))?.state

@@ -10,7 +10,7 @@ import { POLICY } from "./testing/world.ts"
 
 const { signal } = new AbortController()
 const store = storeOfFile()
-const claim = { kind: "prompt", holder: "a prompt" } as const
+const claim = { kind: "prompt", source: "call", holder: "a prompt" } as const
 
 const open = async (slug: string, boot: (sandbox: SandboxId) => Promise<void>) => {
   const backend = new MemoryBackend()
@@ -19,7 +19,7 @@ const open = async (slug: string, boot: (sandbox: SandboxId) => Promise<void>) =
   })
   onTestFinished(() => sandboxes.close())
   await sandboxes.adopt(signal)
-  await sandboxes.describe(WorkspaceSpec.parse({ slug }))
+  await sandboxes.describe(WorkspaceSpec.parse({ slug }), {}, signal)
   return { backend, sandboxes, use: () => sandboxes.useOf(Slug.parse(slug), claim, signal) }
 }
 
@@ -53,7 +53,7 @@ it("a use that has ended does not begin again with what is late to renew it", as
   await watched.end()
   watched.renew()
   // Written after whatever that began.
-  const next = await sandboxes.hold(sandbox, "a person")
+  const next = await sandboxes.hold(sandbox, { holder: "a person" }, signal)
   expect((await sandboxes.get(sandbox, signal)).leases).toEqual([next])
 })
 

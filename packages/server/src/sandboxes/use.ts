@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
+import type { Lease } from "@berth/protocol/lease"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
 import type { Bridges } from "./bridges.ts"
@@ -10,7 +11,7 @@ import type { LeaseRequest, Leases } from "./leases.ts"
 import type { SandboxLink } from "./links.ts"
 import type { Lives } from "./lives.ts"
 import type { Rows } from "./rows.ts"
-import { unknownSandbox } from "./unknown.ts"
+import { detached, unknownSandbox } from "./unknown.ts"
 import type { Workers } from "./workers.ts"
 import type { Workspaces } from "./workspaces.ts"
 
@@ -28,10 +29,8 @@ export interface Use {
   end(): Promise<void>
 }
 
-export interface Claim extends Pick<LeaseRequest, "kind" | "holder" | "ttlMs"> {
-  /** It is of more than a connection through this server: it is there after a restart, until it is ended. */
-  readonly isLasting?: boolean
-}
+/** How somebody uses a sandbox. Those of a call end with the server; others are there after a restart, until ended. */
+export type Claim = Omit<LeaseRequest, "sandbox">
 
 /** The ways to use a sandbox. */
 export interface Uses {
@@ -41,7 +40,9 @@ export interface Uses {
   useOf(workspace: Slug, claim: Claim, signal: AbortSignal): Promise<Use>
   /** Of this one, as it is: stale or not. Fails where it is not to be used any more. */
   useOnly(sandbox: SandboxId, claim: Claim): Promise<Use>
-  /** Goes on with a use that is lasting. Fails where that sandbox is not to be used any more. */
+  /** The lease alone, of it or of what takes its place: whoever holds a sandbox calls nothing in it. */
+  lease(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Leased>
+  /** Goes on with a use that outlived a server. Fails where that sandbox is not to be used any more. */
   resume(sandbox: SandboxId, claim: Claim): Promise<Use>
 }
 
@@ -74,7 +75,7 @@ export const openUses = (parts: UseParts): Uses => {
   const { leases, lives, workers, frozen, ensure } = parts
 
   const begin = async (
-    { sandbox, lease: first }: Taken,
+    { sandbox, lease: first }: Leased,
     claim: Claim,
     ahead?: DialAhead,
   ): Promise<Use> => {
@@ -96,7 +97,7 @@ export const openUses = (parts: UseParts): Uses => {
       throw thrown
     }
     const again = async () => {
-      lease = await leases.acquire(requestOf(claim, sandbox))
+      lease = await leases.acquire({ ...claim, sandbox })
     }
     return {
       sandbox,
@@ -148,39 +149,37 @@ export const openUses = (parts: UseParts): Uses => {
     useOnly: async (sandbox, claim) => {
       // One that has just ended is found out before anybody relies on it.
       await workers.settle(sandbox)
-      const lease = await leases.acquire(requestOf(claim, sandbox))
+      const lease = await leases.acquire({ ...claim, sandbox })
       return await begin({ sandbox, lease }, claim)
     },
 
+    lease: (sandbox, claim, signal) => acquire(parts, sandbox, claim, signal),
+
     resume: async (sandbox, claim) => {
-      const isSame = ({ kind, holder }: Pick<LeaseRequest, "kind" | "holder">) =>
-        kind === claim.kind && holder === claim.holder
+      const isSame = ({ source, subject }: Pick<Lease, "source" | "subject">) =>
+        source === claim.source && subject === (claim.subject ?? null)
       const found = (await leases.of(sandbox)).find(isSame)?.id
       if (found !== undefined && claim.ttlMs !== undefined) await leases.retime(found, claim.ttlMs)
-      const lease = found ?? (await leases.acquire(requestOf(claim, sandbox)))
+      const lease = found ?? (await leases.acquire({ ...claim, sandbox }))
       return await begin({ sandbox, lease }, claim)
     },
   }
 }
 
-interface Taken {
+export interface Leased {
   readonly sandbox: SandboxId
   readonly lease: LeaseId
 }
-
-const requestOf = ({ isLasting = false, ...claim }: Claim, sandbox: SandboxId): LeaseRequest => ({
-  ...{ ...claim, sandbox, isConnection: !isLasting },
-})
 
 const acquire = async (
   parts: UseParts,
   sandbox: SandboxId,
   claim: Claim,
   signal: AbortSignal,
-): Promise<Taken> => {
+): Promise<Leased> => {
   for (let id = sandbox; ; ) {
     try {
-      const lease = await parts.leases.acquire(requestOf(claim, id))
+      const lease = await parts.leases.acquire({ ...claim, sandbox: id })
       return { sandbox: id, lease }
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "sandbox.ended")) throw thrown
@@ -198,8 +197,8 @@ const successor = async (
 ): Promise<SandboxId> => {
   const row = await rows.get(sandbox)
   if (row === undefined) throw unknownSandbox(sandbox)
-  if (row.phase === "quarantined" || (await workspaces.get(row.workspace)) === undefined)
-    throw refusal
+  if (row.phase === "quarantined") throw refusal
+  if (row.isDetached || (await workspaces.get(row.workspace)) === undefined) throw detached(sandbox)
   const options = { mode: "fresh", isRequested: false } as const
   const { sandbox: next, made } = await ensure(row.workspace, options, signal)
   if (made) await booted(next, signal)

@@ -1,5 +1,5 @@
 import type { InstallationId, SandboxId } from "@berth/protocol/ids"
-import type { Lease } from "@berth/protocol/lease"
+import { type Lease, usesAmong } from "@berth/protocol/lease"
 import type { SandboxPhase } from "@berth/protocol/sandbox"
 import type { BootSummary, DecisionView, SandboxView, SandboxWhy } from "@berth/protocol/sandboxes"
 import type { Backend, ObservedSandbox } from "../backends/backend.ts"
@@ -56,7 +56,9 @@ export const openViews = (parts: ViewsParts): Views => {
         warnings: [...(row?.warnings ?? [])],
       },
       ...(observed?.exit && { exit: observed.exit }),
-      ...{ boot: boot ?? null, leases: [...held] },
+      boot: boot ?? null,
+      inUse: usesAmong(held).length > 0,
+      leases: [...held],
     }
   }
 
@@ -113,11 +115,13 @@ export const openViews = (parts: ViewsParts): Views => {
       if (row === undefined && observed === undefined && said.length === 0)
         throw unknownSandbox(sandbox)
       const reason = parts.held(sandbox)
+      const held = await leases.of(sandbox)
       return {
         ...{ sandbox, workspace: row?.workspace ?? observed?.identity.workspace ?? null },
         phase: phaseOf({ row, observed }, reason),
         ...(reason !== undefined && { halted: reason }),
-        leases: await leases.of(sandbox),
+        inUse: usesAmong(held).length > 0,
+        leases: held,
         decisions: withHeld(said, reason),
       }
     },

@@ -5,6 +5,7 @@ import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { type Kysely, sql } from "kysely"
 import type { Database } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
+import { type OtherRepo, otherRepo } from "./other-repo.ts"
 
 export interface Workspace {
   readonly spec: WorkspaceSpec
@@ -20,12 +21,14 @@ type DiskLimits = Pick<WorkspaceLimits, "diskBytes" | "diskInodes">
 
 /** What sandboxes are made for. */
 export interface Workspaces {
-  put(spec: WorkspaceSpec): Promise<void>
+  /** Stores a workspace as it is described now, unless that of its name is for another repo: then that one's repo. */
+  put(spec: WorkspaceSpec): Promise<OtherRepo | undefined>
   /** False: there is one of that name. */
   add(spec: WorkspaceSpec, state: Pick<Workspace, "isBooted">): Promise<boolean>
   get(slug: Slug): Promise<Workspace | undefined>
   /** The most that the files of workspaces may take, of those that say it. */
   diskLimits(): Promise<ReadonlyMap<Slug, DiskLimits>>
+  /** Its sandboxes, which are gone, lead to no other of the same name from then on. */
   remove(slug: Slug): Promise<void>
   booted(slug: Slug): Promise<void>
   /** Its files are about to go. */
@@ -34,20 +37,29 @@ export interface Workspaces {
 }
 
 export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces => ({
-  put: async (spec) => {
-    const now = clock.now()
-    const text = JSON.stringify(spec)
-    await db
-      .insertInto("workspaces")
-      .values({
-        ...{ slug: spec.slug, spec: text, created_at_ms: now, updated_at_ms: now },
-        ...{ failed_hash: null, failed_why: null },
-      })
-      .onConflict((conflict) =>
-        conflict.column("slug").doUpdateSet({ spec: text, updated_at_ms: now }),
-      )
-      .execute()
-  },
+  put: (spec) =>
+    db.transaction().execute(async (trx) => {
+      const known = await trx
+        .selectFrom("workspaces")
+        .select("spec")
+        .where("slug", "=", spec.slug)
+        .executeTakeFirst()
+      const other = known && otherRepo(WorkspaceSpec.parse(JSON.parse(known.spec)), spec)
+      if (other !== undefined) return other
+      const now = clock.now()
+      const text = JSON.stringify(spec)
+      await trx
+        .insertInto("workspaces")
+        .values({
+          ...{ slug: spec.slug, spec: text, created_at_ms: now, updated_at_ms: now },
+          ...{ failed_hash: null, failed_why: null },
+        })
+        .onConflict((conflict) =>
+          conflict.column("slug").doUpdateSet({ spec: text, updated_at_ms: now }),
+        )
+        .execute()
+      return undefined
+    }),
   add: async (spec, { isBooted }) => {
     const now = clock.now()
     const { numInsertedOrUpdatedRows } = await db
@@ -91,9 +103,16 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
       ]),
     )
   },
-  remove: async (slug) => {
-    await db.deleteFrom("workspaces").where("slug", "=", slug).execute()
-  },
+  remove: (slug) =>
+    db.transaction().execute(async (trx) => {
+      await trx.deleteFrom("workspaces").where("slug", "=", slug).execute()
+      await trx
+        .updateTable("sandboxes")
+        .set({ detached: 1 })
+        .where("workspace", "=", slug)
+        .where("phase", "=", "gone")
+        .execute()
+    }),
   booted: async (slug) => {
     await db
       .updateTable("workspaces")

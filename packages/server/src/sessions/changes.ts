@@ -1,7 +1,7 @@
 import type { PromptResult } from "@berth/protocol/bridge"
 import { MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import type { EventBody } from "@berth/protocol/event"
-import type { PromptId, SandboxId, SessionId } from "@berth/protocol/ids"
+import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { Prompt, PromptState } from "@berth/protocol/session"
 import type { CreatePrompt } from "@berth/protocol/sessions"
 import type { Transaction } from "kysely"
@@ -36,6 +36,8 @@ export interface Changes {
   requestStop(session: SessionId, prompt: PromptId | undefined): Promise<PromptId[]>
   /** Takes no more prompts, and stops those that it has. */
   close(session: SessionId): Promise<void>
+  /** The same of every session of a workspace. */
+  closeOf(workspace: Slug): Promise<void>
   /** Something that happens to a session, or to those of a workspace that have something to do. */
   tell(session: SessionId, body: EventBody): Promise<void>
 }
@@ -129,6 +131,12 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
     }
   }
 
+  const closeIn = async (trx: Transaction<Database>, session: SessionId): Promise<void> => {
+    const { pending } = await sessionOf(trx, session)
+    await trx.updateTable("sessions").set({ state: "closed" }).where("id", "=", session).execute()
+    await stopIn(trx, pending)
+  }
+
   return {
     accept: (id, sent) =>
       change(id, async (trx) => {
@@ -180,16 +188,22 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
         return stopped
       }),
 
-    close: (session) =>
-      change(session, async (trx) => {
-        const { pending } = await sessionOf(trx, session)
-        await trx
-          .updateTable("sessions")
-          .set({ state: "closed" })
-          .where("id", "=", session)
+    close: (session) => change(session, (trx) => closeIn(trx, session)),
+
+    closeOf: async (workspace) => {
+      const closed = await store.durably(async (trx) => {
+        const open = await trx
+          .selectFrom("sessions")
+          .select("id")
+          .where("workspace", "=", workspace)
+          .where("state", "=", "open")
           .execute()
-        await stopIn(trx, pending)
-      }),
+        for (const { id } of open) await closeIn(trx, id)
+        return open.map(({ id }) => id)
+      })
+      log.ring(closed)
+      for (const session of closed) onChange(session)
+    },
 
     tell: (session, body) => change(session, (trx) => append(trx, session, [body])),
   }

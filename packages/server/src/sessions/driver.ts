@@ -46,9 +46,11 @@ const TOLD_ANEW: ReadonlySet<string> = new Set(["workspace.draining", "toolbox.p
 /** The event of an end is on its way when the sandbox answers that it has ended; after so long, it is not. */
 const TOLD_WITHIN_MS = 30_000
 
-/** Words that nobody else uses who holds a lease of that kind. */
 const claimOf = (prompt: PromptId): Claim => ({
-  ...{ kind: "prompt", holder: `prompt ${prompt}`, isLasting: true },
+  kind: "prompt",
+  source: "prompt",
+  subject: prompt,
+  holder: `prompt ${prompt}`,
 })
 
 export const openDriver = ({
@@ -301,12 +303,12 @@ export const openDriver = ({
   return {
     start: async () => {
       const sessions = await rows.busy()
-      const holders = new Set<string>()
+      const running = new Set<string | null>()
       for (const session of sessions) {
         const next = await rows.next(session)
-        if (next?.sandbox != null) holders.add(claimOf(next.id).holder)
+        if (next?.sandbox != null) running.add(next.id)
       }
-      await sandboxes.endUses("prompt", "prompt ", holders)
+      await sandboxes.endUses(["prompt"], (subject) => !running.has(subject))
       for (const session of sessions) wake(session)
     },
     wake,

@@ -9,7 +9,7 @@ import type { Rows } from "./rows.ts"
 
 export interface PresenceParts {
   readonly rows: Pick<Rows, "get" | "lastSandbox">
-  readonly sandboxes: Pick<Sandboxes, "resume" | "endUses" | "usedBy">
+  readonly sandboxes: Pick<Sandboxes, "resume" | "endUses" | "usedFor">
   /** For how long a session keeps its sandbox after it was active; 0: not at all. */
   readonly sessionKeepMs: number
   readonly log: Logger
@@ -31,6 +31,9 @@ export interface Presence {
   /** What is kept is kept on, for the next server. */
   close(): void
 }
+
+/** The leases of a session: between its prompts, and while it is watched. */
+const SOURCES = ["session", "watcher"] as const
 
 /** Several times before any lease of it would end. */
 const RENEW_EVERY_MS = 10_000
@@ -142,17 +145,14 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
   const renewing = setInterval(renew, Math.min(RENEW_EVERY_MS, sessionKeepMs / 3 || RENEW_EVERY_MS))
   renewing.unref()
 
-  const holdersOf = (session: SessionId): string[] =>
-    [thinkingClaim(session, sessionKeepMs), watchedClaim(session)].map(({ holder }) => holder)
-
   return {
-    of: (session) => sandboxes.usedBy("session", holdersOf(session)),
+    of: (session) => sandboxes.usedFor(SOURCES, session),
     work: (session, signal) => begin(session, "working", signal),
     watch: (session, signal) => void begin(session, "watching", signal),
     end: async (session) => {
       const its = present.get(session)
       if (its !== undefined) await inTurn(session, its)
-      for (const holder of holdersOf(session)) await sandboxes.endUses("session", holder, new Set())
+      await sandboxes.endUses(SOURCES, (subject) => subject === session)
     },
     close: () => {
       isOver = true

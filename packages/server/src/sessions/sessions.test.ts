@@ -21,7 +21,7 @@ const log = await createLogger({
 const setUp = async (kept?: SandboxId) => {
   let spec = WorkspaceSpec.parse({ slug: "app" })
   const sandboxes = {
-    ...{ workspace: async () => spec, endUses: async () => {}, usedBy: async () => kept },
+    ...{ workspace: async () => spec, endUses: async () => {}, usedFor: async () => kept },
     useOf: (_, __, signal) =>
       new Promise((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason))
@@ -36,7 +36,10 @@ const setUp = async (kept?: SandboxId) => {
   })
   onTestFinished(() => sessions.closeAll())
   const workspace = Slug.parse("app")
-  const { id } = await sessions.create({ workspace, onInterrupt: "wait" })
+  const { id } = await sessions.create(
+    { workspace, replace: false, onInterrupt: "wait" },
+    new AbortController().signal,
+  )
   const change = () => {
     spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
   }

@@ -19,7 +19,7 @@ import { tidy } from "./tidy.ts"
 
 /** The sessions of an installation: what was accepted is neither lost nor run twice, whatever ends in between. */
 export interface Sessions {
-  create(session: CreateSession): Promise<Session>
+  create(session: CreateSession, signal: AbortSignal): Promise<Session>
   list(): Promise<Session[]>
   get(session: SessionId): Promise<Session>
   /** Takes no more prompts; what waits is stopped. Twice is as good as once. */
@@ -84,7 +84,9 @@ export const openSessions = async (
 
   /** What keeps a prompt from running is said when it is sent, where that is known. */
   const check = async (session: StoredSession): Promise<void> => {
-    const { id, workspace, agent: before } = session
+    const { id, workspace, agent: before, state } = session
+    // That it takes no more prompts is said where it is accepted, though its workspace may be gone, too.
+    if (state === "closed") return
     const { agent: wanted } = await sandboxes.workspace(workspace)
     const isOther = wanted.kind !== before.kind
     // One that keeps its sandbox goes on there, with the agent that it was begun with.
@@ -95,7 +97,7 @@ export const openSessions = async (
   }
 
   return {
-    create: async ({ workspace, onInterrupt }) => {
+    create: async ({ workspace, replace, onInterrupt }, signal) => {
       const { slug, agent } = await specOf(sandboxes, workspace)
       if (onInterrupt === "continue" && agent.kind === "shell")
         throw new BerthError("input.invalid", "the agent shell has no conversation to go on with", {
@@ -103,7 +105,7 @@ export const openSessions = async (
         })
       await keys.read(agent.keys)
       // Last, so that a session that is refused changes nothing.
-      if (typeof workspace !== "string") await sandboxes.describe(workspace)
+      if (typeof workspace !== "string") await sandboxes.describe(workspace, { replace }, signal)
       return await rows.create({ workspace: slug, agent, onInterrupt, atMs: clock.now() })
     },
     list: () => rows.list(),

@@ -17,7 +17,7 @@ import { isPending, PENDING } from "./rows.ts"
 export interface TakeParts {
   readonly store: Pick<Store, "db" | "durably">
   readonly log: EventLog
-  readonly changes: Pick<Changes, "moveIn">
+  readonly changes: Pick<Changes, "moveIn" | "closeOf">
   readonly clock: Clock
   readonly turns: Turns
   /** After the commit: something has changed for the session's prompts. */
@@ -181,6 +181,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
         waiting.push({ sandbox, events, resolve, reject })
         if (!isStoring) void storeAll()
       }),
+    closeSessions: (workspace) => changes.closeOf(workspace),
     tell: async (sandbox, bodies) => {
       const at = new Date(parts.clock.now()).toISOString()
       const concerned = await store.db.transaction().execute(async (trx) => {

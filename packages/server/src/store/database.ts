@@ -7,7 +7,7 @@ import type {
   SessionId,
   Slug,
 } from "@berth/protocol/ids"
-import type { LeaseKind } from "@berth/protocol/lease"
+import type { LeaseKind, LeaseSource } from "@berth/protocol/lease"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import type { OnInterrupt, PromptState, SessionState } from "@berth/protocol/session"
 import type { Generated } from "kysely"
@@ -76,6 +76,8 @@ export interface SandboxesTable {
   warnings: Generated<string>
   /** The number of its last event that is stored: the sandbox may have forgotten it. */
   last_seen: Generated<number>
+  /** 1: it is of no workspace, though one may have that name: its own was removed, or it is quarantined. */
+  detached: Generated<number>
   /** How much of what it said was stored, less what it has earned since: see events/output-budget.ts. */
   said_bytes: Generated<number>
   said_at_ms: Generated<number>
@@ -93,12 +95,15 @@ export interface LeasesTable {
   id: LeaseId
   sandbox: SandboxId
   kind: LeaseKind
+  source: LeaseSource
+  subject: string | null
+  /** 1: it gives way to whatever somebody asks for. */
+  yields: number
+  /** For people. */
   holder: string
   acquired_at_ms: number
   /** How long it lives unless it is renewed; null: until it is released. */
   ttl_ms: number | null
-  /** The run of the server whose connection it stands for, with which it ends. */
-  connection: string | null
 }
 
 export interface DecisionsTable {

@@ -34,7 +34,7 @@ const addLeases = async ({ db }: Store): Promise<void> => {
       .insertInto("leases")
       .values({
         ...{ id: newId.lease(), sandbox, kind, holder: kind, acquired_at_ms: 1 },
-        ...{ ttl_ms: null, connection: null },
+        ...{ ttl_ms: null, source: "sandbox", subject: null, yields: 0 },
       })
       .execute()
 }

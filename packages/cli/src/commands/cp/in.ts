@@ -9,9 +9,9 @@ import type { CopyOptions } from "./out.ts"
 import { pack } from "./pack.ts"
 import type { CopyReport } from "./report.ts"
 
-/** Copies a file or a folder of this machine into a sandbox. */
+/** Copies a file or a folder of this machine into a sandbox, which is looked for when the file is known to be there. */
 export const copyIn = async (
-  { files }: Sandbox,
+  find: () => Promise<Sandbox>,
   source: string,
   destination: string,
   { signal, report }: CopyOptions,
@@ -22,6 +22,9 @@ export const copyIn = async (
   })
   try {
     const status = await opened.stat()
+    if (!status.isDirectory() && !status.isFile())
+      throw new BerthError("input.usage", `${source} is neither a file nor a folder`)
+    const { files } = await find()
     const isFolder = destination.endsWith("/") || (await isDirectory(files, destination, signal))
     const path = isFolder ? posix.join(destination, basename(resolve(source))) : destination
     if (status.isDirectory()) {
@@ -31,8 +34,6 @@ export const copyIn = async (
       await sendFolder(source, report, (archive) => files.writeArchive(path, archive, { signal }))
       return
     }
-    if (!status.isFile())
-      throw new BerthError("input.usage", `${source} is neither a file nor a folder`)
     const mode = status.mode & 0o777
     const content = contentOf(opened, status.size).pipeThrough(counting(report))
     await files.write(path, content, { mode, parents: isFolder, signal })

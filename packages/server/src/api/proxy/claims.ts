@@ -2,15 +2,20 @@ import type { Claim } from "../../sandboxes/use.ts"
 import type { Feature } from "./target.ts"
 
 /** A preview that nobody looks at is not in use, though its connection stands. */
-const QUIET_PREVIEW_MS = 5 * 60_000
+export const QUIET_PREVIEW_MS = 5 * 60_000
 
 /** How those who call a sandbox use it, in words for whoever asks why it lives. */
 const CLAIMS: Readonly<Record<Feature, Claim>> = {
-  commands: { kind: "exec", holder: "a running command" },
-  files: { kind: "exec", holder: "a call for files" },
-  git: { kind: "exec", holder: "a call for git" },
-  terminals: { kind: "terminal", holder: "somebody at a terminal" },
-  ports: { kind: "preview", holder: "a connection to a port", ttlMs: QUIET_PREVIEW_MS },
+  commands: { kind: "exec", source: "call", holder: "a running command" },
+  files: { kind: "exec", source: "call", holder: "a call for files" },
+  git: { kind: "exec", source: "call", holder: "a call for git" },
+  terminals: { kind: "terminal", source: "call", holder: "somebody at a terminal" },
+  ports: {
+    kind: "preview",
+    source: "call",
+    holder: "a connection to a port",
+    ttlMs: QUIET_PREVIEW_MS,
+  },
 }
 
 export const claimOf = (feature: Feature): Claim => CLAIMS[feature]

@@ -2,9 +2,11 @@ import { createHash } from "node:crypto"
 import { type IncomingMessage, STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
 import {
   BEARER_SUBPROTOCOL,
   REFUSED_SUBPROTOCOL,
+  SANDBOX_HEADER,
   type SocketRefusal,
   SUBPROTOCOL,
 } from "@berth/protocol/sandboxes"
@@ -41,7 +43,12 @@ export const readHandshake = ({ method, headers }: IncomingMessage): Handshake =
 export const acceptOf = (key: string): string =>
   createHash("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64")
 
-export const accept = (socket: Duplex, { key, subprotocol }: Handshake): void => {
+export const accept = (
+  socket: Duplex,
+  { key, subprotocol }: Handshake,
+  /** The one that answers. */
+  sandbox?: SandboxId,
+): void => {
   socket.write(
     [
       "HTTP/1.1 101 Switching Protocols",
@@ -49,6 +56,7 @@ export const accept = (socket: Duplex, { key, subprotocol }: Handshake): void =>
       "Connection: Upgrade",
       `Sec-WebSocket-Accept: ${acceptOf(key)}`,
       ...(subprotocol === undefined ? [] : [`Sec-WebSocket-Protocol: ${subprotocol}`]),
+      ...(sandbox === undefined ? [] : [`${SANDBOX_HEADER}: ${sandbox}`]),
       "\r\n",
     ].join("\r\n"),
   )

@@ -59,7 +59,7 @@ export const passUpgrades = (
       use = await sandboxes.use(target.sandbox, claimOf(target.feature), signal)
       const wanted = { path: target.path, key: handshake.key }
       const sandbox = await openSocket(sandboxes, use, wanted, signal)
-      accept(client, handshake)
+      accept(client, handshake, use.sandbox)
       if (head.length > 0) client.unshift(head)
       using share = shares.take(target.sandbox)
       const joined = join(client, sandbox, { conversation, parsing: share.parsing })

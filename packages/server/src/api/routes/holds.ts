@@ -1,10 +1,11 @@
 import { BerthError } from "@berth/protocol/errors"
 import { LeaseId } from "@berth/protocol/ids"
-import { HoldSandbox } from "@berth/protocol/sandboxes"
+import { HoldSandbox, SANDBOX_HEADER } from "@berth/protocol/sandboxes"
 import type { FastifyInstance } from "fastify"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { parseInput, sandboxIdOf } from "../parse.ts"
-import type { OfSandbox } from "./sandboxes.ts"
+import { untilGone } from "../until-gone.ts"
+import { CREATE_DEADLINE_MS, type OfSandbox } from "./sandboxes.ts"
 
 interface OfHold {
   Params: OfSandbox["Params"] & { lease: string }
@@ -12,12 +13,17 @@ interface OfHold {
 
 /** What keeps a sandbox because a person says so. */
 export const holdRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
-  api.post<OfSandbox>("/v1/sandboxes/:id/holds", async (request, reply) => {
-    const id = sandboxIdOf(request.params.id)
-    const { holder, forMs } = parseInput(request.body, HoldSandbox)
-    const lease = await (await provide()).hold(id, holder, forMs)
-    return await reply.code(201).send(lease)
-  })
+  api.post<OfSandbox>(
+    "/v1/sandboxes/:id/holds",
+    // One that is stopped boots first.
+    { handlerTimeout: CREATE_DEADLINE_MS },
+    async (request, reply) => {
+      const id = sandboxIdOf(request.params.id)
+      const hold = parseInput(request.body, HoldSandbox)
+      const lease = await (await provide()).hold(id, hold, untilGone(reply.raw))
+      return await reply.code(201).header(SANDBOX_HEADER, lease.sandbox).send(lease)
+    },
+  )
 
   api.delete<OfHold>("/v1/sandboxes/:id/holds/:lease", async (request, reply) => {
     const id = sandboxIdOf(request.params.id)

@@ -54,7 +54,7 @@ describe("what is asked of sandboxes", () => {
     expect(await call("POST", at("/holds"), hold)).toEqual({ status: 201, body: { id: LEASE } })
     expect(await call("DELETE", at(`/holds/${LEASE}`))).toEqual({ status: 204, body: undefined })
     expect(asked).toEqual([
-      ["hold", SANDBOX, "me", MAX_HOLD_MS],
+      ["hold", SANDBOX, hold],
       ["release", SANDBOX, LEASE],
     ])
   })

@@ -1,6 +1,7 @@
 import {
   CreateSandbox,
   MAX_WAIT_MS,
+  SANDBOX_HEADER,
   type SandboxView,
   StopSandbox,
 } from "@berth/protocol/sandboxes"
@@ -11,7 +12,7 @@ import { parseInput, sandboxIdOf } from "../parse.ts"
 import { untilGone } from "../until-gone.ts"
 
 /** The first one waits for the toolbox to be built, which reads and writes some hundred megabytes. */
-const CREATE_DEADLINE_MS = 300_000
+export const CREATE_DEADLINE_MS = 300_000
 
 /** The grace that a sandbox has to end in order, and what its backend may take on top. */
 const END_DEADLINE_MS = 60_000
@@ -24,14 +25,19 @@ const WaitQuery = z.object({ wait: z.coerce.number().int().min(0).max(MAX_WAIT_M
 
 const RemoveQuery = z.object({ force: z.stringbool().default(false) })
 
+const NameQuery = z.object({
+  quarantined: z.stringbool().default(false),
+  start: z.stringbool().default(false),
+})
+
 /** Sandboxes, once their backend is open: what `provide` throws is the answer. */
 export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
-    const { workspace, mode } = parseInput(request.body, CreateSandbox)
+    const { workspace, mode, replace } = parseInput(request.body, CreateSandbox)
     const { wait } = parseInput(request.query, WaitQuery)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
-    const options = { mode, ...(wait !== undefined && { waitMs: wait }) }
+    const options = { mode, replace, ...(wait !== undefined && { waitMs: wait }) }
     const ensured = await sandboxes.up(workspace, options, signal)
     return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
   })
@@ -47,18 +53,34 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
     if (wait > 0) await sandboxes.booted(id, AbortSignal.any([signal, AbortSignal.timeout(wait)]))
-    return await sandboxes.get(id, signal)
+    const view = await sandboxes.get(id, signal)
+    reply.header(SANDBOX_HEADER, view.identity.sandbox)
+    return view
   })
 
   api.get<OfSandbox>("/v1/sandboxes/:id/boot", async (request, reply) => {
     const id = sandboxIdOf(request.params.id)
-    return await (await provide()).trace(id, untilGone(reply.raw))
+    const sandboxes = await provide()
+    const sandbox = await sandboxes.names.current(id)
+    reply.header(SANDBOX_HEADER, sandbox)
+    return await sandboxes.trace(sandbox, untilGone(reply.raw))
   })
 
-  api.get<OfSandbox>("/v1/sandboxes/:id/why", async (request) => {
+  api.get<OfSandbox>("/v1/sandboxes/:id/why", async (request, reply) => {
     const id = sandboxIdOf(request.params.id)
-    return await (await provide()).why(id)
+    const why = await (await provide()).why(id)
+    reply.header(SANDBOX_HEADER, why.sandbox)
+    return why
   })
+
+  api.get<{ Params: { name: string } }>(
+    "/v1/names/:name",
+    { handlerTimeout: CREATE_DEADLINE_MS },
+    async ({ params, query }, reply) => {
+      const options = parseInput(query, NameQuery)
+      return await (await provide()).names.named(params.name, options, untilGone(reply.raw))
+    },
+  )
 
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/adopt",
@@ -88,8 +110,8 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const options = parseInput(request.body ?? {}, StopSandbox)
-      await (await provide()).stop(id, options)
-      return await reply.code(204).send()
+      const stopped = await (await provide()).stop(id, options)
+      return await reply.code(204).header(SANDBOX_HEADER, stopped).send()
     },
   )
 
@@ -99,8 +121,8 @@ export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)
       const options = parseInput(request.query, RemoveQuery)
-      await (await provide()).remove(id, options)
-      return await reply.code(204).send()
+      const removed = await (await provide()).remove(id, options)
+      return await reply.code(204).header(SANDBOX_HEADER, removed).send()
     },
   )
 }

@@ -26,7 +26,7 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
   const told =
     (name: string, answer?: unknown) =>
     async (...given: unknown[]) => {
-      asked.push([name, ...given])
+      asked.push([name, ...given.filter((each) => !(each instanceof AbortSignal))])
       return answer
     }
   const sessions = {
@@ -85,7 +85,7 @@ describe("what is asked of sessions", () => {
     const made = await call("POST", "", { workspace: "app" })
     expect(made).toMatchObject({ status: 201, body: { id: SESSION } })
     expect(made.headers.get("location")).toBe(`/v1/sessions/${SESSION}`)
-    expect(asked).toEqual([["create", { workspace: "app", onInterrupt: "wait" }]])
+    expect(asked).toEqual([["create", { workspace: "app", replace: false, onInterrupt: "wait" }]])
   })
 
   it("lists, shows, closes, stops and answers", async () => {

@@ -11,6 +11,7 @@ import { sendEvents } from "../event-stream.ts"
 import { parseInput, sessionIdOf } from "../parse.ts"
 import { Streams } from "../streams.ts"
 import { untilGone } from "../until-gone.ts"
+import { CREATE_DEADLINE_MS } from "./sandboxes.ts"
 
 interface OfSession {
   Params: { id: string }
@@ -38,9 +39,10 @@ export const sessionRoutes = (
   api: FastifyInstance,
   { provide, heartbeatMs }: SessionRoutesOptions,
 ): void => {
-  api.post("/v1/sessions", async (request, reply) => {
+  // The system of a workspace that is described may be an image, which is fetched.
+  api.post("/v1/sessions", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const wanted = parseInput(request.body, CreateSession)
-    const session = await (await provide()).create(wanted)
+    const session = await (await provide()).create(wanted, untilGone(reply.raw))
     return await reply.code(201).header("location", `/v1/sessions/${session.id}`).send(session)
   })
 

@@ -57,7 +57,7 @@ export class MemoryBackend {
   }
 
   async describe() {
-    return { pause: true, layers: true }
+    return { pause: true, layers: true, networks: ["none", "open"] as const }
   }
 
   async resolveSystem() {

@@ -49,7 +49,12 @@ export const openMemoryHost = ({
       layers: layers(),
       links,
       records,
-      events: { take: async () => {}, lastSeen: async () => 0, tell: async () => {} },
+      events: {
+        take: async () => {},
+        lastSeen: async () => 0,
+        tell: async () => {},
+        closeSessions: async () => {},
+      },
     },
     bridges: {
       open: (call) => open(call, boot),

@@ -2,16 +2,16 @@ import type { Action, Life, World } from "../decide.ts"
 import { NEW_CONFIG, type Truth } from "./world.ts"
 
 /** Does to a world what an action does to a real one, if nothing comes from outside. */
-export const apply = (world: World, { kind }: Action, truth: Truth): World => {
+export const apply = (world: World, action: Action, truth: Truth): World => {
   const { known, state, life } = world
-  switch (kind) {
+  switch (action.kind) {
     case "keep":
       return world
     case "ask":
       return { ...world, life: answer(life, truth) }
     case "adopt": {
-      const leases = life.kind === "alive" ? ["exec of command 1"] : []
-      return { ...world, known: newRow("ready"), leases }
+      const uses = life.kind === "alive" ? ["exec of command 1"] : []
+      return { ...world, known: newRow("ready"), uses }
     }
     case "quarantine": {
       const isEnded = state === "running" || state === "paused"
@@ -25,10 +25,11 @@ export const apply = (world: World, { kind }: Action, truth: Truth): World => {
     case "remove":
       return { ...world, state: undefined }
     case "bury":
-      return presumedDead({ ...inPhase(world, "stopping"), leases: [] })
+      return presumedDead({ ...inPhase(world, "stopping"), uses: [], keeps: [] })
     case "stop":
-      // As the store does: refused where somebody uses it.
-      return world.leases.length > 0 ? world : inPhase(world, "stopping")
+      // As the store does: refused where somebody uses it, or keeps it and nobody asked.
+      if (world.uses.length > 0 || (world.keeps.length > 0 && !action.isAsked)) return world
+      return { ...inPhase(world, "stopping"), keeps: [] }
     case "drain":
       return inPhase(world, "draining")
     case "undrain":
@@ -60,7 +61,7 @@ const answer = (before: Life, truth: Truth): Life => {
 
 const newRow = (phase: "ready" | "quarantined"): World["known"] => ({
   ...{ phase, phaseMs: 0, configHash: NEW_CONFIG, wantedHash: NEW_CONFIG },
-  ...{ isReplaced: false, isPresumedDead: false, isBeingMade: false },
+  ...{ isReplaced: false, isSuccessorAsked: false, isPresumedDead: false, isBeingMade: false },
 })
 
 const presumedDead = (world: World): World => ({

@@ -21,10 +21,12 @@ export const worldOf = ({
 }: Partial<Omit<World, "known">> & { known?: Partial<Known> | undefined }): World => ({
   known: known && {
     ...{ phase: "ready", phaseMs: 0, configHash: OLD_CONFIG, wantedHash: OLD_CONFIG },
-    ...{ isReplaced: false, isPresumedDead: false, isBeingMade: false },
+    ...{ isReplaced: false, isSuccessorAsked: false, isPresumedDead: false, isBeingMade: false },
     ...known,
   },
-  ...{ state: "running", life: { kind: "none" }, leases: [], idleMs: 0, pressure: undefined },
+  ...{ state: "running", life: { kind: "none" }, idleMs: 0, pressure: undefined },
+  uses: [],
+  keeps: [],
   canPause: true,
   policy: POLICY,
   halted: undefined,

@@ -6,6 +6,7 @@ import { warnings } from "./0005-warnings.ts"
 import { sessions } from "./0006-sessions.ts"
 import { budgets } from "./0007-budgets.ts"
 import { asks } from "./0008-asks.ts"
+import { leases } from "./0009-leases.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -22,4 +23,5 @@ export const MIGRATIONS: readonly Migration[] = [
   sessions,
   budgets,
   asks,
+  leases,
 ]

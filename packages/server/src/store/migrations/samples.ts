@@ -99,4 +99,24 @@ export const SAMPLES: readonly Sample[] = [
     },
   },
   { rows: {} },
+  {
+    rows: {
+      leases: [
+        {
+          ...{ id: "ls-1123456789abcdefghjk", sandbox: "sb-0123456789abcdefghjk", kind: "session" },
+          ...{ source: "session", subject: "ses-0123456789abcdefghjk", yields: 1 },
+          ...{ holder: "session ses-0123456789abcdefghjk", acquired_at_ms: 3, ttl_ms: 180_000 },
+        },
+      ],
+      sandboxes: [
+        {
+          ...{ id: "sb-2123456789abcdefghjk", workspace: "shop", config_hash: "ef", mode: "fresh" },
+          ...{ phase: "gone", phase_at_ms: 2, created_at_ms: 1, detached: 1 },
+          ...{ stop_cause: "person", stop_reason: "a person removed it", warnings: "[]" },
+        },
+      ],
+    },
+    // Each has a test of its own: 0009-leases.test.ts.
+    rewrites: ["leases.connection", "sessions.state"],
+  },
 ]

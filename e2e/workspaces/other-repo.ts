@@ -1,0 +1,102 @@
+import { join } from "node:path"
+import { beforeAll, expect, it } from "vitest"
+import { makeRepo } from "../boot/stage.ts"
+import type { setStage } from "../leases/stage.ts"
+import { startProcess } from "../run/process.ts"
+import { sitAt } from "../sandboxes/pty.ts"
+
+type Stage = Awaited<ReturnType<typeof setStage>>
+
+const DEADLINE_MS = 60_000
+
+export const otherRepo = (stage: () => Stage): void => {
+  let mine: string
+  let other: string
+  let first: string
+  beforeAll(async () => {
+    const { base, told } = stage()
+    mine = makeRepo(join(base, "a/app"), { WHOSE: "a\n" })
+    other = makeRepo(join(base, "b/app"), { WHOSE: "b\n" })
+    first = (await told("up", mine, "--network", "none")).stdout.trim()
+  }, DEADLINE_MS)
+
+  const whose = async (sandbox: string) => (await files(sandbox)).stdout
+  const files = (sandbox: string) =>
+    stage().sandbox(sandbox).commands.run("cat /workspace/app/WHOSE")
+  const runIn = (cwd: string, ...args: readonly string[]) => {
+    const [node = "", ...own] = stage().commandOf(args)
+    return startProcess(node, own, { env: stage().env, cwd }).ended
+  }
+
+  it("is refused by every client, with both ways out, and nothing is taken over", async () => {
+    const workspace = { slug: "app", repos: [{ url: other }] }
+    const refusal = {
+      ...{ code: "workspace.other_repo", status: 409, retry: "never" },
+      details: { workspace: "app", repo: mine, asked: other },
+    }
+    const { client, access, told } = stage()
+    await expect(client().sandboxes.create({ workspace })).rejects.toMatchObject(refusal)
+    await expect(client().sessions.create({ workspace })).rejects.toMatchObject(refusal)
+    const { url, token } = access()
+    const reply = await fetch(`${url}/v1/sandboxes`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ workspace }),
+    })
+    expect({ status: reply.status, body: await reply.json() }).toMatchObject({
+      ...{ status: 409, body: { code: "workspace.other_repo" } },
+    })
+    for (const told of [await stage().told("up", other), await runIn(other, "run", "true")]) {
+      expect(told).toMatchObject({ stdout: "", status: 1 })
+      expect(told.stderr).toContain(`berth: the workspace app is for another repo: ${mine}\n`)
+      expect(told.stderr).toMatch(/hint: .*--name.*--replace/)
+    }
+    expect((await told("ps")).stdout).toContain(first)
+    expect(await whose(first)).toBe("a\n")
+    // The same repo by another of its names is no other one.
+    const same = { slug: "app", repos: [{ url: `file://${mine}/` }], network: { kind: "none" } }
+    await client().sandboxes.create({ workspace: same as never })
+  })
+
+  it("has a workspace of its own under another name", async () => {
+    const { stdout, status } = await runIn(other, "run", "--name", "app-b", "cat WHOSE")
+    expect({ stdout, status }).toEqual({ stdout: "b\n", status: 0 })
+  })
+
+  it(
+    "replaces the other with --replace, after a question at a terminal",
+    async () => {
+      const command = stage().commandOf(["up", other, "--replace", "--network", "none"])
+      const asked = async (answer: string) => {
+        const person = sitAt(command, stage().env)
+        try {
+          await person.see(/app is for another repo: .*\/a\/app.*replace it\? \[y\/N\] /s)
+          person.type(`${answer}\n`)
+          return { status: await person.ended, shown: person.shown() }
+        } finally {
+          await person.close()
+        }
+      }
+      expect(await asked("n")).toMatchObject({ status: 1 })
+      const { stdout: ps } = await stage().told("ps")
+      const [current = ""] = /^sb-\S+(?= +app )/m.exec(ps) ?? []
+      expect(await whose(current)).toBe("a\n")
+
+      const held = await stage().sandbox(current).hold({ holder: "ada" })
+      expect(await stage().told("up", other, "--replace")).toMatchObject({
+        ...{ status: 1, stderr: expect.stringContaining("is used by a hold of ada") },
+      })
+      expect(await whose(current)).toBe("a\n")
+      await stage().sandbox(current).release(held.id)
+
+      const { status, shown } = await asked("y")
+      expect({ status }, shown).toEqual({ status: 0 })
+      expect(await whose(/sb-\w{20}/.exec(shown)?.[0] ?? "")).toBe("b\n")
+      // Where nobody sits at a terminal the flag is the answer.
+      expect(await runIn(mine, "run", "--replace", "--no-diff", "cat WHOSE")).toMatchObject({
+        ...{ stdout: "a\n", status: 0 },
+      })
+    },
+    DEADLINE_MS,
+  )
+}

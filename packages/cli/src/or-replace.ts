@@ -1,0 +1,36 @@
+import { createInterface } from "node:readline/promises"
+import { BerthError } from "@berth/protocol/errors"
+
+/**
+ * Does what was asked. Where the server refuses it because the workspace is for another repo, and --replace was given, it is
+ * done in that one's place: at a terminal, when the person there agrees.
+ */
+export const orReplace = async <Result>(
+  isAllowed: boolean,
+  work: (replace: boolean) => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> => {
+  try {
+    return await work(false)
+  } catch (thrown) {
+    if (!isAllowed || !(thrown instanceof BerthError)) throw thrown
+    if (thrown.code !== "workspace.other_repo" || !(await agrees(thrown.message, signal)))
+      throw thrown
+  }
+  return await work(true)
+}
+
+const agrees = async (refusal: string, signal?: AbortSignal): Promise<boolean> => {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return true
+  // Not as a terminal, which would take ctrl-c for itself.
+  const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false })
+  try {
+    const question = `${refusal}\nIts files go, and its sessions are closed: replace it? [y/N] `
+    const answer = await (signal === undefined
+      ? lines.question(question)
+      : lines.question(question, { signal }))
+    return /^y(es)?$/i.test(answer.trim())
+  } finally {
+    lines.close()
+  }
+}
