@@ -1,0 +1,115 @@
+import { once } from "node:events"
+import { mkdtempSync, rmSync } from "node:fs"
+import { createServer } from "node:http"
+import { connect } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { newId, type SandboxId } from "@berth/protocol/ids"
+import { expect, it, onTestFinished } from "vitest"
+import { WebSocket, WebSocketServer } from "ws"
+import { createLogger } from "../../logging/logger.ts"
+import { Secrets } from "../../logging/secrets.ts"
+import { LEASE_TICK_MS, openLeases } from "../../sandboxes/leases.ts"
+import { openRows } from "../../sandboxes/rows.ts"
+import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { FakeClock } from "../../sandboxes/testing/clock.ts"
+import { insertRow } from "../../sandboxes/testing/rows.ts"
+import { storeOfFile } from "../../sandboxes/testing/store.ts"
+import { openUses, type UseParts } from "../../sandboxes/use.ts"
+import { listen } from "../listen.ts"
+import { createApi } from "../server.ts"
+import { stopApi } from "../stop.ts"
+import { QUIET_PREVIEW_MS } from "./claims.ts"
+
+const TOKEN = "right-token-0123456789"
+const STOP = { cause: "idle", reason: "of a test" } as const
+
+const store = storeOfFile()
+
+/** A server with real leases before one sandbox, whose port sends back what comes to it. */
+const start = async () => {
+  const directory = mkdtempSync(join(tmpdir(), "berth-preview-"))
+  const path = join(directory, "socket")
+  const inside = createServer()
+  const ports = new WebSocketServer({ server: inside })
+  ports.on("connection", (socket) => socket.on("message", (bytes) => socket.send(bytes)))
+  inside.listen(path)
+  await once(inside, "listening")
+  const clock = new FakeClock()
+  const rows = openRows(store.db, clock)
+  const leases = await openLeases({ db: store.db, clock, onFree: () => {} })
+  const sandbox = await insertRow(rows, "ready")
+  const parts: Partial<UseParts> = {
+    ...{ leases, rows, frozen: new Set<SandboxId>(), held: () => undefined },
+    linkOf: async () => ({ sandbox, directory, socket: path, token: "inside" }),
+    bridges: {
+      dial: async () => {
+        const socket = connect(path)
+        await once(socket, "connect")
+        return socket.on("error", () => {})
+      },
+    },
+  }
+  const uses = openUses(parts as UseParts)
+  const sandboxes = { use: uses.use, stateOf: async () => "running" } as Partial<Sandboxes>
+  const secrets = new Secrets()
+  const destination = { write: () => {} }
+  const api = createApi({
+    log: await createLogger({ level: "error", pretty: false, secrets, destination }),
+    token: TOKEN,
+    facts: {
+      ...{ version: "1.2.3", pid: 1, installationId: newId.installation(), dataDir: "/data" },
+      ...{ backend: "embedded", startedAt: new Date(), startedAtMs: 0 },
+    },
+    sandboxes: async () => sandboxes as Sandboxes,
+    sessions: () => Promise.reject(new Error("no sessions here")),
+  })
+  const url = await listen(api, { host: "127.0.0.1", port: 0 })
+  onTestFinished(async () => {
+    await stopApi(api, 0)
+    for (const client of ports.clients) client.terminate()
+    inside.close()
+    leases.close()
+    rmSync(directory, { recursive: true })
+  })
+  const client = new WebSocket(
+    `${url.replace("http", "ws")}/v1/sandboxes/${sandbox}/ports/80/connect`,
+    { headers: { authorization: `Bearer ${TOKEN}` } },
+  )
+  await once(client, "open")
+  return {
+    client,
+    /** Bytes there and back. */
+    say: async () => {
+      client.send("hello")
+      await once(client, "message")
+    },
+    pass: async (ms: number) => {
+      for (let passed = 0; passed < ms; passed += LEASE_TICK_MS) {
+        clock.pass(LEASE_TICK_MS)
+        await leases.expire()
+      }
+    },
+    kinds: async () => (await leases.of(sandbox)).map(({ kind }) => kind),
+    isStopped: () => rows.beginStop(sandbox, STOP),
+  }
+}
+
+it("[R1.7] a preview keeps its sandbox while bytes pass, and not by its connection alone", async () => {
+  const { client, say, pass, kinds, isStopped } = await start()
+  for (let time = 0; time < 3; time += 1) {
+    await pass(QUIET_PREVIEW_MS - LEASE_TICK_MS)
+    await say()
+  }
+  expect(await kinds()).toEqual(["preview"])
+  await pass(QUIET_PREVIEW_MS)
+  expect(await kinds()).toEqual([])
+  expect(client.readyState).toBe(WebSocket.OPEN)
+  // Whoever looks at it again has it again.
+  await say()
+  await expect.poll(kinds).toEqual(["preview"])
+  expect(await isStopped()).toBe(false)
+  client.close()
+  await expect.poll(kinds).toEqual([])
+  expect(await isStopped()).toBe(true)
+})
