@@ -38,6 +38,9 @@ const openAsks = (events: readonly { readonly at: string; readonly body: EventBo
       : [{ kind: "question", prompt, ask, since, about: body.question, choices: body.choices }]
   })
 
+const asServerSent = ({ sequence, type, json }: StoredEvent): Buffer =>
+  Buffer.from(`id: ${sequence}\nevent: ${type}\ndata: ${json}\n\n`)
+
 /** A server with the real API, whose only session is with an agent that plays a part. */
 export const playSession = async ({ onPrompt, onAnswer }: Part) => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-played-session-"))
@@ -85,7 +88,7 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
           const rung = bell.promise
           const events = log.slice(seen)
           seen = log.length
-          if (events.length > 0) yield events
+          if (events.length > 0) yield { last: seen, pieces: events.map(asServerSent) }
           else await Promise.race([rung, gone])
         }
       })(),

@@ -173,7 +173,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
     ],
     [["run", "--workspace", "app", "--model", "a/b", "true"], 2, "the agent cannot be so"],
     [["log", "nobody"], 1, "there is no session nobody"],
-    [["answer", "app", "ask-1"], 2, "one of --allow, --deny, --decline and an answer is needed"],
+    [["answer", "app"], 2, "one of --allow, --deny, --decline and an answer is needed"],
   ])("refuses %j", async (args, status, message) => {
     const told = await run(args, "/")
     expect(told).toMatchObject({ stdout: "", status })

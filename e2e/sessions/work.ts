@@ -74,7 +74,7 @@ export const describeWork = (stage: () => Stage, count: number, memories: number
         expect(second.id).not.toBe(first.id)
         const [one, two] = await session.prompts()
         expect([one?.sandbox, two?.sandbox]).toEqual([first.id, second.id])
-        expect(await second.commands.run("echo $CHANGED; cat mine")).toMatchObject({
+        expect(await second.commands.run("echo $CHANGED; cat /workspace/app/mine")).toMatchObject({
           stdout: "yes\nkept\n",
         })
         const said = (await stage().asked(name)).at(-1)?.userTexts ?? []

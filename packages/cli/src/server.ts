@@ -7,7 +7,10 @@ import { hostFlags } from "./config-flags.ts"
 import { loadHost } from "./host.ts"
 
 /** The server that runs on the configured data directory, or that is just starting there. */
-export const connect = async (options: Readonly<Record<string, unknown>>): Promise<Client> => {
+export const connect = async (
+  options: Readonly<Record<string, unknown>>,
+  find: FindServer = findOrAwait,
+): Promise<Client> => {
   const [{ url, token }, { createClient }, { WebSocket }] = await Promise.all([
     find(options),
     import("@berth/sdk/client"),
@@ -26,7 +29,7 @@ export const connectForLong = async (
   options: Readonly<Record<string, unknown>>,
 ): Promise<Client> => {
   const [{ url, token }, { findServer }, { createClient }] = await Promise.all([
-    find(options),
+    findOrAwait(options),
     loadHost(),
     import("@berth/sdk/client"),
   ])
@@ -38,7 +41,17 @@ export const connectForLong = async (
   return createClient({ url, token, fetch: findAndFetch })
 }
 
-const find = async (options: Readonly<Record<string, unknown>>) => {
+type FindServer = (
+  options: Readonly<Record<string, unknown>>,
+) => Promise<{ readonly url: string; readonly token: string | undefined }>
+
+/** Finds a server that answers already. */
+export const findRunning: FindServer = async (options) => {
+  const { findServer } = await loadHost()
+  return await findServer(hostFlags(options))
+}
+
+const findOrAwait: FindServer = async (options) => {
   const { awaitServer } = await loadHost()
   return await awaitServer(hostFlags(options), () => {
     process.stderr.write("waiting for a server to start\n")

@@ -3,7 +3,7 @@ import { SandboxId } from "@berth/protocol/ids"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags, hostFlags } from "../config-flags.ts"
 import { loadHost } from "../host.ts"
-import { connect, findSandbox } from "../server.ts"
+import { connect, findRunning, findSandbox } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
 import { renderWaterfall } from "../waterfall.ts"
@@ -39,16 +39,17 @@ export const define: DefineCommand = async (command, { out, err, fail }) => {
   })
 }
 
-/** As the server knows it; where none answers, a whole id is looked for on the disk. */
+/** As the server knows it; where none answers, a whole id is looked for on the disk, and no server is waited for. */
 const find = async (
   name: string,
   options: Readonly<Record<string, unknown>>,
   say: (line: string) => void,
 ): Promise<SandboxId> => {
+  const { success, data } = SandboxId.safeParse(name)
   try {
-    return (await findSandbox(await connect(options), name, say)).id
+    const client = await connect(options, success ? findRunning : undefined)
+    return (await findSandbox(client, name, say)).id
   } catch (thrown) {
-    const { success, data } = SandboxId.safeParse(name)
     if (success && thrown instanceof BerthError && UNANSWERED.has(thrown.code)) return data
     throw thrown
   }
@@ -56,6 +57,7 @@ const find = async (
 
 const UNANSWERED: ReadonlySet<string> = new Set([
   "server.not_running",
+  "server.starting",
   "server.unreachable",
   "backend.unavailable",
 ])

@@ -429,7 +429,7 @@ export const isolationSuite = (
         const empty = await harness.census()
         const sandboxes = sandboxesOf(harness)
         const { notes } = await harness.backend.describe()
-        expect(notes.join("\n")).toContain("/workspace")
+        expect(notes.join("\n")).toContain("fills the disk of the data directory")
         const full = await sandboxes.boot(running(DISK_FILL.script))
         await expectEnd(sandboxes, full, DISK_FILL)
         const another = () => sandboxes.run(["/bin/true"]).catch((failure: unknown) => failure)
