@@ -11,15 +11,25 @@ export interface Ending {
   readonly end: (sandbox: Sandbox) => Promise<void>
 }
 
-/** Ends all that are named, each whatever becomes of the others. All are found before one is ended. */
+/** Ends all that are named, each whatever becomes of the others, also of those that are not there. */
 export const endEach = async (
   client: Client,
   names: readonly string[],
   { word, json, end }: Ending,
   { out, err, fail }: CommandContext,
 ): Promise<void> => {
+  const failed = (thrown: unknown) => {
+    fail()
+    err(renderError(thrown, { json }))
+  }
   const found: Sandbox[] = []
-  for (const name of names) found.push(await findSandbox(client, name, err))
+  for (const name of names) {
+    try {
+      found.push(await findSandbox(client, name, err))
+    } catch (thrown) {
+      failed(thrown)
+    }
+  }
   const sandboxes = [...new Map(found.map((sandbox) => [sandbox.id, sandbox])).values()]
   const ended: string[] = []
   await Promise.all(
@@ -29,8 +39,7 @@ export const endEach = async (
         ended.push(sandbox.id)
         if (!json) out(`${sandbox.id}\n`)
       } catch (thrown) {
-        fail()
-        err(renderError(thrown, { json }))
+        failed(thrown)
       }
     }),
   )

@@ -1,10 +1,9 @@
-import { existsSync } from "node:fs"
-import { dirname, join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { WorkspaceSpec, WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
 import { orReplace } from "./or-replace.ts"
+import { repoHere } from "./repo-here.ts"
 import { findSession } from "./server.ts"
 import { describedBy, slugOf, urlOf, type WorkspaceFlags } from "./workspace-flags.ts"
 
@@ -30,7 +29,7 @@ export const sessionFor = async (
   }
   if (workspace !== undefined && (name !== undefined || replace))
     throw new BerthError("input.usage", "--name and --replace are for the repo that one stands in")
-  const url = workspace === undefined ? urlOf(repoHere()) : undefined
+  const url = workspace === undefined ? urlOf(requireRepoHere()) : undefined
   const slug = slugOf(workspace ?? name, url)
   const known = await knownAs(client, slug)
   if (known === undefined && url === undefined)
@@ -74,13 +73,11 @@ const knownAs = async (client: Client, slug: string): Promise<WorkspaceSpec | un
   }
 }
 
-const repoHere = (): string => {
-  for (let directory = process.cwd(); ; directory = dirname(directory)) {
-    if (existsSync(join(directory, ".git"))) return directory
-    if (directory === dirname(directory))
-      throw new BerthError(
-        "input.usage",
-        "this is not in a git repo: name a workspace with --workspace, or a session with --session",
-      )
-  }
+const requireRepoHere = (): string => {
+  const found = repoHere()
+  if (found !== undefined) return found
+  throw new BerthError(
+    "input.usage",
+    "this is not in a git repo: name a workspace with --workspace, or a session with --session",
+  )
 }

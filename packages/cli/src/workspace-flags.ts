@@ -22,6 +22,9 @@ export interface WorkspaceFlags {
   readonly image?: string
   readonly network?: string
   readonly disk?: string
+  readonly memory?: string
+  readonly cpus?: string
+  readonly pids?: string
   readonly env?: readonly string[]
   readonly envFile?: readonly string[]
 }
@@ -44,14 +47,19 @@ export const addWorkspaceFlags = (command: Command): Command => {
     )
     .option("--image <image>", "what its system comes from, where the backend takes images")
     .option("--network <policy>", "open or none; default: open")
+    .option("--memory <size>", "the most memory that it may use, such as 8G; default: 4 GiB")
+    .option("--cpus <number>", "the most processor time that it may use, in cores; default: 2")
+    .option("--pids <number>", "the most processes and threads that it may have; default: 2048")
     .option("--disk <size>", "the most that its files may take, such as 20G; then it is halted")
   return addVariableFlags(command, "of what runs inside")
 }
 
 /** The flags, and apart from them what else a command was given. */
 export const workspaceFlags = <Options extends WorkspaceFlags>(options: Options) => {
-  const { agent, model, key, permissions, image, network, disk, env, envFile, ...others } = options
-  const given = { agent, model, key, permissions, image, network, disk, env, envFile }
+  const { agent, model, key, permissions, image, network, env, envFile, ...rest } = options
+  const { disk, memory, cpus, pids, ...others } = rest
+  const limits = { disk, memory, cpus, pids }
+  const given = { agent, model, key, permissions, image, network, ...limits, env, envFile }
   const flags: WorkspaceFlags = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   )
@@ -63,7 +71,9 @@ export const describedBy = (
   flags: WorkspaceFlags,
   known?: WorkspaceSpec,
 ): Omit<WorkspaceSpecInput, "slug"> => {
-  const { image, network, disk, env, envFile, ...ofAgent } = flags
+  const { image, network, env, envFile, agent, model, key, permissions } = flags
+  const ofAgent = [agent, model, key, permissions]
+  const limits = limitsOf(flags)
   if (network !== undefined && network !== "open" && network !== "none")
     throw new BerthError("input.usage", `--network is open or none, not ${network}`)
   if (image !== undefined && !ImageReference.safeParse(image).success)
@@ -74,16 +84,48 @@ export const describedBy = (
       environment: { ...known?.environment, ...variablesOf({ env, envFile }, process.env) },
     }),
     ...(network !== undefined && { network: { kind: network } }),
-    ...(disk !== undefined && { limits: { ...known?.limits, diskBytes: diskBytesOf(disk) } }),
-    ...(Object.keys(ofAgent).length > 0 && { agent: agentOf(ofAgent, known?.agent) }),
+    ...(Object.keys(limits).length > 0 && { limits: { ...known?.limits, ...limits } }),
+    ...(ofAgent.some((flag) => flag !== undefined) && { agent: agentOf(flags, known?.agent) }),
   }
 }
 
-const diskBytesOf = (disk: string): number => {
-  const size = Size.safeParse(disk)
-  const bytes = size.success ? sizeBytes(size.data) : 0
-  if (WorkspaceLimits.safeParse({ diskBytes: bytes }).success) return bytes
-  throw new BerthError("input.usage", `--disk is a size from 16M on, such as 20G, not ${disk}`)
+/** The limits that flags name, each checked by itself, so that a refusal names its flag. */
+const limitsOf = ({
+  disk,
+  memory,
+  cpus,
+  pids,
+}: Pick<WorkspaceFlags, "disk" | "memory" | "cpus" | "pids">): Partial<WorkspaceLimits> => ({
+  ...(memory !== undefined && {
+    memoryBytes: limitOf(
+      "memoryBytes",
+      bytesOf(memory),
+      `--memory is a size from 34M on, such as 8G, not ${memory}`,
+    ),
+  }),
+  ...(cpus !== undefined && {
+    cpus: limitOf("cpus", Number(cpus), `--cpus is a number of cores, such as 1.5, not ${cpus}`),
+  }),
+  ...(pids !== undefined && {
+    pids: limitOf("pids", Number(pids), `--pids is a whole number from 16 on, not ${pids}`),
+  }),
+  ...(disk !== undefined && {
+    diskBytes: limitOf(
+      "diskBytes",
+      bytesOf(disk),
+      `--disk is a size from 16M on, such as 20G, not ${disk}`,
+    ),
+  }),
+})
+
+const bytesOf = (text: string): number => {
+  const size = Size.safeParse(text)
+  return size.success ? sizeBytes(size.data) : Number.NaN
+}
+
+const limitOf = (name: keyof WorkspaceLimits, value: number, refusal: string): number => {
+  if (WorkspaceLimits.shape[name].safeParse(value).success) return value
+  throw new BerthError("input.usage", refusal)
 }
 
 const agentOf = (

@@ -1,6 +1,6 @@
 import type { SandboxView } from "@berth/protocol/sandboxes"
 import type { Session } from "@berth/protocol/session"
-import { inColumns } from "../columns.ts"
+import { asTable } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { sayAsk } from "../say-ask.ts"
@@ -38,7 +38,10 @@ export const define: DefineCommand = async (command, { out }) => {
 const render = (sandboxes: readonly SandboxView[], sessions: readonly Session[]): string =>
   sandboxes.length === 0
     ? "There is no sandbox: berth up makes one.\n"
-    : inColumns(sandboxes.map((sandbox) => cellsOf(sandbox, sessions)))
+    : asTable(
+        ["sandbox", "workspace", "phase", "age", ""],
+        sandboxes.map((sandbox) => cellsOf(sandbox, sessions)),
+      )
 
 const cellsOf = (
   { identity, phase, halted, createdAt, exit, boot, leases }: SandboxView,

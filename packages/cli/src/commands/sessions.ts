@@ -1,5 +1,5 @@
 import type { Session } from "@berth/protocol/session"
-import { inColumns } from "../columns.ts"
+import { asTable } from "../columns.ts"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { sayAsk } from "../say-ask.ts"
@@ -31,7 +31,10 @@ export const define: DefineCommand = async (command, { out }) => {
 const render = (sessions: readonly Session[]): string =>
   sessions.length === 0
     ? "There is no session: berth run begins one.\n"
-    : inColumns(sessions.map(cellsOf))
+    : asTable(
+        ["session", "workspace", "agent", "state", "age", "prompts", ""],
+        sessions.map(cellsOf),
+      )
 
 const cellsOf = ({ id, workspace, agent, state, createdAt, pending, asks }: Session): string[] => {
   const age = sayDuration(Math.max(0, Date.now() - Date.parse(createdAt)))

@@ -3,6 +3,7 @@ import { directoryOfRepo, type WorkspaceSpecInput } from "@berth/protocol/worksp
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { orReplace } from "../or-replace.ts"
+import { repoHere } from "../repo-here.ts"
 import { connect } from "../server.ts"
 import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
@@ -17,8 +18,8 @@ import {
 } from "../workspace-flags.ts"
 
 const HELP = `
-The repo is a git repo of this machine, by its path, or one elsewhere, by its URL. Without one, the sandbox
-begins empty. A workspace that has a sandbox already keeps it, unless what is asked for here differs: then it gets
+The repo is a git repo of this machine, by its path, or one elsewhere, by its URL; without one, that which one stands in.
+Outside of a repo, and with --empty, the sandbox begins empty. A workspace that has a sandbox already keeps it, unless what is asked for here differs: then it gets
 another, with the same files, as soon as nobody uses the old one; until then this waits, for five minutes at most,
 and says for whom. A session between its prompts is no use: it goes on in the next one. What cannot be made is refused
 before anything is changed. A workspace of the same name that is for another repo is left alone: choose another --name,
@@ -39,6 +40,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .description("Makes a sandbox and waits until it is ready.")
     .argument("[repo]", "a path or a URL")
     .option("--name <slug>", "what the workspace is called; default: as the repo's directory")
+    .option("--empty", "begin without a repo, also where one stands in one")
     .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
     .option("--dirty", "bring what is not committed in the repo on this machine, too")
     .option("--replace", "in the place of a workspace of that name that is for another repo")
@@ -49,8 +51,13 @@ export const define: DefineCommand = async (command, { out, err }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (repo: string | undefined, options) => {
     const { flags, others } = workspaceFlags(options)
-    const { name, ref, wait, json, dirty = false, replace = false, ...host } = others
-    const workspace = workspaceOf(repo, { name, ref }, flags)
+    const { name, ref, wait, json, dirty = false, replace = false, empty = false, ...host } = others
+    if (empty && repo !== undefined)
+      throw new BerthError(
+        "input.usage",
+        "--empty is for a sandbox without a repo, and one is named",
+      )
+    const workspace = workspaceOf(empty ? undefined : (repo ?? repoHere()), { name, ref }, flags)
     const local = localRepoOf(workspace)
     if (dirty && (local === undefined || !wait))
       throw new BerthError(
