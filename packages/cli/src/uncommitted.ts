@@ -34,6 +34,7 @@ export const bringUncommitted = async (
   const { stdout: changed } = await inside(["git", "status", "--porcelain"])
   if (changed !== "") throw notBrought("the sandbox's repo has changes of its own")
   const patch = await patchOf(repo, signal)
+  if (patch.length === 0) return
   const { status, stderr } = await inside(["git", "apply", "--whitespace=nowarn", "-"], patch)
   if (status !== 0) throw notBrought(stderr.trim())
 }
@@ -55,15 +56,8 @@ const patchOf = async (repo: string, signal: AbortSignal): Promise<Buffer> => {
     const aside = { directory: repo, env, signal }
     await localGit({ ...aside, args: ["read-tree", "HEAD"] })
     await localGit({ ...aside, args: ["add", "--all", ":/"] })
-    const diff = [
-      "diff",
-      "--cached",
-      "--binary",
-      "--no-color",
-      "--no-ext-diff",
-      "--no-renames",
-      "HEAD",
-    ]
+    // Plumbing: what the person has set for the look of diffs does not change a patch.
+    const diff = ["diff-index", "--cached", "--patch", "--binary", "--no-renames", "HEAD"]
     return await localGitBytes({ ...aside, args: diff })
   } finally {
     await rm(scratch, { recursive: true, force: true })

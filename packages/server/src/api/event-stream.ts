@@ -33,10 +33,8 @@ export const sendEvents = async (
   }, heartbeatMs)
   try {
     for await (const { pieces } of events) {
-      response.cork()
-      for (const piece of pieces) response.write(piece)
-      response.uncork()
-      if (response.writableNeedDrain) {
+      // In one write: of several, Node may wait for a drain that never comes when the socket takes all but the last.
+      if (!response.write(Buffer.concat(pieces))) {
         streams.stalled(response)
         await once(response, "drain", { signal })
       }

@@ -108,11 +108,18 @@ export const kill = async (groups: readonly Group[]): Promise<void> => {
  * step: all stand still when they are listed, and so none is missed.
  */
 export const clear = async (groups: readonly Group[]): Promise<void> => {
-  await halt(groups)
-  const pids = (await Promise.all(groups.map(pidsOf))).flat()
-  const spared = await leadersOf(pids)
-  for (const pid of pids.filter((each) => !spared.has(each))) signal(pid)
-  await goOn(groups)
+  const endsAt = performance.now() + HALT_DEADLINE_MS
+  do {
+    await halt(groups)
+    const pids = (await Promise.all(groups.map(pidsOf))).flat()
+    const spared = await leadersOf(pids)
+    const others = pids.filter((each) => !spared.has(each))
+    for (const pid of others) signal(pid)
+    await goOn(groups)
+    if (others.length === 0) return
+    // A process that waited for the disk did not stand still, and may have started another.
+    await pause(POLL_MS)
+  } while (performance.now() < endsAt)
 }
 
 /** The first process of a sandbox, and that one's first child, which is the supervisor. */

@@ -96,8 +96,11 @@ export const openEnsure = (parts: EnsureParts) => {
       // One that was to be replaced is wanted again.
       if (isRight && (isCurrent(there) || (await undrain(there.id))))
         return { sandbox: there.id, made: false }
-      if (isSame && isCurrent(there))
-        await rows.beginStop(there.id, { cause: "stale", reason: "its boot had failed" })
+      if (isSame && isCurrent(there)) {
+        // What somebody asks for has a lease that yields give way.
+        const begin = isRequested ? rows.beginStopUnlessUsed : rows.beginStop
+        await begin(there.id, { cause: "stale", reason: "its boot had failed" })
+      }
       if (!isSame && isRequested) parts.askSuccessor(there.id)
       parts.wake(there.id)
       return { waitFor: there }

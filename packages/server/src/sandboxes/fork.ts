@@ -24,6 +24,12 @@ export interface ForkParts {
   readonly wake: (sandbox: SandboxId) => void
   /** Those that nobody else is to touch. */
   readonly making: Set<SandboxId>
+  /** Those that stand still for their files to be copied. */
+  readonly copying: Set<SandboxId>
+  /** Why a sandbox stays halted, if it does. */
+  readonly held: (sandbox: SandboxId) => string | undefined
+  /** The files of a sandbox that stood still are copied: it may be let go on, or halted, now. */
+  readonly onThaw: () => void
 }
 
 export interface ForkCall {
@@ -37,7 +43,7 @@ export interface ForkCall {
  * a moment in which it stands still. Returns how long that was.
  */
 export const openFork = (parts: ForkParts) => {
-  const { backend, rows, workspaces, leases, files, making } = parts
+  const { backend, rows, workspaces, leases, files, making, copying } = parts
 
   /** Nobody takes it away meanwhile. */
   const whileKept = async (sandbox: SandboxId, to: Slug, work: () => Promise<number>) => {
@@ -61,13 +67,17 @@ export const openFork = (parts: ForkParts) => {
     return {
       freeze: async () => {
         making.add(sandbox)
+        copying.add(sandbox)
         if ((await backend.inspect(sandbox))?.state === "paused") return
         isFrozenByUs = true
         await backend.pause(sandbox)
       },
       thaw: async () => {
-        if (isFrozenByUs) await backend.resume(sandbox)
+        // Halted meanwhile for what it takes of the disk, it stays as it is.
+        if (isFrozenByUs && parts.held(sandbox) === undefined) await backend.resume(sandbox)
         making.delete(sandbox)
+        copying.delete(sandbox)
+        parts.onThaw()
         // Whoever came meanwhile may have found it frozen.
         parts.wake(sandbox)
       },
@@ -84,6 +94,7 @@ export const openFork = (parts: ForkParts) => {
     } finally {
       // A thaw that failed leaves it to whoever looks at it next.
       making.delete(sandbox)
+      copying.delete(sandbox)
       parts.wake(sandbox)
     }
   }
@@ -100,8 +111,10 @@ export const openFork = (parts: ForkParts) => {
         if ((await workspaces.get(to)) !== undefined) throw taken(to)
         const frozenMs = await copy(sandbox, from, to, call)
         // Last: there is no workspace without its files.
-        await workspaces.add({ ...workspace.spec, slug: to }, workspace)
-        return frozenMs
+        if (await workspaces.add({ ...workspace.spec, slug: to }, workspace)) return frozenMs
+        // Somebody else has described one of that name meanwhile, whose files these are not.
+        await files.remove(to)
+        throw taken(to)
       }),
     )
   }

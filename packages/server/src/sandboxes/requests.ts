@@ -168,7 +168,9 @@ export const openRequests = (parts: RequestsParts): Requests => {
       if (isDetached && before === "gone") throw detached(sandbox)
       // From its end on, so that nobody who waits for the next one gets it in between.
       await parts.serially(workspace, async () => {
-        const { phase } = await end(sandbox, "a person removed it", force)
+        // Whoever waited for the next one may have got it since: that one is meant now.
+        const current = (await rows.current(sandbox))?.id ?? sandbox
+        const { phase } = await end(current, "a person removed it", force)
         // What was not known is no word about the workspace that it says it is of.
         if (phase === "quarantined") return
         if ((await rows.ofWorkspace(workspace)).length === 0) await removeWorkspace(workspace)

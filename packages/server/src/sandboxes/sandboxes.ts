@@ -145,6 +145,9 @@ const RECONCILE_EVERY_MS = 60_000
 /** How long it is known of a sandbox that is gone why it went. */
 const REMEMBER_MS = 7 * 24 * 3600 * 1000
 
+/** The subject of the hold that a person's make-room has. */
+const MAKING_ROOM = "make-room"
+
 export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> => {
   const { backend, installation, records, bridges, log, clock, policy, at } = parts
   const links: Links = {
@@ -164,6 +167,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const idle = new Idle(clock)
   const serially = serialByKey()
   const making = new Set<SandboxId>()
+  const copying = new Set<SandboxId>()
   const frozen = new Set<SandboxId>()
   const makingRoom = new Map<SandboxId, string>()
   /** Stale ones whose successor a person has asked for. */
@@ -279,7 +283,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       log,
     })
     guard = openGuard({
-      ...{ ...parts.disk, meter, clock, log, wake: workers.wake },
+      ...{ ...parts.disk, meter, clock, log, copying, wake: workers.wake },
       bounded: async () => {
         const [known, limits] = await Promise.all([rows.list(), workspaces.diskLimits()])
         return known
@@ -327,7 +331,18 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   }
 
   const fork = openFork({
-    ...{ backend, rows, workspaces, leases, files, log, making, serially, wake: workers.wake },
+    backend,
+    rows,
+    workspaces,
+    leases,
+    files,
+    log,
+    making,
+    copying,
+    serially,
+    held,
+    wake: workers.wake,
+    onThaw: () => void guard.look().catch(() => {}),
   })
 
   const kept = (sandbox: SandboxId): Kept => {
@@ -449,15 +464,27 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         details: { sandbox },
       })
     // All that runs in it ends, and nobody is to stop it for that.
-    await leases.acquire({
-      sandbox,
-      kind: "hold",
-      source: "person",
-      holder: "a person who makes room in it",
-      ttlMs: RESPITE_MS,
-    })
-    workers.wake(sandbox)
-    await guard.relent({ sandbox, workspace: row.workspace })
+    const [before] = (await leases.by(["person"], MAKING_ROOM)).filter(
+      (lease) => lease.sandbox === sandbox,
+    )
+    const lease =
+      before?.id ??
+      (await leases.acquire({
+        sandbox,
+        kind: "hold",
+        source: "person",
+        subject: MAKING_ROOM,
+        // It keeps the sandbox from what Berth does by itself, and gives way to a person's stop.
+        yields: true,
+        holder: "a person who makes room in it",
+        ttlMs: RESPITE_MS,
+      }))
+    try {
+      await guard.relent({ sandbox, workspace: row.workspace })
+    } catch (thrown) {
+      await leases.release(lease)
+      throw thrown
+    }
   }
 
   return {

@@ -61,7 +61,7 @@ export const passUpgrades = (
       const sandbox = await openSocket(sandboxes, use, wanted, signal)
       accept(client, handshake, use.sandbox)
       if (head.length > 0) client.unshift(head)
-      using share = shares.take(target.sandbox)
+      using share = shares.take(use.sandbox)
       const joined = join(client, sandbox, { conversation, parsing: share.parsing })
       for (const side of [client, sandbox]) side.on("data", use.renew)
       const failure = await joined

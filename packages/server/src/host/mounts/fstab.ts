@@ -17,4 +17,7 @@ export const fstab = (entries: readonly FstabEntry[]): string =>
 
 /** What separates fields, or begins a comment, is written as three octal digits. */
 const escaped = (text: string): string =>
-  text.replaceAll(/[\s\\#]/g, (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, "0")}`)
+  text.replaceAll(
+    /[ \t\n\v\f\r\\#]/g,
+    (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, "0")}`,
+  )

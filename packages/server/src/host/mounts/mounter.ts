@@ -4,8 +4,8 @@ import { WRITER_OPTION } from "./written-by.ts"
 
 /** Numbers of system calls that differ between architectures. */
 const CALLS = {
-  x64: { mount: 165, clone: 56, capget: 125, capset: 126, setfsuid: 122 },
-  arm64: { mount: 40, clone: 220, capget: 90, capset: 91, setfsuid: 151 },
+  x64: { mount: 165, clone: 56, capget: 125, capset: 126, setfsuid: 122, prctl: 157 },
+  arm64: { mount: 40, clone: 220, capget: 90, capset: 91, setfsuid: 151, prctl: 167 },
 } as const
 
 /** The command that mounts what a table lists; undefined where the host has no perl. */
@@ -24,11 +24,13 @@ export const mountCommand = (
  * whatever ends that: it reads from a pipe whose other end this one holds. A mount keeps the map.
  */
 const mountingProgram = (architecture: keyof typeof CALLS): string => {
-  const { mount, clone, capget, capset, setfsuid } = CALLS[architecture]
+  const { mount, clone, capget, capset, setfsuid, prctl } = CALLS[architecture]
   return `
 use strict;
 my ($table, $base, $word) = @ARGV;
 my $empty = "";
+# It ends with the shell that started it: nothing is mounted for a sandbox that is removed meanwhile.
+syscall(${prctl}, 1, 9);
 sub check { my ($worked, $what) = @_; return if $worked; print STDERR "$what: $!\\n"; exit 1 }
 my %namespaces;
 sub namespace_of {
@@ -74,6 +76,8 @@ sub mount_as {
   my $capabilities = "\\0" x 24;
   check(syscall(${capget}, $header, $capabilities) == 0, "read capabilities");
   syscall(${setfsuid}, $writer + 0);
+  # It tells no failure; asked for what is no id, it tells which one there is.
+  check(syscall(${setfsuid}, -1) == $writer, "write as $writer");
   check(syscall(${capset}, $header, $capabilities) == 0, "keep capabilities");
   mount_plain(@mount);
   syscall(${setfsuid}, 0);
@@ -93,7 +97,7 @@ for my $line (@lines) {
   check(chdir $base, $base);
   my ($writer) = map { /^${WRITER_OPTION}=(\\d+)/ } @options;
   my @plain = grep { !/^X-/ } @options;
-  if ($writer) { mount_as($writer, $source, $target, $type, @plain); next }
+  if (defined $writer) { mount_as($writer, $source, $target, $type, @plain); next }
   mount_plain($source, $target, $type, @plain);
 }
 `

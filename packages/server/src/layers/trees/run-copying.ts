@@ -11,6 +11,9 @@ export interface CopyCall {
 /** How often it is looked whether a large file grows. */
 const LOOK_EVERY_MS = 1_000
 
+/** A disk that changes is taken for the growth of one file for at most this long: others write to it as well. */
+const LARGE_FILE_MS = 15 * 60_000
+
 const NEWLINE = "\n".charCodeAt(0)
 
 /** Runs a program that copies, and writes a line for each file. */
@@ -22,14 +25,16 @@ export const runCopying = async (
   const program = startProgram(command, { ...options, signal })
   program.stdin.end()
   let files = 0
+  let copiedAtMs = performance.now()
   program.stdout.on("data", (chunk: Buffer) => {
     for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, at + 1)) files += 1
+    copiedAtMs = performance.now()
     onCopied(files)
   })
   let free = -1
   const look = async (): Promise<void> => {
     const { bfree } = await statfs(dirname(to))
-    if (bfree !== free) onCopied(files)
+    if (bfree !== free && performance.now() - copiedAtMs < LARGE_FILE_MS) onCopied(files)
     free = bfree
   }
   const timer = setInterval(() => void look().catch(() => {}), LOOK_EVERY_MS)

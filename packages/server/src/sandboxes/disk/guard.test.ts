@@ -30,6 +30,7 @@ const openStage = () => {
   })
   const told: string[] = []
   const guard = openGuard({
+    copying: new Set(),
     ...{ dataDir: "/nowhere", meter, clock, log, wake: () => {}, isThere: async () => true },
     rescue: {
       ...NO_RESCUE,

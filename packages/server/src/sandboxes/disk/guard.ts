@@ -29,6 +29,8 @@ export interface GuardParts {
   readonly clock: Pick<Clock, "monotonicMs">
   /** The sandboxes that have processes. */
   readonly list: () => Promise<readonly Observed[]>
+  /** Those that stand still while their files are copied. */
+  readonly copying: ReadonlySet<SandboxId>
   /** Those that the store knows, with what their files may take. */
   readonly bounded: () => Promise<readonly Metered[]>
   readonly measure: (
@@ -80,7 +82,7 @@ export const openGuard = (parts: GuardParts): Guard => {
   const halts: Halts = openHalts()
   const respites = openRespites(clock)
   /** Those whose files were too many to be counted are judged for that once. */
-  const uncounted: Record<Short, Usage> = { bytes: new Map(), inodes: new Map() }
+  const uncounted: Record<Short, Map<SandboxId, number>> = { bytes: new Map(), inodes: new Map() }
   /** The room that was left when sandboxes were last judged. */
   let judged: Disk | undefined
   /** Sandboxes may go on that stand still. At first, an earlier server may have halted some. */
@@ -97,6 +99,8 @@ export const openGuard = (parts: GuardParts): Guard => {
 
   /** All stand still meanwhile: whoever fills the disk would be done before it is found. */
   const judge = async (disk: Disk, what: Short): Promise<void> => {
+    // Also if that fails in the middle.
+    isToLetGo = true
     await rescue.halt()
     const there = (await parts.list()).map(({ identity }) => identity)
     const sandboxes = there.filter(({ sandbox }) => !halts.has(sandbox, "disk"))
@@ -115,12 +119,14 @@ export const openGuard = (parts: GuardParts): Guard => {
     judged = await read(dataDir)
   }
 
-  /** Held sandboxes stay as they are. */
+  /** Held sandboxes stay as they are, and so do those whose files are being copied: their turn comes after that. */
   const letOthersGo = async (): Promise<void> => {
     const observed = await parts.list()
+    const copied = [...parts.copying]
+    if (copied.length > 0) isToLetGo = true
     const running = observed.filter(({ state }) => state === "running")
     const ids = (of: readonly Observed[]) => of.map(({ identity }) => identity.sandbox)
-    await rescue.letGo(halts.all(), new Set(ids(running)))
+    await rescue.letGo(new Set([...halts.all(), ...copied]), new Set(ids(running)))
     // Decisions that were taken while they stood still are taken anew.
     for (const sandbox of ids(observed)) if (!halts.all().has(sandbox)) parts.wake(sandbox)
   }
@@ -130,6 +136,7 @@ export const openGuard = (parts: GuardParts): Guard => {
     const ended = respites.over()
     if (hasRoom(disk)) {
       judged = undefined
+      for (const counts of Object.values(uncounted)) counts.clear()
       for (const sandbox of halts.of("disk")) release(sandbox, "disk", "the disk has room again")
       return
     }
@@ -184,9 +191,12 @@ export const openGuard = (parts: GuardParts): Guard => {
       }
       await holdWriters(disk)
       againInMs = Math.min(againInMs, await holdLimits(disk))
+      // Somebody else may have let one go on: an engine, or whoever copied its files.
+      for (const sandbox of halts.all()) await rescue.hold(sandbox)
     } finally {
-      if (rescue.isHalted || isToLetGo) await letOthersGo()
+      const isLettingGo = rescue.isHalted || isToLetGo
       isToLetGo = false
+      if (isLettingGo) await letOthersGo()
     }
     return { disk, againInMs }
   }
@@ -227,6 +237,7 @@ export const openGuard = (parts: GuardParts): Guard => {
       const diskReason = halts.of("disk").includes(sandbox) ? halts.why(sandbox) : undefined
       respites.begin(sandbox, { used: meter.of(sandbox)?.used ?? {}, diskReason })
       halts.forget(sandbox)
+      for (const counts of Object.values(uncounted)) counts.delete(sandbox)
       // Growth from here on is found out at the next look.
       judged = disk
       await rescue.clear(sandbox)

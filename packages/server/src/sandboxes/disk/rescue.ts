@@ -107,11 +107,15 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
       return halting !== undefined
     },
     halt: async () => {
-      halting ??= haltAll()
+      halting ??= haltAll().catch((thrown) => {
+        // The next one is tried anew; groups that stand still already are let go by it.
+        halting = undefined
+        throw thrown
+      })
       await halting
     },
     letGo: async (held, running) => {
-      await halting
+      await halting?.catch(() => {})
       await Promise.race([Promise.allSettled(again), pause(AGAIN_MS, undefined, { ref: false })])
       const names = await namesOf(dataDir)
       const mayGoOn = ({ name, directory }: Group) => {

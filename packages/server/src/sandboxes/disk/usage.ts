@@ -116,7 +116,9 @@ const addUp = async (
   const flags = ["--summarize", "--total", "--one-file-system", unit, "--"]
   const [program = "", ...rest] = [...priority, "du", ...flags, ...directories]
   const { stdout } = await run([program, ...rest], options)
-  return Number.parseInt(stdout.trimEnd().split("\n").at(-1) ?? "", 10) || 0
+  // Files that vanish meanwhile make it fail, and it tells a total all the same; one that was killed tells none.
+  const [, total] = /(?:^|\n)(\d+)\ttotal\n$/.exec(stdout) ?? []
+  return total === undefined ? Number.POSITIVE_INFINITY : Number(total)
 }
 
 const orInfinity = async <Amount>(

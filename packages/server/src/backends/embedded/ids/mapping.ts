@@ -48,7 +48,11 @@ const openTrials = (mount: MountCommand, map: IdMap): IdMapping => {
   const unmapped = new Set<string>()
   const attempt = async (directory: string): Promise<boolean> => {
     const { signal } = new AbortController()
-    const failure = await tryMapped(mount, directory, map, signal).catch(() => "failed")
+    // A trial that could not be made says nothing of the directory: whoever wants it hears of that.
+    const failure = await tryMapped(mount, directory, map, signal).catch((thrown: unknown) => {
+      tried.delete(directory)
+      throw thrown
+    })
     if (failure === undefined) unmapped.delete(directory)
     else {
       unmapped.add(directory)
