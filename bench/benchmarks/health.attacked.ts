@@ -7,7 +7,7 @@ import { benchmark, CannotRun } from "../benchmark.ts"
 
 const ASKED_MS = 1_500
 
-/** The same attack as that of the test: it is a program of its own. */
+/** The attack is that of the test, in a program of its own. */
 const PROGRAM = fileURLToPath(new URL("../../e2e/starving/program.ts", import.meta.url))
 
 /** All attacks at once: hostile sandboxes, a prompt that writes without end, and event streams that nobody reads. */

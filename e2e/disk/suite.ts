@@ -213,7 +213,7 @@ export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
           expect(await phases()).toMatchObject({ sly: "halted", many: "ready" })
           await expect(many.makeRoom()).rejects.toMatchObject({ code: "sandbox.not_halted" })
 
-          // One that grows on meanwhile is halted again.
+          // A sandbox that grows on meanwhile is halted again.
           await sly.makeRoom()
           await sly.commands.start(writing(300))
           await isHalted(sly).toContain("limits.diskBytes")

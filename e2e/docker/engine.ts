@@ -37,7 +37,7 @@ export const startEngine = async (options: Partial<DockerEngineOptions> = {}) =>
       /** What makes a server use it. */
       flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
       containers: async () => (await ask("/containers/json?all=1")) as Container[],
-      /** All that it tells of a container, as one text. */
+      /** The answer of `inspect` for a container, as one text. */
       inspect: async (id: string) => JSON.stringify(await ask(`/containers/${id}/json`)),
       volumes: async () => ((await ask("/volumes")) as VolumeList).Volumes ?? [],
       makeVolume: (Name: string) =>

@@ -59,7 +59,7 @@ export const setStage = async (config: string) => {
       await server.kill()
       await server.restart()
     },
-    /** One whose place another took is gone. */
+    /** A sandbox whose place another took is gone. */
     phaseOf: async ({ id }: Pick<Sandbox, "id">) => {
       const { identity, phase } = await server.sandbox(id).get()
       return identity.sandbox === id ? phase : "gone"

@@ -12,7 +12,7 @@ export const describeByName = (stage: () => Stage) => {
   it.each(["codex", "claude"] as const)(
     "berth run with %s ends with the effect of its commands, and fails when its turn does",
     async (name) => {
-      // Of its own, since a model plays its script once.
+      // A model of its own, since a model plays its script once.
       const slug = `${name}-by-name`
       const workspace = { ...stage().workspace(name), slug }
       const sandbox = await stage().server.client().sandboxes.create({ workspace })

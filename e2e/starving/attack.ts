@@ -52,7 +52,7 @@ export const openAttackedServer = async () => {
     await server.restart()
     const asker = openHealthAsker(server.access().url, server.pid())
     ends.push(asker.close)
-    // All that a start takes is over when it answers this.
+    // The start is over when this is answered.
     await server.client().sandboxes.list()
     await warmUp(server, session.id)
     await asker.ask(500)

@@ -12,7 +12,7 @@ const ATTACKED_MS = 7_000
  */
 const COMPUTED_MS = 100
 
-/** What unread streams, floods and their garbage may take together. */
+/** The memory that unread streams, floods and their garbage may take together. */
 const MAX_SERVER_MB = 1_200
 
 /** A server and four sandboxes start, twice, beside other tests. */

@@ -53,7 +53,7 @@ export const otherRepo = (stage: () => Stage): void => {
     }
     expect((await told("ps")).stdout).toContain(first)
     expect(await whose(first)).toBe("a\n")
-    // The same repo by another of its names is no other one.
+    // A repo by another of its names is still that repo.
     const same = { slug: "app", repos: [{ url: `file://${mine}/` }], network: { kind: "none" } }
     await client().sandboxes.create({ workspace: same as never })
   })

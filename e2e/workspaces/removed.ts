@@ -18,7 +18,7 @@ export const removedWorkspaces = (stage: () => Stage): void => {
       new RegExp(`^${session.id} +over +shell +closed`, "m"),
     )
     await expect(session.prompt("true")).rejects.toMatchObject({ code: "session.closed" })
-    // What was said stays.
+    // The log stays.
     expect((await session.messages()).turns).toHaveLength(1)
 
     await make("over")

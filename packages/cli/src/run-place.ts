@@ -11,7 +11,7 @@ import { describedBy, slugOf, urlOf, type WorkspaceFlags } from "./workspace-fla
 export interface RunPlace {
   readonly session?: string | undefined
   readonly workspace?: string | undefined
-  /** Of the workspace of the repo here. */
+  /** The name for the workspace of the repo here. */
   readonly name?: string | undefined
   readonly replace?: boolean | undefined
 }
@@ -56,7 +56,7 @@ const wantedOf = (
   const repos = url === undefined ? [] : [{ url }]
   if (known === undefined) return { slug, repos, ...describedBy(flags) }
   const described = describedBy(flags, known)
-  // One that is for no repo yet gets this one.
+  // A workspace that is for no repo yet gets this one.
   if (known.repos.length === 0 && url !== undefined) return { ...known, ...described, repos }
   // Whether one that is for another repo can become this is for the server to say.
   if (url !== undefined && !known.repos.some((repo) => repo.url === url))

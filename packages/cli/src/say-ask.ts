@@ -20,7 +20,7 @@ export const answerCommand = (
 export const kindOf = ({ type }: Asked): OpenAsk["kind"] =>
   type === "permission.asked" ? "permission" : "question"
 
-/** What an agent waits for, and since when, in one line. */
+/** Says in one line what an agent waits for, and since when. */
 export const sayAsk = ({ kind, about, since }: OpenAsk): string => {
   const what = kind === "permission" ? "permission" : "an answer"
   const ago = sayDuration(Math.max(0, Date.now() - Date.parse(since)))

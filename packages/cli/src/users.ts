@@ -3,7 +3,7 @@ import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease
 /** The first few: a line is read by people. */
 const MAX_NAMED = 2
 
-/** Who uses a sandbox, or whom it is kept for, in a few words; empty: nobody. */
+/** Names those who use a sandbox, or whom it is kept for, in a few words; empty: nobody. */
 export const usersOf = (leases: readonly Lease[]): string => {
   const [uses, keeps] = [usesAmong(leases), keepsAmong(leases)]
   if (uses.length > 0) return `used by ${named(uses)}`

@@ -80,7 +80,7 @@ export const Answer = z.discriminatedUnion("kind", [
     branch: z.string().min(1).max(MAX_BRANCH_CHARS).optional(),
     /** False when the commit is one of those that it has: then nothing was sent. */
     bundled: z.boolean(),
-    /** Of a shallow repo, the commits whose parents it does not have. */
+    /** The commits whose parents a shallow repo does not have. */
     shallow: listOf(CommitId, { max: MAX_SHALLOW }).optional(),
   }),
   asked("credential", {

@@ -9,7 +9,7 @@ export type LeaseKind = z.infer<typeof LeaseKind>
 export const expires = (kind: LeaseKind): boolean => kind !== "prompt" && kind !== "exec"
 
 /**
- * Who took a lease, and so who ends it:
+ * The part of Berth that took a lease, and so ends it:
  *
  * call      a call through the API, for as long as it lasts
  * fork      a fork of the sandbox, until its files are copied
@@ -39,7 +39,7 @@ export const Lease = z.strictObject({
   subject: z.string().min(1).max(200).nullable(),
   /** It keeps the sandbox from what Berth does by itself, and gives way to whatever somebody asks for. */
   yields: z.boolean(),
-  /** Who holds it, in words for people. Nothing is decided by them. */
+  /** The holder, in words for people. Nothing is decided by them. */
   holder: z.string().min(1).max(200),
   acquiredAt: z.iso.datetime(),
   expiresAt: z.iso.datetime().nullable(),

@@ -29,7 +29,7 @@ const DiskLimits = z.strictObject({
   diskInodes: z.int().min(1_000).optional(),
 })
 
-/** What a workspace's sandbox and its files may use. */
+/** The limits of a workspace's sandbox and of its files. */
 export const WorkspaceLimits = z.strictObject({ ...Limits.shape, ...DiskLimits.shape })
 export type WorkspaceLimits = z.infer<typeof WorkspaceLimits>
 

@@ -45,7 +45,7 @@ export const SandboxView = z.object({
   boot: BootSummary.nullable(),
   /** Whether any of the leases does not yield: `stop` and `rm` refuse then, and a changed workspace waits. */
   inUse: z.boolean(),
-  /** Who uses or keeps it. */
+  /** The leases by which it is used or kept. */
   leases: z.array(Lease),
 })
 export type SandboxView = z.infer<typeof SandboxView>
@@ -90,7 +90,7 @@ export const StopSandbox = z.strictObject({
 })
 export type StopSandbox = z.infer<typeof StopSandbox>
 
-/** What `POST /v1/sandboxes/{id}/fork` takes. */
+/** The body of `POST /v1/sandboxes/{id}/fork`. */
 export const ForkSandbox = z.strictObject({ to: Slug })
 export type ForkSandbox = z.infer<typeof ForkSandbox>
 
@@ -98,16 +98,16 @@ export type ForkSandbox = z.infer<typeof ForkSandbox>
 export const ForkProgress = z.object({
   /** Files are copied while the sandbox runs, then while it stands still; then the new sandbox is made. */
   stage: z.enum(["copying", "frozen", "starting"]),
-  /** Of this part of the copy. What changes meanwhile is copied in the next. */
+  /** The number of files in this part of the copy. Files that change meanwhile are copied in the next. */
   files: z.int().min(0),
   of: z.int().min(0),
 })
 export type ForkProgress = z.infer<typeof ForkProgress>
 
 /**
- * One line of what `POST /v1/sandboxes/{id}/fork` answers, in JSON (`application/x-ndjson`). There is a line at least
+ * A line of the answer of `POST /v1/sandboxes/{id}/fork`, in JSON (`application/x-ndjson`). There is a line at least
  * every ten seconds, and the last one is `forked` or `failed`. A fork that is refused at once has an error's answer.
- * Whoever closes the connection before the last line cancels the fork.
+ * Closing the connection before the last line cancels the fork.
  */
 export const ForkLine = z.discriminatedUnion("type", [
   z.object({ type: z.literal("progress"), ...ForkProgress.shape }),
@@ -166,7 +166,7 @@ export const ReconcileReport = z.object({
 export type ReconcileReport = z.infer<typeof ReconcileReport>
 
 /**
- * What `GET /v1/names/{name}` answers: the one sandbox that is called so, by its id, the beginning of it or its workspace.
+ * The answer of `GET /v1/names/{name}`: the one sandbox that is called so, by its id, the beginning of it or its workspace.
  * With `?quarantined=true`, of several the quarantined one; with `?start=true`, one that is stopped is started again.
  */
 export const NamedSandbox = z.object({

@@ -11,7 +11,7 @@ import { WorkspaceSpec } from "./workspace.ts"
  */
 export const CreateSession = z.strictObject({
   workspace: z.union([Slug, WorkspaceSpec]),
-  /** Of one that is described: removes the workspace of that name first if it is for another repo. */
+  /** For a workspace that is described: removes the workspace of that name first if it is for another repo. */
   replace: z.boolean().default(false),
   onInterrupt: OnInterrupt.default("wait"),
 })

@@ -1,7 +1,7 @@
 /** Small pieces are sent together. */
 export const BATCH_BYTES = 256 * 1024
 
-/** The same bytes in larger pieces: an archive of small files is thousands of headers. */
+/** Joins bytes into larger pieces: an archive of small files is thousands of headers. */
 export async function* batched(
   pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): AsyncGenerator<Buffer> {

@@ -8,7 +8,7 @@ const MAX_EXTRA_BYTES = 64 * 1024
 const MAX_EXTRAS = 4
 
 export interface TarEntry extends TarHeader {
-  /** Of an entry of the type `extendedForAll`, which is about no file. */
+  /** The comment of an entry of the type `extendedForAll`, which is about no file. */
   readonly comment?: Buffer
   /** To be read to its end before the next entry is asked for; what is left of it is passed over. */
   readonly content: AsyncGenerator<Buffer>

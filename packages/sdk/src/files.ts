@@ -73,7 +73,7 @@ export interface Files {
     options?: CallOptions & { readonly ignore?: readonly string[] },
   ): AsyncIterable<WatchMessage>
   /**
-   * What is in a folder, as a tar archive. It is the sandbox's word, which nobody has looked at: unpack it where a path,
+   * A folder's contents, as a tar archive. It is the sandbox's word, which nobody has looked at: unpack it where a path,
    * a link or a device in it does no harm.
    */
   readArchive(path: FilePath, options?: CallOptions): Promise<ReadableStream<Uint8Array>>

@@ -67,9 +67,9 @@ export interface Forked extends Sandbox {
 }
 
 export interface NamedOptions extends CallOptions {
-  /** Of several of that name, the quarantined one is meant. */
+  /** Chooses the quarantined one of several of that name. */
   readonly quarantined?: boolean
-  /** One that is stopped is started again, and the next one is the answer. */
+  /** Starts a stopped workspace again; the answer is its new sandbox. */
   readonly start?: boolean
 }
 

@@ -22,7 +22,7 @@ export interface PromptOptions {
 }
 
 export interface StopOptions extends CallOptions {
-  /** One of them only; without it, what runs and what waits. */
+  /** The prompt to stop; without it, all that run or wait. */
   readonly prompt?: PromptId | undefined
 }
 
@@ -34,14 +34,14 @@ export interface SessionCalls {
   prompt(text: string, options?: PromptOptions): Promise<Prompt>
   /** Oldest first. */
   prompts(options?: CallOptions): Promise<Prompt[]>
-  /** Those that were asked to stop; their events tell when they have. */
+  /** Returns the prompts that were asked to stop; their events tell when they have. */
   stop(options?: StopOptions): Promise<PromptId[]>
   /** To what the agent asked. */
   answer(answer: AskAnswer, options?: CallOptions): Promise<void>
-  /** All that was said and done, put together. */
+  /** The whole conversation, put together. */
   messages(options?: CallOptions): Promise<Transcript>
   /**
-   * What happened, then what happens, each once and in order, whatever breaks in between. Fails with what no
+   * The events that were, then those that come, each once and in order, whatever breaks in between. Fails with what no
    * further attempt would mend: a session that is not there, a token that is refused.
    */
   events(options?: EventsOptions): AsyncIterable<Event>

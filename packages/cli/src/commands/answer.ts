@@ -32,7 +32,7 @@ export const define: DefineCommand = async (command) => {
     async (name: string, first: string | undefined, second: string | undefined, options) => {
       const { allow, deny, decline, ...host } = options
       const isFlagged = allow || deny || decline
-      // One word beside a flag names the ask; without a flag it is the answer to the only one.
+      // A single word beside a flag names the ask; without a flag it is the answer to the only one.
       const [ask, said] = isFlagged || second !== undefined ? [first, second] : [undefined, first]
       const given = { said, allow, deny, decline }
       checkGiven(given)

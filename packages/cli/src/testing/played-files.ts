@@ -10,7 +10,7 @@ import { onTestFinished } from "vitest"
 /** The answers of a sandbox to what is asked about its files. An answer can do anything before it is given. */
 export interface PlayedFiles {
   readonly stat?: (path: string) => unknown
-  /** What a folder holds, by its path: the archive is made of it, folder by folder, as it is read. */
+  /** The entries of folders, by path: the archive is made of it, folder by folder, as it is read. */
   readonly list?: (path: string) => Listed | Promise<Listed>
   /** Between a file's header in the archive and its content. */
   readonly onContent?: (path: string, response: ServerResponse) => void

@@ -13,7 +13,7 @@ export interface Lines<Line> {
   tell(line: Line): void
   /** The last line. */
   end(line: Line): void
-  /** The same of a failure: one that comes before the first line is an error's answer. */
+  /** Ends the lines with a failure: one that comes before the first line is an error's answer. */
   fail(error: BerthError, line: Line): void
 }
 

@@ -27,7 +27,7 @@ export interface Pages {
   stream(session: SessionId, after: number): Promise<StreamPage | undefined>
 }
 
-/** Whoever reads slowly holds a page of them, and nothing else: so many, or as many as have so many bytes. */
+/** The bounds of a page, in events and in bytes: a slow reader holds one page, and nothing else. */
 const PAGE_EVENTS = 512
 export const PAGE_BYTES = 256 * 1024
 

@@ -16,7 +16,7 @@ import { makeRoot, workAndFreeze } from "./testing/store.ts"
 const shop = key("shop")
 const BUDGET_MS = 60_000
 
-/** What lies below the top: what is removed and moved of it is noted in the top by marks. */
+/** The layer below the top: marks in the top note what is removed and moved of it. */
 const LOWER = "mkdir -p low/a low/b low/c; echo a > low/a/f; echo b > low/b/f; echo c > low/c/f"
 
 /** More than is copied while a sandbox stands still. */
@@ -31,7 +31,7 @@ ln -s many1 turns-to-directory; mkdir turns-to-link; echo x > turns-to-link/x
 mkfifo pipe; echo old > back-dated; touch -d 2020-01-01 back-dated
 `
 
-/** What can happen to files between the rounds of a copy. */
+/** Changes that can happen to files between the rounds of a copy. */
 const CHANGES = `
 rm -r many1; rm many2/f1; mv many3 moved; echo new > many4/new; echo longer > many5/f5
 mv left middle; mv right left; mv middle right

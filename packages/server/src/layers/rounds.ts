@@ -11,7 +11,7 @@ export interface RoundFound {
   /** From 1. */
   readonly round: number
   readonly found: Pick<Changes, "files" | "bytes">
-  /** What the round before had to copy. */
+  /** The changes that the round before had to copy. */
   readonly previous: Pick<Changes, "files" | "bytes"> | undefined
 }
 

@@ -26,7 +26,7 @@ export interface SnapshotOptions extends Call, Freezer {
 }
 
 export interface Snapshot {
-  /** One for each stack, in their order. */
+  /** A result for each stack, in their order. */
   readonly layers: readonly Pinned[]
   /** How long the sandbox stood still. */
   readonly frozenMs: number
@@ -79,7 +79,7 @@ const findSource = async (context: Context, key: StackKey, sandbox: SandboxId): 
   return { key, top, parents }
 }
 
-/** One draft in another: what fails in one leaves nothing of all. */
+/** Makes one draft within another: a failure in one leaves nothing of all. */
 const inDrafts = async <Result>(
   context: Context,
   sources: readonly Source[],

@@ -4,7 +4,7 @@ export const MAX_STALL_MS = 120_000
 export interface Moving {
   readonly signal: AbortSignal | undefined
   readonly stallMs: number
-  /** What is thrown when it does not move any more. */
+  /** Makes the error for work that does not move any more. */
   stalled(): Error
 }
 

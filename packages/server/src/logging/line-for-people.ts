@@ -54,7 +54,7 @@ const reason = (err: unknown): string => {
   return `: ${printable(String(message ?? ""))}${below}`
 }
 
-/** What would move the cursor, change the direction of writing or is not seen, as an escape: a sandbox may have said it. */
+/** Escapes characters that move the cursor, change the direction of writing or are not seen: a sandbox may have said them. */
 const printable = (text: string, kept = ""): string =>
   text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) =>
     character === kept ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,

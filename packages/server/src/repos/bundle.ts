@@ -32,7 +32,7 @@ export interface BundleSent {
   readonly branch: string | undefined
   /** False: the commit, or one that comes after it, is among those that need not be sent. */
   readonly isBundled: boolean
-  /** Of a shallow repo, the commits at which its history is cut. */
+  /** The commits at which the history of a shallow repo is cut. */
   readonly shallow: readonly string[]
 }
 

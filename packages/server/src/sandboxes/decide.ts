@@ -49,7 +49,7 @@ export interface World {
   readonly life: Life
   /** Who uses it, in words. */
   readonly uses: readonly string[]
-  /** Whom it is only kept for, in words: they give way to whatever somebody asks for. */
+  /** The names of those it is only kept for: they give way to whatever somebody asks for. */
   readonly keeps: readonly string[]
   /** How long nobody has. */
   readonly idleMs: number

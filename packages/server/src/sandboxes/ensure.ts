@@ -97,7 +97,7 @@ export const openEnsure = (parts: EnsureParts) => {
       if (isRight && (isCurrent(there) || (await undrain(there.id))))
         return { sandbox: there.id, made: false }
       if (isSame && isCurrent(there)) {
-        // What somebody asks for has a lease that yields give way.
+        // A lease that yields gives way to a request.
         const begin = isRequested ? rows.beginStopUnlessUsed : rows.beginStop
         await begin(there.id, { cause: "stale", reason: "its boot had failed" })
       }

@@ -24,7 +24,7 @@ export interface ForkParts {
   readonly wake: (sandbox: SandboxId) => void
   /** Those that nobody else is to touch. */
   readonly making: Set<SandboxId>
-  /** Those that stand still for their files to be copied. */
+  /** The sandboxes that stand still for their files to be copied. */
   readonly copying: Set<SandboxId>
   /** Why a sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
@@ -78,7 +78,7 @@ export const openFork = (parts: ForkParts) => {
         making.delete(sandbox)
         copying.delete(sandbox)
         parts.onThaw()
-        // Whoever came meanwhile may have found it frozen.
+        // A caller that came meanwhile may have found it frozen.
         parts.wake(sandbox)
       },
     }

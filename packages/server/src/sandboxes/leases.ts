@@ -40,7 +40,7 @@ export interface Leases {
   /** Twice is as good as once. Never fails: where the store cannot be written, it ends as soon as that can be. */
   release(lease: LeaseId): Promise<void>
   of(sandbox: SandboxId): Promise<Lease[]>
-  /** Those of these sources, of one subject or of any. */
+  /** The leases of these sources, of one subject or of any. */
   by(sources: readonly LeaseSource[], subject?: string): Promise<Lease[]>
   /** By sandbox. */
   all(): Promise<Map<SandboxId, Lease[]>>

@@ -49,7 +49,7 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
   const lives = new Map<SandboxId, Life>()
   const silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
   const followed = new Map<SandboxId, AbortController>()
-  /** What each sandbox said last, and the subjects of it that have had a lease. */
+  /** The last word of each sandbox, and the subjects of it that have had a lease. */
   const told = new Map<SandboxId, { readonly version: number; readonly had: Set<Subject> }>()
   const serially = serialByKey()
 

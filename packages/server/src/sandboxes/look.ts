@@ -93,7 +93,7 @@ export const see = async (
     leases.of(sandbox),
   ])
   const wantedHash = row && (await parts.wantedHash(row))
-  // Whoever keeps a stale sandbox gives way to its successor, if somebody asked for that: of others it need not be read.
+  // A lease that keeps a stale sandbox gives way to its successor, if somebody asked for that: of others it need not be read.
   const mayGiveWay = wantedHash !== row?.configHash && held.length > 0
   const world: World = {
     known: row && {

@@ -12,13 +12,13 @@ export interface NamesParts {
 }
 
 export interface NameOptions {
-  /** Of several of that name, the quarantined ones are meant; otherwise the others. */
+  /** Chooses the quarantined ones of several of that name; otherwise the others. */
   readonly quarantined: boolean
-  /** One that is stopped is started again, and the next one is what is answered. */
+  /** Starts a stopped workspace again; the answer is its new sandbox. */
   readonly start: boolean
 }
 
-/** What people call sandboxes. */
+/** Resolves the names by which people call sandboxes. */
 export interface Names {
   /** The sandbox that an id leads to: the current one of its workspace, where the id is of an earlier one. */
   current(sandbox: SandboxId): Promise<SandboxId>
@@ -36,7 +36,7 @@ export const openNames = ({ rows, backend, start: startOf }: NamesParts): Names 
     return [...led.values()]
   }
 
-  /** Those that the store does not know yet. */
+  /** Sandboxes that the store does not know yet. */
   const strangers = async (name: string): Promise<SandboxId[]> =>
     (await backend.list())
       .filter(({ identity: { sandbox, workspace } }) => isCalled(name, sandbox, workspace))
@@ -54,7 +54,7 @@ export const openNames = ({ rows, backend, start: startOf }: NamesParts): Names 
         const { row, from } = only
         const isStopped = isEarlier(row)
         const sandbox = start && isStopped ? await startOf(row.workspace, signal) : row.id
-        // Whoever named a workspace named no sandbox of it in particular.
+        // The name of a workspace means no sandbox of it in particular.
         const isOther = sandbox !== from.id && row.workspace !== name
         return isOther ? { sandbox, earlier: from.id } : { sandbox }
       }
@@ -72,7 +72,7 @@ interface Led {
   readonly from: SandboxRow
 }
 
-/** Those that lead to the same sandbox need not all be asked: one of each workspace is enough. */
+/** Rows that lead to the same sandbox need not all be asked: one of each workspace is enough. */
 const latestOfEach = (found: readonly SandboxRow[]): SandboxRow[] => {
   const earlier = new Map(found.filter(isEarlier).map((row) => [row.workspace, row]))
   return [...earlier.values(), ...found.filter((row) => !isEarlier(row))]

@@ -158,7 +158,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
     stop: async (sandbox, { force }) => {
       const { phase, workspace, isDetached } = await find(sandbox, force)
       if (isDetached && phase === "gone") throw detached(sandbox)
-      // Whoever makes it right now makes it to its end, and gets it.
+      // A creation that runs right now ends first, and its caller gets the sandbox.
       if (phase === "creating") await parts.serially(workspace, async () => {})
       await end(sandbox, "a person stopped it", force)
     },
@@ -168,7 +168,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
       if (isDetached && before === "gone") throw detached(sandbox)
       // From its end on, so that nobody who waits for the next one gets it in between.
       await parts.serially(workspace, async () => {
-        // Whoever waited for the next one may have got it since: that one is meant now.
+        // The next sandbox may have been made since: that one is meant now.
         const current = (await rows.current(sandbox))?.id ?? sandbox
         const { phase } = await end(current, "a person removed it", force)
         // What was not known is no word about the workspace that it says it is of.

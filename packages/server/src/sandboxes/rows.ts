@@ -57,9 +57,9 @@ export interface Rows {
    * one if that has none. One that is detached leads to itself.
    */
   current(sandbox: SandboxId): Promise<SandboxRow | undefined>
-  /** Of a quarantined one: it is its workspace's again. */
+  /** Gives a quarantined sandbox back to its workspace. */
   attach(sandbox: SandboxId): Promise<void>
-  /** Those that are called so: by their workspace, or by the beginning of their id. */
+  /** Finds sandboxes by their workspace, or by the beginning of their id. */
   named(name: string): Promise<SandboxRow[]>
   /** False: it is in none of the phases from which it may go there. Never backwards from stopping. */
   move(sandbox: SandboxId, from: readonly StoredPhase[], to: StoredPhase): Promise<boolean>

@@ -463,7 +463,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       throw new BerthError("sandbox.not_halted", `${sandbox} is not halted`, {
         details: { sandbox },
       })
-    // All that runs in it ends, and nobody is to stop it for that.
+    // Everything in it ends, and nobody is to stop it for that.
     const [before] = (await leases.by(["person"], MAKING_ROOM)).filter(
       (lease) => lease.sandbox === sandbox,
     )
@@ -534,7 +534,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       }),
 
     up: async (workspace, { replace = false, ...options }, signal) => {
-      // One that there is no room for is refused before anything is changed for it.
+      // A sandbox that there is no room for is refused before anything is changed for it.
       if ((await rows.ofWorkspace(workspace.slug)).length === 0) await pressure.admit()
       await describe(workspace, { replace }, signal)
       for (;;) {
@@ -547,7 +547,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     },
 
     fork: async (asked, to, call) => {
-      // What there is no room for is refused before anything is copied.
+      // A fork that there is no room for is refused before anything is copied.
       await pressure.admit()
       const frozenMs = await fork(await names.current(asked), to, call)
       call.onProgress({ stage: "starting", files: 0, of: 0 })

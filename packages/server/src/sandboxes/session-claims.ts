@@ -5,7 +5,7 @@ import type { Claim } from "./use.ts"
 const WATCHED_MS = 30_000
 
 /**
- * Of a session between its prompts: whoever sent the last one may think about the next. Nothing of it runs, and it can
+ * The claim of a session between its prompts: whoever sent the last one may think about the next. Nothing of it runs, and it can
  * go on in another sandbox, so it yields.
  */
 export const thinkingClaim = (session: SessionId, keepMs: number): Claim => ({

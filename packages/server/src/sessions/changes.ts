@@ -36,7 +36,7 @@ export interface Changes {
   requestStop(session: SessionId, prompt: PromptId | undefined): Promise<PromptId[]>
   /** Takes no more prompts, and stops those that it has. */
   close(session: SessionId): Promise<void>
-  /** The same of every session of a workspace. */
+  /** Closes every session of a workspace. */
   closeOf(workspace: Slug): Promise<void>
   /** Something that happens to a session, or to those of a workspace that have something to do. */
   tell(session: SessionId, body: EventBody): Promise<void>

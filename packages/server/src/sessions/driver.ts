@@ -40,7 +40,7 @@ const LONGEST_RETRY_MS = 2_000
 /** So long a sandbox that cannot be had for now is tried again: an engine restarts in less. */
 const PATIENCE_MS = 10 * 60_000
 
-/** What goes on, takes as long as it takes, and is told each time: who uses the sandbox, how far an agent is. */
+/** Reasons to wait that end by themselves and are told each time: who uses the sandbox, how far an agent is. */
 const TOLD_ANEW: ReadonlySet<string> = new Set(["workspace.draining", "toolbox.preparing"])
 
 /** The event of an end is on its way when the sandbox answers that it has ended; after so long, it is not. */

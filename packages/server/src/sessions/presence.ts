@@ -81,7 +81,7 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     await inTurn(session, its)
   }
 
-  /** What changes while a change waits for its turn is seen to with it. */
+  /** Changes that come while one waits for its turn are made together with it. */
   const inTurn = (session: SessionId, its: Present): Promise<void> => {
     its.next ??= its.turn.then(async () => {
       await its.rest

@@ -101,7 +101,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
       await storeTogether(group)
       for (const { resolve } of group) resolve()
     } catch (thrown) {
-      // What cannot be stored of one sandbox is no reason not to store what others say.
+      // Events of one sandbox that cannot be stored do not keep those of others from being stored.
       if (group.length === 1) group[0]?.reject(thrown)
       else for (const one of group) await storeTogether([one]).then(one.resolve, one.reject)
     }

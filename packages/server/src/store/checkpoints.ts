@@ -7,7 +7,7 @@ const LOG_PAGES = 4096
 /** SQLite does it itself, in the middle of a commit, where the thread does not keep up. */
 const MAX_LOG_PAGES = 4 * LOG_PAGES
 
-/** What the log keeps of the disk when it has been emptied. */
+/** The size that the log keeps on the disk when it has been emptied. */
 const KEPT_LOG_BYTES = 16 * 1024 * 1024
 
 /** How often the log is looked at while there are commits. */

@@ -69,7 +69,7 @@ export class Prompts {
   readonly #answer: AnswerAsk
   readonly #onChange: (prompts: readonly PromptId[]) => void
   #waiting: PromptStart[] = []
-  /** Those that are being noted as accepted. */
+  /** The prompts that are being noted as accepted. */
   readonly #arriving = new Set<PromptStart>()
   readonly #running = new Map<PromptId, { session: SessionId; stop: AbortController }>()
   readonly #turns = new Map<PromptId, Promise<void>>()
@@ -121,7 +121,7 @@ export class Prompts {
     })
   }
 
-  /** One that nothing holds up has its place among those that run before anything is written. */
+  /** A prompt that nothing holds up has its place among those that run before anything is written. */
   async #accept(start: PromptStart): Promise<PromptStanding> {
     const stop = this.#isFree(start.session) ? new AbortController() : undefined
     if (stop !== undefined) this.#running.set(start.prompt, { session: start.session, stop })

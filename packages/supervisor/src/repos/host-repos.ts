@@ -21,6 +21,6 @@ export interface FetchedRepo {
   readonly branch: string | undefined
   /** False when `have`, with what comes before it, held the commit already. */
   readonly isBundled: boolean
-  /** Of a shallow repo, the commits whose parents do not come along. */
+  /** The commits of a shallow repo whose parents do not come along. */
   readonly shallow?: readonly string[] | undefined
 }

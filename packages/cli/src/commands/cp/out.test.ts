@@ -46,7 +46,7 @@ const makePlaces = () => {
   return { base, inside, outside, expectUntouched: () => expect(look()).toEqual(before) }
 }
 
-/** What a copy takes, and what it has told. */
+/** The arguments of a copy, with a report that keeps what it is told. */
 const telling = (signal = new AbortController().signal) => {
   let said = ""
   const err = (text: string) => {

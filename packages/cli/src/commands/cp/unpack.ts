@@ -150,7 +150,7 @@ const leftOutIn = ({ comment }: TarEntry): LeftOut => {
   }
 }
 
-/** The same memory, as tar is read from. */
+/** A view of the same memory, in the form that tar is read from. */
 async function* buffersOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   for await (const { buffer, byteOffset, byteLength } of chunks)
     yield Buffer.from(buffer, byteOffset, byteLength)

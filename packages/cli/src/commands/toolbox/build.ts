@@ -10,7 +10,7 @@ import { printable } from "../../terminal.ts"
 import { showProgress } from "./progress.ts"
 import { sayEntries, sayProblems } from "./say.ts"
 
-/** Those that have a toolbox of their own. */
+/** The agents that have a toolbox of their own. */
 const AGENTS = ["claude", "codex"] as const
 
 const HELP = `

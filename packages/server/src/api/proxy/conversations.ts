@@ -15,7 +15,7 @@ import { saidError } from "./said-error.ts"
 
 /** The form of what a sandbox says over a WebSocket. */
 export interface Conversation {
-  /** Of its messages in text frames. */
+  /** The schema of its messages in text frames. */
   readonly schema: z.ZodType<{ readonly type: string }>
   readonly maxTextBytes: number
   /** Zero: it has no binary frames. */

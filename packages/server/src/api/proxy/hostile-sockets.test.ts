@@ -54,7 +54,7 @@ const playing = (say: (sandbox: Socket) => void) =>
     ),
   )
 
-/** All that a client hears, up to the close. */
+/** Everything that a client hears, up to the close. */
 const hear = async (client: WebSocket) => {
   const texts: { type: string; error?: { code: string } }[] = []
   const bytes: Buffer[] = []

@@ -9,7 +9,7 @@ import { writeClose } from "./frame-header.ts"
 import { Frames } from "./frames.ts"
 import { refusalFrames } from "./handshake.ts"
 
-/** What is on its way when one side ends is given to the other, which has so long to take it. */
+/** Bytes on their way when one side ends are given to the other, which has this long to take them. */
 const LINGER_MS = 10_000
 
 /** From the last message of a sandbox to its close; then the server closes in its place. */

@@ -105,7 +105,7 @@ it("[R1.7] a preview keeps its sandbox while bytes pass, and not by its connecti
   await pass(QUIET_PREVIEW_MS)
   expect(await kinds()).toEqual([])
   expect(client.readyState).toBe(WebSocket.OPEN)
-  // Whoever looks at it again has it again.
+  // The next connection leases it again.
   await say()
   await expect.poll(kinds).toEqual(["preview"])
   expect(await isStopped()).toBe(false)

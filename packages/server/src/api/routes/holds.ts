@@ -15,7 +15,7 @@ interface OfHold {
 export const holdRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/holds",
-    // One that is stopped boots first.
+    // A stopped sandbox boots first.
     { handlerTimeout: CREATE_DEADLINE_MS },
     async (request, reply) => {
       const id = sandboxIdOf(request.params.id)

@@ -123,7 +123,7 @@ describe("a fork", () => {
   const taken = new BerthError("workspace.exists", "there is a workspace copy already")
   const PROGRESS = { stage: "copying", files: 5, of: 7 } as const
 
-  /** What is answered when the fork does that. */
+  /** The answer when the fork does that. */
   const forked = async (fork: Sandboxes["fork"]) => {
     const api = Fastify({ logger: false })
     forkRoute(api, async () => ({ fork, get: async () => VIEW }) as unknown as Sandboxes)

@@ -423,7 +423,7 @@ const describeHost = ({
   ],
 })
 
-/** What is so where sandboxes have no ranges of their own. */
+/** The notes where sandboxes have no ranges of their own. */
 const idNotes = (mapping: IdMapping | NoIdMapping): string[] => {
   if (!hasMapping(mapping)) {
     return [

@@ -60,7 +60,7 @@ const tracesOf = async ({ states, cgroups, network }: Parts): Promise<SandboxId[
   return [...names, ...inCgroups, ...inNetwork]
 }
 
-/** What the sandboxes that there are have of what all choose from: system trees and ranges of ids. */
+/** The system trees and ranges of ids that the existing sandboxes have. */
 export const inUse = async ({ states }: Parts) => {
   const all = await states.readAll()
   return {

@@ -153,7 +153,7 @@ const TERMINAL_INPUT = { last: [0x2, 0xc], rest: 0x5410 }
 const IOCTL_BITS = 32
 const LAST_BITS = 4
 
-/** Of setrlimit and prlimit64: RLIM_NLIMITS and RLIMIT_CORE. The kernel reads the lower 32 bits of the number. */
+/** Constants of setrlimit and prlimit64: RLIM_NLIMITS and RLIMIT_CORE. The kernel reads the lower 32 bits of the number. */
 const RESOURCES = 16
 const CORE = 4
 const resource = (index: number, number: number) => bits(index, 2 ** 32 - 1, number)

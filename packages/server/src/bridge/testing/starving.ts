@@ -12,7 +12,7 @@ import type { StarvingAttack } from "./starving-attacks.ts"
 
 const MIB = 1024 * 1024
 
-/** Of the largest size, and not one event in it. */
+/** A message of the largest size, without one event in it. */
 const EMPTY = frame(`{"type":"events","events":[${"{},".repeat(MIB / 3 - 16)}{}]}`)
 
 const HINT = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"

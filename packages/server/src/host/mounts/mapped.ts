@@ -1,6 +1,6 @@
 import type { FstabEntry } from "./fstab.ts"
 
-/** Which ids of files stand for which others. */
+/** A map from ids of files to others. */
 export interface IdMap {
   /** The first id of the range that files have on disk. */
   readonly onDisk: number

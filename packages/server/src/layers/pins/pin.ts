@@ -7,7 +7,7 @@ import { readLayer } from "../stacks/layer.ts"
 
 export interface Pinned {
   readonly layer: LayerId
-  /** What keeps the layer until it is unpinned. */
+  /** The pin, which keeps the layer until it is removed. */
   readonly pin: PinId
 }
 

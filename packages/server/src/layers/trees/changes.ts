@@ -16,7 +16,7 @@ import { linkedFiles } from "./linked-files.ts"
 import { openPathList } from "./path-list.ts"
 import { SEEN_EVERY } from "./tally.ts"
 
-/** What differs between a tree and its copy is to be found. */
+/** The arguments of a comparison between a tree and its copy. */
 export interface ChangesOrder {
   readonly tree: string
   readonly copy: string
@@ -26,12 +26,12 @@ export interface ChangesOrder {
   readonly lists: string
   /** An empty directory for what the copy is not to have any more. */
   readonly removed: string
-  /** What the round before has seen and copied. Null: the copy is empty. */
+  /** The result of the round before. Null: the copy is empty. */
   readonly before: RoundBefore | null
 }
 
 export interface RoundBefore {
-  /** What was not changed since then is in the copy as it is: whatever changes a file or moves it sets its ctime. */
+  /** Files that were not changed since then are in the copy as they are: every change or move of a file sets its ctime. */
   readonly sinceNs: bigint
   /** The directories whose entries were looked at. One that is not among them was made or moved here since. */
   readonly directories: BigUint64Array<ArrayBuffer>
@@ -42,7 +42,7 @@ export interface RoundBefore {
 export interface Changes {
   /** Everything that is in the tree. */
   readonly entries: number
-  /** What is to be copied: files, links and the like, without directories. */
+  /** The number of entries to copy: files, links and the like, without directories. */
   readonly files: number
   readonly bytes: number
   readonly directories: BigUint64Array<ArrayBuffer>
@@ -84,7 +84,7 @@ export const findChanges = (
   const directories = openPathList(join(order.lists, LISTS.directories))
   const copy = openCopy(order)
   let [entries, files, bytes] = [0, 0, 0]
-  /** Of the directory whose entries are told. */
+  /** Whether the directory whose entries are told has changed. */
   let isChanged = false
   const isListed: boolean[] = []
 

@@ -25,7 +25,7 @@ const TAR_OUT =
   "tar -c --format=pax --pax-option=delete=atime,delete=ctime --sparse --numeric-owner --xattrs --xattrs-include='*' --no-recursion --null"
 /** Names and links are taken as they are: no path leads out of a tree in which no link is followed. */
 const TAR_IN = "tar -x -v -P -p --same-owner --numeric-owner --xattrs --xattrs-include='*'"
-/** What is not of the shell's own ends when the shell does. */
+/** Programs that the shell started end when it does. */
 const TIED = "setpriv --pdeathsig KILL --"
 /** Tar's status 1: a file changed while it was read, so that it is copied again. */
 const COPY_LISTED = `${SHUT}

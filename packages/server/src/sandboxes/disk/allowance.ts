@@ -32,7 +32,7 @@ export const excessOf = (
   return undefined
 }
 
-/** What others free hides what a sandbox takes, so that a bounded one is measured from time to time in any case. */
+/** Room that others free hides what a sandbox takes, so that a bounded one is measured from time to time in any case. */
 const STALE_MS = 60_000
 /** A person makes room in a sandbox that takes too much, and waits for it to be seen. */
 const OVER_STALE_MS = 2_000

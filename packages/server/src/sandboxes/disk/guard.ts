@@ -29,9 +29,9 @@ export interface GuardParts {
   readonly clock: Pick<Clock, "monotonicMs">
   /** The sandboxes that have processes. */
   readonly list: () => Promise<readonly Observed[]>
-  /** Those that stand still while their files are copied. */
+  /** The sandboxes that stand still while their files are copied. */
   readonly copying: ReadonlySet<SandboxId>
-  /** Those that the store knows, with what their files may take. */
+  /** The sandboxes that the store knows, with what their files may take. */
   readonly bounded: () => Promise<readonly Metered[]>
   readonly measure: (
     sandboxes: readonly Placed[],
@@ -81,7 +81,7 @@ export const openGuard = (parts: GuardParts): Guard => {
   const over = new AbortController()
   const halts: Halts = openHalts()
   const respites = openRespites(clock)
-  /** Those whose files were too many to be counted are judged for that once. */
+  /** Sandboxes whose files were too many to be counted are judged for that once. */
   const uncounted: Record<Short, Map<SandboxId, number>> = { bytes: new Map(), inodes: new Map() }
   /** The room that was left when sandboxes were last judged. */
   let judged: Disk | undefined

@@ -14,7 +14,7 @@ export interface Metered extends Placed {
   readonly allowance: Allowance
 }
 
-/** What one sandbox takes, and how long that took to find out. */
+/** The usage of one sandbox, and how long it took to measure. */
 export interface Taken {
   readonly sandbox: SandboxId
   readonly used: FreeSpace
@@ -24,7 +24,7 @@ export interface Taken {
 export interface MeterParts {
   /** Takes its time, behind everybody else's work, one sandbox after another. */
   readonly measure: (sandboxes: readonly Placed[], signal: AbortSignal) => AsyncIterable<Taken>
-  /** What an earlier server measured. */
+  /** The measurements of an earlier server. */
   readonly remembered: UsedBySandbox
   readonly save: (used: UsedBySandbox) => Promise<void>
   /** Called after each measurement. */
@@ -49,7 +49,7 @@ export interface Meter {
   close(): Promise<void>
 }
 
-/** Of an earlier server's measurement neither the time nor the disk's room is known: all of it can be gone since. */
+/** An earlier server's measurement has neither a time nor the disk's room: all of that can be gone since. */
 const LONG_AGO = {
   free: { bytes: Number.POSITIVE_INFINITY, inodes: Number.POSITIVE_INFINITY },
   atMs: Number.NEGATIVE_INFINITY,

@@ -4,7 +4,7 @@ import { SandboxId } from "@berth/protocol/ids"
 import { z } from "zod"
 import type { FreeSpace } from "../../host/free-space.ts"
 
-/** What the files of each sandbox took when they were last measured. */
+/** The usage of each sandbox when it was last measured. */
 export type UsedBySandbox = ReadonlyMap<SandboxId, Partial<FreeSpace>>
 
 /** Keeps measurements for the next server, which may start on a full disk and has to tell who filled it. */
@@ -14,7 +14,7 @@ export interface Remembered {
   save(used: UsedBySandbox): Promise<void>
 }
 
-/** What could not be counted is not kept. */
+/** Usage that could not be counted is not kept. */
 const Amount = z.number().min(0).optional().catch(undefined)
 const Saved = z.array(z.object({ sandbox: SandboxId, bytes: Amount, inodes: Amount }))
 

@@ -6,7 +6,7 @@ import type { Allowance } from "./allowance.ts"
 /** A person finds out what takes the room, and deletes it. */
 export const RESPITE_MS = 15 * 60_000
 
-/** What programs write by the way, shells and the supervisor among them. */
+/** Room for what programs write by the way, shells and the supervisor among them. */
 const SLACK: FreeSpace = { bytes: 32_000_000, inodes: 1_000 }
 
 interface Respite {
@@ -22,7 +22,7 @@ export interface Respites {
   end(sandbox: SandboxId): void
   /** There is room below its limit again; one that a full disk had halted goes on with its respite. */
   endOfLimit(sandbox: SandboxId): void
-  /** What a sandbox may take meanwhile: what it has, and hardly more. */
+  /** The allowance of a sandbox meanwhile: what it has, and hardly more. */
   widen(sandbox: SandboxId, allowance: Allowance): Allowance
   /** Ends those whose time is over. Those that a full disk had halted are given with that reason. */
   over(): [SandboxId, string][]

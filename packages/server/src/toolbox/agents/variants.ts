@@ -14,9 +14,9 @@ export interface VariantsParts {
 
 /** The toolboxes of this version of Berth: one with OpenCode, and one with each of the other agents in its place. */
 export interface Variants {
-  /** What the toolbox with this agent is made from. Installs the agent if it is not there. */
+  /** The inputs of the toolbox with this agent. Installs the agent if it is not there. */
   inputs(agent: OptionalAgent | undefined, call: BuildCall): Promise<ToolboxInput[]>
-  /** What each of them is made from whose agent is installed. */
+  /** The inputs of each toolbox whose agent is installed. */
   installed(signal: AbortSignal): Promise<ToolboxInput[][]>
 }
 

@@ -21,7 +21,7 @@ import { UserFiles } from "./user-files.ts"
 const CONVERSATION_LIMIT_MS = 60_000
 
 export interface AcpOptions extends AcpProgram {
-  /** What the workspace calls it. */
+  /** The name that the workspace gives it. */
   readonly name: string
   /** One of those that the agent offers. */
   readonly mode?: string | undefined
@@ -29,7 +29,7 @@ export interface AcpOptions extends AcpProgram {
   readonly permissions: Permissions
   /** Beside the protocol, with every conversation that is opened or taken up. */
   readonly meta?: Readonly<Record<string, unknown>>
-  /** What it needs to be logged in, in words. */
+  /** The credential that it needs to be logged in, in words. */
   readonly login?: string
 }
 

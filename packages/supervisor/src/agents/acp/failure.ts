@@ -7,7 +7,7 @@ const AUTHENTICATION_REQUIRED = -32_000
 /** How an agent is spoken of where it fails. */
 export interface Told {
   readonly title: string
-  /** What it needs to be logged in, in words. */
+  /** The credential that it needs to be logged in, in words. */
   readonly login?: string
 }
 

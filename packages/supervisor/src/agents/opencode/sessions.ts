@@ -42,7 +42,7 @@ export class Sessions {
       throw new BerthError("agent.failed", "OpenCode made a conversation without a name")
     if ([...this.#known].some(([other, its]) => its === id && other !== session))
       throw new BerthError("agent.failed", "OpenCode gave one conversation to two sessions")
-    // One that began under other rules gets these after its own.
+    // A conversation that began under other rules gets these after its own.
     if (this.#rules.length > 0 && !endsWith(listIn(made.permission), this.#rules))
       await client.patch(`/session/${id}${where}`, { body: { permission: this.#rules }, signal })
     this.#known.set(session, id)

@@ -61,7 +61,7 @@ export const getArchive =
   }
 
 /**
- * What goes away meanwhile is left out. Entries that are neither file, directory nor link, or closed to the user, are left
+ * Files that go away meanwhile are left out. Entries that are neither file, directory nor link, or closed to the user, are left
  * out as well, and a comment in the archive says so. Calls are synchronous, and others have their turn after each batch: of
  * small files, waiting for each call would be most of the time.
  */

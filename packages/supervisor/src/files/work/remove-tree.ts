@@ -12,7 +12,7 @@ const PARENT = Buffer.from("..")
 const REMOVE_DEADLINE_MS = 50_000
 
 /**
- * The same as `removeTree`, for as long as one call may take. What is removed stays removed, so that the next call goes
+ * Like `removeTree`, for as long as one call may take. Files that are removed stay removed, so that the next call goes
  * on from there.
  */
 export const removeInTime = async (

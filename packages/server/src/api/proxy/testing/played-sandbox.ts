@@ -40,7 +40,7 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     await once(socket, "connect")
     return { socket: socket.on("error", () => {}), token: INSIDE }
   }
-  /** What was claimed, by whom it is not ended yet, and what may have been left. */
+  /** The claims that were made, and those that have not ended yet. */
   const uses = { open: new Set<Claim>(), all: [] as Claim[], left: 0 }
   const sandboxes: Pick<Sandboxes, "use" | "stateOf"> = {
     use: async (sandbox, claim) => {

@@ -15,7 +15,7 @@ export interface ExposureOptions {
   readonly toolbox: string
 }
 
-/** What engines listen on without certificates. */
+/** The port that engines listen on without certificates. */
 const USUAL_PORT = 2375
 const REACHED = 3
 /** Taking it away is not left undone because its caller has given up. */

@@ -4,7 +4,7 @@ import { openUserNamespaceMaker, type UserNamespace } from "./user-namespace.ts"
 
 /** The ids that a sandbox has on the host. */
 export interface SandboxIds {
-  /** Who root inside is outside: its range begins there. */
+  /** The id that root inside has outside: the range begins there. */
   readonly base: number
   /** A user namespace with these ids; undefined where the runtime makes it. */
   readonly userNamespace: Promise<UserNamespace | undefined>
@@ -26,7 +26,7 @@ export interface SandboxIdSource {
   close(): void
 }
 
-/** One user namespace is always ready: making one takes three programs. */
+/** A spare user namespace is always ready: making one takes three programs. */
 export const openSandboxIds = (options: SandboxIdsOptions): SandboxIdSource => {
   const { onDisk, ranges, isMapped, joinsUserNamespaces } = options
   const makeUserNamespace = openUserNamespaceMaker()
@@ -34,7 +34,7 @@ export const openSandboxIds = (options: SandboxIdsOptions): SandboxIdSource => {
     const userNamespace = joinsUserNamespaces
       ? makeUserNamespace(base, signal)
       : Promise.resolve(undefined)
-    // Whoever takes it hears of its failure.
+    // A failure is told to the caller that takes it.
     userNamespace.catch(() => {})
     return { base, userNamespace }
   }

@@ -13,7 +13,7 @@ const IN_A_SANDBOX = {
 }
 
 /**
- * What holds Claude: no file of settings counts, neither the repo's nor the user's, since they allow calls, run hooks
+ * The settings that hold Claude: no file of settings counts, neither the repo's nor the user's, since they allow calls, run hooks
  * and start servers. Commands are asked for even where Claude thinks that they only read.
  */
 const HELD = {

@@ -17,7 +17,7 @@ const program = fileURLToPath(new URL("scripted-agent.ts", import.meta.url))
 export const SCRIPTED = [process.execPath, program] as const
 
 export interface StageOptions extends Partial<Omit<AcpOptions, "environment">> {
-  /** One that the toolbox brings, in the place of all that is said of the agent here. */
+  /** An agent that the toolbox brings, in the place of the one that is described here. */
   readonly known?: (permissions: Permissions, toolbox: string) => AcpOptions
   readonly user?: User
   readonly keys?: Readonly<Record<string, string>>
