@@ -486,7 +486,7 @@ export const ERRORS = {
   "repo.host_unusable": {
     status: 409,
     retry: "never",
-    hint: "Name a git repo on the host that its owner can read, with its whole history; the details say what is wrong with this one.",
+    hint: "Name a git repo on the host that its owner can read; the details say what is wrong with this one.",
   },
   "repo.local_refused": {
     status: 409,
