@@ -53,6 +53,9 @@ export type ChangesMessage =
   | { readonly tooDeep: true }
   | { readonly changes: Changes }
 
+/** Folders lie in each other deeper than a path can be long. */
+export class TooDeep extends Error {}
+
 /** Lists of paths that programs copy, in this order. */
 export const LISTS = {
   /** Taken by tar, which keeps links between files. */
@@ -91,7 +94,7 @@ export const findChanges = (
   const listDirectory = (depth: number): void => {
     if (isListed[depth]) return
     isListed[depth] = true
-    directories.add(levels.directoryAt(depth) ?? tooDeep(post))
+    directories.add(levels.directoryAt(depth) ?? tooDeep())
   }
   const isNewer = ({ ctimeNs }: BigIntStats): boolean =>
     before === null || latestOf(ctimeNs) >= before.sinceNs
@@ -112,7 +115,7 @@ export const findChanges = (
     isNewer(stats) ||
     (before?.isDoubtful === true && !copy.hasLike(name, stats))
   const list = (depth: number, name: Buffer, stats: BigIntStats): void => {
-    const path = levels.pathOf(depth, name) ?? tooDeep(post)
+    const path = levels.pathOf(depth, name) ?? tooDeep()
     const isAlone = stats.nlink === 1n
     if (!isAlone) linked.add(stats.ino)
     const isForCp = stats.isSocket() || (stats.isFile() && isAlone && stats.size >= LARGE_BYTES)
@@ -225,9 +228,8 @@ const lookAt = (directory: number, name: Buffer): BigIntStats | undefined =>
 const isMissing = (directory: number, name: Buffer): boolean =>
   lookAt(directory, name) === undefined
 
-const tooDeep = (post: (message: ChangesMessage) => void): never => {
-  post({ tooDeep: true })
-  throw new Error("a path is too long for the programs that copy")
+const tooDeep = (): never => {
+  throw new TooDeep("a path is too long for the programs that copy")
 }
 
 const lost = (copy: string): never => {
