@@ -171,7 +171,7 @@ export type SearchLine = z.infer<typeof SearchLine>
 export const ArchiveQuery = z.strictObject({ path: FilePath })
 
 /**
- * What is not in an archive though it is in the folder, and why. The archive says so in a comment of the POSIX form
+ * Entries of a folder that are not in its archive, and why. The archive says so in a comment of the POSIX form
  * (`comment=` in a global header), as JSON: programs that unpack it pass over that.
  */
 export const LeftOut = z.strictObject({

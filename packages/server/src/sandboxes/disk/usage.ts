@@ -56,7 +56,7 @@ export async function* measurePatiently(
     const startedMs = performance.now()
     const named = async (what: Short) =>
       await orInfinity(addUp(directories, what, how), Number.POSITIVE_INFINITY)
-    // One after the other: the second finds in memory what the first has read.
+    // The programs run one after the other: the second finds in memory what the first has read.
     const [bytes, inodes] = [await named("bytes"), await named("inodes")]
     const unlinked = await orInfinity(measureUnlinked(parts.dataDir, pids, how), UNCOUNTED)
     const used = { bytes: bytes + unlinked.bytes, inodes: inodes + unlinked.inodes }
