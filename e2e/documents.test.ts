@@ -56,6 +56,10 @@ describe("the documents", () => {
   })
 })
 
+it("no script of package.json starts npm, which would repeat its banner and its warnings", () => {
+  expect(Object.values<string>(scripts).filter((script) => /\bnpm\b/.test(script))).toEqual([])
+})
+
 /** The anchors of a document's headings, as they are made from their text. */
 const anchors = (text: string) =>
   matches(text, /^#+ (.*)$/gm).map((heading) =>
