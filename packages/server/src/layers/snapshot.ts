@@ -26,7 +26,7 @@ export interface SnapshotOptions extends Call, Freezer {
 }
 
 export interface Snapshot {
-  /** A result for each stack, in their order. */
+  /** A result for each stack, in their order. The pins end with this process, if they are not ended before. */
   readonly layers: readonly Pinned[]
   /** How long the sandbox stood still. */
   readonly frozenMs: number
@@ -186,7 +186,7 @@ const installAll = (
     await context.at("snapshot.renamed")
     const pinned: Pinned[] = []
     for (const { id } of copying)
-      pinned.push({ layer: id, pin: await writePin(context, id, reason) })
+      pinned.push({ layer: id, pin: await writePin(context, id, reason, { passing: true }) })
     await context.at("snapshot.pinned")
     return pinned
   })

@@ -8,6 +8,7 @@ import type { CopyProgress } from "../layers/live-copy.ts"
 import type { IsAlive } from "../layers/tops/claim.ts"
 import type { TreeRoot } from "../layers/tops/ensure.ts"
 import type { Freezer } from "../layers/while-frozen.ts"
+import type { FailPoint } from "./fail-point.ts"
 
 const { uid, gid } = AGENT_USER
 
@@ -51,7 +52,7 @@ export interface FrozenWhile extends Freezer {
   readonly sandbox: SandboxId
 }
 
-export const openFiles = (store: Layers, isAlive: IsAlive): WorkspaceFiles => {
+export const openFiles = (store: Layers, isAlive: IsAlive, at: FailPoint): WorkspaceFiles => {
   const ensureTop = async (key: StackKey, root: TreeRoot): Promise<void> => {
     try {
       await store.ensureTop(key, root)
@@ -90,6 +91,7 @@ export const openFiles = (store: Layers, isAlive: IsAlive): WorkspaceFiles => {
         for (const [index, key] of of(to).entries()) {
           await store.put(key, layers[index] ?? null)
           made.push(key)
+          await at("fork.put")
         }
       }
       const putFrozen = async (): Promise<number> => {

@@ -223,10 +223,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     ask: async (sandbox, change, signal) =>
       await bridges.activity(await linkOf(sandbox), change, signal),
   })
-  const files = openFiles(parts.layers, async (sandbox) => {
+  const isAlive = async (sandbox: SandboxId): Promise<boolean> => {
     const state = (await backend.inspect(sandbox))?.state
     return state !== undefined && state !== "exited"
-  })
+  }
+  const files = openFiles(parts.layers, isAlive, at)
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
@@ -330,13 +331,14 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
-  const fork = openFork({
+  const { fork, removeUnfinished } = openFork({
     backend,
     rows,
     workspaces,
     leases,
     files,
     log,
+    at,
     making,
     copying,
     serially,
@@ -392,6 +394,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const pass = async (): Promise<void> => {
     wants.refresh()
     await rows.forgetGone(REMEMBER_MS)
+    await removeUnfinished().catch(notPassed)
     await wakeAll()
   }
   const watch = async (): Promise<void> => {
@@ -525,6 +528,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         const there = { backend, rows, links, keepers, frozen, log }
         const sandboxes = await takeUp(there, signal)
         note({ sandboxes, linksRemoved: await removeOldLinks(there, signal) })
+        // Before anybody can ask for a workspace of such a name.
+        await removeUnfinished().catch(notPassed)
         await guard.watch()
         void wakeAll().catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.

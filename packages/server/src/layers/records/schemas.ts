@@ -47,6 +47,8 @@ export const PinRecord = z.strictObject({
   id: PinId,
   layer: LayerId,
   reason: z.string().max(500),
+  /** Whether it ends with the process that made it. */
+  passing: z.boolean().default(false),
   createdAt: z.iso.datetime(),
 })
 export type PinRecord = z.infer<typeof PinRecord>
