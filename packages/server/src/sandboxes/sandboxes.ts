@@ -27,6 +27,7 @@ import { measurePatiently, measureUsage, type UsageParts } from "./disk/usage.ts
 import { openEffects } from "./effects.ts"
 import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
+import { openFlattening } from "./flattening.ts"
 import { type ForkCall, openFork } from "./fork.ts"
 import { Idle } from "./idle.ts"
 import { openKeepers } from "./keepers.ts"
@@ -227,7 +228,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     const state = (await backend.inspect(sandbox))?.state
     return state !== undefined && state !== "exited"
   }
-  const files = openFiles(parts.layers, isAlive, at)
+  const flattening = openFlattening(parts)
+  const files = openFiles({ store: parts.layers, isAlive, flattening, at })
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
@@ -612,7 +614,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       lives.close()
       leases.close()
       // What waits for a sandbox to settle ends with the workers.
-      await Promise.all([workers.close(), pressure.close(), guard.close()])
+      await Promise.all([workers.close(), pressure.close(), guard.close(), flattening.close()])
       await keepers.close()
       await watching
     },

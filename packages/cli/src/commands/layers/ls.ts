@@ -37,7 +37,7 @@ const render = ({ stacks, layers, pins, trash, bytes }: LayersListing): string =
 const renderStack = ({ workspace, name, layers, top, bytes, flattenAdvised }: ListedStack) => {
   const holder = top?.claimedBy ? `, used by ${top.claimedBy}` : ""
   const above = top === null ? "no top" : `top ${top.id} of ${sayBytes(top.bytes)}${holder}`
-  const deep = flattenAdvised ? ", deep enough to be flattened" : ""
+  const deep = flattenAdvised ? ", flattened when it is used next" : ""
   return `${workspace}/${name}  ${sayBytes(bytes)}: ${layers.length} layers${deep}, ${above}\n`
 }
 
