@@ -33,6 +33,8 @@ export interface WorkspaceFiles {
   release(workspace: Slug, sandbox: SandboxId): Promise<void>
   /** Takes them away at once; the disk has their space back when they are deleted, which goes on after the call. */
   remove(workspace: Slug): Promise<void>
+  /** Refuses where files cannot be copied. */
+  assertForkable(workspace: Slug): void
   /**
    * Puts another workspace on a copy of them, which costs what was written since the last one. Returns how long the
    * sandbox that has them stood still.
@@ -97,6 +99,7 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
       for (const { name } of STACKS) await store.remove({ workspace, name })
       await store.collect({ wait: false })
     },
+    assertForkable: () => {},
     fork: async (from, to, { live, signal, onProgress }) => {
       const reason = `${from} is forked to ${to}`
       const of = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))

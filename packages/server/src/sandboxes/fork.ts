@@ -130,6 +130,7 @@ export const openFork = (parts: ForkParts) => {
     if (row?.isDetached && row.phase === "gone") throw detached(sandbox)
     if (row === undefined || workspace === undefined) throw unknownSandbox(sandbox)
     const from = row.workspace
+    files.assertForkable(from)
     const ids = { sandbox, workspace: from, to }
     return await operation(parts.log, "workspace.fork", ids, () =>
       parts.serially(to, async () => {

@@ -25,6 +25,7 @@ import { NO_RESCUE, type Rescue } from "./disk/rescue.ts"
 import { RESPITE_MS } from "./disk/respites.ts"
 import { measurePatiently, measureUsage, type UsageParts } from "./disk/usage.ts"
 import { openEffects } from "./effects.ts"
+import { openEngineFiles } from "./engine-files.ts"
 import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
 import { openFlattening } from "./flattening.ts"
@@ -229,7 +230,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     return state !== undefined && state !== "exited"
   }
   const flattening = openFlattening(parts)
-  const files = openFiles({ store: parts.layers, isAlive, flattening, at })
+  const { pause: canPause, networks, layers: hasLayers } = await backend.describe()
+  const filesHere = openFiles({ store: parts.layers, isAlive, flattening, at })
+  const files = hasLayers ? filesHere : openEngineFiles(backend, filesHere)
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
@@ -245,7 +248,6 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       if (stop?.cause === "drained") void replace(workspace)
     },
   })
-  const { pause: canPause, networks } = await backend.describe()
   const looking: LookParts = {
     ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause, at },
     isBooting,

@@ -340,6 +340,9 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
         await caches.remove(workspace, cache, signal)
         return true
       }),
+
+    // All files are layers.
+    removeFiles: async () => {},
   }
 }
 
