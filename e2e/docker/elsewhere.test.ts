@@ -123,10 +123,10 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
     })
 
     it(
-      "[R3.5] leaves nothing of a sandbox but the workspace's files, for the next one",
+      "[R3.5] leaves nothing of a stopped sandbox but the workspace's files, for the next one",
       async () => {
         await box.files.write("kept", "kept\n")
-        expect(await server.berth(["rm", box.id])).toMatchObject({ status: 0 })
+        expect(await server.berth(["stop", box.id])).toMatchObject({ status: 0 })
         expect(await mine()).toBeUndefined()
         const left = (await engine.volumes()).filter(({ Name }) => Name.includes(box.id))
         expect(left).toEqual([])
@@ -136,6 +136,38 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
         expect(await box.files.readText("kept")).toBe("kept\n")
         const home = await box.commands.run("ls -A ~; stat -c '%u %a' ~")
         expect(home.stdout).toMatch(/of-home\n1000 700\n$/)
+      },
+      DEADLINE_MS,
+    )
+
+    it("refuses a fork with its reason before anything is made", async () => {
+      const before = (await engine.volumes()).map(({ Name }) => Name).toSorted()
+      const refused = await server.berth(["fork", "app", "copy", "--json"])
+      expect(refused.status).not.toBe(0)
+      expect(JSON.parse(refused.stderr).error).toMatchObject({
+        code: "backend.unsupported",
+        message: expect.stringContaining("volumes of its engine"),
+      })
+      expect((await engine.volumes()).map(({ Name }) => Name).toSorted()).toEqual(before)
+      expect((await server.berth(["ps"])).stdout.toString()).not.toContain("copy")
+      const listed = await server.berth(["layers", "--data-dir", server.dataDir])
+      expect(listed.stdout.toString()).toContain("docker volume ls")
+    })
+
+    it(
+      "removes the workspace's files from the engine with the workspace",
+      async () => {
+        const filesOfApp = async () =>
+          (await engine.volumes())
+            .map(({ Name }) => Name)
+            .filter((name) => name.includes("-app-files-"))
+        expect(await filesOfApp()).toHaveLength(2)
+        expect(await server.berth(["rm", box.id])).toMatchObject({ status: 0 })
+        expect(await filesOfApp()).toEqual([])
+        const made = await server.berth(["up", repo])
+        expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+        box = server.sandbox(made.stdout.toString().trim())
+        await expect(box.files.readText("kept")).rejects.toMatchObject({ code: "files.not_found" })
       },
       DEADLINE_MS,
     )

@@ -44,7 +44,7 @@ export const describeCaches = (staged: () => Stage) =>
       const without = await stage.up({ slug: "half", caches: ["npm", "go"] })
       const warning = expect.stringMatching(/^it has no cache for go: .*(EEXIST|ENOTDIR)/)
       expect(await warningsOf(without)).toEqual([warning])
-      expect(stage.sandboxes.kept(without).heard.events.map(({ body }) => body)).toContainEqual({
+      expect(stage.heardOf(without).events.map(({ body }) => body)).toContainEqual({
         ...{ type: "warning", message: warning },
       })
       const logged = stage.lines.filter((line) => line.includes("it has no cache for go"))

@@ -11,6 +11,7 @@ import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import { type BackendChoice, openBackend } from "@berth/server/open-backend"
 import { systemClock } from "@berth/server/sandboxes/clock"
+import { hearing } from "@berth/server/sandboxes/heard"
 import { openLinks } from "@berth/server/sandboxes/links"
 import { DEFAULT_POLICY } from "@berth/server/sandboxes/policy"
 import { openRecords } from "@berth/server/sandboxes/records"
@@ -46,6 +47,7 @@ export const setStage = async (
   const links = join(dataDir, "links")
   const enough: Shortage = async () => undefined
   let shortage = enough
+  const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openSandboxes({
     ...{ backend, layers, store, installation, log, secrets, keys: NO_KEYS },
     shortage: (level) => shortage(level),
@@ -54,7 +56,7 @@ export const setStage = async (
     links: openLinks({ root: links, owner: backend.idBase }),
     records: openRecords(links),
     bridges,
-    events: openStored({ store, clock: systemClock }).events,
+    events,
     toolbox: async () => toolbox,
   })
   await sandboxes.adopt(signal)
@@ -73,9 +75,11 @@ export const setStage = async (
     const kept = sandboxes.kept(sandbox)
     const prompt = newId.prompt()
     await kept.startPrompt({ prompt, session: newId.session(), text })
-    const end = await kept.heard.until((body) => isEndOf(body, prompt))
-    const said = kept.heard.events
-      .map(({ body }) => (body.type === "message.delta" && body.prompt === prompt ? body.text : ""))
+    const end = await heardOf(sandbox).until((body) => isEndOf(body, prompt))
+    const said = heardOf(sandbox)
+      .events.map(({ body }) =>
+        body.type === "message.delta" && body.prompt === prompt ? body.text : "",
+      )
       .join("")
     if (end.type === "prompt.state" && end.state === "succeeded") return said
     throw new Error(`${JSON.stringify(end)}\n${said}`)
@@ -102,7 +106,7 @@ export const setStage = async (
     await store.close()
     rmSync(base, { recursive: true, force: true })
   }
-  return { dataDir, backend, sandboxes, lines, up, run, whileShort, close }
+  return { dataDir, backend, sandboxes, lines, up, run, whileShort, heardOf, close }
 }
 
 const isEndOf = (body: EventBody, prompt: string): boolean =>

@@ -326,7 +326,7 @@ export const ERRORS = {
   "layers.top_in_use": {
     status: 409,
     retry: "later",
-    hint: "A sandbox has these files mounted: stop it first, or take a live snapshot.",
+    hint: "A sandbox has these files mounted: stop it first (`berth stop`), or copy them while it runs (`berth fork`).",
   },
   "layers.wrong_flavour": {
     status: 409,
@@ -336,12 +336,12 @@ export const ERRORS = {
   "layers.wrong_ids": {
     status: 409,
     retry: "never",
-    hint: "These layers belong to another range of user ids: export them there and import them here.",
+    hint: "These layers belong to another range of user ids: give the server the data directory that it had with them, or the range.",
   },
   "layers.too_deep": {
     status: 409,
     retry: "never",
-    hint: "Stop the sandbox of this workspace and flatten its stack.",
+    hint: "Stop the sandbox of this workspace (`berth stop`) and start it again (`berth up`), which flattens its files first; `berth layers ls` says how deep they are.",
   },
   "layers.path_too_long": {
     status: 409,
@@ -356,7 +356,7 @@ export const ERRORS = {
   "layers.changed_meanwhile": {
     status: 409,
     retry: "now",
-    hint: "The stack got a new top or another layer in the meantime; nothing was changed.",
+    hint: "The files were frozen in the meantime, and nothing was changed: run `berth fork` again.",
   },
   "layers.disk_full": {
     status: 507,
@@ -381,7 +381,7 @@ export const ERRORS = {
   "layers.thaw_failed": {
     status: 500,
     retry: "later",
-    hint: "The sandbox may still be frozen: resume it, or stop it.",
+    hint: "The sandbox may still be frozen: `berth stop` ends it, and `berth reconcile` looks at it again.",
   },
   "layers.io": {
     status: 500,

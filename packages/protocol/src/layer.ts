@@ -75,6 +75,7 @@ export type LayersListing = z.infer<typeof LayersListing>
 export const LayersRepair = z.strictObject({
   kind: z.enum([
     "finished_freeze",
+    "finished_flatten",
     "removed_partial",
     "removed_leftover",
     "removed_unused",

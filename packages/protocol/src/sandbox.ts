@@ -27,10 +27,18 @@ export const SandboxPhase = z.enum([
 ])
 export type SandboxPhase = z.infer<typeof SandboxPhase>
 
+/** A hash over what can be told of a tree that may change: its packages, its release, its directories of programs. */
+export const SystemContents = z.string().regex(/^[0-9a-f]{64}$/)
+export type SystemContents = z.infer<typeof SystemContents>
+
 /** The system tree, by identity: a digest never changes its meaning, a tag does. */
 export const SystemIdentity = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("host") }),
-  z.strictObject({ kind: z.literal("rootfs"), path: AbsolutePath }),
+  z.strictObject({ kind: z.literal("host"), contents: SystemContents.optional() }),
+  z.strictObject({
+    kind: z.literal("rootfs"),
+    path: AbsolutePath,
+    contents: SystemContents.optional(),
+  }),
   z.strictObject({
     kind: z.literal("image"),
     digest: z.string().regex(/^sha256:[0-9a-f]{64}$/, "must be sha256:… with 64 hex digits"),

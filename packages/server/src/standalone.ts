@@ -1,6 +1,7 @@
 import { join } from "node:path"
 import type { BootMode, BootTrace } from "@berth/protocol/boot"
 import type { PromptResult } from "@berth/protocol/bridge"
+import { BerthError } from "@berth/protocol/errors"
 import type { Event, EventBody } from "@berth/protocol/event"
 import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
@@ -12,6 +13,7 @@ import type { Logger } from "./logging/logger.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendChoice, openBackend } from "./open-backend.ts"
 import { systemClock } from "./sandboxes/clock.ts"
+import { hearing } from "./sandboxes/heard.ts"
 import { openLinks } from "./sandboxes/links.ts"
 import { DEFAULT_POLICY } from "./sandboxes/policy.ts"
 import { openRecords } from "./sandboxes/records.ts"
@@ -66,6 +68,7 @@ export const openStandalone = async (
   const backend = await openBackend({ backend: choice, installation, dataDir, log }, signal)
   await backend.recover({ signal })
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
+  const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openSandboxes({
     ...{ backend, layers, store, installation, log, secrets, environment, keys },
     ...{ policy: NEVER_IDLE, clock: systemClock, at: () => {} },
@@ -73,7 +76,7 @@ export const openStandalone = async (
     links: openLinks({ root, owner: backend.idBase }),
     records: openRecords(root),
     bridges,
-    events: openStored({ store, clock: systemClock }).events,
+    events,
     toolbox: async () => toolbox,
   })
   const running = new Set<StandaloneSandbox>()
@@ -91,7 +94,11 @@ export const openStandalone = async (
     const own = alone(workspace)
     const { sandbox: id } = await sandboxes.up(own, { mode }, signal)
     const kept = sandboxes.kept(id)
-    const { heard } = kept
+    const heard = heardOf(id)
+    void sandboxes.gone(id, signal).then(
+      () => heard.end(new BerthError("backend.unknown_sandbox", `${id} has ended`)),
+      () => {},
+    )
     const session = newId.session()
     const sandbox: StandaloneSandbox = {
       id,

@@ -11,7 +11,7 @@ import { type BackendStart, openBackend } from "./open-backend.ts"
 import { systemClock } from "./sandboxes/clock.ts"
 import type { Policy } from "./sandboxes/decide.ts"
 import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
-import type { FailPoint } from "./sandboxes/launch.ts"
+import type { FailPoint } from "./sandboxes/fail-point.ts"
 import type { DiskParts, SandboxesParts } from "./sandboxes/sandboxes.ts"
 import { openShortage } from "./sandboxes/shortage.ts"
 import type { Stored } from "./sessions/stored.ts"
@@ -75,7 +75,11 @@ export const startSandboxes = (start: SandboxesStart) => {
       import("./sandboxes/links.ts"),
       import("./sandboxes/records.ts"),
     ])
-    const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
+    const layers = await openLayers({
+      root: join(dataDir, "layers"),
+      idBase: backend.idBase,
+      ...(start.at && { at: start.at }),
+    })
     closeSandboxes = layers.close
     note(await repairLayers(layers, backend, signal))
     const root = join(dataDir, "links")

@@ -4,7 +4,8 @@ import { defineVerify } from "./layers/verify.ts"
 
 const HELP = `
 The files of a workspace are a stack of layers: frozen trees, and a writable top. Layers are shared
-between stacks, and removed when nothing stands on them.
+between stacks, and removed when nothing stands on them. Files of workspaces on an engine elsewhere are
+volumes of that engine, and not listed here.
 
 Each of these takes --json, and --data-dir [BERTH_DATA_DIR].
 

@@ -39,6 +39,7 @@ export const DEADLINES_MS = {
   listCaches: 10_000,
   /** One of many gigabytes in small files. */
   removeCache: 120_000,
+  removeFiles: 120_000,
 } as const
 
 /**
@@ -155,4 +156,6 @@ export interface Backend {
   listCaches(call?: Call): Promise<readonly FoundCache[]>
   /** Of one that is not there: nothing. False: a sandbox has it, and it stays. */
   removeCache(workspace: Slug, cache: CacheName, call?: Call): Promise<boolean>
+  /** Removes the files of a workspace that has no sandbox, where the engine has them and not the layers. Twice is as good as once. */
+  removeFiles(workspace: Slug, call?: Call): Promise<void>
 }

@@ -1,12 +1,13 @@
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { Writable } from "node:stream"
-import { newId } from "@berth/protocol/ids"
+import { newId, type TopId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { expect, it } from "vitest"
 import { openLayers } from "./open.ts"
 import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
+import { keepMounted, type RunningMount } from "./testing/mount.ts"
 import { snapshotOne } from "./testing/snapshot-one.ts"
 import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
 
@@ -57,19 +58,33 @@ requires("root").describe("at the same time", () => {
     expect(readdirSync(join(root, "incoming"))).toEqual([])
   })
 
-  it("a sandbox that starts while its stack is flattened wins, and nothing is left of the work", async () => {
+  it("a sandbox that starts while its stack is flattened keeps its layers, and the next one has a single one", async () => {
     const root = makeRoot()
+    const first = newId.sandbox()
+    let running: RunningMount | undefined
     const layers = await openLayers({
       root,
       idBase: ID_BASE,
       at: async (step) => {
-        if (step === "flatten.copied") await layers.ensureTop(shop, AGENT)
+        if (step !== "flatten.copied") return
+        await layers.ensureTop(shop, AGENT)
+        const claimed = await layers.claimTop(shop, first)
+        running = await keepMounted(claimed.mount, "mv f moved; mv d e; rm g; echo new > e/h")
       },
     })
     await layers.put(shop, null)
-    for (const step of ["echo 1 > f", "echo 2 > g"]) await workAndFreeze(layers, shop, step)
-    await expect(layers.flatten(shop)).rejects.toMatchObject({ code: "layers.changed_meanwhile" })
-    expect(await work(layers, shop, "cat f g")).toBe("1\n2\n")
+    for (const step of ["echo 1 > f; mkdir d; echo 3 > d/i", "echo 2 > g"])
+      await workAndFreeze(layers, shop, step)
+    const { layer } = await layers.flatten(shop)
+    const [{ layers: kept, top } = {}] = (await layers.list()).stacks
+    expect(kept).toHaveLength(2)
+    expect(await layers.collect()).toEqual({ layers: [], tops: [] })
+    await running?.end()
+    await layers.releaseTop(top?.id as TopId, first)
+    expect(await work(layers, shop, "cat moved e/*; ls")).toBe("1\nnew\n3\ne\nmoved\n")
+    expect((await layers.list()).stacks).toMatchObject([{ layers: [layer], top: { id: top?.id } }])
+    expect((await layers.collect()).layers).toEqual(kept?.toSorted())
+    expect(await work(layers, shop, "cat moved e/*; ls")).toBe("1\nnew\n3\ne\nmoved\n")
     expect(await layers.verify()).toMatchObject({ repairs: [], problems: [] })
   })
 

@@ -1,4 +1,4 @@
-import type { LayerId, TopId } from "@berth/protocol/ids"
+import type { LayerId, PinId, TopId } from "@berth/protocol/ids"
 import type { LayerFlavour } from "@berth/protocol/layer"
 import type { Serially } from "../host/serial.ts"
 import type { Layout } from "./layout.ts"
@@ -22,6 +22,8 @@ export interface Context {
   readonly underWay: Set<string>
   /** Tops that this process made and has told nobody how to mount: the kernel need not be asked about them. */
   readonly unseen: Set<TopId>
+  /** The passing pins of this process. */
+  readonly passing: Set<PinId>
   readonly walk: WalkTree
   readonly compare: CompareTrees
   readonly trash: Trash

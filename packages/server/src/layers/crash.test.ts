@@ -65,8 +65,8 @@ const STEPS = {
     ...["snapshot.thawed", "snapshot.described", "snapshot.renamed", "snapshot.pinned"],
   ],
   flatten: [
-    ...["freeze.renamed", "flatten.prepared", "flatten.prepared+", "flatten.copied"],
-    ...["flatten.described", "flatten.renamed", "flatten.stacked"],
+    ...["flatten.prepared", "flatten.prepared+", "flatten.copied", "flatten.described"],
+    ...["flatten.renamed", "flatten.noted", "flatten.rebased", "flatten.stacked"],
   ],
   collect: ["collect.trashed", "collect.deleted"],
   import: [
@@ -204,6 +204,8 @@ const run = async (
       })
       return
     case "flatten":
+      await layers.freeze(shop)
+      await layers.ensureTop(shop)
       await layers.flatten(shop)
       return
     case "collect":

@@ -5,42 +5,51 @@ import { type LayerId, newId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { type Call, type Context, STORE } from "./context.ts"
 import { describe, inDraft, install } from "./drafts.ts"
-import { freeze } from "./freeze.ts"
 import { whileReading } from "./reading.ts"
+import { adoptFlat, findFlat, writeFlat } from "./stacks/flat.ts"
 import { readStack, stackName } from "./stacks/read.ts"
-import { writeStack } from "./stacks/write.ts"
+import { assertFree } from "./tops/free.ts"
 import { discardTree } from "./trees/discard.ts"
 import { copyMerged } from "./trees/merged.ts"
 
 export interface Flattened {
-  readonly layer: LayerId
+  /** The single layer; null: the stack has no frozen ones. */
+  readonly layer: LayerId | null
   readonly made: boolean
 }
 
+/** Flattening copies whole trees: one at a time in a store. */
+const FLATTENING = "flattening"
+
 /**
- * Makes one layer of a whole stack, which shows the same. The kernel itself merges: the stack is mounted
- * read-only and copied. It takes as long as a copy of everything, so nothing waits for it: a sandbox that
- * starts on the stack meanwhile wins, and the work is thrown away. A top that no sandbox has is frozen first.
+ * Makes one layer of a stack's frozen ones, which shows the same. The kernel itself merges: they are mounted read-only
+ * and copied. Nothing waits for it: a sandbox that has the stack's top goes on with the old layers, and the next one
+ * gets the same top on the single layer.
  */
-export const flatten = async (
+export const flatten = (
   context: Context,
   key: StackKey,
   { signal }: Call = {},
-): Promise<Flattened> => {
-  const { layer: highest } = await freeze(context, key, signal ? { signal } : {})
-  return whileReading(context, highest, (layers) =>
-    layers.length < 2
-      ? Promise.resolve({ layer: highest, made: false })
-      : mergeAll(context, key, layers, signal),
-  )
-}
+): Promise<Flattened> =>
+  context.serially(FLATTENING, async () => {
+    signal?.throwIfAborted()
+    const { layer: highest } = await readStack(context, key)
+    if (highest === null) return { layer: null, made: false }
+    const merged =
+      (await findFlat(context, highest)) ??
+      (await whileReading(context, highest, (layers) =>
+        layers.length < 2 ? Promise.resolve(highest) : mergeAll(context, layers, signal),
+      ))
+    if (merged === highest) return { layer: highest, made: false }
+    await adoptIfFree(context, key)
+    return { layer: merged, made: true }
+  })
 
 const mergeAll = (
   context: Context,
-  key: StackKey,
   layers: readonly LayerId[],
   signal: AbortSignal | undefined,
-): Promise<Flattened> => {
+): Promise<LayerId> => {
   const { at } = context
   const id = newId.layer()
   return inDraft(context, id, async (draft) => {
@@ -52,21 +61,25 @@ const mergeAll = (
     await at("flatten.copied")
     await describe(context, { id, parents: [], origin: "flatten" }, draft, signal)
     await at("flatten.described")
-    await context.serially(stackName(key), async () => {
-      const { layer, top } = await readStack(context, key)
-      if (layer !== layers.at(-1) || top !== null) throw changedMeanwhile(key)
-      await context.serially(STORE, async () => {
-        await install(context, draft.directory, id)
-        await at("flatten.renamed")
-        await writeStack(context, { key, layer: id, top: null })
-        await at("flatten.stacked")
-      })
+    await context.serially(STORE, async () => {
+      await install(context, draft.directory, id)
+      await at("flatten.renamed")
+      await writeFlat(context, layers.at(-1) ?? id, id)
+      await at("flatten.noted")
     })
-    return { layer: id, made: true }
+    return id
   })
 }
 
-const changedMeanwhile = (key: StackKey): BerthError =>
-  new BerthError("layers.changed_meanwhile", `${stackName(key)} changed while it was flattened`, {
-    details: { ...key },
+/** What a sandbox has is left as it is until that is gone. */
+const adoptIfFree = (context: Context, key: StackKey): Promise<void> =>
+  context.serially(stackName(key), async () => {
+    const stack = await readStack(context, key)
+    try {
+      if (stack.top !== null) await assertFree(context, stack.top)
+    } catch (thrown) {
+      if (thrown instanceof BerthError && thrown.code === "layers.top_in_use") return
+      throw thrown
+    }
+    await adoptFlat(context, stack)
   })

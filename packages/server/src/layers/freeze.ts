@@ -6,6 +6,7 @@ import { type Call, type Context, STORE } from "./context.ts"
 import { describe, install } from "./drafts.ts"
 import { layerOfTop, TOP_RECORD, WORK } from "./layout.ts"
 import { removePassingRecord } from "./records/files.ts"
+import { adoptFlat } from "./stacks/flat.ts"
 import { readStack, readTop, type Stack, stackName } from "./stacks/read.ts"
 import { writeStack } from "./stacks/write.ts"
 import { assertFree } from "./tops/free.ts"
@@ -24,9 +25,10 @@ export interface Frozen {
  */
 export const freeze = (context: Context, key: StackKey, { signal }: Call = {}): Promise<Frozen> =>
   context.serially(stackName(key), async () => {
-    const stack = await readStack(context, key)
+    const found = await readStack(context, key)
+    if (found.top !== null) await assertFree(context, found.top)
+    const stack = await adoptFlat(context, found)
     if (stack.top === null) return { layer: highest(stack), made: false }
-    await assertFree(context, stack.top)
     if (stack.layer !== null && (await isUntouched(context, stack.top, stack.layer))) {
       await context.serially(STORE, () => writeStack(context, { ...stack, top: null }))
       return { layer: stack.layer, made: false }

@@ -40,7 +40,7 @@ export interface Layers {
   freeze(key: StackKey, call?: Call): Promise<Frozen>
   /** The tops that a running sandbox has of these stacks are copied into layers, as they are at one moment. */
   snapshot(keys: readonly StackKey[], options: SnapshotOptions): Promise<Snapshot>
-  /** One layer in place of a stack of many. */
+  /** One layer in place of a stack's frozen ones. A sandbox that has the top goes on as it is; the next one gets it. */
   flatten(key: StackKey, call?: Call): Promise<Flattened>
   pin(layer: LayerId, reason: string): Promise<PinId>
   unpin(pin: PinId): Promise<void>

@@ -8,7 +8,7 @@ import type { StackKey } from "@berth/protocol/layer"
  *
  * ```
  * store.json                       flavour and id range of this store
- * layers/ly-…/{layer.json,tree/}   frozen
+ * layers/ly-…/{layer.json,tree/}   frozen, with flat.json if it was flattened
  * tops/tp-…/{top.json,tree/,work/} writable, with claim.json while a sandbox has it
  * stacks/<workspace>/<name>.json   the highest layer and the top
  * pins/pin-….json                  what else keeps a layer
@@ -29,7 +29,7 @@ export interface Layout {
   readonly incoming: string
   readonly trash: string
   readonly empty: string
-  layer(id: LayerId): TreePaths
+  layer(id: LayerId): LayerPaths
   top(id: TopId): TopPaths
   /** A layer in the making. */
   draft(id: LayerId): TreePaths
@@ -43,6 +43,11 @@ export interface TreePaths {
   readonly tree: string
 }
 
+export interface LayerPaths extends TreePaths {
+  /** Which layer shows the same as this one with all below it, if it was flattened. */
+  readonly flat: string
+}
+
 export interface TopPaths extends TreePaths {
   readonly work: string
   readonly claim: string
@@ -52,6 +57,7 @@ export interface TopPaths extends TreePaths {
 
 const LAYER_RECORD = "layer.json"
 export const TOP_RECORD = "top.json"
+export const FLAT_RECORD = "flat.json"
 export const WORK = "work"
 /** Which sandbox a snapshot in the making froze. */
 export const SNAPSHOT_RECORD = "snapshot.json"
@@ -72,7 +78,10 @@ export const layoutAt = (root: string): Layout => {
     incoming,
     trash: join(root, "trash"),
     empty: join(root, "empty"),
-    layer: (id) => treePaths(join(layers, id), LAYER_RECORD),
+    layer: (id) => {
+      const paths = treePaths(join(layers, id), LAYER_RECORD)
+      return { ...paths, flat: join(paths.directory, FLAT_RECORD) }
+    },
     top: (id) => {
       const paths = treePaths(join(tops, id), TOP_RECORD)
       return {

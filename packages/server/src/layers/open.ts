@@ -55,6 +55,7 @@ export const openLayers = async ({
     underWay: new Set(),
     unseen: new Set(),
     reading: new Map(),
+    passing: new Set(),
     walk: openWalks(layout, threads),
     compare: openComparisons(layout, threads),
     trash: openTrash(layout.trash, at),

@@ -10,6 +10,7 @@ import { type Pinned, writePin } from "./pins/pin.ts"
 import { whileKeeping } from "./reading.ts"
 import { readRecord, removePassingRecord, writePassingRecord } from "./records/files.ts"
 import { ClaimRecord, type SnapshotRecord } from "./records/schemas.ts"
+import { flatParents } from "./stacks/flat.ts"
 import { readStack, readTop, stackName } from "./stacks/read.ts"
 import { topInUse } from "./tops/free.ts"
 import { type Freezer, whileFrozen } from "./while-frozen.ts"
@@ -26,7 +27,7 @@ export interface SnapshotOptions extends Call, Freezer {
 }
 
 export interface Snapshot {
-  /** A result for each stack, in their order. */
+  /** A result for each stack, in their order. The pins end with this process, if they are not ended before. */
   readonly layers: readonly Pinned[]
   /** How long the sandbox stood still. */
   readonly frozenMs: number
@@ -76,7 +77,7 @@ const findSource = async (context: Context, key: StackKey, sandbox: SandboxId): 
   }
   await assertClaimedBy(context, top, sandbox)
   const { parents } = await readTop(context, top)
-  return { key, top, parents }
+  return { key, top, parents: await flatParents(context, parents) }
 }
 
 /** Makes one draft within another: a failure in one leaves nothing of all. */
@@ -186,7 +187,7 @@ const installAll = (
     await context.at("snapshot.renamed")
     const pinned: Pinned[] = []
     for (const { id } of copying)
-      pinned.push({ layer: id, pin: await writePin(context, id, reason) })
+      pinned.push({ layer: id, pin: await writePin(context, id, reason, { passing: true }) })
     await context.at("snapshot.pinned")
     return pinned
   })

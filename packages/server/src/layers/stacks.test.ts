@@ -100,6 +100,24 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
     expect(await view(layers, shop)).toBe(before)
   })
 
+  it("shows the same when it is flattened below a top that has moved, replaced and deleted what lies there", async () => {
+    const layers = await openForTest()
+    await makeScenario(layers, shop)
+    await work(
+      layers,
+      shop,
+      "mv very away; mv away/deep/tree/there back; rm -r swapped; mkdir swapped; echo s > swapped/s; rm name1; echo more >> kept/b; ln pair1 pair3",
+    )
+    const before = await view(layers, shop)
+    const { layer } = await layers.flatten(shop)
+    expect((await layers.list()).stacks).toMatchObject([{ layers: [layer] }])
+    expect((await layers.collect()).layers).toHaveLength(3)
+    expect(await view(layers, shop)).toBe(before)
+    await layers.freeze(shop)
+    expect(await view(layers, shop)).toBe(before)
+    expect(await layers.verify()).toMatchObject({ repairs: [], problems: [] })
+  })
+
   it("shows the same in another installation after export and import, flattened or not", async () => {
     const layers = await openForTest()
     await makeScenario(layers, shop)

@@ -56,7 +56,7 @@ it("goes on after the last event that was acknowledged, with those that it knows
     },
   }))
   const backend = {
-    describe: async () => ({ pause: true }),
+    describe: async () => ({ pause: true, layers: true }),
     list: async () => observed,
     inspect: async (sandbox: SandboxId) =>
       observed.find(({ identity }) => identity.sandbox === sandbox),

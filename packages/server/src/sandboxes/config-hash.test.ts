@@ -104,6 +104,10 @@ describe("configHash", () => {
     "the system's kind": { system: { kind: "host" } },
     "the image's digest": { system: { kind: "image", digest: `sha256:${"cd".repeat(32)}` } },
     "the rootfs path": { system: { kind: "rootfs", path: "/srv/rootfs" } },
+    "the rootfs's contents": {
+      system: { kind: "rootfs", path: "/srv/rootfs", contents: "ab".repeat(32) },
+    },
+    "the host's contents": { system: { kind: "host", contents: "cd".repeat(32) } },
     "the command": { command: ["/opt/berth/other"] },
     "an argument's place": { command: ["/opt/berth/supervisor", "--x"] },
     "a variable's value": { environment: { A: "1", B: "3" } },

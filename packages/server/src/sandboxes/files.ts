@@ -5,9 +5,12 @@ import type { StackKey } from "@berth/protocol/layer"
 import type { Mount, Overlay } from "@berth/protocol/sandbox"
 import type { Layers } from "../layers/layers.ts"
 import type { CopyProgress } from "../layers/live-copy.ts"
+import { FLATTEN_AT_LAYERS } from "../layers/stacks/depth.ts"
 import type { IsAlive } from "../layers/tops/claim.ts"
 import type { TreeRoot } from "../layers/tops/ensure.ts"
 import type { Freezer } from "../layers/while-frozen.ts"
+import type { FailPoint } from "./fail-point.ts"
+import type { Flattening } from "./flattening.ts"
 
 const { uid, gid } = AGENT_USER
 
@@ -30,6 +33,8 @@ export interface WorkspaceFiles {
   release(workspace: Slug, sandbox: SandboxId): Promise<void>
   /** Takes them away at once; the disk has their space back when they are deleted, which goes on after the call. */
   remove(workspace: Slug): Promise<void>
+  /** Refuses where files cannot be copied. */
+  assertForkable(workspace: Slug): void
   /**
    * Puts another workspace on a copy of them, which costs what was written since the last one. Returns how long the
    * sandbox that has them stood still.
@@ -51,13 +56,23 @@ export interface FrozenWhile extends Freezer {
   readonly sandbox: SandboxId
 }
 
-export const openFiles = (store: Layers, isAlive: IsAlive): WorkspaceFiles => {
+export interface FilesParts {
+  readonly store: Layers
+  readonly isAlive: IsAlive
+  readonly flattening: Pick<Flattening, "deep" | "adopted">
+  readonly at: FailPoint
+}
+
+export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): WorkspaceFiles => {
   const ensureTop = async (key: StackKey, root: TreeRoot): Promise<void> => {
     try {
       await store.ensureTop(key, root)
     } catch (thrown) {
-      if (!(thrown instanceof BerthError && thrown.code === "layers.unknown")) throw thrown
-      await store.put(key, null)
+      const code = thrown instanceof BerthError ? thrown.code : undefined
+      if (code === "layers.unknown") await store.put(key, null)
+      // Forks of forks can be deeper than can be mounted before the background has flattened one of them.
+      else if (code === "layers.too_deep") await store.flatten(key)
+      else throw thrown
       await store.ensureTop(key, root)
     }
   }
@@ -68,7 +83,9 @@ export const openFiles = (store: Layers, isAlive: IsAlive): WorkspaceFiles => {
   ): Promise<Overlay> => {
     const key: StackKey = { workspace, name }
     await ensureTop(key, { uid, gid, mode })
-    const { mount } = await store.claimTop(key, sandbox, isAlive)
+    const { mount, rebased } = await store.claimTop(key, sandbox, isAlive)
+    if (rebased) flattening.adopted()
+    if (mount.lower.length >= FLATTEN_AT_LAYERS) flattening.deep(key)
     const { cwd: base, lower, upper, work, options } = mount
     return { ...{ stack: name, base, lower: [...lower], upper, work, options: [...options] } }
   }
@@ -82,6 +99,7 @@ export const openFiles = (store: Layers, isAlive: IsAlive): WorkspaceFiles => {
       for (const { name } of STACKS) await store.remove({ workspace, name })
       await store.collect({ wait: false })
     },
+    assertForkable: () => {},
     fork: async (from, to, { live, signal, onProgress }) => {
       const reason = `${from} is forked to ${to}`
       const of = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))
@@ -90,6 +108,7 @@ export const openFiles = (store: Layers, isAlive: IsAlive): WorkspaceFiles => {
         for (const [index, key] of of(to).entries()) {
           await store.put(key, layers[index] ?? null)
           made.push(key)
+          await at("fork.put")
         }
       }
       const putFrozen = async (): Promise<number> => {

@@ -1,4 +1,3 @@
-import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { ForkProgress } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
@@ -6,11 +5,12 @@ import type { Serially } from "../host/serial.ts"
 import type { Freezer } from "../layers/while-frozen.ts"
 import type { Logger } from "../logging/logger.ts"
 import { operation } from "../logging/operation.ts"
+import type { FailPoint } from "./fail-point.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Leases } from "./leases.ts"
 import type { Rows } from "./rows.ts"
 import { detached, unknownSandbox } from "./unknown.ts"
-import type { Workspaces } from "./workspaces.ts"
+import { type Workspace, type Workspaces, workspaceExists } from "./workspaces.ts"
 
 export interface ForkParts {
   readonly backend: Pick<Backend, "inspect" | "pause" | "resume">
@@ -19,6 +19,7 @@ export interface ForkParts {
   readonly leases: Leases
   readonly files: WorkspaceFiles
   readonly log: Logger
+  readonly at: FailPoint
   /** One thing at a time for one workspace. */
   readonly serially: Serially
   readonly wake: (sandbox: SandboxId) => void
@@ -40,10 +41,11 @@ export interface ForkCall {
 
 /**
  * Makes another workspace like this sandbox's, on a copy of its files. Whoever uses the sandbox goes on with it, after
- * a moment in which it stands still. Returns how long that was.
+ * a moment in which it stands still. A fork returns how long that was.
  */
 export const openFork = (parts: ForkParts) => {
-  const { backend, rows, workspaces, leases, files, making, copying } = parts
+  const { backend, rows, workspaces, leases, files, making, copying, at } = parts
+  const underWay = new Set<Slug>()
 
   /** Nobody takes it away meanwhile. */
   const whileKept = async (sandbox: SandboxId, to: Slug, work: () => Promise<number>) => {
@@ -99,28 +101,62 @@ export const openFork = (parts: ForkParts) => {
     }
   }
 
-  return async (sandbox: SandboxId, to: Slug, call: ForkCall): Promise<number> => {
+  /** The files first: as long as there are some, their name is taken. */
+  const undo = async (to: Slug): Promise<void> => {
+    await files.remove(to)
+    await workspaces.remove(to)
+  }
+
+  /** The row first, so that no files are there of which it is not known whose they are; nobody sees it before it is complete. */
+  const make = async (to: Slug, { spec, isBooted }: Workspace, work: () => Promise<number>) => {
+    if (!(await workspaces.reserve({ ...spec, slug: to }, { isBooted }))) throw workspaceExists(to)
+    try {
+      await at("fork.reserved")
+      const frozenMs = await work()
+      await at("fork.copied")
+      await workspaces.complete(to)
+      return frozenMs
+    } catch (thrown) {
+      await undo(to).catch((err: unknown) =>
+        parts.log.warn({ op: "workspace.fork", to, err }, UNDONE_LATER),
+      )
+      throw thrown
+    }
+  }
+
+  const fork = async (sandbox: SandboxId, to: Slug, call: ForkCall): Promise<number> => {
     const row = await rows.get(sandbox)
     const workspace = row && (await workspaces.get(row.workspace))
     if (row?.isDetached && row.phase === "gone") throw detached(sandbox)
     if (row === undefined || workspace === undefined) throw unknownSandbox(sandbox)
     const from = row.workspace
+    files.assertForkable(from)
     const ids = { sandbox, workspace: from, to }
     return await operation(parts.log, "workspace.fork", ids, () =>
       parts.serially(to, async () => {
-        if ((await workspaces.get(to)) !== undefined) throw taken(to)
-        const frozenMs = await copy(sandbox, from, to, call)
-        // Last: there is no workspace without its files.
-        if (await workspaces.add({ ...workspace.spec, slug: to }, workspace)) return frozenMs
-        // Somebody else has described one of that name meanwhile, whose files these are not.
-        await files.remove(to)
-        throw taken(to)
+        underWay.add(to)
+        try {
+          return await make(to, workspace, () => copy(sandbox, from, to, call))
+        } finally {
+          underWay.delete(to)
+        }
       }),
     )
   }
+
+  /** Removes what forks left that a crash cut short, or that failed and could not be undone. */
+  const removeUnfinished = async (): Promise<void> => {
+    for (const to of await workspaces.reserved()) {
+      if (underWay.has(to)) continue
+      await parts.serially(to, () => undo(to))
+      parts.log.warn(
+        { op: "workspace.fork", to },
+        "a fork was cut short; what was made of it is removed",
+      )
+    }
+  }
+
+  return { fork, removeUnfinished }
 }
 
-const taken = (workspace: Slug): BerthError =>
-  new BerthError("workspace.exists", `there is a workspace ${workspace} already`, {
-    details: { workspace },
-  })
+const UNDONE_LATER = "what a fork left could not be removed; it is tried again in a minute"

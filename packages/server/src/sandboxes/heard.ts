@@ -1,4 +1,6 @@
 import type { Event, EventBody } from "@berth/protocol/event"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { SandboxEvents } from "./kept.ts"
 
 /** Of one sandbox. What is older is forgotten here: the log of a session is kept elsewhere. */
 const MAX_EVENTS = 10_000
@@ -59,4 +61,25 @@ export class Heard {
       this.#chars -= this.#events[count++]?.chars ?? 0
     this.#events.splice(0, count)
   }
+}
+
+export interface Hearing {
+  /** Stores as before, and remembers what was stored. */
+  readonly events: SandboxEvents
+  heardOf(sandbox: SandboxId): Heard
+}
+
+/** For whoever runs sandboxes without a server and waits for what they say. A server keeps nothing of it in memory. */
+export const hearing = (stored: SandboxEvents): Hearing => {
+  const all = new Map<SandboxId, Heard>()
+  const heardOf = (sandbox: SandboxId): Heard => {
+    const heard = all.get(sandbox) ?? new Heard()
+    all.set(sandbox, heard)
+    return heard
+  }
+  const take: SandboxEvents["take"] = async (sandbox, events) => {
+    await stored.take(sandbox, events)
+    heardOf(sandbox).add(events)
+  }
+  return { events: { ...stored, take }, heardOf }
 }

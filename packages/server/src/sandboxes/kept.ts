@@ -12,7 +12,6 @@ import type { Secrets } from "../logging/secrets.ts"
 import { answerAsks } from "../repos/answer-asks.ts"
 import { begunBoot, follow, isBootOver, summaryOf } from "./boot-summary.ts"
 import type { Bridges, OpenBridge } from "./bridges.ts"
-import { Heard } from "./heard.ts"
 import type { SandboxLink } from "./links.ts"
 import type { SandboxRecord } from "./records.ts"
 import { workspaceRepos } from "./repos.ts"
@@ -56,12 +55,12 @@ export class Kept {
   readonly link: SandboxLink
   /** The one that is in it, whatever its workspace wants by now. */
   readonly agent: AgentSpec["kind"]
-  readonly heard = new Heard()
   readonly #parts: KeepParts
   readonly #mode: BootMode
   readonly #bridge: OpenBridge
   readonly #over = new AbortController()
   readonly #connected = Promise.withResolvers<void>()
+  readonly #bootOver = Promise.withResolvers<void>()
   #boot: BootSummary | undefined
   #isBootOverTold = false
   #hasExited = false
@@ -78,6 +77,7 @@ export class Kept {
     this.#mode = record.mode
     this.#boot = boot
     this.#connected.promise.catch(() => {})
+    this.#bootOver.promise.catch(() => {})
     this.#bridge = parts.bridges.open(
       {
         ...{ address: { path }, token, sandbox, lastSeen },
@@ -108,7 +108,7 @@ export class Kept {
   async booted(signal: AbortSignal): Promise<void> {
     if (this.#boot === undefined) await this.readBoot(signal).catch(() => {})
     if (this.#boot && isBootOver(this.#boot)) return
-    await this.heard.until(() => this.#boot !== undefined && isBootOver(this.#boot))
+    await this.#bootOver.promise
   }
 
   /** Resolves with the first connection. Rejects when there will be none. */
@@ -156,7 +156,7 @@ export class Kept {
       this.#isBootOverTold = true
     }
     await this.#parts.events.take(this.link.sandbox, events)
-    this.heard.add(events)
+    if (this.#isBootOverTold) this.#bootOver.resolve()
   }
 
   /** Once for each reason: it is tried again and again. */
@@ -171,6 +171,6 @@ export class Kept {
     const message = `${this.link.sandbox} ${why}`
     const error = new BerthError("backend.unknown_sandbox", message)
     this.#connected.reject(error)
-    this.heard.end(error)
+    this.#bootOver.reject(error)
   }
 }

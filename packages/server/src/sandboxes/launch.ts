@@ -4,11 +4,9 @@ import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { Overlay } from "@berth/protocol/sandbox"
 import type { Backend } from "../backends/backend.ts"
 import { withReadyCaches } from "./caches/ready.ts"
+import type { FailPoint } from "./fail-point.ts"
 import type { Links, SandboxLink } from "./links.ts"
 import type { Wanted } from "./wanted.ts"
-
-/** Told of every step after which a crash must do no harm: tests crash there. */
-export type FailPoint = (step: string) => void | Promise<void>
 
 export interface LaunchParts {
   readonly backend: Backend

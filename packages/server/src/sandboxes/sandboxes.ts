@@ -25,8 +25,10 @@ import { NO_RESCUE, type Rescue } from "./disk/rescue.ts"
 import { RESPITE_MS } from "./disk/respites.ts"
 import { measurePatiently, measureUsage, type UsageParts } from "./disk/usage.ts"
 import { openEffects } from "./effects.ts"
+import { openEngineFiles } from "./engine-files.ts"
 import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
+import { openFlattening } from "./flattening.ts"
 import { type ForkCall, openFork } from "./fork.ts"
 import { Idle } from "./idle.ts"
 import { openKeepers } from "./keepers.ts"
@@ -223,10 +225,14 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     ask: async (sandbox, change, signal) =>
       await bridges.activity(await linkOf(sandbox), change, signal),
   })
-  const files = openFiles(parts.layers, async (sandbox) => {
+  const isAlive = async (sandbox: SandboxId): Promise<boolean> => {
     const state = (await backend.inspect(sandbox))?.state
     return state !== undefined && state !== "exited"
-  })
+  }
+  const flattening = openFlattening(parts)
+  const { pause: canPause, networks, layers: hasLayers } = await backend.describe()
+  const filesHere = openFiles({ store: parts.layers, isAlive, flattening, at })
+  const files = hasLayers ? filesHere : openEngineFiles(backend, filesHere)
 
   const effects = openEffects({
     ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
@@ -242,7 +248,6 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       if (stop?.cause === "drained") void replace(workspace)
     },
   })
-  const { pause: canPause, networks } = await backend.describe()
   const looking: LookParts = {
     ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause, at },
     isBooting,
@@ -330,13 +335,14 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
-  const fork = openFork({
+  const { fork, removeUnfinished } = openFork({
     backend,
     rows,
     workspaces,
     leases,
     files,
     log,
+    at,
     making,
     copying,
     serially,
@@ -392,6 +398,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const pass = async (): Promise<void> => {
     wants.refresh()
     await rows.forgetGone(REMEMBER_MS)
+    await removeUnfinished().catch(notPassed)
     await wakeAll()
   }
   const watch = async (): Promise<void> => {
@@ -525,6 +532,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         const there = { backend, rows, links, keepers, frozen, log }
         const sandboxes = await takeUp(there, signal)
         note({ sandboxes, linksRemoved: await removeOldLinks(there, signal) })
+        // Before anybody can ask for a workspace of such a name.
+        await removeUnfinished().catch(notPassed)
         await guard.watch()
         void wakeAll().catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
@@ -607,7 +616,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       lives.close()
       leases.close()
       // What waits for a sandbox to settle ends with the workers.
-      await Promise.all([workers.close(), pressure.close(), guard.close()])
+      await Promise.all([workers.close(), pressure.close(), guard.close(), flattening.close()])
       await keepers.close()
       await watching
     },

@@ -1,9 +1,11 @@
+import { BerthError } from "@berth/protocol/errors"
 import type { Slug } from "@berth/protocol/ids"
 import type { WorkspaceLimits } from "@berth/protocol/limits"
 import type { ConfigHash } from "@berth/protocol/sandbox"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { type Kysely, sql } from "kysely"
 import type { Database } from "../store/database.ts"
+import { durably } from "../store/durably.ts"
 import type { Clock } from "./clock.ts"
 import { type OtherRepo, otherRepo } from "./other-repo.ts"
 
@@ -25,6 +27,12 @@ export interface Workspaces {
   put(spec: WorkspaceSpec): Promise<OtherRepo | undefined>
   /** False: there is one of that name. */
   add(spec: WorkspaceSpec, state: Pick<Workspace, "isBooted">): Promise<boolean>
+  /** Takes a name for a workspace whose files are yet to be copied: nobody sees it. False: there is one of that name. */
+  reserve(spec: WorkspaceSpec, state: Pick<Workspace, "isBooted">): Promise<boolean>
+  /** The files of a reserved workspace are whole. */
+  complete(slug: Slug): Promise<void>
+  /** The workspaces that are reserved and not complete. */
+  reserved(): Promise<readonly Slug[]>
   get(slug: Slug): Promise<Workspace | undefined>
   /** The most that the files of workspaces may take, of those that say it. */
   diskLimits(): Promise<ReadonlyMap<Slug, DiskLimits>>
@@ -41,9 +49,10 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
     db.transaction().execute(async (trx) => {
       const known = await trx
         .selectFrom("workspaces")
-        .select("spec")
+        .select(["spec", "forking"])
         .where("slug", "=", spec.slug)
         .executeTakeFirst()
+      if (known?.forking === 1) throw workspaceExists(spec.slug)
       const other = known && otherRepo(WorkspaceSpec.parse(JSON.parse(known.spec)), spec)
       if (other !== undefined) return other
       const now = clock.now()
@@ -60,23 +69,28 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
         .execute()
       return undefined
     }),
-  add: async (spec, { isBooted }) => {
-    const now = clock.now()
-    const { numInsertedOrUpdatedRows } = await db
-      .insertInto("workspaces")
-      .values({
-        ...{ slug: spec.slug, spec: JSON.stringify(spec), created_at_ms: now, updated_at_ms: now },
-        ...{ booted: isBooted ? 1 : 0, failed_hash: null, failed_why: null },
-      })
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirst()
-    return numInsertedOrUpdatedRows === 1n
+  add: (spec, { isBooted }) => insert(db, { spec, isBooted, isForking: false, nowMs: clock.now() }),
+  // On disk before its files are: whatever comes in between, they are known for a fork's that was cut short.
+  reserve: (spec, { isBooted }) =>
+    durably(db, (trx) => insert(trx, { spec, isBooted, isForking: true, nowMs: clock.now() })),
+  complete: (slug) =>
+    durably(db, async (trx) => {
+      await trx.updateTable("workspaces").set({ forking: 0 }).where("slug", "=", slug).execute()
+    }),
+  reserved: async () => {
+    const found = await db
+      .selectFrom("workspaces")
+      .select("slug")
+      .where("forking", "=", 1)
+      .execute()
+    return found.map(({ slug }) => slug)
   },
   get: async (slug) => {
     const row = await db
       .selectFrom("workspaces")
       .selectAll()
       .where("slug", "=", slug)
+      .where("forking", "=", 0)
       .executeTakeFirst()
     if (row === undefined) return undefined
     const { spec, booted, failed_boots: boots, failed_hash: hash, failed_why: why } = row
@@ -138,3 +152,34 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
       .execute()
   },
 })
+
+interface NewWorkspace extends Pick<Workspace, "spec" | "isBooted"> {
+  readonly isForking: boolean
+  readonly nowMs: number
+}
+
+const insert = async (
+  db: Kysely<Database>,
+  { spec, isBooted, isForking, nowMs }: NewWorkspace,
+): Promise<boolean> => {
+  const { numInsertedOrUpdatedRows } = await db
+    .insertInto("workspaces")
+    .values({
+      slug: spec.slug,
+      spec: JSON.stringify(spec),
+      created_at_ms: nowMs,
+      updated_at_ms: nowMs,
+      booted: isBooted ? 1 : 0,
+      forking: isForking ? 1 : 0,
+      failed_hash: null,
+      failed_why: null,
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  return numInsertedOrUpdatedRows === 1n
+}
+
+export const workspaceExists = (workspace: Slug): BerthError =>
+  new BerthError("workspace.exists", `there is a workspace ${workspace} already`, {
+    details: { workspace },
+  })

@@ -49,6 +49,8 @@ export interface WorkspacesTable {
   failed_boots: Generated<number>
   failed_hash: ConfigHash | null
   failed_why: string | null
+  /** 1: its files are being copied from another workspace. Until they are whole, nobody sees it. */
+  forking: Generated<number>
 }
 
 /** Whether it is paused is the engine's to say. */

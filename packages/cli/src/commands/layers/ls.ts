@@ -20,10 +20,13 @@ export const defineLs: DefineCommand = async (command, { out }) => {
   })
 }
 
+const NOTHING_HERE = `No workspace has files here yet. Files of workspaces on an engine elsewhere are volumes there:
+\`docker volume ls --filter label=berth.stack\` lists them.
+`
+
 const render = ({ stacks, layers, pins, trash, bytes }: LayersListing): string => {
   const waiting = trash === 0 ? [] : [`${trash} removed trees are still being deleted\n`]
-  if (stacks.length === 0 && layers.length === 0)
-    return ["No workspace has files yet.\n", ...waiting].join("")
+  if (stacks.length === 0 && layers.length === 0) return [NOTHING_HERE, ...waiting].join("")
   const kept = pins.map(({ id, layer, reason }) => `${id}  keeps ${layer}: ${reason}\n`)
   return [
     ...stacks.map(renderStack),
@@ -37,7 +40,7 @@ const render = ({ stacks, layers, pins, trash, bytes }: LayersListing): string =
 const renderStack = ({ workspace, name, layers, top, bytes, flattenAdvised }: ListedStack) => {
   const holder = top?.claimedBy ? `, used by ${top.claimedBy}` : ""
   const above = top === null ? "no top" : `top ${top.id} of ${sayBytes(top.bytes)}${holder}`
-  const deep = flattenAdvised ? ", deep enough to be flattened" : ""
+  const deep = flattenAdvised ? ", flattened when it is used next" : ""
   return `${workspace}/${name}  ${sayBytes(bytes)}: ${layers.length} layers${deep}, ${above}\n`
 }
 

@@ -295,6 +295,9 @@ const compose = (
 
     removeCache: (workspace, cache, call) =>
       operation("removeCache", call, (signal) => parts.caches.remove(workspace, cache, signal)),
+
+    removeFiles: (workspace, call) =>
+      operation("removeFiles", call, async (signal) => parts.far?.removeFiles(workspace, signal)),
   }
 }
 

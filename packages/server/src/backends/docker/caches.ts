@@ -7,11 +7,8 @@ import { abortable } from "../../host/abortable.ts"
 import { type CacheResult, DEADLINES_MS, type FoundCache } from "../backend.ts"
 import type { Engine } from "./engine.ts"
 import type { EngineInfo } from "./info.ts"
-import { cacheVolume, INSTALLATION_LABEL } from "./names.ts"
+import { CACHE_LABEL, cacheVolume, INSTALLATION_LABEL, WORKSPACE_LABEL } from "./names.ts"
 import { ensureVolume, findVolume, listVolumes, type VolumeAnswer } from "./volumes.ts"
-
-const WORKSPACE_LABEL = "berth.workspace"
-const CACHE_LABEL = "berth.cache"
 
 /** A sandbox is made in a moment after its caches were looked at: they are not looked at again for that. */
 const FRESH_MS = 2_000

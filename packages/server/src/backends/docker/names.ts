@@ -9,7 +9,10 @@ export type Labels = Readonly<Record<string, string>>
 /** Everything of ours in an engine carries it: whose it is. */
 export const INSTALLATION_LABEL = "berth.installation"
 export const SANDBOX_LABEL = "berth.sandbox"
-const WORKSPACE_LABEL = "berth.workspace"
+export const WORKSPACE_LABEL = "berth.workspace"
+/** Of a volume that the sandboxes of a workspace hand on: which of its caches, or of its stacks, it is. */
+export const CACHE_LABEL = "berth.cache"
+export const STACK_LABEL = "berth.stack"
 const CONFIG_HASH_LABEL = "berth.config-hash"
 /** The ranges that a sandbox may reach beside the internet; none without them. */
 const ALLOW_LABEL = "berth.network-allow"

@@ -1,10 +1,31 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
+import { expect, it, onTestFinished } from "vitest"
 import { backendContract } from "../contract.ts"
 import { openHarness } from "./testing/harness.ts"
 import { openHarnessOnRunc } from "./testing/on-runc.ts"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("embedded", () => {
   backendContract("embedded", openHarness)
+
+  it("[R1.2] tells a rootfs whose programs have changed from what it was, and says what the host has", async () => {
+    const path = await mkdtemp(join(tmpdir(), "berth-rootfs-"))
+    const { backend, close } = await openHarness()
+    onTestFinished(async () => {
+      await close()
+      await rm(path, { recursive: true, force: true })
+    })
+    await mkdir(join(path, "usr/bin"), { recursive: true })
+    const resolve = () => backend.resolveSystem({ kind: "rootfs", path })
+    const before = await resolve()
+    expect(await resolve()).toEqual(before)
+    await writeFile(join(path, "usr/bin/tool"), "")
+    expect(await resolve()).not.toEqual(before)
+    const host = await backend.resolveSystem({ kind: "host" })
+    expect(host).toEqual({ kind: "host", contents: expect.stringMatching(/^[0-9a-f]{64}$/) })
+  })
 })
 
 requires("root", "runc", "conmon", "tini", "userNamespaces").describe("embedded on runc", () => {

@@ -42,6 +42,7 @@ import { makeRootPlace, runtimeMounts } from "./runtime-mounts.ts"
 import { openCompiledFilter } from "./seccomp/compiled.ts"
 import { settleAll } from "./settle-all.ts"
 import { type SandboxState, stateDirectory } from "./state.ts"
+import { openContents } from "./system/contents.ts"
 import { pruneSystems } from "./system/skeleton.ts"
 import { openSystems } from "./system/systems.ts"
 import { findTools } from "./tools.ts"
@@ -156,6 +157,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     observe(state, cgroups.open(state.spec.identity.sandbox), exits, signal)
 
   const operation = operations(asBackendError)
+  const contentsOf = openContents()
 
   return {
     name: "embedded",
@@ -163,7 +165,8 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     idBase: parts.idBase,
 
     resolveSystem: async (source) => {
-      if (source.kind !== "image") return source
+      if (source.kind === "host") return { kind: "host", contents: contentsOf("/") }
+      if (source.kind === "rootfs") return { ...source, contents: contentsOf(source.path) }
       throw new BerthError("backend.unsupported", "an image needs a backend that has images", {
         details: { path: "system", reference: source.reference, supported: ["host", "rootfs"] },
       })
@@ -340,6 +343,9 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
         await caches.remove(workspace, cache, signal)
         return true
       }),
+
+    // All files are layers.
+    removeFiles: async () => {},
   }
 }
 

@@ -4,6 +4,7 @@ import { everyPin, everyStack, everyTop } from "../inventory.ts"
 import { readPin } from "../pins/pin.ts"
 import { readRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
+import { findFlat } from "../stacks/flat.ts"
 import { findLayer } from "../stacks/layer.ts"
 import { findTop, readStack, stackName } from "../stacks/read.ts"
 
@@ -26,10 +27,18 @@ export const findReferences = async (context: Context): Promise<References> => {
     if (layer === null) return
     const record = await findLayer(context, layer)
     for (const id of [...(record?.parents ?? []), layer]) keep(layers, id, holder)
+    await keepFlat(layer)
+  }
+  /** What the next top of whoever stands on this layer is put on. */
+  const keepFlat = async (layer: LayerId | undefined) => {
+    const flat = await findFlat(context, layer)
+    if (layer !== undefined && flat !== undefined) keep(layers, flat, layer)
   }
   const keepTop = async (top: TopId, holder: string) => {
     keep(tops, top, holder)
-    for (const id of (await findTop(context, top))?.parents ?? []) keep(layers, id, top)
+    const parents = (await findTop(context, top))?.parents ?? []
+    for (const id of parents) keep(layers, id, top)
+    await keepFlat(parents.at(-1))
   }
 
   for (const key of await everyStack(context)) {

@@ -20,17 +20,28 @@ export const pinLayer = (context: Context, layer: LayerId, reason: string): Prom
 
 /** Ends a pin; twice is as good as once. */
 export const unpin = (context: Context, pin: PinId): Promise<void> =>
-  context.serially(STORE, () => removeRecord(context.layout.pin(pin)))
+  context.serially(STORE, async () => {
+    await removeRecord(context.layout.pin(pin))
+    context.passing.delete(pin)
+  })
+
+interface PinOptions {
+  /** Ends with this process if it is not ended before. Default: it stays until it is ended. */
+  readonly passing?: boolean
+}
 
 /** For a layer that was made under STORE in the same breath. */
 export const writePin = async (
-  { layout }: Context,
+  context: Context,
   layer: LayerId,
   reason: string,
+  { passing = false }: PinOptions = {},
 ): Promise<PinId> => {
   const id = newId.pin()
-  const record: PinRecord = { version: 1, id, layer, reason, createdAt: new Date().toISOString() }
-  await writeRecord(layout.pin(id), record)
+  const createdAt = new Date().toISOString()
+  const record: PinRecord = { version: 1, id, layer, reason, passing, createdAt }
+  if (passing) context.passing.add(id)
+  await writeRecord(context.layout.pin(id), record)
   return id
 }
 

@@ -24,6 +24,10 @@ export const LayerRecord = z.strictObject({
 })
 export type LayerRecord = z.infer<typeof LayerRecord>
 
+/** Beside a layer that was flattened: the one that shows the same as it and all that it stands on. */
+export const FlatRecord = z.strictObject({ version, layer: LayerId })
+export type FlatRecord = z.infer<typeof FlatRecord>
+
 export const TopRecord = z.strictObject({
   version,
   id: TopId,
@@ -47,6 +51,8 @@ export const PinRecord = z.strictObject({
   id: PinId,
   layer: LayerId,
   reason: z.string().max(500),
+  /** Whether it ends with the process that made it. */
+  passing: z.boolean().default(false),
   createdAt: z.iso.datetime(),
 })
 export type PinRecord = z.infer<typeof PinRecord>

@@ -3,6 +3,7 @@ import type { LayerId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { type Context, STORE } from "../context.ts"
 import { assertFree } from "../tops/free.ts"
+import { findFlat } from "./flat.ts"
 import { readLayer } from "./layer.ts"
 import { findStack, stackName } from "./read.ts"
 import { writeStack } from "./write.ts"
@@ -32,6 +33,7 @@ export const putStack = (
     if (existing?.top) await assertFree(context, existing.top)
     await context.serially(STORE, async () => {
       if (layer !== null) await readLayer(context, layer)
-      await writeStack(context, { key, layer, top: null })
+      const flat = await findFlat(context, layer)
+      await writeStack(context, { key, layer: flat ?? layer, top: null })
     })
   })

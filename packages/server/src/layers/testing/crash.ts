@@ -49,7 +49,11 @@ const OPERATIONS: Readonly<Record<string, (layers: Layers) => Promise<unknown>>>
     await store.claimTop(shop, sandbox)
     return store.snapshot([shop], { sandbox, reason: "test", freeze: nothing, thaw: nothing })
   },
-  flatten: (store) => store.flatten(shop),
+  flatten: async (store) => {
+    await store.freeze(shop)
+    await store.ensureTop(shop, AGENT)
+    return store.flatten(shop)
+  },
   collect: (store) => store.collect(),
   import: (store) =>
     store.importLayer(createReadStream(process.env.ARCHIVE ?? ""), { reason: "test" }),

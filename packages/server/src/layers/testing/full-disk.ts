@@ -20,10 +20,10 @@ const layers = await openLayers({ root, idBase: ID_BASE })
 const ballast = join(directory, "ballast")
 const archive = join("/dev/shm", `berth-${newId.layer()}.tar.zst`)
 
-const work = async (script: string): Promise<string> => {
-  await layers.ensureTop(shop, AGENT)
+const work = async (script: string, stack = shop): Promise<string> => {
+  await layers.ensureTop(stack, AGENT)
   const sandbox = newId.sandbox()
-  const { top, mount } = await layers.claimTop(shop, sandbox)
+  const { top, mount } = await layers.claimTop(stack, sandbox)
   const said = await inMount(mount, script)
   await layers.releaseTop(top, sandbox)
   return said
@@ -75,8 +75,12 @@ const TRIALS: Readonly<Record<string, Trial>> = {
     copies: true,
     prepare: async () => {
       const sent = key("sent")
-      await layers.put(sent, (await layers.freeze(shop)).layer)
-      const { layer } = await layers.flatten(sent)
+      await layers.put(sent, null)
+      await work(
+        "mkdir e; head -c 3000000 /dev/urandom > three; head -c 3000000 /dev/urandom > four",
+        sent,
+      )
+      const { layer } = await layers.freeze(sent)
       await layers.exportLayer(layer, createWriteStream(archive))
       await layers.remove(sent)
       await layers.collect()

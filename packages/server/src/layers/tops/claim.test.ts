@@ -103,7 +103,6 @@ requires("root").describe("a top", () => {
     await layers.claimTop(shop, sandbox)
     const inUse = { code: "layers.top_in_use" }
     await expect(layers.freeze(shop)).rejects.toMatchObject(inUse)
-    await expect(layers.flatten(shop)).rejects.toMatchObject(inUse)
     await expect(layers.put(shop, null, { replace: true })).rejects.toMatchObject(inUse)
     await expect(layers.remove(shop)).rejects.toMatchObject(inUse)
     await layers.releaseTop(top, sandbox)

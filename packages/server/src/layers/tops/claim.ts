@@ -5,6 +5,7 @@ import type { StackKey } from "@berth/protocol/layer"
 import { type Context, STORE } from "../context.ts"
 import { readRecord, removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
+import { adoptFlat } from "../stacks/flat.ts"
 import { findStack, readStack, stackName } from "../stacks/read.ts"
 import { assertNotMounted, topInUse } from "./free.ts"
 import { type OverlayMount, overlayMount } from "./mount.ts"
@@ -16,6 +17,8 @@ export type IsAlive = (sandbox: SandboxId) => boolean | Promise<boolean>
 export interface ClaimedTop {
   readonly top: TopId
   readonly mount: OverlayMount
+  /** Whether it was put on a single layer for this claim: the layers that it had stood on may be unused now. */
+  readonly rebased: boolean
 }
 
 /**
@@ -31,7 +34,8 @@ export const claimTop = (
   isAlive: IsAlive = () => true,
 ): Promise<ClaimedTop> =>
   context.serially(stackName(key), async () => {
-    const { top } = await readStack(context, key)
+    const stack = await readStack(context, key)
+    const { top } = stack
     if (top === null) {
       throw new BerthError("layers.unknown", `the stack ${stackName(key)} has no top`, {
         details: { ...key },
@@ -41,6 +45,7 @@ export const claimTop = (
     const file = context.layout.top(top).claim
     const holder = await readRecord(file, ClaimRecord)
     const mine = holder?.sandbox === sandbox && holder.bootId === currentBootId()
+    let rebased = false
     if (!mine) {
       if (holder && !(await isStale(top, holder, isAlive))) throw heldBy(top, holder)
       await context.serially(STORE, async () => {
@@ -48,8 +53,9 @@ export const claimTop = (
         if (await writeNewPassingRecord(file, newClaim(sandbox))) return
         throw topInUse(top, "another claim came first", {})
       })
+      rebased = (await adoptFlat(context, stack)) !== stack
     }
-    return { top, mount: await overlayMount(context, top) }
+    return { top, mount: await overlayMount(context, top), rebased }
   })
 
 /** Ends a claim when its sandbox is gone. Twice is as good as once. */

@@ -3,7 +3,7 @@ import type { Context, Discarding } from "../context.ts"
 import { STORE } from "../context.ts"
 import { removeTopRemains } from "../freeze.ts"
 import { everyLayer, everyTop } from "../inventory.ts"
-import { SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
+import { FLAT_RECORD, SNAPSHOT_RECORD, TOP_RECORD, WORK } from "../layout.ts"
 import { namesIn } from "../names-in.ts"
 import { ASIDE, readRecord, removePassingRecord } from "../records/files.ts"
 import { SnapshotRecord } from "../records/schemas.ts"
@@ -96,7 +96,9 @@ const clearTops = async (context: Context, { repairs }: Findings): Promise<void>
 const clearLayers = async (context: Context, { repairs }: Findings): Promise<void> => {
   for (const id of await everyLayer(context)) {
     if (context.underWay.has(id)) continue
-    const names = await namesIn(context.layout.layer(id).directory)
+    const { directory, flat } = context.layout.layer(id)
+    const names = await namesIn(directory)
+    if (names.includes(FLAT_RECORD + ASIDE)) await removePassingRecord(flat + ASIDE)
     if (!names.includes(WORK) && !names.includes(TOP_RECORD)) continue
     await removeTopRemains(context, id)
     repairs.push({

@@ -5,6 +5,7 @@ import { layerOfTop } from "../layout.ts"
 import { namesIn } from "../names-in.ts"
 import { readRecord } from "../records/files.ts"
 import { StackRecord } from "../records/schemas.ts"
+import { findFlat } from "../stacks/flat.ts"
 import { findLayer } from "../stacks/layer.ts"
 import { findTop, stackName } from "../stacks/read.ts"
 import { writeStack } from "../stacks/write.ts"
@@ -28,7 +29,15 @@ const repairStack = async (context: Context, key: StackKey, findings: Findings):
   if (top === null) return reportMissingLayer(context, key, layer, findings)
   const found = await findTop(context, top)
   if (found) {
-    if ((found.parents.at(-1) ?? null) !== layer) {
+    const below = found.parents.at(-1) ?? null
+    if (below !== layer && below === (await findFlat(context, layer))) {
+      await context.serially(STORE, () => writeStack(context, { key, layer: below, top }))
+      findings.repairs.push({
+        kind: "finished_flatten",
+        subject: stackName(key),
+        said: `its top had been put on the flattened layer ${below}; the stack now says so`,
+      })
+    } else if (below !== layer) {
       findings.problems.push({
         kind: "chain_broken",
         subject: top,

@@ -4,6 +4,8 @@ import { collect } from "../collect/collect.ts"
 import { type Context, type Discarding, STORE } from "../context.ts"
 import { everyPin, everyTop } from "../inventory.ts"
 import { readPin } from "../pins/pin.ts"
+import { removeRecord } from "../records/files.ts"
+import type { PinRecord } from "../records/schemas.ts"
 import { readTop } from "../stacks/read.ts"
 import type { IsAlive } from "../tops/claim.ts"
 import { releaseStaleClaims } from "./claims.ts"
@@ -63,9 +65,25 @@ const removeUnused = async (
 const checkPins = (context: Context, findings: Findings): Promise<number> =>
   context.serially(STORE, async () => {
     const ids = await everyPin(context)
-    for (const id of ids) await readOrReport(findings, id, () => readPin(context, id))
+    for (const id of ids) {
+      const pin = await readOrReport(findings, id, () => readPin(context, id))
+      if (pin?.passing && !context.passing.has(id)) await removePassingPin(context, pin, findings)
+    }
     return ids.length
   })
+
+const removePassingPin = async (
+  { layout }: Context,
+  { id, reason }: PinRecord,
+  { repairs }: Findings,
+): Promise<void> => {
+  await removeRecord(layout.pin(id))
+  repairs.push({
+    kind: "removed_leftover",
+    subject: id,
+    said: `what it was made for was cut short: ${reason}`,
+  })
+}
 
 const checkTops = (context: Context, findings: Findings): Promise<number> =>
   context.serially(STORE, async () => {

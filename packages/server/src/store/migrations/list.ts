@@ -7,6 +7,7 @@ import { sessions } from "./0006-sessions.ts"
 import { budgets } from "./0007-budgets.ts"
 import { asks } from "./0008-asks.ts"
 import { leases } from "./0009-leases.ts"
+import { forks } from "./0010-forks.ts"
 import type { Migration } from "./migration.ts"
 
 /**
@@ -24,4 +25,5 @@ export const MIGRATIONS: readonly Migration[] = [
   budgets,
   asks,
   leases,
+  forks,
 ]

@@ -119,4 +119,14 @@ export const SAMPLES: readonly Sample[] = [
     // Each has a test of its own: 0009-leases.test.ts.
     rewrites: ["leases.connection", "sessions.state"],
   },
+  {
+    rows: {
+      workspaces: [
+        {
+          ...{ slug: "shop-copy", spec: "{}", created_at_ms: 1, updated_at_ms: 2 },
+          ...{ booted: 1, forking: 1 },
+        },
+      ],
+    },
+  },
 ]

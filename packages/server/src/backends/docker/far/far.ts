@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { abortable } from "../../../host/abortable.ts"
 import { DEADLINES_MS } from "../../backend.ts"
@@ -9,7 +9,7 @@ import type { EngineMount } from "../mounts.ts"
 import { PRIVATE_TMPFS } from "../private-tmpfs.ts"
 import { openDoors } from "./doors.ts"
 import { requireUnexposed } from "./exposed.ts"
-import { farMounts, farVolumes, makeFarVolumes } from "./files.ts"
+import { farMounts, farVolumes, makeFarVolumes, removeFarFiles } from "./files.ts"
 import { type Published, publishedAt, publishing, reachedAt } from "./port.ts"
 import { openFarToolboxes } from "./toolbox.ts"
 
@@ -25,6 +25,8 @@ export interface Far {
   volumes(spec: SandboxSpec): string[]
   /** Makes and fills them, and brings the toolbox there. */
   prepare(spec: SandboxSpec, signal: AbortSignal): Promise<void>
+  /** Removes the volumes that a workspace's sandboxes hand on. */
+  removeFiles(workspace: Slug, signal: AbortSignal): Promise<void>
   publish<Body extends Published>(body: Body): Body
   /** Makes the way to a sandbox that runs. */
   open(sandbox: SandboxId, engineId: string, link: string): void
@@ -68,6 +70,7 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
       }
       await makeFarVolumes(engine, spec, system.digest, signal)
     },
+    removeFiles: (workspace, signal) => removeFarFiles(engine, { installation, workspace }, signal),
     publish: (body) => publishing(body, host),
     open: (sandbox, engineId, link) =>
       doors.open(sandbox, {

@@ -6,8 +6,16 @@ import type { Mount, SandboxSpec } from "@berth/protocol/sandbox"
 import { settleAll } from "../../../host/settle-all.ts"
 import type { Engine } from "../engine.ts"
 import type { EngineMount } from "../mounts.ts"
-import { cacheVolume, INSTALLATION_LABEL, type Labels, SANDBOX_LABEL } from "../names.ts"
-import { ensureVolume } from "../volumes.ts"
+import {
+  CACHE_LABEL,
+  cacheVolume,
+  INSTALLATION_LABEL,
+  type Labels,
+  SANDBOX_LABEL,
+  STACK_LABEL,
+  WORKSPACE_LABEL,
+} from "../names.ts"
+import { ensureVolume, listVolumes, removeVolume } from "../volumes.ts"
 import { withShelf } from "./shelf.ts"
 import { type TarEntry, tarOf } from "./tar.ts"
 import type { FarToolboxes } from "./toolbox.ts"
@@ -51,6 +59,17 @@ export const makeFarVolumes = async (
     ({ put }) => put(archive, signal),
     signal,
   )
+}
+
+/** Removes the volumes of a workspace's stacks. One that a container still has makes it fail. */
+export const removeFarFiles = async (
+  engine: Engine,
+  { installation, workspace }: Pick<SandboxSpec["identity"], "installation" | "workspace">,
+  signal: AbortSignal,
+): Promise<void> => {
+  const labels = [`${INSTALLATION_LABEL}=${installation}`, `${WORKSPACE_LABEL}=${workspace}`]
+  const found = await listVolumes(engine, [...labels, STACK_LABEL], signal)
+  await settleAll(found.map(({ Name }) => removeVolume(engine, Name, signal)))
 }
 
 /** All mounts of a sandbox whose engine sees nothing of this host. */
@@ -102,8 +121,8 @@ const ofWorkspace = (mount: Mount, spec: SandboxSpec): FarVolume[] => {
           ? cacheVolume(installation, workspace, mount.cache)
           : `berth-${installation}-${workspace}-files-${mount.stack}`,
       labels: {
-        ...{ [INSTALLATION_LABEL]: installation, "berth.workspace": workspace },
-        [`berth.${mount.kind}`]: what,
+        ...{ [INSTALLATION_LABEL]: installation, [WORKSPACE_LABEL]: workspace },
+        [mount.kind === "cache" ? CACHE_LABEL : STACK_LABEL]: what,
       },
       shelf: `${mount.kind}-${what}`,
       ...{ target, owner: AGENT, own: false },

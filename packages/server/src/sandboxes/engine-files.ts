@@ -1,0 +1,25 @@
+import { BerthError } from "@berth/protocol/errors"
+import type { Backend } from "../backends/backend.ts"
+import type { WorkspaceFiles } from "./files.ts"
+
+/**
+ * The files of workspaces whose engine has them in volumes of its own: nothing of them is on this host. What an
+ * earlier server put here for such a workspace goes with it.
+ */
+export const openEngineFiles = (
+  backend: Pick<Backend, "removeFiles">,
+  here: WorkspaceFiles,
+): WorkspaceFiles => ({
+  ...here,
+  claim: async () => [],
+  remove: async (workspace) => {
+    await backend.removeFiles(workspace)
+    await here.remove(workspace)
+  },
+  assertForkable: (workspace) => {
+    const message = `the files of ${workspace} are volumes of its engine, which is elsewhere: it cannot be forked`
+    throw new BerthError("backend.unsupported", message, {
+      details: { workspace, supported: ["`berth up --name` of the same repo", "`berth cp`"] },
+    })
+  },
+})
