@@ -80,7 +80,7 @@ requires("root", "strace").describe("linking that is killed", () => {
       { rename: 2, unlink: 2, symlink: 2, chown: 2 },
     ],
   ])(
-    "[R2.7] at any system call in %s is put right by the next boot",
+    "[R2.7] at each system call that changes %s is put right by the next boot",
     async (_, make, calls) => {
       for (const [call, times] of Object.entries(calls))
         for (let kill = 1; kill <= times + 1; kill++) {
