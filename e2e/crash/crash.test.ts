@@ -13,7 +13,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     const world = worldOfFile()
 
     it(
-      `[R1.6] [R1.9] loses no file, leaves nothing behind and takes nothing away that is used (${CHOSEN.length} times)`,
+      `[R1.6] [R1.9] loses no file, leaves no link and no top behind and takes nothing away that is used (${CHOSEN.length} times)`,
       async ({ onTestFailed }) => {
         onTestFailed(() => console.error(world().log().join("\n")))
         const story = new Story(world())

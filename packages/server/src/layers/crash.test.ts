@@ -167,7 +167,7 @@ requires("root").describe("a store whose process is killed", () => {
   })
 
   it.each(Object.keys(STEPS) as (keyof typeof STEPS)[])(
-    "is killed at every step that %s has",
+    "lists every step that %s has as one to be killed at",
     async (operation) => {
       const told: string[] = []
       const root = copyOfStore()
