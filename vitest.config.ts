@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 import { lookAtBundle } from "./packages/testing/src/berth.ts"
+import { SampleReporter } from "./packages/testing/src/sample-reporter.ts"
 import { SkipReporter } from "./packages/testing/src/skip-reporter.ts"
 
 /** Where a machine reads the results; unset, only people do. */
@@ -18,7 +19,7 @@ const TESTS = ["packages/*/src/**/*.test.ts", "e2e/**/*.test.ts", "bench/**/*.te
 
 /** Of those that start programs, or change or measure the process that they run in. */
 const ALONE =
-  /requires\(|child_process|testing\/(berth|child|family|stage|start)|globalThis|memoryUsage|process\.(?!arch|execPath|hrtime|pid|version)|\bvi\./
+  /requires\(|child_process|fixtures\/run|testing\/(berth|child|family|stage|start)|globalThis|memoryUsage|process\.(?!arch|execPath|hrtime|pid|version)|\bvi\./
 
 /** The others share a few processes: starting one takes longer than most of them do. */
 const together = globSync(TESTS, { cwd: import.meta.dirname }).filter(
@@ -64,6 +65,7 @@ export default defineConfig({
       "default",
       ...(reportFile ? [["json", { outputFile: reportFile }] as ["json", object]] : []),
       new SkipReporter({ strict: process.env.CI === "true" }),
+      new SampleReporter(),
     ],
   },
 })

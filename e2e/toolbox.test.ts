@@ -54,7 +54,7 @@ describe("the toolbox of this version", () => {
     expect(statSync(dataDir).mode & 0o777).toBe(0o700)
   })
 
-  it("is listed, found again at once, and verified", async () => {
+  it("is listed, found again without another build, and verified", async () => {
     const again = await berth("build")
     expect(again).toMatchObject({ status: 0, stderr: "" })
     expect(again.stdout).toContain(`${built.id} is there already`)
@@ -131,7 +131,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       ])
     }, 60_000)
 
-    it("[R2.5] has OpenCode's tools at once and without a network: nothing is installed", async () => {
+    it("[R2.5] has OpenCode's tools within 30 s and without a network: nothing is installed", async () => {
       const output = await inside(`
         config=$HOME/.config/opencode
         mkdir -p $config/tool /workspace/repo

@@ -5,14 +5,13 @@ import type { Event } from "@berth/protocol/event"
 import { newId, type PromptId } from "@berth/protocol/ids"
 import { type Bridge, openBridge } from "@berth/server/bridge/bridge"
 import { sized } from "@berth/testing/sampled"
+import { seededFor } from "@berth/testing/seed"
 import { expect, it, onTestFinished } from "vitest"
 import { startCuttingProxy } from "./cutting-proxy.ts"
 import { type Life, live } from "./life.ts"
-import { seeded } from "./seeded.ts"
 
 const TOKEN = "a-token-for-tests-0123456789abcdefghijkl"
-const SEED = 20_260_102
-const ROUNDS = sized({ few: 16, all: 40 })
+const ROUNDS = sized("rounds of cutting the bridge", { few: 16, all: 40 })
 /** Of one connection, one way: some end in their hello, some after thousands of events. */
 const CUT_AFTER_BYTES = 300_000
 
@@ -58,7 +57,7 @@ const expectPromised = (events: readonly Event[], promised: ReadonlyMap<number, 
 
 it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whatever is cut, killed or restarted", async () => {
   const { directory, sandbox } = prepare()
-  const random = seeded(SEED)
+  const random = seededFor("rounds of cutting the bridge")
   const supervisor = keepSupervisor(directory, sandbox)
   const proxied = join(directory, "proxy")
   const proxy = await startCuttingProxy(proxied, join(directory, "socket"), random, CUT_AFTER_BYTES)
@@ -162,9 +161,9 @@ it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whate
   }
 }, 120_000)
 
-it("[R3.4] is in the server's store as exactly 1 to N when both processes are killed at any moment", async () => {
+it("[R3.4] is in the server's store as exactly 1 to N when both processes are killed 14 times, at random moments", async () => {
   const { directory, sandbox } = prepare()
-  const random = seeded(SEED + 1)
+  const random = seededFor("kills of both ends of the bridge")
   const supervisor = keepSupervisor(directory, sandbox)
   let count = 0
   let wake = () => {}

@@ -1,13 +1,19 @@
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, it } from "vitest"
 import { startEngine } from "../docker/engine.ts"
+import { chosenRounds } from "./chosen.ts"
 import { MISHAPS } from "./mishaps.ts"
 import { liveThrough, ROUND_MS } from "./prompts-suite.ts"
 import { openWorld, type World } from "./world.ts"
 
+const ENGINE_KILLED = "the engine is killed"
 /** An engine restarts in seconds: a tenth of the rounds takes as long. */
-const COUNT = Math.ceil(Number(process.env.BERTH_CRASH_ROUNDS ?? 20) / 10)
-const SEED = Number(process.env.BERTH_CRASH_SEED ?? 20_261_117)
+const CHOSEN = chosenRounds(
+  "mishaps during prompts, docker",
+  [...Object.keys(MISHAPS), ENGINE_KILLED],
+  2,
+  { share: 0.1 },
+)
 const STAGE_MS = 180_000
 
 requires("root", "docker", "tini").describe("prompts on a Docker engine, whatever ends", () => {
@@ -28,12 +34,12 @@ requires("root", "docker", "tini").describe("prompts on a Docker engine, whateve
   }, STAGE_MS)
 
   it(
-    `[R1.9] [R3.4] are neither lost nor run twice, and neither is an event (${COUNT} times, seed ${SEED})`,
+    `[R1.9] [R3.4] are neither lost nor run twice, and neither is an event (${CHOSEN.length} times)`,
     async ({ onTestFailed }) => {
       onTestFailed(() => console.error(world.log().join("\n")))
-      const mishaps = { ...MISHAPS, "the engine is killed": () => engine.restart() }
-      await liveThrough(world, { count: COUNT, seed: SEED, mishaps })
+      const mishaps = { ...MISHAPS, [ENGINE_KILLED]: () => engine.restart() }
+      await liveThrough(world, { chosen: CHOSEN, mishaps })
     },
-    COUNT * 2 * ROUND_MS,
+    CHOSEN.length * 2 * ROUND_MS,
   )
 })

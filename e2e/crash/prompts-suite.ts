@@ -1,5 +1,5 @@
+import { seededFor } from "@berth/testing/seed"
 import { expect } from "vitest"
-import { seeded } from "../bridge/seeded.ts"
 import { Conversation } from "./conversation.ts"
 import type { Mishap } from "./mishaps.ts"
 import type { World } from "./world.ts"
@@ -8,25 +8,20 @@ import type { World } from "./world.ts"
 export const ROUND_MS = 60_000
 
 export interface Rounds {
-  readonly count: number
-  readonly seed: number
+  /** Names of mishaps, one a round. */
+  readonly chosen: readonly string[]
   readonly mishaps: Readonly<Record<string, Mishap>>
 }
 
-/** Prompts through so many mishaps: whatever ended, all that was accepted has a known end. */
-export const liveThrough = async (
-  world: World,
-  { count, seed, mishaps }: Rounds,
-): Promise<void> => {
-  const random = seeded(seed)
+/** Prompts through the chosen mishaps: whatever ended, all that was accepted has a known end. */
+export const liveThrough = async (world: World, { chosen, mishaps }: Rounds): Promise<void> => {
+  const random = seededFor("prompts and when mishaps come")
   const conversation = new Conversation(world, random)
   await conversation.open()
   try {
-    const all = Object.entries(mishaps)
-    for (let round = 1; round <= count; round += 1) {
-      const [name, mishap] = all[Math.floor(random() * all.length)] as [string, Mishap]
-      await conversation.round(mishap).catch((thrown: unknown) => {
-        throw new Error(`round ${round}, ${name}`, { cause: thrown })
+    for (const [round, name] of chosen.entries()) {
+      await conversation.round(mishaps[name] as Mishap).catch((thrown: unknown) => {
+        throw new Error(`round ${round + 1}, ${name}`, { cause: thrown })
       })
     }
     await conversation.check()

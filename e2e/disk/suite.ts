@@ -2,7 +2,7 @@ import { readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import type { WorkspaceLimits } from "@berth/protocol/limits"
 import type { Sandbox } from "@berth/sdk/sandboxes"
-import { sized } from "@berth/testing/sampled"
+import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openServer } from "../sandboxes/server.ts"
 import { eventsUntil } from "../sessions/stage.ts"
@@ -35,11 +35,15 @@ const writing = (megabytes: number, path = "zero"): string =>
 /** Nobody who looks at files sees it. */
 const TAKE_NAMELESS = "exec 9> gone; rm gone; cat /dev/zero >&9; sleep 1000"
 
-const ATTACKS = [
-  { what: "blocks", script: TAKE_BLOCKS },
-  { what: "inodes", script: TAKE_INODES },
-  { what: "blocks for a file without a name", script: TAKE_NAMELESS },
-].slice(0, sized({ few: 1, all: 3 }))
+const ATTACKS = sampled(
+  "ways to fill a disk",
+  [
+    { what: "blocks", script: TAKE_BLOCKS },
+    { what: "inodes", script: TAKE_INODES },
+    { what: "blocks for a file without a name", script: TAKE_NAMELESS },
+  ],
+  1,
+)
 
 export interface FullDisk {
   readonly flags: () => readonly string[]

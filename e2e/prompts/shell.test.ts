@@ -85,7 +85,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     const stopped = await calls.post(`/v1/sessions/${session.id}/stop`, {}, 200)
     expect(stopped).toEqual({ prompts: [running.id, waiting.id] })
     await calls.until(session.id, 0, (body) => ended(body, running.id))
-    expect(performance.now() - before).toBeLessThan(5_000)
+    expect(performance.now() - before).toBeLessThan(1_000)
     const next = await calls.prompt(session.id, "pgrep -x sleep || echo none left")
     const events = await calls.until(session.id, 0, (body) => ended(body, next.id))
     expect(textOf(events)).toContain("none left")
@@ -157,7 +157,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect((await promptOf(session.id, next.id)).sandbox).not.toBe(sandbox)
   })
 
-  it("refuses what cannot be, at once", async () => {
+  it("refuses what cannot be", async () => {
     const session = await open("first")
     const path = `/v1/sessions/${session.id}/prompts`
     const refusals = [

@@ -16,7 +16,7 @@ export const describeCaches = (staged: () => Stage) =>
     const warningsOf = async (sandbox: SandboxId) =>
       (await stage.sandboxes.get(sandbox, signal)).warnings
 
-    it("[R1.13] are found and filled by npm, pip and cargo, the next sandbox has them, and they go with the workspace", async () => {
+    it("[R1.13] are found and filled by npm and pip, take files at the places of cargo, go and apt, the next sandbox has them, and they go with the workspace", async () => {
       const spec = { slug: "app", caches: ["npm", "pip", "cargo", "go", "apt"] as const }
       // The system inside has no pip of its own.
       bringPip(cacheOnHost("app", "pip", "tool"))
@@ -81,7 +81,7 @@ export const describeCaches = (staged: () => Stage) =>
     })
   })
 
-/** A package for each tool, which it puts into its cache; nobody reaches a network. */
+/** npm and pip put a package into their caches; the other tools are not there, so a file stands for theirs. Nobody reaches a network. */
 const FILL = `
 set -e
 mkdir package

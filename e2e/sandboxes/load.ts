@@ -9,9 +9,9 @@ import type { openServer } from "./server.ts"
 import { filesWorkerOf, peakMb, supervisorOf, tracesOf, watchMemory } from "./traces.ts"
 
 const MIB = 1024 * 1024
-const COMMANDS = sized({ few: 300, all: 1_000 })
+const COMMANDS = sized("commands at once", { few: 300, all: 1_000 })
 const FLOOD_BYTES = 10 * 1024 * MIB
-const FILE_MIB = sized({ few: 256, all: 512 })
+const FILE_MIB = sized("MiB of a file under load", { few: 256, all: 512 })
 
 /** Of what passes, some is always garbage that is not collected yet, and V8 makes room for it. */
 const SERVER_GROWTH_MB = 110

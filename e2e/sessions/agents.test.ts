@@ -13,6 +13,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     describeTroubles(stage)
     describeInterruption(stage)
     // In the end their sandboxes are replaced.
-    describeWork(stage, 3, 3)
+    describeWork(stage, "embedded", 3, 3)
   },
 )

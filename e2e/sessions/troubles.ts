@@ -9,9 +9,9 @@ const REFUSAL_LIMIT_MS = 30_000
 
 /** What comes of agents whose models fail them. */
 export const describeTroubles = (stage: () => Stage) => {
-  for (const name of sampled(NAMES, 2))
+  for (const name of sampled("agents whose model refuses", NAMES, 2))
     it(
-      `${name} says at once that its model refuses it`,
+      `${name} says within ${REFUSAL_LIMIT_MS / 1_000} s that its model refuses it`,
       async () => {
         const session = await stage()
           .server.client()
@@ -34,7 +34,7 @@ export const describeTroubles = (stage: () => Stage) => {
       DEADLINE_MS,
     )
 
-  for (const name of sampled(NAMES, 2))
+  for (const name of sampled("agents whose model fails", NAMES, 2))
     it(
       `${name} goes on when its model is late, refuses for now, breaks off or is unclear`,
       async () => {

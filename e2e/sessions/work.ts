@@ -12,9 +12,14 @@ const MEMORIES = ["opencode", "claude", "codex"] as const satisfies AgentName[]
 const placeOf = (events: readonly Event[], fits: (body: EventBody) => boolean): number =>
   events.findIndex(({ body }) => fits(body))
 
-/** What so many of them do, and so many remember, wherever the sandbox is made; with BERTH_TEST_ALL, all of them. */
-export const describeWork = (stage: () => Stage, count: number, memories: number) => {
-  for (const name of sampled(NAMES, count))
+/** What so many of them do, and so many remember, wherever the sandbox is made; in a whole run, all of them. */
+export const describeWork = (
+  stage: () => Stage,
+  backend: string,
+  count: number,
+  memories: number,
+) => {
+  for (const name of sampled(`agents at work, ${backend}`, NAMES, count))
     it(
       `[R3.2] [R3.6] ${name} writes a file and runs a command, and all that it does is told in order`,
       async () => {
@@ -54,7 +59,7 @@ export const describeWork = (stage: () => Stage, count: number, memories: number
       DEADLINE_MS,
     )
 
-  for (const name of sampled(MEMORIES, memories))
+  for (const name of sampled(`agents that remember, ${backend}`, MEMORIES, memories))
     it(
       `[R3.5] ${name} remembers what was said to it before its sandbox was replaced, and has its files`,
       async () => {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { seeded } from "../bridge/seeded.ts"
+import { seeded } from "@berth/testing/seed"
 import { openServer } from "../sandboxes/server.ts"
 import { Soaked } from "./soaked.ts"
 import { descriptorsOf, memoryMbOf, takeLeftovers } from "./watched.ts"

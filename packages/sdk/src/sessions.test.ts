@@ -112,7 +112,7 @@ describe("the events of a session", () => {
   it.each([
     new BerthError("session.unknown", "there is no such session"),
     new BerthError("auth.required", "the API token is not the right one"),
-  ])("give up at once on $code", async (error) => {
+  ])("give up without another try on $code", async (error) => {
     const { asked, listener } = inTurn((reply) => void reply.end(frame(1)), refuse(error))
     await expect(reading(await serve(listener))).rejects.toMatchObject({
       ...{ code: error.code, message: error.message },

@@ -1,17 +1,34 @@
-const IS_ALL = process.env.BERTH_TEST_ALL !== undefined
+import { noteSample } from "./samples.ts"
+import { seededFor } from "./seed.ts"
 
-/** How much is enough to see that it holds; with BERTH_TEST_ALL, as much as is promised. */
-export const sized = ({ few, all }: { few: number; all: number }): number => (IS_ALL ? all : few)
+/** Whether this run leaves nothing out, as `npm run test:all` asks for. */
+export const isWholeRun = process.env.BERTH_TEST_ALL !== undefined
 
-/**
- * So many of them, evenly spread, first and last included, or only the last; with BERTH_TEST_ALL, all. What is tried at every step takes
- * minutes for little news: `npm run test:crash` tries them all.
- */
-export const sampled = <Item>(all: readonly Item[], count: number): readonly Item[] => {
-  if (IS_ALL || all.length <= count) return all
-  if (count === 1) return all.slice(-1)
-  return Array.from(
-    { length: count },
-    (_, index) => all[Math.round((index * (all.length - 1)) / (count - 1))] as Item,
+/** How much is enough to see that it holds; in a whole run, as much as is promised. The report says which. */
+export const sized = (what: string, { few, all }: { few: number; all: number }): number => {
+  const taken = isWholeRun ? all : few
+  noteSample({ what, taken, of: all })
+  return taken
+}
+
+/** Draws so many of them by the run's seed, in their order; in a whole run, takes all. The report says how many of how many. */
+export const sampled = <Item>(
+  what: string,
+  all: readonly Item[],
+  count: number,
+): readonly Item[] => {
+  const taken = isWholeRun || all.length <= count ? all : draw(all, count, seededFor(what))
+  noteSample({ what, taken: taken.length, of: all.length, isDrawn: true })
+  return taken
+}
+
+const draw = <Item>(all: readonly Item[], count: number, random: () => number): readonly Item[] => {
+  const left = all.map((_, place) => place)
+  const places = Array.from({ length: count }, () =>
+    left.splice(Math.floor(random() * left.length), 1),
   )
+  return places
+    .flat()
+    .sort((one, two) => one - two)
+    .map((place) => all[place] as Item)
 }

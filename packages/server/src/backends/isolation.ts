@@ -102,9 +102,9 @@ const onThisMachine = (attempts: readonly Attempt[]) =>
 
 /**
  * How much of the suite is made, without what another run of it has shown: the ways out, then what a sandbox can use up, then what stands
- * in the network. With BERTH_TEST_ALL it is the whole.
+ * in the network. In a whole run it is the whole.
  */
-const PARTS = { escapes: 0, "no-network": 1, whole: 2 } as const
+const PARTS = { escapes: 1, "no-network": 2, whole: 3 } as const
 type Part = keyof typeof PARTS
 
 /** The escape attempts that every backend withstands, from inside real sandboxes. docs/SECURITY.md lists them. */
@@ -114,7 +114,10 @@ export const isolationSuite = (
   differences: Differences = {},
   { part = "whole" }: { readonly part?: Part } = {},
 ) => {
-  const extent = sized({ few: PARTS[part], all: PARTS.whole })
+  const extent = sized(`parts of the isolation suite, ${name}`, {
+    few: PARTS[part],
+    all: PARTS.whole,
+  })
   const isWhole = extent === PARTS.whole
   const describeWhole = (title: string, body: () => void) => {
     if (isWhole) describe(title, body)

@@ -119,7 +119,7 @@ requires("root").describe("a store whose process is killed", () => {
 
   for (const [operation, steps] of Object.entries(STEPS)) {
     describe(`in ${operation}`, () => {
-      it.each(sampled(steps, 3))(
+      it.each(sampled(`crash points of a layer store in ${operation}`, steps, 3))(
         "at %s, loses nothing and leaves nothing once it is verified",
         async (step) => {
           const root = copyOfStore()
@@ -167,7 +167,7 @@ requires("root").describe("a store whose process is killed", () => {
   })
 
   it.each(Object.keys(STEPS) as (keyof typeof STEPS)[])(
-    "is killed at every step that %s has",
+    "lists every step that %s has as one to be killed at",
     async (operation) => {
       const told: string[] = []
       const root = copyOfStore()

@@ -1,13 +1,13 @@
 import { createReadStream, createWriteStream } from "node:fs"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
+import { sized } from "@berth/testing/sampled"
 import { expect } from "vitest"
 import { key } from "./testing/key.ts"
 import { makeRoot, openForTest, work, workAndFreeze } from "./testing/store.ts"
 
 const shop = key("shop")
-/** `npm run test:crash` takes a hundred thousand. */
-const FILES = process.env.BERTH_TEST_ALL === undefined ? 20_000 : 100_000
+const FILES = sized("files of a layer", { few: 20_000, all: 100_000 })
 /** Far above what it takes on a machine of two busy cores. */
 const BUDGET_MS = 120_000
 

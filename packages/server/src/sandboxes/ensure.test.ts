@@ -152,7 +152,7 @@ describe("the current sandbox of a workspace", () => {
   })
 
   it.each(["a change of its workspace", "a request after an upgrade of Berth"])(
-    "[R1.7] is had at once by %s, though a session keeps the stale one",
+    "[R1.7] is had within 5 s by %s, though a session keeps the stale one",
     async (what) => {
       const { sandbox: old } = await up(1)
       await sandboxes.resume(old, thinkingClaim(newId.session(), 60_000))

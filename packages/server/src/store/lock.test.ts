@@ -55,7 +55,7 @@ describe("a data directory that a server uses", () => {
     expect((await open(other)).refused).toMatchObject(locked)
   })
 
-  it("is free at once when its server was killed", async () => {
+  it("is free when its server was killed, though its note is there", async () => {
     const dataDir = makeDataDir()
     const first = await startServer(dataDir)
     const { opened } = await open(first)

@@ -45,7 +45,7 @@ const race = async (root: string, waitAt: string) => {
 
 describe("a builder that is killed", () => {
   it.each(["an absent", "a changed"])(
-    "[R2.6] at any step of making %s toolbox leaves none or all of it, and the next one makes it",
+    "[R2.6] at a step of making %s toolbox leaves none or all of it, and the next one makes it",
     async (which) => {
       const { root, toolboxes, inputs, signal } = openForTest()
       const prepare = async () => {
@@ -59,7 +59,7 @@ describe("a builder that is killed", () => {
       const outcome = which === "an absent" ? "built" : "rebuilt"
       expect(done).toMatchObject({ outcome })
       expect(steps.includes("set aside")).toBe(outcome === "rebuilt")
-      for (const step of sampled(steps, 4)) {
+      for (const step of sampled(`crash points of making ${which} toolbox`, steps, 4)) {
         await prepare()
         expect(await play("build", root, { dieAt: step })).toMatchObject({ done: undefined })
         for (const id of await toolboxes.ids()) {

@@ -80,7 +80,7 @@ requires("root", "strace").describe("linking that is killed", () => {
       { rename: 2, unlink: 2, symlink: 2, chown: 2 },
     ],
   ])(
-    "[R2.7] at any system call in %s is put right by the next boot",
+    "[R2.7] at each system call that changes %s is put right by the next boot",
     async (_, make, calls) => {
       for (const [call, times] of Object.entries(calls))
         for (let kill = 1; kill <= times + 1; kill++) {
@@ -131,8 +131,8 @@ describe("copying that is killed", () => {
     ["a home with links of an earlier version", withLinks],
     ["a home with copies of an earlier version", withCopies],
   ])(
-    "[R2.7] at any program in %s is put right by the next boot",
-    async (_, make) => {
+    "[R2.7] at a program in %s is put right by the next boot",
+    async (which, make) => {
       const kill = async (number: number) => {
         const home = await make()
         try {
@@ -147,7 +147,7 @@ describe("copying that is killed", () => {
       expect(survived).toBe(true)
       expect(programs).toBeGreaterThan(5)
       const all = Array.from({ length: programs }, (_, index) => index + 1)
-      for (const number of sampled(all, 6))
+      for (const number of sampled(`crash points of copying agent files into ${which}`, all, 6))
         expect(await kill(number)).toMatchObject({ survived: false })
     },
     120_000,

@@ -166,7 +166,7 @@ describe("a bundle that the server sends", () => {
     expect(readdirSync(elsewhere)).toEqual(["precious"])
   })
 
-  requires("root").it("that does not fit fails its question at once, and says so", async () => {
+  requires("root").it("that does not fit fails its question, and says so", async () => {
     const directory = temporaryDirectory()
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", directory])
     onTestFinished(() => void execFileSync("umount", [directory]))

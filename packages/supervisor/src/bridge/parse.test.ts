@@ -2,6 +2,7 @@ import { AskId, ServerMessage } from "@berth/protocol/bridge"
 import { MAX_PROMPT_CHARS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
 import { MAX_NAME_CHARS, MAX_PROMPT_MS, MAX_QUESTION_CHARS } from "@berth/protocol/session-limits"
+import { runSeed } from "@berth/testing/seed"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { parseServerMessage } from "./parse.ts"
@@ -104,7 +105,7 @@ describe("the server's messages", () => {
         const { success } = ServerMessage.safeParse(JSON.parse(text))
         expect(accepts(text)).toBe(success)
       }),
-      { numRuns: 5000, seed: 5 },
+      { numRuns: 5000, seed: runSeed() },
     )
   })
 

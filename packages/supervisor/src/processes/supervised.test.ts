@@ -327,7 +327,7 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("[R2.14] while it backs off, at once", async () => {
+  it("[R2.14] while it backs off, without waiting for the restart", async () => {
     const { process, heard } = start("exit 1", {
       restart: { ...RESTART_POLICY, firstDelayMs: 3_600_000, maxDelayMs: 3_600_000 },
     })

@@ -105,7 +105,7 @@ describe("a terminal", () => {
     expect(viewer.bytes.toString()).not.toContain("cannot set terminal")
   })
 
-  it("says at once when there is no such directory, and in words when there is no such command", async () => {
+  it("refuses a directory that does not exist, and says in words when there is no such command", async () => {
     const { call, start, attach } = await open()
     const wanted = { cols: 80, rows: 24, cwd: "nowhere" }
     expect(await call("POST", "/terminals", wanted)).toMatchObject({

@@ -44,14 +44,18 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "a server that is killed",
   () => {
     it.each(["create", "remove"] as const)(
-      "at any step of %s leaves nothing that its successor does not clean up",
+      "at a step of %s leaves nothing that its successor does not clean up",
       async (operation) => {
         const { harness, planOf, empty } = await open()
         const whole = planOf(operation)
         const { steps } = await play(whole)
         await harness.backend.remove(whole.spec.identity.sandbox)
         expect(steps.length).toBeGreaterThan(3)
-        for (const step of sampled([...new Set(steps)], 4)) {
+        for (const step of sampled(
+          `crash points of the embedded backend in ${operation}`,
+          [...new Set(steps)],
+          4,
+        )) {
           const plan = planOf(operation, step)
           expect(await play(plan), step).toMatchObject({ signal: "SIGKILL" })
           const successor = await harness.reopen()

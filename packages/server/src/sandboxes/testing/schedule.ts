@@ -107,19 +107,12 @@ export const everyOrder = async (
   }
 }
 
-/** Orders that are drawn, the same in each run. */
+/** So many orders that are drawn. */
 export const drawnOrders = async (
-  seeds: number,
+  orders: number,
+  random: () => number,
   run: (choose: Choose) => Promise<void>,
 ): Promise<void> => {
-  for (let seed = 1; seed <= seeds; seed += 1) {
-    let state = seed
-    await run((count) => {
-      // Marsaglia's xorshift: 32 bits are enough to choose among a few.
-      state ^= state << 13
-      state ^= state >>> 17
-      state ^= state << 5
-      return (state >>> 0) % count
-    })
-  }
+  for (let order = 1; order <= orders; order += 1)
+    await run((count) => Math.floor(random() * count))
 }

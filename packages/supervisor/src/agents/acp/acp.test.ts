@@ -288,7 +288,7 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
 })
 
 describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => {
-  it("and is not there is missed by its name, at once", async () => {
+  it("and is not there is missed by its name", async () => {
     for (const program of ["no-such-agent", "/opt/no/such-agent"]) {
       const { agent } = makeStage({ command: [program, "acp"] })
       await expect(agent.start(never, ignore)).rejects.toMatchObject({
@@ -309,7 +309,7 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     expect((await ask(agent, "remember", { session })).text).toBe("say: one")
   })
 
-  it("fails a prompt: it has failed at once, in its own words", async () => {
+  it("fails a prompt: it has failed, in its own words", async () => {
     const agent = await started(makeStage())
     const told = await ask(agent, "fail: -32603")
     expect(told.result).toEqual({

@@ -53,7 +53,7 @@ describe("OpenCode over ACP", { timeout: TEST_LIMIT_MS }, () => {
     for (const end of ends) await end()
   })
 
-  it("[R3.6] writes a file and runs a command, and tells of both; a failing model is told at once", async () => {
+  it("[R3.6] writes a file and runs a command, and tells of both; a failing model is told", async () => {
     const path = join(stage.repo, "made.txt")
     const told = await ask(agent, `write: ${path}`)
     expect(told.result).toEqual({ state: "succeeded" })

@@ -185,7 +185,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   it.each([400, 401])(
-    "fails at once in the provider's own words when it says %i",
+    "fails without another try, in the provider's own words, when it says %i",
     async (status) => {
       const told = await ask(stage.agent, `fail: ${status}`)
       expect(told.result).toEqual({ state: "failed", reason: "this model is out of order" })

@@ -3,9 +3,9 @@
  * their states, and says on stdout what it has been promised: `event N`, `acknowledged N`, `STATE PROMPT`.
  */
 import { newId } from "@berth/protocol/ids"
+import { seeded } from "@berth/testing/seed"
 import { openJournal } from "../journal.ts"
 import { openLedger } from "../ledger.ts"
-import { seeded } from "./random.ts"
 
 const [, , directory = "", seed = "0"] = process.argv
 const MAX_BYTES = 64 * 1024

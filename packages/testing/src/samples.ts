@@ -1,0 +1,37 @@
+import { appendFileSync, readFileSync } from "node:fs"
+
+/** Names the file in which the workers of a run, each its own process, note what they sample. */
+export const SAMPLES = "BERTH_TEST_SAMPLES"
+
+export interface Sample {
+  readonly what: string
+  readonly taken: number
+  readonly of: number
+  /** Which ones were taken depends on the seed. */
+  readonly isDrawn?: boolean
+}
+
+/** Notes for the report of the run how much of something a suite takes. Without a report, nobody reads it. */
+export const noteSample = (sample: Sample): void => {
+  const file = process.env[SAMPLES]
+  // One short write at the file's end: those of other processes come before or after it.
+  if (file !== undefined) appendFileSync(file, `${JSON.stringify(sample)}\n`)
+}
+
+/** What was noted and left something out, summed up by what it is, in the order of its names. */
+export const readSamples = (file: string): readonly Sample[] => {
+  const sums = new Map<string, Sample>()
+  for (const line of readFileSync(file, "utf8").split("\n")) {
+    if (line === "") continue
+    const sample = JSON.parse(line) as Sample
+    const sum = sums.get(sample.what)
+    sums.set(sample.what, {
+      ...sample,
+      taken: sample.taken + (sum?.taken ?? 0),
+      of: sample.of + (sum?.of ?? 0),
+    })
+  }
+  return [...sums.values()]
+    .filter(({ taken, of }) => taken < of)
+    .toSorted((one, two) => one.what.localeCompare(two.what))
+}
