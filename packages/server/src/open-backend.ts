@@ -2,6 +2,7 @@ import { join } from "node:path"
 import type { InstallationId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
 import type { PullProgress } from "./backends/docker/images.ts"
+import type { OnFence } from "./backends/fence-watch.ts"
 import type { EngineAddress } from "./config/engine-address.ts"
 import type { Logger } from "./logging/logger.ts"
 import { refuseForeignEntry } from "./owned/entry.ts"
@@ -24,17 +25,30 @@ export const openBackend = async (
   signal: AbortSignal,
 ): Promise<Backend> => {
   const directory = join(dataDir, backend.name)
+  const onFence = tellOfFence(log)
   if (backend.name === "embedded") {
     const { openEmbedded } = await import("./backends/embedded/backend.ts")
-    return await openEmbedded({ installation, directory }, { signal })
+    return await openEmbedded({ installation, directory, onFence }, { signal })
   }
   const { openDocker } = await import("./backends/docker/backend.ts")
   const { engine, image } = backend
   // An engine sees all that its sandboxes get, keys and files included.
   if ("socketPath" in engine) refuseForeignEntry(engine.socketPath)
   const onPull = tellOfPulls(log)
-  return await openDocker({ installation, directory, engine, image, onPull }, { signal })
+  return await openDocker({ installation, directory, engine, image, onPull, onFence }, { signal })
 }
+
+const tellOfFence =
+  (log: Logger): OnFence =>
+  (news) => {
+    const op = "network.fence"
+    if (news.kind === "restored") {
+      log.warn({ op }, "the firewall rules of sandboxes were gone; they are in place again")
+    } else {
+      const err = news.failure
+      log.error({ op, err }, "the firewall rules of sandboxes cannot be looked after; trying again")
+    }
+  }
 
 /** Each tenth of a pull is a line: it may take minutes. */
 const tellOfPulls = (log: Logger) => {

@@ -10,10 +10,10 @@ const toolbox = (digit: string) => {
   return { id, directory: `/data/toolbox/${id}` }
 }
 
-const hash = (spec: Partial<WorkspaceSpecInput> = {}, box = toolbox("0")) => {
+const hash = (spec: Partial<WorkspaceSpecInput> = {}, box = toolbox("0"), host = {}) => {
   const workspace = WorkspaceSpec.parse({ slug: "app", ...spec })
   const repos = plannedRepos(workspaceRepos(workspace.repos))
-  return configHash(sandboxConfig(workspace, { kind: "host" }, repos, box))
+  return configHash(sandboxConfig(workspace, { kind: "host" }, repos, box, host))
 }
 
 describe("a workspace's config", () => {
@@ -34,6 +34,13 @@ describe("a workspace's config", () => {
     expect(hash(spec)).not.toBe(hash())
   })
 
+  it("[R1.2] is another one when the host's proxy is another, unless there is no network", () => {
+    const host = { HTTPS_PROXY: "http://proxy.example:3128" }
+    const none = { network: { kind: "none" } } as const
+    expect(hash({}, toolbox("0"), host)).not.toBe(hash())
+    expect(hash(none, toolbox("0"), host)).toBe(hash(none))
+  })
+
   it("[R1.2] is the same whatever its files may take, which is held without the sandbox", () => {
     expect(hash({ limits: { diskBytes: 2 ** 30, diskInodes: 10_000 } })).toBe(hash())
   })
@@ -50,7 +57,7 @@ describe("a workspace's config", () => {
     const workspace = WorkspaceSpec.parse({ slug: "app" })
     const hashes = ["0", "1"].map((digit) => {
       const system = { kind: "image" as const, digest: `sha256:${digit.repeat(64)}` }
-      return configHash(sandboxConfig(workspace, system, [], toolbox("0")))
+      return configHash(sandboxConfig(workspace, system, [], toolbox("0"), {}))
     })
     expect(new Set([...hashes, hash()]).size).toBe(3)
   })

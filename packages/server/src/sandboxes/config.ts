@@ -6,13 +6,15 @@ import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { COMPILED_SUPERVISOR } from "../toolbox/inputs/supervisor.ts"
 import type { Toolbox } from "../toolbox/store.ts"
 import { cacheEnvironment, cacheMounts } from "./caches/places.ts"
+import { proxyEnvironment } from "./host-proxy.ts"
 
-/** What a workspace's sandbox is, with this system and toolbox. Equal ones give equal configs. */
+/** What a workspace's sandbox is, with this system and toolbox, on a host with these variables. Equal ones give equal configs. */
 export const sandboxConfig = (
   workspace: WorkspaceSpec,
   system: SystemIdentity,
   repos: readonly PlannedRepo[],
   toolbox: Pick<Toolbox, "id" | "directory">,
+  host: Readonly<Record<string, string | undefined>>,
 ): SandboxConfig => {
   const { hooks, environment, agent, sidecars, network, caches } = workspace
   // The server holds these two, whatever the sandbox: a change makes none stale.
@@ -37,7 +39,11 @@ export const sandboxConfig = (
     ...{ limits, network },
     boot: {
       ...{ repos: [...repos], hooks, agent, sidecars },
-      environment: { ...cacheEnvironment(caches), ...environment },
+      environment: {
+        ...cacheEnvironment(caches),
+        ...proxyEnvironment(host, environment, network),
+        ...environment,
+      },
     },
     agentGeneration: toolbox.id,
     supervisorGeneration: toolbox.id,

@@ -149,6 +149,7 @@ it("[R1.6] a workspace's hash from before a change is not noted after it", async
   const workspaces = openWorkspaces(store.db, new FakeClock())
   let held: Promise<void> | undefined
   const wants = openWants({
+    environment: {},
     workspaces,
     backend: {
       resolveSystem: async () => {

@@ -11,6 +11,7 @@ const specOf = (version: number): WorkspaceSpec =>
 it("nothing is noted of a workspace that changed while it was read", async () => {
   let read = Promise.withResolvers<Workspace>()
   const wants = openWants({
+    environment: {},
     backend: { resolveSystem: async () => ({ kind: "host" }) },
     workspaces: { get: () => read.promise } as unknown as Workspaces,
     toolbox: async () => ({ id: "0".repeat(64), directory: "/toolbox" }) as never,
@@ -30,6 +31,7 @@ it("an agent with a toolbox of its own is prepared for whoever asks for a sandbo
   const asked: string[] = []
   const codex = WorkspaceSpec.parse({ slug, agent: { kind: "codex" } })
   const wants = openWants({
+    environment: {},
     backend: { resolveSystem: async () => ({ kind: "host" }) },
     workspaces: { get: async () => ({ spec: codex }) } as unknown as Workspaces,
     toolbox: async (agent) => {

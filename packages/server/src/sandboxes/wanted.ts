@@ -21,9 +21,10 @@ export const wantedOf = (
   spec: WorkspaceSpec,
   system: SystemIdentity,
   toolbox: Pick<Toolbox, "id" | "directory">,
+  host: Readonly<Record<string, string | undefined>>,
 ): Wanted => {
   const repos = plannedRepos(workspaceRepos(spec.repos))
-  const own = sandboxConfig(spec, system, repos, toolbox)
+  const own = sandboxConfig(spec, system, repos, toolbox, host)
   const config = SandboxConfig.parse({ ...own, mounts: [...own.mounts, ...FILE_MOUNTS] })
   return { config, hash: configHash(config) }
 }
@@ -37,6 +38,8 @@ export interface WantedParts {
   readonly backend: Pick<Backend, "resolveSystem">
   readonly workspaces: Workspaces
   readonly toolbox: ToolboxOf
+  /** The server's own, which may name a proxy. */
+  readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 /** What the workspaces want now. */
@@ -51,7 +54,7 @@ export interface Wants {
   refresh(): void
 }
 
-export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants => {
+export const openWants = ({ backend, workspaces, toolbox, environment }: WantedParts): Wants => {
   const hashes = new Map<Slug, ConfigHash>()
   /** The agents whose toolbox was there once: what is wanted with others may have to be installed first. */
   const found = new Set<string | undefined>()
@@ -66,7 +69,7 @@ export const openWants = ({ backend, workspaces, toolbox }: WantedParts): Wants 
   ): Promise<Wanted> => {
     const there = await toolbox(spec.agent.kind)
     found.add(optionalAgent(spec.agent.kind))
-    const wanted = wantedOf(spec, await resolve(), there)
+    const wanted = wantedOf(spec, await resolve(), there, environment)
     if (begun === generation) hashes.set(spec.slug, wanted.hash)
     return wanted
   }

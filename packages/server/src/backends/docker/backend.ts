@@ -4,6 +4,7 @@ import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { serialByKey } from "../../host/serial.ts"
 import { type Backend, type Call, DEADLINES_MS, type ObservedSandbox } from "../backend.ts"
 import { operations, withinDeadline } from "../call.ts"
+import { type FenceWatch, type OnFence, openFenceWatch } from "../fence-watch.ts"
 import { openWatchers, type Watchers } from "../watchers.ts"
 import type { EngineAddress } from "./address.ts"
 import { openCaches } from "./caches.ts"
@@ -42,6 +43,8 @@ export interface DockerOptions {
   readonly image: string
   /** Told how far an image is that is being pulled. */
   readonly onPull?: OnPull
+  /** Told when the fence of sandboxes was gone. */
+  readonly onFence?: OnFence
 }
 
 /** Sandboxes as containers of a Docker engine. */
@@ -92,7 +95,9 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
     )
     const images = openImages(engine, options.onPull ?? (() => {}))
     const systemOf = systemsFrom(images, options.image)
-    return compose(parts, watchers, systemOf, async () => {
+    const fenceWatch = openFenceWatch(parts.network.restore, options.onFence ?? (() => {}))
+    return compose(parts, watchers, systemOf, fenceWatch, async () => {
+      await fenceWatch.close()
       far?.closeAll()
       await events.close()
     })
@@ -129,6 +134,7 @@ const compose = (
   parts: Parts,
   watchers: Watchers,
   systemOf: SystemOf,
+  fenceWatch: FenceWatch,
   close: () => Promise<void>,
 ): Backend => {
   const { engine, installation, info, leaving, network } = parts
@@ -184,6 +190,7 @@ const compose = (
     recover: (call) =>
       operation("remove", call, async (signal) => {
         const unrecovered = await recoverSandboxes(parts, signal)
+        await fenceWatch.begin(signal)
         const all = parts.far === undefined ? [] : await listSandboxes(parts, signal)
         const running = all.filter(({ state }) => state === "running")
         await Promise.all(running.map(({ identity }) => openWay(parts, identity.sandbox)))

@@ -16,6 +16,7 @@ import type {
 } from "../backend.ts"
 import { DEADLINES_MS } from "../backend.ts"
 import { operations, withinDeadline } from "../call.ts"
+import { type OnFence, openFenceWatch } from "../fence-watch.ts"
 import type { Architecture } from "../seccomp/profile.ts"
 import { openWatchers } from "../watchers.ts"
 import { openApart } from "./apart.ts"
@@ -53,6 +54,8 @@ export interface EmbeddedOptions {
   readonly directory: string
   /** Where the host's programs are looked for. Default: the standard places. */
   readonly path?: string
+  /** Told when the fence of sandboxes was gone. */
+  readonly onFence?: OnFence
   /** Called before each step that a crash could interrupt: tests crash there. */
   readonly at?: (step: string) => void | Promise<void>
 }
@@ -114,10 +117,14 @@ export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): P
     return compose(options, parts)
   })
 
-const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Backend => {
+const compose = (
+  { installation, directory, onFence = () => {} }: EmbeddedOptions,
+  parts: Parts,
+): Backend => {
   const { states, cgroups, runtime, network, caches } = parts
   const exits = openExits(states.exits)
   const inTurn = serialByKey()
+  const fenceWatch = openFenceWatch(network.restore, onFence)
   const reclaims = openReclaims((sandbox, signal) => cgroups.open(sandbox).reclaim(signal))
 
   const watchers = openWatchers((emit) =>
@@ -177,6 +184,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     recover: (call) =>
       operation("remove", call, async (signal) => {
         const unrecovered = await recoverSandboxes(parts, signal)
+        await fenceWatch.begin(signal)
         const { systems, ranges } = await inUse(parts)
         for (const range of ranges) parts.idRanges.hold(range)
         await pruneSystems(join(directory, "systems"), systems)
@@ -326,6 +334,7 @@ const compose = ({ installation, directory }: EmbeddedOptions, parts: Parts): Ba
     ensureNetwork: (call) => operation("ensureNetwork", call, (signal) => network.ensure(signal)),
 
     async close() {
+      await fenceWatch.close()
       reclaims.close()
       parts.sandboxIds.close()
       parts.launchers.close()

@@ -15,6 +15,8 @@ import { openHarnessOnRunc } from "./testing/on-runc.ts"
 const unfence = (installation: InstallationId) => [
   `nft delete table inet ${namesOf(installation).table}`,
   `nft delete table inet ${namesOf(installation).connectionsTable}`,
+  // Of a network namespace of the test's own.
+  "ip xfrm policy flush",
 ]
 const EMBEDDED = { file: join(import.meta.dirname, "testing/server.ts"), unfence }
 const ON_RUNC = { file: join(import.meta.dirname, "testing/server-on-runc.ts"), unfence }

@@ -17,6 +17,8 @@ export interface Bridge {
   readonly name: string
   /** Makes it once: callers at the same time share one attempt, and success is remembered. */
   ensure(signal: AbortSignal): Promise<void>
+  /** Puts the fence back if somebody took it away, and returns whether that was so. */
+  restore(signal: AbortSignal): Promise<boolean>
   /** Does what only a container that has been started allows. Again after each start: its network namespace is a new one. */
   settle(engineId: string, signal: AbortSignal): Promise<void>
   /** The engine was away, or says that the network is gone: the next one looks again. */
@@ -32,6 +34,7 @@ export const createBridge = (
   fenced: boolean,
 ): Bridge => {
   const names = networkNames(installation, allow)
+  const wanted = { names, allow: normalised(allow) }
   const inTurn = serialByKey()
   let isMade = false
   let attempt: Promise<void> | undefined
@@ -40,7 +43,7 @@ export const createBridge = (
     const signal = AbortSignal.timeout(DEADLINES_MS.ensureNetwork)
     // Before the network, so that nothing is ever on it without a fence; and each time, since rules are flushed by people.
     if (fenced) {
-      await ensureFence({ names, allow: normalised(allow) }, readBounds(), signal)
+      await ensureFence(wanted, readBounds(), signal)
     }
     if (isMade) return
     await ensureNetwork(engine, names, installation, signal)
@@ -57,8 +60,13 @@ export const createBridge = (
       })
       return abortable(attempt, signal)
     },
+    restore: (signal) =>
+      inTurn(
+        names.network,
+        async () => fenced && (await ensureFence(wanted, readBounds(), signal)),
+      ),
     async settle(engineId, signal) {
-      if (fenced) await keepToGateway(engine, engineId, names.network, signal)
+      if (fenced) await keepToGateway(engine, engineId, wanted, signal)
     },
     forget: () => {
       isMade = false

@@ -7,12 +7,12 @@ import { connectionsMark, connectionsText } from "../../connections/rules.ts"
 import type { NetworkNames } from "./names.ts"
 import { connectionsOf, dropText, markOf, type RulesInput, tableText } from "./rules.ts"
 
-/** Makes the fence and the bounds for connections, or whatever of them has gone since. */
+/** Makes the fence and the bounds for connections, or whatever of them has gone since. Returns whether something had. */
 export const ensureFence = async (
   wanted: Pick<RulesInput, "names" | "allow">,
   bounds: ConnectionBounds,
   signal: AbortSignal,
-): Promise<void> => {
+): Promise<boolean> => {
   const rules = { ...wanted, resolvers: await readResolvers() }
   const connections = connectionsOf(rules, bounds)
   const stands = async (table: string, mark: string) =>
@@ -26,6 +26,7 @@ export const ensureFence = async (
     ...(isBounded ? [] : [connectionsText(connections)]),
   ]
   if (missing.length > 0) await apply(missing.join(""), signal)
+  return missing.length > 0
 }
 
 /** Takes the fence of a network away that is gone. */

@@ -1,8 +1,11 @@
 import { isIPv4 } from "node:net"
+import { networkInterfaces } from "node:os"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
 import { run } from "../../../host/run.ts"
+import { REFUSED_RANGES } from "../../refused-ranges.ts"
 import { type Engine, parseAnswer } from "../engine.ts"
+import type { RulesInput } from "./rules.ts"
 
 const Container = z.object({
   State: z.object({ Running: z.boolean(), Pid: z.int() }),
@@ -19,7 +22,7 @@ const Container = z.object({
 export const keepToGateway = async (
   engine: Engine,
   engineId: string,
-  network: string,
+  { names: { network }, allow }: Pick<RulesInput, "names" | "allow">,
   signal: AbortSignal,
 ): Promise<void> => {
   const found = await running(engine, engineId, signal)
@@ -35,7 +38,8 @@ export const keepToGateway = async (
     IN_THE_RIGHT_NAMESPACE,
     IPAddress,
   ] as const
-  const { status, stderr } = await run(command, { signal, input: rulesText(Gateway) })
+  const fence = { allow, host: hostAddresses() }
+  const { status, stderr } = await run(command, { signal, input: rulesText(Gateway, fence) })
   if (status === 0 || (await running(engine, engineId, signal)) === undefined) return
   throw failed(stderr.trim(), engineId)
 }
@@ -65,7 +69,7 @@ const OPENS = "ct state new ct status & confirmed == 0"
  * The engine translates addresses inside, for its name server, which makes the kernel track every connection there, in memory that no
  * limit counts. So all but questions to that server are left untracked, and those are bounded.
  */
-const rulesText = (gateway: string): string => {
+const rulesText = (gateway: string, fence: InnerFence): string => {
   const direct = `oifname != "lo" ip daddr != 224.0.0.0/4 rt ip nexthop != ${gateway}`
   const { udp, tcp, tcpPerSecond, tcpBurst } = RESOLVER_BOUNDS
   return `add table inet ${GATEWAY_TABLE}
@@ -85,9 +89,17 @@ table inet ${GATEWAY_TABLE} {
     meta l4proto tcp reject with tcp reset
     reject with icmp type admin-prohibited
   }
+  set refused {
+    type ipv4_addr; flags interval; auto-merge;
+    elements = { ${REFUSED_RANGES.join(", ")} }
+  }
+  chain fence {
+    ${fenceRules(fence).join("\n    ")}
+  }
   chain sent {
     type filter hook output priority filter; policy accept;
     ${direct} goto refuse
+    oifname != "lo" jump fence
     ${OPENS} meta l4proto tcp limit rate over ${tcpPerSecond}/second burst ${tcpBurst} packets goto refuse
     ${OPENS} meta l4proto tcp ct count over ${tcp} goto refuse
     ${OPENS} meta l4proto udp ct count over ${udp} goto refuse
@@ -99,6 +111,30 @@ table inet ${GATEWAY_TABLE} {
 }
 `
 }
+
+/** What stands of the fence inside, too, so that it does not rest on the host's rules alone, which people flush. */
+interface InnerFence {
+  readonly allow: readonly string[]
+  /** The host's addresses when the container was started. */
+  readonly host: readonly string[]
+}
+
+/** Whom the engine asks for names, from within, changes while the container runs: that is left to the rules outside. */
+const fenceRules = ({ allow, host }: InnerFence): string[] => [
+  "meta l4proto { tcp, udp } th dport 53 return",
+  ...host.map((address) => `ip daddr ${address} goto refuse`),
+  ...allow.map((range) => `ip daddr ${range} return`),
+  "ip daddr @refused goto refuse",
+]
+
+const hostAddresses = (): string[] => [
+  ...new Set(
+    Object.values(networkInterfaces())
+      .flatMap((entries) => entries ?? [])
+      .filter(({ family }) => family === "IPv4")
+      .map(({ address }) => address),
+  ),
+]
 
 /** The container, unless it has ended or is gone by now. */
 const running = async (engine: Engine, engineId: string, signal: AbortSignal) => {

@@ -235,20 +235,6 @@ requires("docker").describe("the network of docker sandboxes", () => {
       return (body as { IPAM: { Config: { Gateway: string }[] } }).IPAM.Config[0]?.Gateway ?? ""
     }
 
-    it("keeps sandboxes from the host's services, and nothing else does", async () => {
-      await open()
-      await backend.ensureNetwork()
-      const sandbox = await boot(knock(await gatewayOf(), port))
-      const said = () => backend.logs(sandbox)
-      await expect.poll(said, { timeout: 10_000 }).toContain("Connection refused")
-      expect(await said()).not.toContain("the host hears")
-      await dropFence()
-      await expect.poll(said, { timeout: 10_000 }).toContain("the host hears")
-      // Rules that someone flushed are there again with the next sandbox.
-      await backend.ensureNetwork()
-      expect(await tables()).toEqual([names.table, connectionsTableOf(names.table)])
-    })
-
     /** Runs programs of the host in a sandbox's network. */
     const insideOf = async (sandbox: SandboxId) => {
       const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
@@ -258,6 +244,36 @@ requires("docker").describe("the network of docker sandboxes", () => {
         return (await run(["nsenter", `--net=/proc/${Pid}/ns/net`, ...command], { signal })).stdout
       }
     }
+
+    it("[R1.11] keeps sandboxes from the host's services, also inside while the host's rules are flushed, and nothing else does", async () => {
+      await open()
+      await backend.ensureNetwork()
+      const sandbox = await boot(knock(await gatewayOf(), port))
+      const inside = await insideOf(sandbox)
+      const said = () => backend.logs(sandbox)
+      const refusals = async () => (await said()).split("Connection refused").length
+      await expect.poll(said, { timeout: 10_000 }).toContain("Connection refused")
+      await dropFence()
+      const before = await refusals()
+      await expect.poll(refusals, { timeout: 10_000 }).toBeGreaterThan(before + 3)
+      expect(await said()).not.toContain("the host hears")
+      await inside("nft", "delete", "table", "inet", GATEWAY_TABLE)
+      await expect.poll(said, { timeout: 10_000 }).toContain("the host hears")
+    })
+
+    it("[R1.11] is put back for running sandboxes after somebody flushed it, at the server's start and while it runs", async () => {
+      await open()
+      await boot("sleep 1000")
+      await dropFence()
+      await dropFence(connectionsTableOf(names.table))
+      const whole = [names.table, connectionsTableOf(names.table)]
+      await open()
+      await backend.recover()
+      expect(await tables()).toEqual(whole)
+      await dropFence()
+      await expect.poll(tables, { timeout: 10_000 }).toEqual(whole)
+      await backend.close()
+    })
 
     it("keeps the connections few that the kernel tracks inside a sandbox, and names are still found", async () => {
       await open()

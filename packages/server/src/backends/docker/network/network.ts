@@ -16,6 +16,8 @@ import { NetworkAnswer } from "./wanted.ts"
 export interface SandboxNetwork {
   /** Makes the bridge of the sandboxes that have the internet alone. */
   ensure(signal: AbortSignal): Promise<void>
+  /** Puts the fences back that sandboxes need and somebody took away. Returns whether there was one. */
+  restore(signal: AbortSignal): Promise<boolean>
   /** The engine was away: the next one looks again. */
   forget(): void
   /** The bridge that this sandbox is, or will be, on. */
@@ -45,6 +47,11 @@ export const createNetwork = (
 
   return {
     ensure: plain.ensure,
+    async restore(signal) {
+      const joined = [...new Set(members.values())]
+      const restored = await Promise.all(joined.map((bridge) => bridge.restore(signal)))
+      return restored.includes(true)
+    },
     forget() {
       for (const bridge of [plain, ...listed.values()]) bridge.forget()
     },

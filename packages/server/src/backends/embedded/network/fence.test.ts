@@ -48,6 +48,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
 
   const withoutRules = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     await world.dropTable()
+    await world.dropBarriers()
     try {
       return await work()
     } finally {
@@ -257,5 +258,68 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       world.outside.call("dial", { address: neighbourAddress, port: PORT, silenceMs: 500 })
     expect(await withoutRules(knock)).toContain("neighbour at")
     expect(await knock()).toBe("silence")
+  })
+
+  describe("after somebody flushed the host's firewall", () => {
+    const flushed = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+      await world.host.run("nft flush ruleset")
+      try {
+        return await work()
+      } finally {
+        await world.host.call("ensure")
+      }
+    }
+    const silence = (to: string) => () =>
+      sandbox.call("dial", { address: to, port: PORT, silenceMs: 500 })
+
+    it.each([
+      ["the host at its address", HOST_ADDRESS],
+      ["a private network", "10.77.0.5"],
+      ["the internet", "198.51.100.10"],
+    ])("[R1.11] is cut off from %s without any server's doing", async (_, to) => {
+      expect(await flushed(silence(to))).toBe("silence")
+    })
+
+    it("[R1.11] is cut off from the host at the gateway and from its neighbours", async () => {
+      expect(await flushed(silence(gateway))).toBe("silence")
+      expect(await flushed(silence(neighbourAddress))).toBe("silence")
+    })
+
+    it("sends the host no packet over UDP", async () => {
+      await flushed(async () => {
+        await sandbox.call("send", [{ address: HOST_ADDRESS, port: PORT, text: "flushed" }])
+        await world.host.call("send", [{ address: HOST_ADDRESS, port: PORT, text: "last" }])
+        const texts = (await world.host.call("arrived", "last")).map(({ text }) => text)
+        expect(texts).toEqual(["last"])
+      })
+    })
+
+    it("has the internet again and stays fenced once the fence is restored, by this server or the next", async () => {
+      const next = await world.server()
+      await next.call("resolvers", RESOLVERS)
+      for (const server of [world.host, next]) {
+        await world.host.run("nft flush ruleset")
+        expect(await server.call("restore")).toBe(true)
+        expect(await server.call("restore")).toBe(false)
+        expect(await dial("198.51.100.10")).toContain("outside at")
+        expect(await dial(HOST_ADDRESS)).toBe(REFUSED)
+        expect(await dial("10.77.0.5", neighbour)).toContain("outside at")
+      }
+      await next.kill()
+    })
+
+    it("leaves the marks of the host's own rules alone", async () => {
+      const { host } = world
+      await host.run("nft add table ip site")
+      onTestFinished(async () => {
+        await host.run("nft delete table ip site")
+      })
+      await host.run("nft add chain ip site pre { type filter hook prerouting priority -150; }")
+      await host.run("nft add chain ip site out { type filter hook forward priority 0; }")
+      await host.run(`nft add rule ip site pre iifname "${sandbox.device}" meta mark set 0x7`)
+      await host.run("nft add rule ip site out meta mark and 0xff == 0x7 counter")
+      expect(await dial("198.51.100.10")).toContain("outside at")
+      expect(await host.run("nft list chain ip site out")).toMatch(/packets [1-9]/)
+    })
   })
 })

@@ -1,5 +1,6 @@
 import { readlink } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
+import { barrierLines } from "./barrier.ts"
 import type { Claim } from "./claims.ts"
 import { toAddress } from "./ipv4.ts"
 import type { Pool } from "./pool.ts"
@@ -58,6 +59,7 @@ const setUpHost = async ({ claim, pool, pid, signal }: LinkOptions): Promise<voi
       `address add ${pool.gateway}/32 dev ${device}`,
       `route add ${address}/32 dev ${device} src ${pool.gateway}`,
       `neighbour replace ${address} lladdr ${SANDBOX_MAC} nud permanent dev ${device}`,
+      ...barrierLines(claim),
     ),
   })
   if (outcome.status === 0) return

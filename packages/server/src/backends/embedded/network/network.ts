@@ -5,8 +5,9 @@ import type { Ipv4Range } from "@berth/protocol/network"
 import { abortable } from "../../../host/abortable.ts"
 import { type ConnectionBounds, readBounds } from "../../connections/bounds.ts"
 import { connectionsMark } from "../../connections/rules.ts"
+import { dropBarrier, ensureBarriers } from "./barrier.ts"
 import { type Chain, readChains } from "./chains.ts"
-import { createClaims, isAttached } from "./claims.ts"
+import { type Claim, createClaims, isAttached } from "./claims.ts"
 import { closeHostFirewall, openHostFirewall } from "./host-firewall.ts"
 import { isLoopback } from "./ipv4.ts"
 import { makeLink, removeLink } from "./link.ts"
@@ -36,6 +37,8 @@ export interface SandboxNetwork {
    * It also follows the host's choice of name server.
    */
   ensure(signal: AbortSignal): Promise<void>
+  /** Puts back what sandboxes need and somebody took away, as a firewall's restart does. Returns whether that was so. */
+  restore(signal: AbortSignal): Promise<boolean>
   /** Claims an address; the same one for the same sandbox. */
   reserve(sandbox: SandboxId): Promise<Reservation>
   /** Links the network namespace of `pid` before anything of the sandbox runs in it. Idempotent. */
@@ -85,11 +88,14 @@ export const createNetwork = ({
         .filter(isAttached)
         .filter(({ device }) => !departures.has(device)),
     async onReplaced({ resolver }) {
+      await ensureBarriers(claims.all().filter(isLinked))
       for (const device of claims.devices()) {
         if (deviceExists(device)) await routeLoopback(device, isLoopback(resolver))
       }
     },
   })
+
+  const isLinked = ({ device }: Claim) => !departures.has(device) && deviceExists(device)
 
   const makeShared = async (): Promise<void> => {
     refuseConflict(pool, await readRoutes())
@@ -108,16 +114,26 @@ export const createNetwork = ({
   }
 
   let attempt: Promise<void> | undefined
+  const ensure = (signal: AbortSignal): Promise<void> => {
+    // Assigned before the first await, so that concurrent callers share one attempt.
+    attempt ??= makeShared().finally(() => {
+      attempt = undefined
+    })
+    return abortable(attempt, signal)
+  }
   const reserve = async (sandbox: SandboxId) =>
     claims.reserve(sandbox, heldAddresses(await readRoutes()))
 
   return {
-    ensure(signal) {
-      // Assigned before the first await, so that concurrent callers share one attempt.
-      attempt ??= makeShared().finally(() => {
-        attempt = undefined
-      })
-      return abortable(attempt, signal)
+    ensure,
+
+    async restore(signal) {
+      const isMissing = async () =>
+        claims.devices().some((device) => deviceExists(device)) &&
+        !stand(await readChains(), await rules())
+      if (!(await isMissing())) return false
+      await ensure(signal)
+      return true
     },
 
     async reserve(sandbox) {
@@ -146,7 +162,9 @@ export const createNetwork = ({
       try {
         await settle([
           removeLink(device, signal),
-          ...(claim !== undefined && isAttached(claim) ? [table.remove(claim)] : []),
+          ...(claim !== undefined && isAttached(claim)
+            ? [table.remove(claim), dropBarrier(claim, signal)]
+            : []),
         ])
         departures.set(device, "gone")
         if (isUnused()) await dropShared()

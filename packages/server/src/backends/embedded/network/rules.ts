@@ -6,6 +6,7 @@ import {
   masqueradeText,
 } from "../../connections/rules.ts"
 import { REFUSED_RANGES } from "../../refused-ranges.ts"
+import { PASSED_MARK } from "./barrier.ts"
 import type { Attached } from "./claims.ts"
 import { merge, spanOf, toText } from "./ipv4.ts"
 import type { Names } from "./names.ts"
@@ -64,6 +65,12 @@ const chains = ({ names, pool, resolver, bounds }: RulesInput): string => {
     ${resolver === undefined ? "" : `ip daddr ${pool.gateway} ${DNS} accept`}
     fib daddr type != unicast goto refuse
     goto judge
+  }
+  # The last word before the route is chosen, so that no rule of the host's takes the mark away: without it, the kernel drops
+  # the packet (see barrier.ts).
+  chain passed {
+    type filter hook prerouting priority 300; policy accept;
+    ${from} meta mark set meta mark | ${PASSED_MARK}
   }
   # Before the host's own translations, which may take every packet to port 53.
   chain ask {

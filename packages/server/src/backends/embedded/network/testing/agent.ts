@@ -20,6 +20,7 @@ export interface Calls {
   resolvers(servers: string[]): void
   path(directories: string): void
   ensure(): Promise<void>
+  restore(): Promise<boolean>
   ensureTogether(callers: number): Promise<void>
   reserve(sandbox: string): Promise<{ address: string; gateway: string; resolver: string }>
   reserveMany(sandboxes: string[]): Promise<string[]>
@@ -74,6 +75,7 @@ const calls: Calls = {
     Object.assign(PLAIN_ENV, { PATH: directories })
   },
   ensure: () => ours().ensure(never),
+  restore: () => ours().restore(never),
   async ensureTogether(callers) {
     await Promise.all(Array.from({ length: callers }, () => ours().ensure(never)))
   },

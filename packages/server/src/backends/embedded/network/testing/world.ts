@@ -38,6 +38,8 @@ export interface World {
   remains(): Promise<string>
   /** As someone who flushes the firewall. */
   dropTable(): Promise<void>
+  /** Takes away what cuts sandboxes off while the fence is away. */
+  dropBarriers(): Promise<void>
   end(): Promise<void>
 }
 
@@ -106,7 +108,9 @@ export const makeWorld = async ({
       return server
     },
     async remains() {
-      const parts = ["ip link", "ip address", "ip route", "nft list ruleset"].map(host.run)
+      const parts = ["ip link", "ip address", "ip route", "ip xfrm policy", "nft list ruleset"].map(
+        host.run,
+      )
       const files = (await readdir(directory, { recursive: true, withFileTypes: true }))
         .filter((entry) => !entry.isDirectory())
         .map(({ name }) => name)
@@ -115,6 +119,9 @@ export const makeWorld = async ({
     dropTable: async () => {
       await host.run(`nft delete table inet ${names.table}`)
       await host.run(`nft delete table inet ${names.connectionsTable}`)
+    },
+    dropBarriers: async () => {
+      await host.run("ip xfrm policy flush")
     },
     async end() {
       await Promise.all(started.map((namespace) => namespace.kill()))

@@ -1,0 +1,53 @@
+import { setTimeout as pause } from "node:timers/promises"
+
+/** While the fence is away its sandboxes are cut off, so this is how long they may lack the internet; a look takes one process of nft. */
+const LOOK_EVERY_MS = 2_000
+
+/** What became of a fence that somebody took away. */
+export type FenceNews =
+  | { readonly kind: "restored" }
+  | { readonly kind: "failed"; readonly failure: unknown }
+export type OnFence = (news: FenceNews) => void
+
+export interface FenceWatch {
+  /** Looks at once, and from then on until it is closed. */
+  begin(signal: AbortSignal): Promise<void>
+  close(): Promise<void>
+}
+
+/** Sees to it that a fence that a firewall's restart has flushed is put back. A failure is told once, and tried again. */
+export const openFenceWatch = (
+  restore: (signal: AbortSignal) => Promise<boolean>,
+  tell: OnFence,
+): FenceWatch => {
+  const ended = new AbortController()
+  let isFailing = false
+  let loop: Promise<void> | undefined
+
+  const look = async (signal: AbortSignal): Promise<void> => {
+    try {
+      if (await restore(signal)) tell({ kind: "restored" })
+      isFailing = false
+    } catch (failure) {
+      if (!isFailing && !signal.aborted) tell({ kind: "failed", failure })
+      isFailing = true
+    }
+  }
+  const goOn = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      await pause(LOOK_EVERY_MS, undefined, { signal: ended.signal, ref: false }).catch(() => {})
+      if (!ended.signal.aborted) await look(ended.signal)
+    }
+  }
+
+  return {
+    async begin(signal) {
+      await look(AbortSignal.any([signal, ended.signal]))
+      loop ??= goOn()
+    },
+    async close() {
+      ended.abort()
+      await loop
+    },
+  }
+}
