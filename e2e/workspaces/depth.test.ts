@@ -6,7 +6,7 @@ import { sized } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
 import { worldOfFile } from "../crash/world.ts"
 
-const FORKS = sized({ few: 30, all: 200 })
+const FORKS = sized("forks in a row", { few: 30, all: 200 })
 const FORK_MS = 5_000
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
