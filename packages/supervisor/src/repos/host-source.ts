@@ -54,7 +54,7 @@ export const hostSource = (options: HostSourceOptions, parts: GitParts): Source 
 
 /**
  * What `git remote -v` shows. There is nothing to fetch from or push to: the host's repo is out of reach from
- * inside, and git says so by the name of this scheme. Branches need a remote to track.
+ * inside, and git's helper for this scheme (`git-remote-berth-host.ts`) says so. Branches need a remote to track.
  */
 export const hostAddress = (repo: string): string => `berth-host://${repo}`
 
