@@ -100,7 +100,6 @@ describe("a bundle of a repo on the host", () => {
     ["is a directory inside of one", "repo.host_unusable", (path) => join(path, ".git", "refs")],
     ["is no repo", "repo.host_unusable", (path) => dirname(path)],
     ["is empty", "repo.ref_unknown", () => emptyRepo()],
-    ["is a partial clone", "repo.host_unusable", (path) => cloned(path, "--filter=blob:none")],
   ])("is refused of what %s", async (_, code, placeOf) => {
     const { path } = makeRepo()
     git(path, "config", "uploadpack.allowFilter", "true")
