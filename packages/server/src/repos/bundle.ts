@@ -5,6 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { boundBundle, MAX_BUNDLE_BYTES, MAX_GIT_MEMORY_BYTES, PACKING_NICENESS } from "./bounds.ts"
 import { type GitEnd, gitStream } from "./git.ts"
 import {
+  authorOf,
   type FoundRef,
   findRef,
   firstCommits,
@@ -35,6 +36,8 @@ export interface BundleSent {
   readonly isBundled: boolean
   /** The commits at which the history of a shallow repo is cut. */
   readonly shallow: readonly string[]
+  readonly authorName?: string
+  readonly authorEmail?: string
 }
 
 export interface BundleOptions {
@@ -53,7 +56,8 @@ export const sendBundle = async (
 ): Promise<BundleSent> => {
   const repo = await openHostRepo(wanted.path, options.signal)
   try {
-    return await sendFrom(repo, wanted, options)
+    const sent = await sendFrom(repo, wanted, options)
+    return { ...sent, ...(await authorOf(repo, options.signal)) }
   } finally {
     repo.close()
   }

@@ -1,10 +1,11 @@
 import { closeSync } from "node:fs"
 import { readdir } from "node:fs/promises"
+import { userInfo } from "node:os"
 import { dirname } from "node:path"
-import { MAX_SHALLOW } from "@berth/protocol/bridge-limits"
+import { MAX_AUTHOR_CHARS, MAX_SHALLOW } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV } from "../host/run.ts"
-import { groupFor } from "../owned/account.ts"
+import { groupFor, homeOf } from "../owned/account.ts"
 import { type HeldDirectory, openOfOwner } from "../owned/open-of-owner.ts"
 import { boundedGitEnv, MAX_GIT_MEMORY_BYTES } from "./bounds.ts"
 import { type GitCall, type GitEnd, git } from "./git.ts"
@@ -190,6 +191,24 @@ export const firstCommits = async (
   )
 }
 
+/** Whom git would name as the author of a commit there, by the settings that hold for its owner in that repo. */
+export const authorOf = async (repo: HostRepo, signal: AbortSignal) => {
+  const [authorName, authorEmail] = await Promise.all([
+    settingOf(repo, "user.name", signal),
+    settingOf(repo, "user.email", signal),
+  ])
+  return { ...(authorName && { authorName }), ...(authorEmail && { authorEmail }) }
+}
+
+/** Undefined: there is none, or none of one line and of usual length. */
+const settingOf = async (repo: HostRepo, key: string, signal: AbortSignal) => {
+  const HOME = repo.user === undefined ? userInfo().homedir : homeOf(repo.user.uid)
+  const end = await ask(repo, ["config", "--null", "--get", key], signal, undefined, { HOME })
+  const value = end.stdout.replace(/\0$/, "").trim()
+  const isUsable = value.length <= MAX_AUTHOR_CHARS && !/\p{Cc}/u.test(value)
+  return end.status === 0 && isUsable ? value : undefined
+}
+
 const namesFor = async (repo: HostRepo, ref: string | undefined, signal: AbortSignal) => {
   if (ref !== undefined) {
     if (ref.startsWith("refs/")) return [ref]
@@ -210,9 +229,15 @@ const ask = (
   args: readonly string[],
   signal: AbortSignal,
   input?: string,
+  more: Readonly<Record<string, string>> = {},
 ): Promise<GitEnd> => {
   // The directory is the repo, or there is none: one that it lies in was not named.
-  const env = { ...HOST_GIT_ENV, GIT_NO_LAZY_FETCH: "1", GIT_CEILING_DIRECTORIES: dirname(path) }
+  const env = {
+    ...HOST_GIT_ENV,
+    GIT_NO_LAZY_FETCH: "1",
+    GIT_CEILING_DIRECTORIES: dirname(path),
+    ...more,
+  }
   const deadlineMs = QUESTION_DEADLINE_MS
   const maxMemoryBytes = MAX_GIT_MEMORY_BYTES
   return git({ args, cwd, env, user, signal, deadlineMs, maxMemoryBytes, ...(input && { input }) })
