@@ -16,6 +16,7 @@ const CACHE = join(OUTPUT, "cache")
 const PROGRAMS = {
   main: "main.ts",
   "credential-helper": "credential-helper.ts",
+  "git-remote-berth-host": "git-remote-berth-host.ts",
   "web-terminal": "web-terminal/main.ts",
   "files-worker": "files/worker.ts",
   "codex-gate": "agents/acp/known/codex-gate.ts",
@@ -34,8 +35,9 @@ await build({
   ...{ minifyWhitespace: true, minifySyntax: true, legalComments: "none", logLevel: "warning" },
 })
 
-// Codex's adapter starts it as a program.
-chmodSync(join(OUTPUT, "codex-gate.cjs"), 0o755)
+// Codex's adapter starts the first as a program, and git the second.
+for (const name of ["codex-gate", "git-remote-berth-host"])
+  chmodSync(join(OUTPUT, `${name}.cjs`), 0o755)
 
 // Outside of a sandbox it ends at once, for want of a plan; by then it is loaded.
 const { stderr } = spawnSync(process.execPath, [...SUPERVISOR_FLAGS, join(OUTPUT, "main.cjs")], {

@@ -38,6 +38,9 @@ export const MAX_PENDING_ASKS = 32
 
 /** Commits that a question for a repo says it has: tips of branches, of which any recent one does. */
 export const MAX_HAVE = 256
+/** A name or an address of a person, as git has them. */
+export const MAX_AUTHOR_CHARS = 256
+
 /** Places at which the history of a shallow repo is cut: few, unless it was fetched many times by depth. */
 export const MAX_SHALLOW = 1_024
 

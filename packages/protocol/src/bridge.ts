@@ -1,5 +1,6 @@
 import { z } from "zod"
 import {
+  MAX_AUTHOR_CHARS,
   MAX_BRANCH_CHARS,
   MAX_CREDENTIAL_CHARS,
   MAX_HAVE,
@@ -82,6 +83,9 @@ export const Answer = z.discriminatedUnion("kind", [
     bundled: z.boolean(),
     /** The commits whose parents a shallow repo does not have. */
     shallow: listOf(CommitId, { max: MAX_SHALLOW }).optional(),
+    /** Whom git on the host would name as the author of a commit in the repo, in one line each. */
+    authorName: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
+    authorEmail: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
   }),
   asked("credential", {
     username: z.string().max(MAX_CREDENTIAL_CHARS),

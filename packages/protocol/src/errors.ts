@@ -503,6 +503,11 @@ export const ERRORS = {
     retry: "later",
     hint: "A repo of the host could not be brought into the sandbox; the words of git or of the system are in the details.",
   },
+  "repo.promisor_failed": {
+    status: 502,
+    retry: "later",
+    hint: "Run `git fetch` in the repo as its owner: where that asks for a password, let a credential helper or an ssh agent have it. Or complete the clone: `git fetch --refetch --no-filter`, then `git repack -a -d`.",
+  },
   "credentials.refused": {
     status: 403,
     retry: "never",

@@ -173,9 +173,29 @@ describe("a supervisor", () => {
       false,
       true,
     ])
-    expect((await started.trace()).steps.map(({ name }) => name)).not.toContain("git-sync")
+    const states = (await started.trace()).steps.map(({ name, state }) => `${name} ${state}`)
+    expect(states).toEqual(expect.arrayContaining(["git-sync skipped", "setup-hook skipped"]))
     started.child.kill("SIGTERM")
     await started.ended
+  })
+
+  it("[R2.2] restores with a first repo that is new: clones it and runs its setup hook until it has succeeded", async () => {
+    const made = makePlaces()
+    const script = "test -e ../allowed || exit 7; echo ran >> ../setups"
+    const repos = makeRepo(made, { "setup.sh": script, "start.sh": "touch start-ran" })
+    const { workspace } = made.places
+    const failed = start({ repos, mode: "restore" }, made)
+    expect(await failed.ended).toMatchObject({ status: 1 })
+    writeFileSync(join(workspace, "allowed"), "")
+    for (const setups of ["ran\n", "ran\n"]) {
+      const started = start({ repos, mode: "restore" }, made)
+      await started.answers()
+      await heard(await started.bridge(), "boot.ready")
+      expect(readFileSync(join(workspace, "setups"), "utf8")).toBe(setups)
+      expect(existsSync(join(workspace, "app/start-ran"))).toBe(true)
+      started.child.kill("SIGTERM")
+      await started.ended
+    }
   })
 
   it("[R2.2] prebuilt: brings the repo up to date and runs the start hook only", async () => {
@@ -427,12 +447,13 @@ describe("a supervisor", () => {
   it("works in the workspace when the repo is not there, and says so", async () => {
     const started = start({
       mode: "restore",
-      repos: [{ directory: "gone", source: { kind: "host" } }],
+      repos: [{ directory: "gone", source: { kind: "remote", url: "file:///nowhere" } }],
     })
     await started.answers()
     const client = await started.bridge()
     await heard(client, "boot.ready")
     expect((await started.trace()).warnings).toEqual([
+      { step: "git-sync", message: expect.stringContaining("gone: not there, and could not be") },
       { step: "agent-attach", message: expect.stringContaining("gone is not there") },
     ])
     client.say(prompt("pwd"))

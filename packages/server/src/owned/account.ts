@@ -17,6 +17,10 @@ export const groupFor = (uid: number, wanted: number): number => {
   return own.includes(wanted) ? wanted : (own[0] ?? NOGROUP)
 }
 
+/** The directory of a user's account; one that holds nothing, where no account file lists the user. */
+export const homeOf = (uid: number): string =>
+  linesOf("/etc/passwd").find(([, , id]) => id === String(uid))?.[5] || "/nonexistent"
+
 /** The id of the group of this name; undefined where the machine has none. */
 export const groupNamed = (name: string): number | undefined => {
   const id = linesOf("/etc/group").find(([found]) => found === name)?.[2]

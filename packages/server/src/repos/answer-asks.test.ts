@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
 import { answerAsks, type WorkspaceRepo } from "./answer-asks.ts"
-import { makeRepo, temporaryDirectory } from "./testing/host-repos.ts"
+import { git, makeRepo, temporaryDirectory } from "./testing/host-repos.ts"
 
 const PASSWORD = "s3cret-of-the-host"
 const never = new AbortController().signal
@@ -132,9 +132,13 @@ describe("a repo", () => {
       { directory: "a/b", url: path },
       { directory: "c", url: `file://${path}`, ref: first },
     ])
+    git(path, "config", "user.name", "Ada")
+    git(path, "config", "user.email", "ada@example.test")
     expect(await ask({ kind: "repo", repo: "a/b", have: [] })).toEqual({
       kind: "repo",
       commit: second,
+      authorName: "Ada",
+      authorEmail: "ada@example.test",
       branch: "main",
       bundled: true,
     })
@@ -142,6 +146,8 @@ describe("a repo", () => {
     expect(await ask({ kind: "repo", repo: "c", ref: first, have: [first] })).toEqual({
       kind: "repo",
       commit: first,
+      authorName: "Ada",
+      authorEmail: "ada@example.test",
       bundled: false,
     })
   })

@@ -62,7 +62,7 @@ export const answerAsks = (options: AnswerOptions) => {
         const nowMs = performance.now()
         pace.spend(nowMs - startedMs, nowMs)
       })
-      const { commit, branch, isBundled: bundled, shallow } = sent
+      const { commit, branch, isBundled: bundled, shallow, authorName, authorEmail } = sent
       note({ commit, bundled })
       return {
         kind: "repo",
@@ -70,6 +70,8 @@ export const answerAsks = (options: AnswerOptions) => {
         ...(branch !== undefined && { branch }),
         bundled,
         ...(shallow.length > 0 && { shallow: [...shallow] }),
+        ...(authorName !== undefined && { authorName }),
+        ...(authorEmail !== undefined && { authorEmail }),
       }
     })
   }

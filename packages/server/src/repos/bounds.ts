@@ -30,15 +30,20 @@ const SETTINGS: Readonly<Record<string, string>> = {
   "pack.threads": "1",
 }
 
-/** The settings as environment variables, which no file of a repo changes. */
-export const BOUNDED_GIT_ENV: Readonly<Record<string, string>> = {
-  GIT_CONFIG_COUNT: String(Object.keys(SETTINGS).length),
-  ...Object.fromEntries(
-    Object.entries(SETTINGS).flatMap(([key, value], place) => [
-      [`GIT_CONFIG_KEY_${place}`, key],
-      [`GIT_CONFIG_VALUE_${place}`, value],
-    ]),
-  ),
+/** The settings, and more, as environment variables, which no file of a repo changes. */
+export const boundedGitEnv = (
+  more: Readonly<Record<string, string>> = {},
+): Record<string, string> => {
+  const settings = Object.entries({ ...SETTINGS, ...more })
+  return {
+    GIT_CONFIG_COUNT: String(settings.length),
+    ...Object.fromEntries(
+      settings.flatMap(([key, value], place) => [
+        [`GIT_CONFIG_KEY_${place}`, key],
+        [`GIT_CONFIG_VALUE_${place}`, value],
+      ]),
+    ),
+  }
 }
 
 /** Passes a bundle on, up to its bound. */

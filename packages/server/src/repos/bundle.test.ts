@@ -100,10 +100,8 @@ describe("a bundle of a repo on the host", () => {
     ["is a directory inside of one", "repo.host_unusable", (path) => join(path, ".git", "refs")],
     ["is no repo", "repo.host_unusable", (path) => dirname(path)],
     ["is empty", "repo.ref_unknown", () => emptyRepo()],
-    ["is a partial clone", "repo.host_unusable", (path) => cloned(path, "--filter=blob:none")],
   ])("is refused of what %s", async (_, code, placeOf) => {
     const { path } = makeRepo()
-    git(path, "config", "uploadpack.allowFilter", "true")
     await expect(send({ path: placeOf(path) })).rejects.toMatchObject({ code })
   })
 
@@ -112,11 +110,15 @@ describe("a bundle of a repo on the host", () => {
     git("/", "init", "--quiet", path)
     return path
   }
-  const cloned = (from: string, how: string) => {
-    const path = join(temporaryDirectory(), "clone")
-    git("/", "clone", "--quiet", how, `file://${from}`, path)
-    return path
-  }
+
+  it("tells the author that the repo's settings name, in one line each", async () => {
+    const { path } = makeRepo()
+    git(path, "config", "user.name", "Ada Lovelace")
+    git(path, "config", "user.email", "ada@example.test\nx")
+    const sent = await send({ path })
+    expect(sent.authorName).toBe("Ada Lovelace")
+    expect(sent.authorEmail).toBeUndefined()
+  })
 
   it("names the ref that is not there", async () => {
     const { path } = makeRepo()

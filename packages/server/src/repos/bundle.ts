@@ -1,10 +1,11 @@
-import { chmod, chown, mkdir, rm, writeFile } from "node:fs/promises"
+import { chmod, chown, mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import { boundBundle, MAX_BUNDLE_BYTES, MAX_GIT_MEMORY_BYTES, PACKING_NICENESS } from "./bounds.ts"
-import { gitStream } from "./git.ts"
+import { type GitEnd, gitStream } from "./git.ts"
 import {
+  authorOf,
   type FoundRef,
   findRef,
   firstCommits,
@@ -14,7 +15,8 @@ import {
   knownCommits,
   openHostRepo,
 } from "./host-repo.ts"
-import { makeLensDirectory } from "./lenses.ts"
+import { FETCHED, makeLensDirectory, removeLens } from "./lenses.ts"
+import { PROMISOR, promisorEnv, shownUrl } from "./promisor.ts"
 
 /** For the whole of a repo, as slowly as the sandbox reads it. Some have gigabytes. */
 export const BUNDLE_DEADLINE_MS = 30 * 60_000
@@ -34,6 +36,8 @@ export interface BundleSent {
   readonly isBundled: boolean
   /** The commits at which the history of a shallow repo is cut. */
   readonly shallow: readonly string[]
+  readonly authorName?: string
+  readonly authorEmail?: string
 }
 
 export interface BundleOptions {
@@ -52,7 +56,8 @@ export const sendBundle = async (
 ): Promise<BundleSent> => {
   const repo = await openHostRepo(wanted.path, options.signal)
   try {
-    return await sendFrom(repo, wanted, options)
+    const sent = await sendFrom(repo, wanted, options)
+    return { ...sent, ...(await authorOf(repo, options.signal)) }
   } finally {
     repo.close()
   }
@@ -88,18 +93,21 @@ const sendFrom = async (
         env: {
           ...HOST_GIT_ENV,
           GIT_DIR: lens,
-          GIT_CONFIG_GLOBAL: "/dev/null",
+          ...(repo.promisor === undefined
+            ? { GIT_CONFIG_GLOBAL: "/dev/null" }
+            : {
+                ...promisorEnv(repo.promisor, repo.user?.uid),
+                GIT_OBJECT_DIRECTORY: join(lens, FETCHED),
+              }),
         },
+        maxFileBytes: maxBytes,
         niceness: PACKING_NICENESS,
         maxMemoryBytes,
         user: repo.user,
         deadlineMs,
         signal,
       },
-      ({ status, said }) =>
-        new BerthError("repo.bundle_failed", "git could not pack the repo on the host", {
-          details: { path, status, gitSaid: said },
-        }),
+      (end) => failure(repo, end),
     )
     try {
       await send(bundle.compose(boundBundle(path, maxBytes)))
@@ -110,42 +118,66 @@ const sendFrom = async (
   return { commit, branch, isBundled: true, shallow }
 }
 
+const failure = ({ path, promisor }: HostRepo, { status, said }: GitEnd): BerthError => {
+  const details = { path, status, gitSaid: shownUrl(said) }
+  if (promisor === undefined)
+    return new BerthError("repo.bundle_failed", "git could not pack the repo on the host", {
+      details,
+    })
+  const { remote } = promisor
+  const url = shownUrl(promisor.url)
+  return new BerthError(
+    "repo.promisor_failed",
+    `the repo on the host is a partial clone, and what it lacks could not be fetched from its remote ${remote} (${url})`,
+    { details: { ...details, remote, url } },
+  )
+}
+
 /**
  * A repo without objects of its own, through which git sees those of another one. A bundle needs a ref for what is in
  * it, and a commit named by its id has none; nothing is to be written into somebody's repo; and none of
  * its settings or replacements are to count.
  */
 const throughLens = async (
-  { objects, user }: HostRepo,
+  { objects, promisor, user }: HostRepo,
   { commit, name, object, branch, shallow }: FoundRef & Pick<BundleSent, "shallow">,
   act: (lens: string) => Promise<void>,
 ): Promise<void> => {
   const lens = await makeLensDirectory()
   try {
-    const isSha256 = commit.length === 64
-    const format = isSha256
-      ? "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
-      : "[core]\n\trepositoryFormatVersion = 0\n"
-    for (const directory of ["objects", "objects/info", "refs"])
+    const extensions = [
+      ...(commit.length === 64 ? ["objectFormat = sha256"] : []),
+      ...(promisor === undefined ? [] : [`partialClone = ${PROMISOR}`]),
+    ]
+    const format =
+      extensions.length > 0
+        ? `[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\t${extensions.join("\n\t")}\n`
+        : "[core]\n\trepositoryFormatVersion = 0\n"
+    // In quotes, as git reads a path with any letter in it.
+    const alternates = `${JSON.stringify(objects)}\n`
+    const fetched = promisor === undefined ? [] : [FETCHED, `${FETCHED}/info`, `${FETCHED}/pack`]
+    for (const directory of ["objects", "objects/info", "refs", ...fetched])
       await makeReadable(join(lens, directory), (path) => mkdir(path), 0o755)
     const files = {
       config: format,
       HEAD: branch === undefined ? `${commit}\n` : `ref: ${name}\n`,
       "packed-refs": name === undefined ? "" : `${object} ${name}\n`,
       ...(shallow.length > 0 && { shallow: `${shallow.join("\n")}\n` }),
-      // In quotes, as git reads a path with any letter in it.
-      "objects/info/alternates": `${JSON.stringify(objects)}\n`,
+      "objects/info/alternates": alternates,
+      ...(promisor !== undefined && { [`${FETCHED}/info/alternates`]: alternates }),
     }
     for (const [file, text] of Object.entries(files))
       await makeReadable(join(lens, file), (path) => writeFile(path, text), 0o644)
-    // The owner reads it, and has no need to change it: what this server removes later is what it made.
+    // The owner reads it, and changes only what was fetched for a partial clone, which the owner removes.
     if (user !== undefined) {
+      for (const directory of fetched) await chown(join(lens, directory), user.uid, user.gid)
+      for (const directory of fetched) await chmod(join(lens, directory), 0o700)
       await chown(lens, process.getuid?.() ?? 0, user.gid)
       await chmod(lens, 0o750)
     }
     await act(lens)
   } finally {
-    await rm(lens, { recursive: true, force: true })
+    await removeLens(lens)
   }
 }
 

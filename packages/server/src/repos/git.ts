@@ -23,6 +23,8 @@ export interface GitCall {
   readonly niceness?: number
   /** Limits git's address space, and its processor time to MAX_GIT_CPU_S. Default: the limits of the server. */
   readonly maxMemoryBytes?: number
+  /** Limits each file that git writes. Default: the limit of the server. */
+  readonly maxFileBytes?: number
   readonly deadlineMs: number
   readonly signal: AbortSignal
 }
@@ -105,9 +107,15 @@ const start = (call: GitCall) => {
 }
 
 /** A shell sets the limits and becomes git: Node has no way to set any for a child. A limit that is lower already stays. */
-const commandOf = ({ args, maxMemoryBytes }: GitCall): readonly [string, ...string[]] => {
+const commandOf = ({
+  args,
+  maxMemoryBytes,
+  maxFileBytes,
+}: GitCall): readonly [string, ...string[]] => {
   if (maxMemoryBytes === undefined) return ["git", ...args]
   const limits = [`-v ${Math.floor(maxMemoryBytes / 1024)}`, `-t ${MAX_GIT_CPU_S}`, "-c 0"]
+  // In blocks of 512 bytes, in every shell.
+  if (maxFileBytes !== undefined) limits.push(`-f ${Math.floor(maxFileBytes / 512)}`)
   const script = `${limits.map((limit) => `ulimit ${limit} 2>/dev/null; `).join("")}exec git "$@"`
   return ["sh", "-c", script, "git", ...args]
 }

@@ -1,13 +1,15 @@
 import { closeSync } from "node:fs"
 import { readdir } from "node:fs/promises"
+import { userInfo } from "node:os"
 import { dirname } from "node:path"
-import { MAX_SHALLOW } from "@berth/protocol/bridge-limits"
+import { MAX_AUTHOR_CHARS, MAX_SHALLOW } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV } from "../host/run.ts"
-import { groupFor } from "../owned/account.ts"
+import { groupFor, homeOf } from "../owned/account.ts"
 import { type HeldDirectory, openOfOwner } from "../owned/open-of-owner.ts"
-import { BOUNDED_GIT_ENV, MAX_GIT_MEMORY_BYTES } from "./bounds.ts"
+import { boundedGitEnv, MAX_GIT_MEMORY_BYTES } from "./bounds.ts"
 import { type GitCall, type GitEnd, git } from "./git.ts"
+import { type Promisor, promisorIn } from "./promisor.ts"
 
 /** Questions about refs read a few files; this covers a slow disk under load. */
 const QUESTION_DEADLINE_MS = 20_000
@@ -21,6 +23,8 @@ export interface HostRepo {
   readonly objects: string
   /** Whether its history is cut somewhere. */
   readonly isShallow: boolean
+  /** Where a partial clone fetches what it lacks; undefined: it is whole. */
+  readonly promisor: Promisor | undefined
   /** Whom git runs as. */
   readonly user: GitCall["user"]
   close(): void
@@ -46,7 +50,7 @@ export const HOST_GIT_ENV = {
   GIT_OPTIONAL_LOCKS: "0",
   GIT_NO_REPLACE_OBJECTS: "1",
   GIT_ALLOW_PROTOCOL: "",
-  ...BOUNDED_GIT_ENV,
+  ...boundedGitEnv(),
 }
 
 /**
@@ -96,13 +100,24 @@ const examine = async (
   if (end.status !== 0) throw unusable(wanted, "git cannot read it", undefined, end.said)
   const [shallow, ...rest] = end.stdout.trimEnd().split("\n")
   const objects = rest.join("\n")
-  if (await isPartial(objects))
-    throw unusable(
-      wanted,
-      `it is a partial clone, which lacks files that it would fetch when needed; this brings them: git -C ${path} fetch --refetch --no-filter, then git -C ${path} repack -a -d`,
-    )
   checkObjects(wanted, objects, stats.uid)
-  return { path, cwd, objects, isShallow: shallow === "true", user, close }
+  const promisor = (await isPartial(objects))
+    ? await findPromisor({ path, cwd, user }, signal)
+    : undefined
+  return { path, cwd, objects, isShallow: shallow === "true", promisor, user, close }
+}
+
+const findPromisor = async (
+  repo: Pick<HostRepo, "path" | "cwd" | "user">,
+  signal: AbortSignal,
+): Promise<Promisor> => {
+  const args = ["config", "--null", "--get-regexp", "^(remote|extensions)[.]"]
+  const found = promisorIn((await ask(repo, args, signal)).stdout, repo.path)
+  if (found !== undefined) return found
+  throw unusable(
+    repo.path,
+    "it is a partial clone, and no remote of it promises what it lacks: `git remote -v` shows them, and `git config remote.NAME.promisor true` names one",
+  )
 }
 
 /** The objects may lie elsewhere, where a `.git` file or a `commondir` points: no third user decides what is there either. */
@@ -176,6 +191,24 @@ export const firstCommits = async (
   )
 }
 
+/** Whom git would name as the author of a commit there, by the settings that hold for its owner in that repo. */
+export const authorOf = async (repo: HostRepo, signal: AbortSignal) => {
+  const [authorName, authorEmail] = await Promise.all([
+    settingOf(repo, "user.name", signal),
+    settingOf(repo, "user.email", signal),
+  ])
+  return { ...(authorName && { authorName }), ...(authorEmail && { authorEmail }) }
+}
+
+/** Undefined: there is none, or none of one line and of usual length. */
+const settingOf = async (repo: HostRepo, key: string, signal: AbortSignal) => {
+  const HOME = repo.user === undefined ? userInfo().homedir : homeOf(repo.user.uid)
+  const end = await ask(repo, ["config", "--null", "--get", key], signal, undefined, { HOME })
+  const value = end.stdout.replace(/\0$/, "").trim()
+  const isUsable = value.length <= MAX_AUTHOR_CHARS && !/\p{Cc}/u.test(value)
+  return end.status === 0 && isUsable ? value : undefined
+}
+
 const namesFor = async (repo: HostRepo, ref: string | undefined, signal: AbortSignal) => {
   if (ref !== undefined) {
     if (ref.startsWith("refs/")) return [ref]
@@ -196,9 +229,15 @@ const ask = (
   args: readonly string[],
   signal: AbortSignal,
   input?: string,
+  more: Readonly<Record<string, string>> = {},
 ): Promise<GitEnd> => {
   // The directory is the repo, or there is none: one that it lies in was not named.
-  const env = { ...HOST_GIT_ENV, GIT_CEILING_DIRECTORIES: dirname(path) }
+  const env = {
+    ...HOST_GIT_ENV,
+    GIT_NO_LAZY_FETCH: "1",
+    GIT_CEILING_DIRECTORIES: dirname(path),
+    ...more,
+  }
   const deadlineMs = QUESTION_DEADLINE_MS
   const maxMemoryBytes = MAX_GIT_MEMORY_BYTES
   return git({ args, cwd, env, user, signal, deadlineMs, maxMemoryBytes, ...(input && { input }) })

@@ -1,6 +1,9 @@
-import { lstat, mkdtemp, readdir, rm } from "node:fs/promises"
+import { execFile } from "node:child_process"
+import { lstat, mkdtemp, readdir, rm, rmdir } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { promisify } from "node:util"
+import { PLAIN_ENV } from "../host/run.ts"
 import { refuseForeignEntry } from "../owned/entry.ts"
 import { processStart } from "../store/lock-holder.ts"
 
@@ -15,6 +18,27 @@ export const makeLensDirectory = async (): Promise<string> => {
   return await mkdtemp(join(root, `berth-bundle-${process.pid}-${tickOf(process.pid) ?? 0}-`))
 }
 
+/** In a lens: what git fetched for a partial clone. It is the repo's owner's, who may exchange any name in it. */
+export const FETCHED = "fetched"
+
+/** Removing a fetched pack of gigabytes takes less. */
+const REMOVE_DEADLINE_MS = 60_000
+
+/** Removes a lens. What is another user's in it is removed as that user: root follows no name of theirs. */
+export const removeLens = async (lens: string): Promise<void> => {
+  const fetched = join(lens, FETCHED)
+  const stats = await lstat(fetched).catch(() => undefined)
+  if (stats !== undefined && stats.uid !== process.geteuid?.()) {
+    const { uid, gid } = stats
+    const how = { uid, gid, cwd: "/", env: PLAIN_ENV, timeout: REMOVE_DEADLINE_MS }
+    // The directory itself is removed below: whoever owns it may not write to the one above. Then it is empty.
+    const contents = ["-mindepth", "1", "-delete"]
+    await promisify(execFile)("find", [fetched, ...contents], how).catch(() => {})
+    await rmdir(fetched)
+  }
+  await rm(lens, { recursive: true, force: true })
+}
+
 /** Removes what servers of this user that were killed have left. */
 export const sweepLenses = async (): Promise<void> => {
   const root = tmpdir()
@@ -25,7 +49,7 @@ export const sweepLenses = async (): Promise<void> => {
     const stats = await lstat(path).catch(() => undefined)
     // Others may make entries of that name, and theirs stay.
     if (!stats?.isDirectory() || stats.uid !== process.geteuid?.()) continue
-    await rm(path, { recursive: true, force: true }).catch(() => {})
+    await removeLens(path).catch(() => {})
   }
 }
 

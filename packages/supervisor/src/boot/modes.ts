@@ -6,7 +6,7 @@ import { agentStart } from "./steps/agent-start.ts"
 import { bridge } from "./steps/bridge.ts"
 import { gitSync } from "./steps/git-sync.ts"
 import { ready } from "./steps/ready.ts"
-import { setupHook } from "./steps/setup-hook.ts"
+import { setupHook, setupHookIfDue } from "./steps/setup-hook.ts"
 import { sidecar } from "./steps/sidecar.ts"
 import { startHook } from "./steps/start-hook.ts"
 
@@ -28,7 +28,12 @@ export const stepsOf = (context: Pick<BootContext, "plan" | "agent">): Steps => 
     case "prebuilt":
       return [gitSync("update"), startHook(["git-sync"]), ...serving(context)]
     case "restore":
-      return [startHook([]), ...serving(context)]
+      return [
+        gitSync("restore"),
+        setupHookIfDue(["git-sync"]),
+        startHook(["setup-hook"]),
+        ...serving(context),
+      ]
     case "build":
       return [gitSync("clone"), setupHook(["git-sync"])]
   }

@@ -12,14 +12,14 @@ export const hostRepos = (asks: Asks): HostRepos => ({
   fetch: async ({ repo, ref, have, path }, signal) => {
     const bundle = new IncomingBundle(path)
     try {
-      const { commit, branch, bundled, shallow } = await asks.ask(
+      const { commit, branch, bundled, shallow, authorName, authorEmail } = await asks.ask(
         { kind: "repo", repo, ...(ref !== undefined && { ref }), have: have.slice(0, MAX_HAVE) },
         signal,
         bundle,
       )
       if (bundled && !bundle.isWhole)
         throw new BerthError("bridge.protocol_violated", "the server sent no bundle")
-      return { commit, branch, isBundled: bundled, shallow }
+      return { commit, branch, isBundled: bundled, shallow, authorName, authorEmail }
     } catch (thrown) {
       await bundle.discard()
       throw thrown

@@ -1,5 +1,6 @@
 import type { ServerMessage } from "@berth/protocol/bridge"
 import {
+  MAX_AUTHOR_CHARS,
   MAX_BRANCH_CHARS,
   MAX_CREDENTIAL_CHARS,
   MAX_PROMPT_CHARS,
@@ -116,6 +117,8 @@ const ANSWERS: Shapes = {
     branch: isAbsentOr(isText(1, MAX_BRANCH_CHARS)),
     bundled: isBoolean,
     shallow: isAbsentOr(isListOf(isCommit, MAX_SHALLOW)),
+    authorName: isAbsentOr(isText(1, MAX_AUTHOR_CHARS)),
+    authorEmail: isAbsentOr(isText(1, MAX_AUTHOR_CHARS)),
   },
   credential: { username: isCredential, password: isCredential },
   keys: { keys: isEnvironment },

@@ -2,7 +2,7 @@ import { chmod, mkdtemp, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { noteShallow } from "./files.ts"
-import { type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./git.ts"
+import { askGit, type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./git.ts"
 import type { FetchedRepo, HostRepos } from "./host-repos.ts"
 import { commitOf } from "./resolve-ref.ts"
 import { type Source, type Target, trackingRef } from "./target.ts"
@@ -29,11 +29,13 @@ export const hostSource = (options: HostSourceOptions, parts: GitParts): Source 
   ) => withBundle(options, have, take, parts)
   return {
     clone: (directory) =>
-      receive([], async ({ commit, shallow = [] }, path) => {
+      receive([], async ({ commit, shallow = [], authorName, authorEmail }, path) => {
         const format = `--object-format=${commit.length === 64 ? "sha256" : "sha1"}`
         await git({ args: ["init", "--quiet", format, directory], cwd: "/", deadlineMs }, parts)
         const add = ["remote", "add", "origin", hostAddress(parts.repo)] as const
         await git({ args: add, cwd: directory, deadlineMs }, parts)
+        await setUnlessSet("user.name", authorName, directory, parts)
+        await setUnlessSet("user.email", authorEmail, directory, parts)
         await noteShallow(directory, shallow, parts)
         await unbundle(path, directory, parts)
       }).then((fetched) => noteBranch(fetched, directory, parts)),
@@ -54,7 +56,7 @@ export const hostSource = (options: HostSourceOptions, parts: GitParts): Source 
 
 /**
  * What `git remote -v` shows. There is nothing to fetch from or push to: the host's repo is out of reach from
- * inside, and git says so by the name of this scheme. Branches need a remote to track.
+ * inside, and git's helper for this scheme (`git-remote-berth-host.ts`) says so. Branches need a remote to track.
  */
 export const hostAddress = (repo: string): string => `berth-host://${repo}`
 
@@ -76,6 +78,20 @@ const withBundle = async (
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** A setting of the repo, unless the user inside has it already. */
+const setUnlessSet = async (
+  key: string,
+  value: string | undefined,
+  cwd: string,
+  parts: GitParts,
+): Promise<void> => {
+  const deadlineMs = LOOK_DEADLINE_MS
+  if (value === undefined) return
+  if ((await askGit({ args: ["config", "--get", key], cwd, deadlineMs }, parts)) !== undefined)
+    return
+  await git({ args: ["config", key, value], cwd, deadlineMs }, parts)
 }
 
 const unbundle = async (path: string, cwd: string, parts: GitParts): Promise<void> => {

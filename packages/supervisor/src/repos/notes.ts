@@ -11,6 +11,8 @@ export const SYNCED_REFS = "refs/berth/synced"
 const SYNCED_REF = `${SYNCED_REFS}/head`
 /** What a checkout is about to put into the working tree; gone when it is done. */
 const UNDER_WAY_REF = "refs/berth/under-way"
+/** The repo was cloned into a workspace that had been set up before, and its setup hook has not run to its end. */
+export const SETUP_DUE_REF = "refs/berth/setup-due"
 /** What stood in the working tree when a checkout was found half-done. */
 export const keptRef = (commit: string): string => `refs/berth/kept/${commit.slice(0, 12)}`
 
@@ -25,6 +27,12 @@ export const noteNothingUnderWay = (cwd: string, parts: GitParts): Promise<void>
 
 export const noteKept = (commit: string, cwd: string, parts: GitParts): Promise<void> =>
   update([`update ${keptRef(commit)} ${commit}`], cwd, parts)
+
+export const noteSetupDue = (commit: string, cwd: string, parts: GitParts): Promise<void> =>
+  update([`update ${SETUP_DUE_REF} ${commit}`], cwd, parts)
+
+export const noteSetUp = (cwd: string, parts: GitParts): Promise<void> =>
+  update([`delete ${SETUP_DUE_REF}`], cwd, parts)
 
 /** The commit that a sync was putting into the working tree when it was killed. */
 export const underWay = (cwd: string, parts: GitParts): Promise<string | undefined> =>

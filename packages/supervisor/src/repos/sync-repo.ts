@@ -5,7 +5,7 @@ import type { GitParts } from "./git.ts"
 import { saveTree } from "./half-done.ts"
 import { pullLfs } from "./lfs.ts"
 import { lookAtWork } from "./look.ts"
-import { noteBegin, noteNothingUnderWay, noteSynced, underWay } from "./notes.ts"
+import { noteBegin, noteNothingUnderWay, noteSetupDue, noteSynced, underWay } from "./notes.ts"
 import { syncSubmodules } from "./submodules.ts"
 import type { Source, Target } from "./target.ts"
 
@@ -34,6 +34,8 @@ export interface SyncOptions {
   readonly aside: string
   /** When the supervisor started: whatever is older is no living process's. */
   readonly bornAt: Date
+  /** Whether a clone needs its setup hook, though this boot is none that runs it. */
+  readonly isSetupDue: boolean
   readonly warn: (message: string) => void
 }
 
@@ -57,6 +59,8 @@ const clone = async (options: SyncOptions, parts: GitParts): Promise<Synced> => 
   if (target !== undefined) {
     await forceCheckOut(target, aside, parts)
     await complete(target, aside, options, parts)
+    // Before it is in its place: a boot that is cut short after that finds the repo there.
+    if (options.isSetupDue) await noteSetupDue(target.commit, aside, parts)
   }
   await moveIntoPlace(aside, path, parts)
   return { did: "cloned", commit: target?.commit, branch: target?.branch, kept: "" }

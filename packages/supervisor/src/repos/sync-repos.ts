@@ -22,6 +22,8 @@ export interface SyncReposOptions extends Omit<GitParts, "repo" | "onOutput" | "
   readonly workspace: string
   readonly home: string
   readonly hostRepos: HostRepos
+  /** The directory of the repo whose setup hook is due when it is cloned. */
+  readonly setupDue: string | undefined
   readonly bornAt: Date
   readonly onProgress: (repo: string, what: string) => void
   readonly onLine: (repo: string, line: string) => void
@@ -99,6 +101,7 @@ const syncOne = async (
           ? remoteSource(source.url, ref, parts)
           : hostSource({ hostRepos, ref, bundles }, parts),
       ...{ path: join(workspace, repo), aside, bornAt },
+      isSetupDue: repo === options.setupDue,
       warn: (message) => options.warn(`${repo}: ${message}`),
     },
     parts,

@@ -28,6 +28,7 @@ const PACKAGES = {
     files: [
       "dist/bundle/main.cjs",
       "dist/bundle/credential-helper.cjs",
+      "dist/bundle/git-remote-berth-host.cjs",
       "dist/bundle/web-terminal.cjs",
       "dist/bundle/files-worker.cjs",
       "dist/bundle/codex-gate.cjs",

@@ -2,7 +2,10 @@ import { join } from "node:path"
 import { needPackage } from "./packages.ts"
 import type { FindInput } from "./source.ts"
 
-const PROGRAMS = ["main", "credential-helper", "web-terminal", "files-worker", "codex-gate"]
+const PROGRAMS = [
+  ...["main", "credential-helper", "git-remote-berth-host"],
+  ...["web-terminal", "files-worker", "codex-gate"],
+]
 
 /** Below the toolbox. Node looks there for the compiled form of the files beside it. */
 export const COMPILED_SUPERVISOR = "supervisor/cache"
@@ -20,6 +23,12 @@ export const supervisor: FindInput = async ({ from }) => {
         from: join(directory, `dist/bundle/${name}.cjs`),
         to: `supervisor/${name}.cjs`,
       })),
+      // Git looks for it on the path, by this name.
+      {
+        kind: "link",
+        target: "../supervisor/git-remote-berth-host.cjs",
+        to: "bin/git-remote-berth-host",
+      },
       { kind: "tree", from: join(directory, "dist/bundle/cache"), to: COMPILED_SUPERVISOR },
     ],
   }

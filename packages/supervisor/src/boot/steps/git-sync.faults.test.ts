@@ -299,6 +299,19 @@ describe("a repo of the host", () => {
     expect(detached.facts).toMatchObject({ commits: [first], branches: [""] })
   })
 
+  it("has the author of the host's repo, unless the user inside has one", async () => {
+    const web = place.upstream("web")
+    const { fetch } = hostOf(web)
+    const author = { authorName: "Ada", authorEmail: "ada@example.test" }
+    const hostRepos: HostRepos = {
+      fetch: async (wanted, signal) => ({ ...(await fetch(wanted, signal)), ...author }),
+    }
+    const environment = { GIT_CONFIG_NOSYSTEM: "1", GIT_CONFIG_GLOBAL: join(place.root, "global") }
+    run(place.root, "config", "--file", "global", "user.email", "inside@example.test")
+    await place.sync({ repos: [host()], hostRepos, environment })
+    expect(run(at("web"), "config", "--local", "--get-regexp", "^user")).toBe("user.name Ada")
+  })
+
   requires("root").it("can be read by the sandbox's user, and is nobody's to replace", async () => {
     const web = place.upstream("web")
     const user = { uid: 1234, gid: 1234 }

@@ -171,6 +171,33 @@ describe("a clone", () => {
   })
 })
 
+describe("a restore", () => {
+  it("clones a repo that was added since, leaves the others as they are, and tells which stay though unnamed", async () => {
+    const web = place.upstream("web")
+    place.upstream("api")
+    place.upstream("old")
+    await place.sync({ repos: [remote("web"), remote("old")] })
+    commit(web, { "README.md": "two\n" })
+    write(at("web"), { "README.md": "mine\n" })
+    const told = await place.sync({ repos: [remote("web"), remote("api")], how: "restore" })
+    expect(told.facts).toMatchObject({ repos: ["api"], did: ["cloned"] })
+    expect(text("web", "README.md")).toBe("mine\n")
+    expect(text("old", "README.md")).toBe("one\n")
+    expect(told.warnings).toEqual(["old: the workspace does not name it any more; its files stay"])
+  })
+
+  it("goes on with what is there when a new repo cannot be cloned, and clones it at the next boot", async () => {
+    place.upstream("web")
+    await place.sync({ repos: [remote("web")] })
+    const repos = [remote("web"), remote("later")]
+    const told = await place.sync({ repos, how: "restore" })
+    expect(told.warnings).toEqual([expect.stringContaining("later: not there, and could not be")])
+    expect(readdirSync(place.workspace)).toEqual(["web"])
+    place.upstream("later")
+    expect((await place.sync({ repos, how: "restore" })).facts).toMatchObject({ did: ["cloned"] })
+  })
+})
+
 describe("an update", () => {
   const cloned = async () => {
     const web = place.upstream("web", { "README.md": "one\n", ".gitignore": ".env\n" })

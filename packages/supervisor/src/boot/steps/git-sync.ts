@@ -1,4 +1,5 @@
 import type { Clock } from "../../processes/clock.ts"
+import { missingRepos, unplannedRepos } from "../../repos/look-at-workspace.ts"
 import { type SyncedRepo, syncRepos } from "../../repos/sync-repos.ts"
 import type { BootContext } from "../context.ts"
 import type { Step, StepReport } from "../step.ts"
@@ -11,17 +12,24 @@ export const PROGRESS_INTERVAL_MS = 300
 /**
  * Brings every repo of the plan to what is wanted, at once. `clone` is for a workspace that holds nothing yet,
  * `update` for one that holds the repos. Both take what is there: a repo that a boot before this one cloned is
- * brought up to date, and one that is missing is cloned.
+ * brought up to date, and one that is missing is cloned. `restore` is for a workspace that was in use: what is there is
+ * left alone, a repo that is missing was added since and is cloned, and one that the plan lacks stays.
  */
-export const gitSync = (how: "clone" | "update"): Step<BootContext> => ({
+export const gitSync = (how: "clone" | "update" | "restore"): Step<BootContext> => ({
   ...{ name: "git-sync", needs: [], required: true, timeoutMs: GIT_SYNC_TIMEOUT_MS },
   run: async (context, signal, tell) => {
     const { plan, places, user, environment, clock, pipes, hostRepos } = context
+    if (how === "restore")
+      for (const repo of unplannedRepos(plan.repos, places.workspace))
+        tell.warn(`${repo}: the workspace does not name it any more; its files stay`)
     if (plan.repos.length === 0) return { skipped: "the plan has no repos" }
+    const repos = how === "restore" ? missingRepos(plan.repos, places.workspace) : plan.repos
+    if (repos.length === 0) return { skipped: "all repos are there, and stay as they are" }
     const progress = new Progress(clock, (detail) => tell.progress(detail))
     try {
       const synced = await syncRepos({
-        ...{ repos: plan.repos, workspace: places.workspace, home: places.home },
+        ...{ repos, workspace: places.workspace, home: places.home },
+        setupDue: how === "restore" ? plan.repos[0]?.directory : undefined,
         ...{ user, environment, clock, pipes, hostRepos, signal },
         bornAt: new Date(performance.timeOrigin),
         onProgress: (repo, what) => progress.note(repo, what),
@@ -31,6 +39,13 @@ export const gitSync = (how: "clone" | "update"): Step<BootContext> => ({
       for (const { repo } of synced.filter(({ did }) => how === "update" && did === "cloned"))
         tell.warn(`${repo}: it was not there, though the workspace was prepared: it was cloned`)
       return report(synced)
+    } catch (thrown) {
+      if (how !== "restore" || signal.aborted) throw thrown
+      // The files that are there can be worked with, and reached: the next boot tries again.
+      const why = thrown instanceof Error ? thrown.message : String(thrown)
+      const names = repos.map(({ directory }) => directory).join(", ")
+      tell.warn(`${names}: not there, and could not be cloned: ${why}`)
+      return { did: `left ${names} out` }
     } finally {
       progress.end()
     }

@@ -1,4 +1,7 @@
+import { isSetupDue } from "../../repos/look-at-workspace.ts"
+import { noteSetUp } from "../../repos/notes.ts"
 import type { BootContext } from "../context.ts"
+import { mainDirectory } from "../main-directory.ts"
 import type { Step } from "../step.ts"
 import { HOOK_END_MS, runHook } from "./run-hook.ts"
 
@@ -20,3 +23,18 @@ export const setupHook = (needs: readonly string[]): Step<BootContext> => ({
       ...([context, signal, tell] as const),
     ),
 })
+
+/** Runs the setup hook of a first repo that was cloned into a workspace in use, until it has succeeded once. */
+export const setupHookIfDue = (needs: readonly string[]): Step<BootContext> => {
+  const step = setupHook(needs)
+  return {
+    ...step,
+    run: async (context, signal, tell) => {
+      const repo = mainDirectory(context)
+      if (!isSetupDue(repo)) return { skipped: "the workspace was set up before" }
+      const report = await step.run(context, signal, tell)
+      await noteSetUp(repo, { ...context, repo, hasLfs: false, signal })
+      return report
+    },
+  }
+}

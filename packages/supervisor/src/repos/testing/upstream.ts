@@ -62,7 +62,7 @@ export interface Bench {
 
 export interface SyncTest {
   readonly repos: readonly PlannedRepo[]
-  readonly how?: "clone" | "update"
+  readonly how?: "clone" | "update" | "restore"
   readonly signal?: AbortSignal
   readonly user?: User
   readonly environment?: Readonly<Record<string, string>>

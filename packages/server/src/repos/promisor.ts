@@ -1,0 +1,69 @@
+import { userInfo } from "node:os"
+import { resolve } from "node:path"
+import { homeOf } from "../owned/account.ts"
+import { boundedGitEnv } from "./bounds.ts"
+
+/** The remote from which a partial clone has what it lacks. */
+export interface Promisor {
+  readonly remote: string
+  readonly url: string
+}
+
+/** What the lens calls the remote, whatever the repo calls it. */
+export const PROMISOR = "promisor"
+
+/** Git's own transports. One that is a program of somebody's choice (`ext::`, a helper on the path) is none. */
+const PROTOCOLS = "https:http:ssh:git:file"
+
+/** A server that does not answer for this long is given up. */
+const STALL_S = 30
+
+/** The first remote that promises objects, out of what `git config --null --get-regexp` says of `remote.*` and `extensions.*`. */
+export const promisorIn = (listed: string, repo: string): Promisor | undefined => {
+  const settings = listed.split("\0").map((entry) => {
+    const [key = "", ...value] = entry.split("\n")
+    return { key, value: value.join("\n") }
+  })
+  const settingOf = (key: string) => settings.findLast((setting) => setting.key === key)?.value
+  const promising = settings
+    .map(({ key, value }) =>
+      value === "true" ? /^remote\.(.+)\.promisor$/s.exec(key)?.[1] : undefined,
+    )
+    .find((name) => name !== undefined)
+  const remote = promising ?? settingOf("extensions.partialclone")
+  const url = remote && settingOf(`remote.${remote}.url`)
+  return remote && url ? { remote, url: absolute(url, repo) } : undefined
+}
+
+/**
+ * What lets git in a lens fetch from there, as the repo's owner: with the owner's own credentials and keys, and never with a
+ * question. The URL may hold a token, so it stands in no file that others of the owner's group could read.
+ */
+export const promisorEnv = (
+  { url }: Promisor,
+  uid: number | undefined,
+): Record<string, string> => ({
+  ...boundedGitEnv({
+    [`remote.${PROMISOR}.url`]: url,
+    [`remote.${PROMISOR}.promisor`]: "true",
+    [`remote.${PROMISOR}.partialCloneFilter`]: "blob:none",
+    "core.hooksPath": "/dev/null",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+  }),
+  HOME: uid === undefined ? userInfo().homedir : homeOf(uid),
+  GIT_ALLOW_PROTOCOL: PROTOCOLS,
+  GIT_ASKPASS: "",
+  SSH_ASKPASS_REQUIRE: "never",
+  GCM_INTERACTIVE: "never",
+  GIT_SSH_COMMAND: `ssh -o BatchMode=yes -o ConnectTimeout=${STALL_S} -o ServerAliveInterval=10 -o ServerAliveCountMax=3`,
+  GIT_HTTP_LOW_SPEED_LIMIT: "1",
+  GIT_HTTP_LOW_SPEED_TIME: String(STALL_S),
+})
+
+/** Without a user and a password, for messages. */
+export const shownUrl = (text: string): string => text.replaceAll(/:\/\/[^/@\s]*@/g, "://")
+
+/** Git takes a path for one from the repo's own directory. */
+const absolute = (url: string, repo: string): string =>
+  url.startsWith("/") || /^[^/]+:/.test(url) ? url : resolve(repo, url)
