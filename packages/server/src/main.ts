@@ -81,6 +81,11 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       "the database was put back from a backup: what it says of running things is not believed"
     log.warn({ op: "store.open", dataDir }, said)
   }
+  if (store.lostPower) {
+    const said =
+      "the machine stopped while a server ran: the last events may be lost, and the numbers of those to come leap"
+    log.warn({ op: "store.open", dataDir }, said)
+  }
   try {
     const token = config.token ?? (await rescue.run(() => ensureToken(dataDir, group)))
     shareDirectory(dataDir, group)

@@ -10,11 +10,10 @@ import { findReferences } from "./collect/references.ts"
 import { type Call, type Context, STORE } from "./context.ts"
 import { everyLayer, everyPin, everyStack, everyTop } from "./inventory.ts"
 import { readPin } from "./pins/pin.ts"
-import { readRecord } from "./records/files.ts"
-import { ClaimRecord } from "./records/schemas.ts"
 import { FLATTEN_AT_LAYERS } from "./stacks/depth.ts"
 import { readLayer, stackBelow } from "./stacks/layer.ts"
 import { readStack, readTop } from "./stacks/read.ts"
+import { readClaim } from "./tops/read-claim.ts"
 import { measureTree } from "./trees/summary.ts"
 
 /** Every stack with its layers, their sizes, and who stands on them. Tops are measured, which walks them. */
@@ -72,7 +71,7 @@ const readListedTop = async (
   top: TopId,
 ): Promise<Omit<ListedTop, keyof TreeSize>> => {
   const { createdAt } = await readTop(context, top)
-  const claim = await readRecord(context.layout.top(top).claim, ClaimRecord)
+  const claim = await readClaim(context, top)
   return { id: top, createdAt, claimedBy: claim?.sandbox ?? null }
 }
 

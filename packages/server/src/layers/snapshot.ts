@@ -8,11 +8,12 @@ import { SNAPSHOT_RECORD, type TreePaths } from "./layout.ts"
 import { type CopyProgress, type LiveCopy, openLiveCopy } from "./live-copy.ts"
 import { type Pinned, writePin } from "./pins/pin.ts"
 import { whileKeeping } from "./reading.ts"
-import { readRecord, removePassingRecord, writePassingRecord } from "./records/files.ts"
-import { ClaimRecord, type SnapshotRecord } from "./records/schemas.ts"
+import { removePassingRecord, writePassingRecord } from "./records/files.ts"
+import type { SnapshotRecord } from "./records/schemas.ts"
 import { flatParents } from "./stacks/flat.ts"
 import { readStack, readTop, stackName } from "./stacks/read.ts"
 import { topInUse } from "./tops/free.ts"
+import { readClaim } from "./tops/read-claim.ts"
 import { type Freezer, whileFrozen } from "./while-frozen.ts"
 import { MAX_STALL_MS, whileMoving } from "./while-moving.ts"
 
@@ -210,12 +211,8 @@ const changedMeanwhile = (key: StackKey): BerthError =>
     { details: { ...key } },
   )
 
-const assertClaimedBy = async (
-  { layout }: Context,
-  top: TopId,
-  sandbox: SandboxId,
-): Promise<void> => {
-  const claim = await readRecord(layout.top(top).claim, ClaimRecord)
+const assertClaimedBy = async (context: Context, top: TopId, sandbox: SandboxId): Promise<void> => {
+  const claim = await readClaim(context, top)
   if (claim?.sandbox === sandbox) return
   throw topInUse(
     top,

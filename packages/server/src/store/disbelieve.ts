@@ -28,6 +28,28 @@ export const disbelieve = async (trx: Transaction<Database>, atMs: number): Prom
     .execute()
 }
 
+const POWER_LOST =
+  "the machine stopped without notice: the last of what happened before that is not known"
+
+/**
+ * After a power loss: events that clients had seen may not have reached the disk, and their numbers must not be given to
+ * others. A session that is closed gets no more of them, and its end is synced.
+ */
+export const leap = async (trx: Transaction<Database>, atMs: number): Promise<void> => {
+  const sessions = await trx
+    .selectFrom("sessions")
+    .select(["id", "last_event"])
+    .where("state", "=", "open")
+    .execute()
+  for (const { id, last_event } of sessions)
+    await appendAhead(
+      trx,
+      { id, lastEvent: last_event },
+      [{ type: "gap", reason: POWER_LOST }],
+      atMs,
+    )
+}
+
 const disbelieveSession = async (
   trx: Transaction<Database>,
   { id: session, lastEvent }: { readonly id: SessionId; readonly lastEvent: number },
@@ -47,6 +69,16 @@ const disbelieveSession = async (
       reason: INTERRUPTED,
     })),
   ]
+  await appendAhead(trx, { id: session, lastEvent }, bodies, atMs)
+}
+
+/** Appends to a session's log, a leap ahead. */
+const appendAhead = async (
+  trx: Transaction<Database>,
+  { id: session, lastEvent }: { readonly id: SessionId; readonly lastEvent: number },
+  bodies: readonly Event["body"][],
+  atMs: number,
+): Promise<void> => {
   const at = new Date(atMs).toISOString()
   const events = bodies.map((body, place) => ({ sequence: lastEvent + LEAP + place, at, body }))
   for (const event of events)

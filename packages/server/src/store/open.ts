@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { InstallationId } from "@berth/protocol/ids"
 import { Kysely, type Transaction } from "kysely"
@@ -25,6 +26,8 @@ export interface Store {
   readonly installationId: InstallationId
   /** It was put back from a backup. What it said of things that run is not in it any more. */
   readonly isRestored: boolean
+  /** The machine stopped while a server ran: the numbers of events have leapt. */
+  readonly lostPower: boolean
   /** A commit survives the death of any process, and a power loss once a later commit is durable. */
   readonly db: Kysely<Database>
   /** Runs a transaction that is on disk when the promise resolves. */
@@ -38,6 +41,8 @@ export interface Store {
 export interface StoreOptions {
   readonly dataDir: string
   readonly migrations?: readonly Migration[]
+  /** Names this start of the machine. */
+  readonly machine?: string
   readonly at?: (step: EpochStep) => void
 }
 
@@ -57,7 +62,7 @@ export const openStore = async (options: StoreOptions): Promise<Store> => {
 
 const openDatabase = async (
   path: string,
-  { dataDir, migrations = MIGRATIONS, at = () => {} }: StoreOptions,
+  { dataDir, migrations = MIGRATIONS, machine = bootId(), at = () => {} }: StoreOptions,
   release: () => void,
 ): Promise<Store> => {
   if (databaseExists(path)) inspectDatabase(path, migrations.length)
@@ -68,21 +73,23 @@ const openDatabase = async (
   try {
     await migrate(db, migrations)
     const installationId = await readInstallationId(db, path)
-    const epoch = await openEpoch({ db, dataDir, at })
+    const epoch = await openEpoch({ db, dataDir, machine, at })
     // What cannot be written now is told by whoever writes next.
     const advance = () => epoch.advance().catch(() => {})
     const advancing = setInterval(() => void advance(), EPOCH_EVERY_MS).unref()
     let closing: Promise<void> | undefined
     const close = () => {
       clearInterval(advancing)
-      closing ??= advance()
+      closing ??= epoch
+        .end()
+        .catch(() => {})
         .then(checkpoints.close)
         .then(() => db.connection().execute(async () => void database.close()))
         .finally(release)
       return closing
     }
     return {
-      ...{ installationId, isRestored: epoch.isRestored },
+      ...{ installationId, isRestored: epoch.isRestored, lostPower: epoch.lostPower },
       db,
       durably: (work) => durably(db, work),
       compact: () => compact(database, (step) => db.connection().execute(step)),
@@ -93,6 +100,8 @@ const openDatabase = async (
     throw thrown
   }
 }
+
+const bootId = (): string => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
 
 const readInstallationId = async (db: Kysely<Database>, path: string): Promise<InstallationId> => {
   const row = await db.selectFrom("installation").select("id").executeTakeFirst()

@@ -2,11 +2,10 @@ import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { Context } from "../context.ts"
 import { everyPin, everyStack, everyTop } from "../inventory.ts"
 import { readPin } from "../pins/pin.ts"
-import { readRecord } from "../records/files.ts"
-import { ClaimRecord } from "../records/schemas.ts"
 import { findFlat } from "../stacks/flat.ts"
 import { findLayer } from "../stacks/layer.ts"
 import { findTop, readStack, stackName } from "../stacks/read.ts"
+import { readClaim } from "../tops/read-claim.ts"
 
 /** Who stands on what, by the names of the holders. */
 export interface References {
@@ -48,7 +47,7 @@ export const findReferences = async (context: Context): Promise<References> => {
   }
   for (const id of await everyPin(context)) await keepStack((await readPin(context, id)).layer, id)
   for (const id of await everyTop(context)) {
-    const claim = await readRecord(context.layout.top(id).claim, ClaimRecord)
+    const claim = await readClaim(context, id)
     if (claim) await keepTop(id, claim.sandbox)
   }
   for (const held of context.reading.values()) for (const id of held) keep(layers, id, "reading")

@@ -74,6 +74,44 @@ requires("root").describe("a top", () => {
     expect(await layers.claimTop(shop, newId.sandbox())).toMatchObject({ top })
   })
 
+  it.each(["", "{"])(
+    "is given away when its claim reads %j, as after a power loss",
+    async (text) => {
+      const { root, layers, top } = await storeWithTop()
+      await layers.claimTop(shop, newId.sandbox())
+      const file = join(root, "tops", top, "claim.json")
+      await writeFile(file, text)
+      expect(await layers.collect()).toEqual({ layers: [], tops: [] })
+      const restarted = await openForTest(root)
+      const second = newId.sandbox()
+      expect(await restarted.claimTop(shop, second)).toMatchObject({ top })
+      expect(JSON.parse(await readFile(file, "utf8"))).toMatchObject({ sandbox: second })
+
+      await writeFile(file, text)
+      expect(await restarted.verify({ isAlive: () => true })).toMatchObject({
+        problems: [],
+        repairs: [{ kind: "released_claim", subject: top, said: expect.stringContaining("power") }],
+      })
+      await restarted.freeze(shop)
+    },
+  )
+
+  it("keeps a claim that cannot be read while the kernel shows the top mounted", async () => {
+    const { root, layers, top } = await storeWithTop()
+    const { mount } = await layers.claimTop(shop, newId.sandbox())
+    const running = await keepMounted(mount)
+    await writeFile(join(root, "tops", top, "claim.json"), "")
+    await expect(layers.claimTop(shop, newId.sandbox(), () => false)).rejects.toBeDefined()
+    expect(await layers.verify({ isAlive: () => false })).toMatchObject({
+      problems: [
+        { kind: "record_unreadable", subject: top },
+        { kind: "record_unreadable", subject: "collect" },
+      ],
+      repairs: [],
+    })
+    await running.end()
+  })
+
   it("is given to nobody while the kernel shows it mounted, whatever the claims say", async () => {
     const { layers, top } = await storeWithTop()
     const sandbox = newId.sandbox()

@@ -3,13 +3,14 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { type Context, STORE } from "../context.ts"
-import { readRecord, removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
-import { ClaimRecord } from "../records/schemas.ts"
+import { removePassingRecord, writeNewPassingRecord } from "../records/files.ts"
+import type { ClaimRecord } from "../records/schemas.ts"
 import { adoptFlat } from "../stacks/flat.ts"
 import { findStack, readStack, stackName } from "../stacks/read.ts"
 import { assertNotMounted, topInUse } from "./free.ts"
 import { type OverlayMount, overlayMount } from "./mount.ts"
 import { mountedBy } from "./mounted.ts"
+import { readClaim } from "./read-claim.ts"
 
 /** Whether a sandbox still lives, asked of the backend. Who cannot tell says yes. */
 export type IsAlive = (sandbox: SandboxId) => boolean | Promise<boolean>
@@ -43,13 +44,14 @@ export const claimTop = (
     }
     if (!context.unseen.delete(top)) await assertNotMounted(top)
     const file = context.layout.top(top).claim
-    const holder = await readRecord(file, ClaimRecord)
+    const holder = await readClaim(context, top)
     const mine = holder?.sandbox === sandbox && holder.bootId === currentBootId()
     let rebased = false
     if (!mine) {
       if (holder && !(await isStale(top, holder, isAlive))) throw heldBy(top, holder)
       await context.serially(STORE, async () => {
-        if (holder) await removePassingRecord(file)
+        // Also one that cannot be read, which is no claim.
+        await removePassingRecord(file)
         if (await writeNewPassingRecord(file, newClaim(sandbox))) return
         throw topInUse(top, "another claim came first", {})
       })
@@ -60,16 +62,15 @@ export const claimTop = (
 
 /** Ends a claim when its sandbox is gone. Twice is as good as once. */
 export const releaseTop = async (
-  { layout }: Context,
+  context: Context,
   top: TopId,
   sandbox: SandboxId,
 ): Promise<void> => {
-  const file = layout.top(top).claim
-  const holder = await readRecord(file, ClaimRecord)
+  const holder = await readClaim(context, top)
   if (holder === undefined) return
   if (holder.sandbox !== sandbox) throw heldBy(top, holder)
   await assertNotMounted(top)
-  await removePassingRecord(file)
+  await removePassingRecord(context.layout.top(top).claim)
 }
 
 /** Ends a sandbox's claim on a stack's top, if it has one. */
@@ -80,7 +81,7 @@ export const releaseStack = async (
 ): Promise<void> => {
   const top = (await findStack(context, key))?.top
   if (!top) return
-  const holder = await readRecord(context.layout.top(top).claim, ClaimRecord)
+  const holder = await readClaim(context, top)
   if (holder?.sandbox === sandbox) await releaseTop(context, top, sandbox)
 }
 

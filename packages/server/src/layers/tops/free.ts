@@ -1,13 +1,12 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { TopId } from "@berth/protocol/ids"
 import type { Context } from "../context.ts"
-import { readRecord } from "../records/files.ts"
-import { ClaimRecord } from "../records/schemas.ts"
 import { mountedBy } from "./mounted.ts"
+import { readClaim } from "./read-claim.ts"
 
 /** Refuses a top that a sandbox has claimed, or that is mounted whatever the claims say. */
-export const assertFree = async ({ layout }: Context, top: TopId): Promise<void> => {
-  const claim = await readRecord(layout.top(top).claim, ClaimRecord)
+export const assertFree = async (context: Context, top: TopId): Promise<void> => {
+  const claim = await readClaim(context, top)
   if (claim) throw topInUse(top, `it is claimed by ${claim.sandbox}`, { sandbox: claim.sandbox })
   await assertNotMounted(top)
 }

@@ -1,8 +1,11 @@
+import type { TopId } from "@berth/protocol/ids"
 import { type Context, STORE } from "../context.ts"
 import { everyTop } from "../inventory.ts"
 import { readRecord, removePassingRecord } from "../records/files.ts"
 import { ClaimRecord } from "../records/schemas.ts"
 import { type IsAlive, isStale } from "../tops/claim.ts"
+import { mountedBy } from "../tops/mounted.ts"
+import { isDamaged } from "../tops/read-claim.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 /** Ends the claims of sandboxes that are gone. */
@@ -13,13 +16,32 @@ export const releaseStaleClaims = async (
 ): Promise<void> => {
   for (const id of await everyTop(context)) {
     const file = context.layout.top(id).claim
-    const claim = await readOrReport(findings, id, () => readRecord(file, ClaimRecord))
-    if (!claim || !(await isStale(id, claim, isAlive))) continue
+    const claim = await readOrReport(findings, id, () => readOrUnreadable(context, id))
+    if (claim === undefined) continue
+    if (claim !== UNREADABLE && !(await isStale(id, claim, isAlive))) continue
     await context.serially(STORE, () => removePassingRecord(file))
     findings.repairs.push({
       kind: "released_claim",
       subject: id,
-      said: `${claim.sandbox}, which had claimed it, is gone`,
+      said:
+        claim === UNREADABLE
+          ? "its claim cannot be read, as after a power loss, and nothing has it mounted; the claim is removed"
+          : `${claim.sandbox}, which had claimed it, is gone`,
     })
+  }
+}
+
+const UNREADABLE = Symbol("unreadable")
+
+/** A claim that cannot be read, of a top that is mounted, stays as a problem: somebody uses the top. */
+const readOrUnreadable = async (
+  context: Context,
+  top: TopId,
+): Promise<ClaimRecord | typeof UNREADABLE | undefined> => {
+  try {
+    return await readRecord(context.layout.top(top).claim, ClaimRecord)
+  } catch (thrown) {
+    if (!isDamaged(thrown) || (await mountedBy(top)).length > 0) throw thrown
+    return UNREADABLE
   }
 }

@@ -13,13 +13,15 @@ export interface Placing {
   readonly name: FilePath
   readonly mode?: number | undefined
   readonly parents?: boolean | undefined
+  /** Whether it survives a power loss once this resolves. */
+  readonly durable?: boolean
   readonly parts: Parts
 }
 
 /** Has a file written aside, and puts it in its place when it is whole; one that fails leaves nothing. */
 export const placeFile = async (
   path: Buffer,
-  { name, mode, parents, parts }: Placing,
+  { name, mode, parents, durable = false, parts }: Placing,
   write: (file: FileHandle) => Promise<void>,
 ): Promise<void> => {
   if (path.at(-1) === 0x2f) throw wrongKind(name, "directory", "file")
@@ -35,13 +37,26 @@ export const placeFile = async (
     try {
       await write(file)
       await file.chmod(mode ?? (old ? old.mode & 0o777 : NEW_FILE_MODE))
+      // Before the rename: a name whose content is not on the disk reads as empty after a power loss.
+      if (durable) await file.sync()
     } finally {
       await file.close()
     }
     await rename(aside, target)
+    if (durable) await syncDirectory(splitPath(target).directory)
   } catch (thrown) {
     await unlink(aside).catch(() => {})
     throw thrown
+  }
+}
+
+/** Makes a new name survive a power loss. A directory that the user may only write to cannot be opened, nor synced. */
+const syncDirectory = async (path: Buffer): Promise<void> => {
+  try {
+    await using directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY)
+    await directory.sync()
+  } catch (thrown) {
+    if (systemCode(thrown) !== "EACCES") throw thrown
   }
 }
 

@@ -28,7 +28,7 @@ export const writeContent =
     const { path, mode, parents } = readQuery(query, { mode: octalMode, parents: flag })
     const target = locate(path, workspace)
     const entry = await attempt("write", path, async () => {
-      await placeFile(target, { name: path, mode, parents, parts }, (file) =>
+      await placeFile(target, { name: path, mode, parents, durable: true, parts }, (file) =>
         // Left open when it fails, so that the rest can be taken and the failure be told.
         writeStream(file, request.iterator({ destroyOnReturn: false })),
       )
@@ -46,8 +46,10 @@ export const writeFiles =
     for (const { path, content, mode } of files) {
       try {
         const bytes = fromWire(content)
-        await placeFile(locate(path, workspace), { name: path, mode, parents, parts }, (file) =>
-          writeAll(file, [bytes]),
+        await placeFile(
+          locate(path, workspace),
+          { name: path, mode, parents, durable: true, parts },
+          (file) => writeAll(file, [bytes]),
         )
         written.push({ path })
       } catch (thrown) {
