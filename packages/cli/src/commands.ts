@@ -26,7 +26,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: "sessions",
-    summary: "list the sessions",
+    summary: "list and remove sessions",
     load: () => import("./commands/sessions.ts"),
   },
   {

@@ -4,6 +4,7 @@ import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
 import { orReplace } from "./or-replace.ts"
 import { repoHere } from "./repo-here.ts"
+import { type Changes, changesOf } from "./say-changes.ts"
 import { findSession } from "./server.ts"
 import { describedBy, slugOf, urlOf, type WorkspaceFlags } from "./workspace-flags.ts"
 
@@ -16,16 +17,22 @@ export interface RunPlace {
   readonly replace?: boolean | undefined
 }
 
+export interface FoundSession {
+  readonly session: Session
+  /** What the flags changed of a workspace that was there. */
+  readonly changes: Changes
+}
+
 /** The session that is named, or a new one: in the workspace that is named, or that of the repo here. */
 export const sessionFor = async (
   client: Client,
   { session, workspace, name, replace = false }: RunPlace,
   flags: WorkspaceFlags,
-): Promise<Session> => {
+): Promise<FoundSession> => {
   if (session !== undefined) {
     if (workspace !== undefined || name !== undefined || replace || Object.keys(flags).length > 0)
       throw new BerthError("input.usage", "--session has its workspace, which is left as it is")
-    return await findSession(client, session)
+    return { session: await findSession(client, session), changes: {} }
   }
   if (workspace !== undefined && (name !== undefined || replace))
     throw new BerthError("input.usage", "--name and --replace are for the repo that one stands in")
@@ -35,9 +42,13 @@ export const sessionFor = async (
   if (known === undefined && url === undefined)
     throw new BerthError("not_found", `there is no workspace ${slug}`)
   const wanted = wantedOf({ slug, url, known }, flags)
-  return await orReplace(replace, (replace) =>
+  const made = await orReplace(replace, (replace) =>
     client.sessions.create({ workspace: wanted, replace }),
   )
+  return {
+    session: made,
+    changes: known === undefined ? {} : changesOf(known, describedBy(flags, known)),
+  }
 }
 
 /** The workspace as it is to be; its name alone where it is to stay as it is. */

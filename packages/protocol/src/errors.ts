@@ -589,6 +589,11 @@ export const ERRORS = {
     retry: "never",
     hint: "It takes no more prompts, and its log can be read: open a new session to go on.",
   },
+  "session.busy": {
+    status: 409,
+    retry: "later",
+    hint: "Wait for the prompt to end, or stop it first: `berth sessions rm` does that with --force.",
+  },
   "session.full": {
     status: 429,
     retry: "later",

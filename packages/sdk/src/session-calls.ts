@@ -26,6 +26,11 @@ export interface StopOptions extends CallOptions {
   readonly prompt?: PromptId | undefined
 }
 
+export interface RemoveSessionOptions extends CallOptions {
+  /** Though a prompt runs or waits. */
+  readonly force?: boolean | undefined
+}
+
 /** The calls of a session, each of which is one request. */
 export interface SessionCalls {
   readonly id: SessionId
@@ -47,6 +52,8 @@ export interface SessionCalls {
   events(options?: EventsOptions): AsyncIterable<Event>
   /** It takes no more prompts, and can still be read. Twice is as good as once. */
   close(options?: CallOptions): Promise<void>
+  /** With all that was said in it. Refused while a prompt of it runs or waits, unless forced: then it is stopped first. */
+  remove(options?: RemoveSessionOptions): Promise<void>
 }
 
 export const sessionCalls = (connection: Connection, id: SessionId): SessionCalls => {
@@ -72,7 +79,9 @@ export const sessionCalls = (connection: Connection, id: SessionId): SessionCall
       command(connection, { method: "POST", path: `${path}/answers`, json: answer }, options),
     messages: (options) => call(connection, { path: `${path}/messages` }, Transcript, options),
     events: (options) => readEvents(connection, `${path}/events`, options),
-    close: (options) => command(connection, { method: "DELETE", path }, options),
+    close: (options) => command(connection, { method: "POST", path: `${path}/close` }, options),
+    remove: ({ force = false, ...options } = {}) =>
+      command(connection, { method: "DELETE", path: `${path}?force=${force}` }, options),
   }
 }
 

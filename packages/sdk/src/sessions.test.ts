@@ -195,6 +195,8 @@ describe("a session", () => {
     await session.answer({ kind: "question", ask: "q", answer: null })
     expect(await session.messages()).toEqual({ lastEvent: 0, turns: [] })
     await session.close()
+    await session.remove()
+    await session.remove({ force: true })
     const sent = {
       ...{ text: "do it", key: "k", deadlineMs: 5_000 },
       attachments: [
@@ -209,7 +211,9 @@ describe("a session", () => {
       [`POST ${at}/stop`, { prompt: PROMPT }],
       [`POST ${at}/answers`, { kind: "question", ask: "q", answer: null }],
       [`GET ${at}/messages`, undefined],
-      [`DELETE ${at}`, undefined],
+      [`POST ${at}/close`, undefined],
+      [`DELETE ${at}?force=false`, undefined],
+      [`DELETE ${at}?force=true`, undefined],
     ])
   })
 

@@ -12,6 +12,7 @@ import { addConfigFlags } from "../config-flags.ts"
 import { DONE, FAILED, LEFT } from "../exit-status.ts"
 import { renderError } from "../render-error.ts"
 import { sessionFor } from "../run-place.ts"
+import { sayChanges } from "../say-changes.ts"
 import { Screen } from "../screen.ts"
 import { connectForLong, findSandbox } from "../server.ts"
 import { leftBySecondSignal } from "../signals.ts"
@@ -21,7 +22,8 @@ import { addWorkspaceFlags, workspaceFlags } from "../workspace-flags.ts"
 
 const HELP = `
 The prompt runs in the workspace of the repo that one stands in, which is made if there is none; or in another, or
-goes on with a session. What a flag says of the workspace changes it; the rest stays as it is. A sandbox that somebody
+goes on with a session. What a flag says of the workspace changes it, also for later prompts, which is said; the rest
+stays as it is. With --detach --json, "set" has what was changed. A sandbox that somebody
 uses is waited for then; a session between its prompts goes on in the next one. What the agent says
 is written to standard output as it comes, with what is not committed at the end, as a diff; all else to standard
 error. The exit status is 0 when the prompt succeeded.
@@ -61,11 +63,13 @@ export const define: DefineCommand = async (command, context) => {
     const { workspace, name, replace, session: given, diff, detach, json = false, ...host } = others
     checkPrompt(text)
     const client = await connectForLong(host)
-    const session = await sessionFor(client, { workspace, name, replace, session: given }, flags)
+    const place = { workspace, name, replace, session: given }
+    const { session, changes } = await sessionFor(client, place, flags)
+    for (const change of json ? [] : sayChanges(changes)) context.err(printable(`${change}\n`))
     const { lastEvent: after, workspace: slug } = await session.get()
     const prompt = await session.prompt(text, { key: newId.prompt() })
     if (detach) {
-      const accepted = { session: session.id, prompt: prompt.id }
+      const accepted = { session: session.id, prompt: prompt.id, set: changes }
       context.out(json ? toJsonLine(accepted) : `${session.id}\n`)
       return
     }

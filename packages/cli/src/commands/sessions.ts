@@ -1,44 +1,21 @@
-import type { Session } from "@berth/protocol/session"
-import { asTable } from "../columns.ts"
-import { type DefineCommand, toJson } from "../command.ts"
-import { addConfigFlags } from "../config-flags.ts"
-import { sayAsk } from "../say-ask.ts"
-import { sayDuration } from "../say-duration.ts"
-import { connect } from "../server.ts"
-import { printable } from "../terminal.ts"
+import type { DefineCommand } from "../command.ts"
+import { defineLs } from "./sessions/ls.ts"
+import { defineRm } from "./sessions/rm.ts"
 
 const HELP = `
-Each line is a session: its id, its workspace, its agent, whether it takes prompts, how long ago it began, how many
-prompts run or wait in it, and what its agent waits for, which berth answer gives. berth log shows what was said, and
-berth run --session goes on with it.
+A session is a conversation with an agent in a workspace. It is closed when its workspace is removed, and can be read
+until it is removed itself.
+
+Each of these takes --json, and --data-dir [BERTH_DATA_DIR].
 
 Examples:
   berth sessions
-  berth sessions --json`
+  berth sessions rm ses-0123
+  berth sessions rm --all`
 
-export const define: DefineCommand = async (command, { out }) => {
-  command
-    .description("Lists the sessions of the server, the latest first.")
-    .option("--json", "write JSON")
-    .addHelpText("after", HELP)
-  await addConfigFlags(command, "dataDir")
-  command.action(async (options) => {
-    const sessions = await (await connect(options)).sessions.list()
-    out(options.json ? toJson({ sessions }) : printable(render(sessions)))
-  })
-}
-
-const render = (sessions: readonly Session[]): string =>
-  sessions.length === 0
-    ? "There is no session: berth run begins one.\n"
-    : asTable(
-        ["session", "workspace", "agent", "state", "age", "prompts", ""],
-        sessions.map(cellsOf),
-      )
-
-const cellsOf = ({ id, workspace, agent, state, createdAt, pending, asks }: Session): string[] => {
-  const age = sayDuration(Math.max(0, Date.now() - Date.parse(createdAt)))
-  const waiting = pending.length === 0 ? "" : `${pending.length} to do`
-  const [ask] = asks
-  return [id, workspace, agent.kind, state, age, waiting, ask === undefined ? "" : sayAsk(ask)]
+export const define: DefineCommand = async (command, context) => {
+  command.description("Lists and removes sessions.").addHelpText("after", HELP)
+  // Without a word after it, it lists.
+  await defineLs(command.command("ls", { isDefault: true }), context)
+  await defineRm(command.command("rm"), context)
 }

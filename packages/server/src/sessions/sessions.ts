@@ -3,6 +3,7 @@ import type { PromptId, SessionId } from "@berth/protocol/ids"
 import type { AskAnswer, Prompt, Session } from "@berth/protocol/session"
 import type { CreatePrompt, CreateSession, StopPrompts, Transcript } from "@berth/protocol/sessions"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import { Bells } from "../events/bells.ts"
 import type { StreamPage } from "../events/pages.ts"
 import { foldLog } from "../events/transcript.ts"
 import type { Keys } from "../keys/keys.ts"
@@ -13,6 +14,7 @@ import type { Store } from "../store/open.ts"
 import { agentChanged } from "./agent-changed.ts"
 import { openDriver } from "./driver.ts"
 import { openPresence } from "./presence.ts"
+import { removeRows, requireIdle, untilIdle } from "./remove.ts"
 import type { StoredSession } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import { tidy } from "./tidy.ts"
@@ -24,6 +26,8 @@ export interface Sessions {
   get(session: SessionId): Promise<Session>
   /** Takes no more prompts; what waits is stopped. Twice is as good as once. */
   close(session: SessionId): Promise<Session>
+  /** With its prompts and events. Refused while a prompt of it runs or waits, unless forced: then it is stopped first. */
+  remove(session: SessionId, options: { readonly force: boolean }): Promise<void>
   /** On disk when it resolves. */
   prompt(session: SessionId, prompt: CreatePrompt): Promise<Prompt>
   prompts(session: SessionId): Promise<Prompt[]>
@@ -41,7 +45,7 @@ export interface Sessions {
 
 export interface SessionsParts {
   readonly stored: Stored
-  readonly store: Pick<Store, "db" | "compact">
+  readonly store: Pick<Store, "db" | "compact" | "durably">
   readonly sandboxes: Sandboxes
   readonly keys: Keys
   readonly clock: Clock
@@ -75,6 +79,8 @@ export const openSessions = async (
       parts.log.warn({ op: "events.forget", err }, "is tried again")
     }
   }
+  /** Rings when a session is removed: who follows it hears that it is not there. */
+  const removals = new Bells<SessionId>()
   void forget()
   const forgetting = setInterval(() => void forget(), FORGET_EVERY_MS).unref()
   const tidying = setInterval(
@@ -115,6 +121,14 @@ export const openSessions = async (
       await presence.end(session)
       return await rows.view(session)
     },
+    remove: async (session, { force }) => {
+      if (!force) await requireIdle(rows, session)
+      await changes.close(session)
+      await untilIdle(rows, session)
+      await presence.end(session)
+      await removeRows(parts.store, session)
+      removals.ring(session)
+    },
     prompt: async (session, sent) => {
       // One that is sent again was accepted, whatever has changed since.
       const isKnown = sent.key !== undefined && (await rows.hasKey(session, sent.key))
@@ -149,7 +163,9 @@ export const openSessions = async (
     events: async (session, after, signal) => {
       await stored.turns.take("read", () => rows.require(session))
       presence.watch(session, signal)
-      return log.follow(session, after, signal)
+      const removed = new AbortController()
+      void removals.next(session, signal).then(() => removed.abort())
+      return log.follow(session, after, AbortSignal.any([signal, removed.signal]))
     },
     closeAll: async () => {
       clearInterval(forgetting)

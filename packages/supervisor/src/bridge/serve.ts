@@ -14,6 +14,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { Dispatch } from "../features/dispatch.ts"
 import type { Journal } from "../journal/journal.ts"
 import type { Asks } from "./asks.ts"
+import { type KeptSocket, keepSocket } from "./keep-socket.ts"
 import { type ListenAddress, listen } from "./listen.ts"
 import type { Prompts } from "./prompts.ts"
 import { tokenGuard } from "./token.ts"
@@ -39,6 +40,8 @@ export interface BridgeServerOptions {
   readonly onFault: (error: BerthError) => void
   /** From a connection to its hello; HELLO_DEADLINE_MS unless said. */
   readonly helloDeadlineMs?: number
+  /** How often it looks whether its socket is there; SOCKET_LOOK_MS unless said. */
+  readonly socketLookMs?: number
   /** How long a server may be silent; SILENCE_LIMIT_MS unless said. */
   readonly silenceLimitMs?: number
 }
@@ -70,8 +73,10 @@ export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeS
     address,
     server: makeServer(options, upgrades),
   }))
+  const kept: KeptSocket[] = []
   let closed: Promise<void> | undefined
   const close = () => {
+    for (const socket of kept) socket.release()
     closed ??= closeAll(
       servers.map(({ server }) => server),
       upgrades,
@@ -84,6 +89,8 @@ export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeS
     await close()
     throw thrown
   }
+  for (const { server, address } of servers)
+    if ("path" in address) kept.push(keepSocket(server, address.path, options))
   return { addresses: servers.map(({ server }) => server.address() ?? ""), close }
 }
 

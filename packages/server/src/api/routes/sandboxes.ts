@@ -23,7 +23,7 @@ export interface OfSandbox {
 
 const WaitQuery = z.object({ wait: z.coerce.number().int().min(0).max(MAX_WAIT_MS).optional() })
 
-const RemoveQuery = z.object({ force: z.stringbool().default(false) })
+export const RemoveQuery = z.object({ force: z.stringbool().default(false) })
 
 const NameQuery = z.object({
   quarantined: z.stringbool().default(false),

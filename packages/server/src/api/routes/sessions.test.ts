@@ -31,7 +31,7 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
     }
   const sessions = {
     ...{ create: told("create", { id: SESSION }), list: told("list", []), get: told("get", {}) },
-    ...{ close: told("close", {}), prompt: told("prompt", { id: PROMPT }) },
+    ...{ close: told("close", {}), remove: told("remove"), prompt: told("prompt", { id: PROMPT }) },
     ...{ prompts: told("prompts", []), stop: told("stop", [PROMPT]), answer: told("answer") },
     ...{ transcript: told("transcript", { lastEvent: 0, turns: [] }), ...over },
   } as unknown as Sessions
@@ -88,12 +88,14 @@ describe("what is asked of sessions", () => {
     expect(asked).toEqual([["create", { workspace: "app", replace: false, onInterrupt: "wait" }]])
   })
 
-  it("lists, shows, closes, stops and answers", async () => {
+  it("lists, shows, closes, removes, stops and answers", async () => {
     const { asked, call } = await start()
     const permission = { kind: "permission", ask: "a1", allow: true }
     expect(await call("GET", "")).toMatchObject({ status: 200, body: { sessions: [] } })
     expect(await call("GET", at(""))).toMatchObject({ status: 200 })
+    expect(await call("POST", at("/close"))).toMatchObject({ status: 204, body: undefined })
     expect(await call("DELETE", at(""))).toMatchObject({ status: 204, body: undefined })
+    expect(await call("DELETE", at("?force=true"))).toMatchObject({ status: 204 })
     expect(await call("GET", at("/prompts"))).toMatchObject({ body: { prompts: [] } })
     expect(await call("POST", at("/stop"))).toMatchObject({ body: { prompts: [PROMPT] } })
     expect(await call("POST", at("/stop"), { prompt: PROMPT })).toMatchObject({ status: 200 })
@@ -103,6 +105,8 @@ describe("what is asked of sessions", () => {
       ["list"],
       ["get", SESSION],
       ["close", SESSION],
+      ["remove", SESSION, { force: false }],
+      ["remove", SESSION, { force: true }],
       ["prompts", SESSION],
       ["stop", SESSION, {}],
       ["stop", SESSION, { prompt: PROMPT }],

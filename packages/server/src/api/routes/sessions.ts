@@ -11,7 +11,7 @@ import { sendEvents } from "../event-stream.ts"
 import { parseInput, sessionIdOf } from "../parse.ts"
 import { Streams } from "../streams.ts"
 import { untilGone } from "../until-gone.ts"
-import { CREATE_DEADLINE_MS } from "./sandboxes.ts"
+import { CREATE_DEADLINE_MS, RemoveQuery } from "./sandboxes.ts"
 
 interface OfSession {
   Params: { id: string }
@@ -54,6 +54,13 @@ export const sessionRoutes = (
   })
 
   api.delete<OfSession>("/v1/sessions/:id", async (request, reply) => {
+    const id = sessionIdOf(request.params.id)
+    const { force } = parseInput(request.query, RemoveQuery)
+    await (await provide()).remove(id, { force })
+    return await reply.code(204).send()
+  })
+
+  api.post<OfSession>("/v1/sessions/:id/close", async (request, reply) => {
     const id = sessionIdOf(request.params.id)
     await (await provide()).close(id)
     return await reply.code(204).send()

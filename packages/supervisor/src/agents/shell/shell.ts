@@ -1,12 +1,10 @@
 import { StringDecoder } from "node:string_decoder"
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
+import { MAX_PROMPT_MS } from "@berth/protocol/session-limits"
 import { type CommandEnd, runCommand } from "../../processes/run.ts"
 import type { Agent, Say } from "../agent.ts"
 import type { AgentParts } from "../parts.ts"
 import { commandLine } from "./command-line.ts"
-
-/** A command may take as long as an agent: this only ends what nobody waits for any more. */
-export const SHELL_PROMPT_LIMIT_MS = 24 * 60 * 60 * 1000
 
 /** From a stop to SIGKILL: with the time that the kill takes, within the second that a stop may take. */
 const STOP_GRACE_MS = 500
@@ -68,7 +66,7 @@ const run = async (
           user,
         },
         origin: "prompt",
-        ...{ deadlineMs: SHELL_PROMPT_LIMIT_MS, stopGraceMs: STOP_GRACE_MS, keepBackground: true },
+        ...{ deadlineMs: MAX_PROMPT_MS, stopGraceMs: STOP_GRACE_MS, keepBackground: true },
       },
       { clock, pipes, signal, onOutput: (chunk) => pass(decoder.write(chunk)) },
     )

@@ -1,0 +1,54 @@
+import { join } from "node:path"
+import { SessionList } from "@berth/protocol/sessions"
+import { BERTH } from "@berth/testing/berth"
+import { requires } from "@berth/testing/requires"
+import { afterAll, beforeAll, expect, it, vi } from "vitest"
+import { makeRepo } from "../boot/stage.ts"
+import { startProcess } from "../run/process.ts"
+import { openServer } from "../sandboxes/server.ts"
+
+/** A toolbox is built, and sandboxes boot beside other tests. */
+const STAGE_DEADLINE_MS = 120_000
+
+const PARTS = ["root", "crunOrRunc", "conmon", "tini", "userNamespaces"] as const
+
+requires(...PARTS).describe("prompts in the first hour", () => {
+  vi.setConfig({ testTimeout: STAGE_DEADLINE_MS })
+  let server: Awaited<ReturnType<typeof openServer>>
+  let repo: string
+  beforeAll(async () => {
+    server = await openServer()
+    repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
+  }, STAGE_DEADLINE_MS)
+  afterAll(() => server.close(), STAGE_DEADLINE_MS)
+
+  const berth = (...args: readonly string[]) => {
+    const [node, ...own] = BERTH
+    const env = { ...server.env, BERTH_DATA_DIR: server.dataDir }
+    return startProcess(node, [...own, ...args], { env, cwd: repo }).ended
+  }
+  const sessions = async () =>
+    SessionList.parse(JSON.parse((await berth("sessions", "--json")).stdout)).sessions
+
+  it("removes a session that is named, refuses one whose prompt runs, and stops that one when forced", async () => {
+    const idle = (await berth("run", "--detach", "true")).stdout.trim()
+    await berth("run", "--session", idle, "--no-diff", "true")
+    const busy = (await berth("run", "--detach", "sleep 1000")).stdout.trim()
+    expect(await berth("sessions", "rm", idle.slice(0, 12), busy)).toMatchObject({
+      ...{ status: 1, stdout: `${idle}\n` },
+      stderr: expect.stringMatching(/^berth: a prompt of ses-\w+ runs or waits\n/),
+    })
+    expect((await sessions()).map(({ id }) => id)).toEqual([busy])
+    expect(await berth("sessions", "rm", "--all", "--force", "--json")).toMatchObject({
+      ...{ status: 0, stdout: `${JSON.stringify({ removed: [busy] })}\n` },
+    })
+    expect(await sessions()).toEqual([])
+    expect((await berth("log", busy)).stderr).toContain(`there is no session ${busy}`)
+  })
+
+  it("lists the sessions of a removed workspace as closed", async () => {
+    await berth("run", "--detach", "true")
+    await berth("rm", "app", "--force")
+    expect((await sessions()).map(({ state }) => state)).toEqual(["closed"])
+  })
+})

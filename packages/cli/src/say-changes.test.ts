@@ -1,0 +1,22 @@
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it } from "vitest"
+import { changesOf, sayChanges } from "./say-changes.ts"
+import { describedBy } from "./workspace-flags.ts"
+
+const known = WorkspaceSpec.parse({ slug: "app", environment: { A: "1" } })
+const said = (flags: Parameters<typeof describedBy>[0]) =>
+  sayChanges(changesOf(known, describedBy(flags, known)))
+
+it("names what flags set for the workspace, without the values of its variables", () => {
+  const agent = { agent: "opencode", model: "a/b", key: ["K"], permissions: "ask" }
+  expect(said({ ...agent, network: "none", cpus: "1", env: ["A=1", "B=secret"] })).toEqual([
+    "agent: opencode with a/b, permissions ask, keys K (set for this workspace)",
+    "network: none (set for this workspace)",
+    "cpus: 1 (set for this workspace)",
+    "env: B (set for this workspace)",
+  ])
+})
+
+it("is silent about flags that say what is so already", () => {
+  expect(said({ agent: "shell", network: "open", env: ["A=1"] })).toEqual([])
+})
