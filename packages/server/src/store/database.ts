@@ -56,6 +56,7 @@ export type StoredPhase =
   | "creating"
   | "booting"
   | "ready"
+  | "failed"
   | "draining"
   | "quarantined"
   | "stopping"

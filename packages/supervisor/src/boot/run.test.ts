@@ -119,7 +119,8 @@ describe("runBoot", () => {
     expect(trace).toMatchObject({ outcome: "failed", readyAtMs: null, endedAtMs: 170 })
     expect(trace.ending).toEqual({
       step: "hook",
-      reason: "step hook failed: the hook ended with status 1",
+      reason:
+        "step hook failed: the hook ended with status 1; its last line: npm ERR! missing script",
       atMs: 150,
       others: [
         { name: "files", state: "succeeded", ranMs: 50, detail: "linked 3 files" },
