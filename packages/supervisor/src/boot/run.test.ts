@@ -139,7 +139,7 @@ describe("runBoot", () => {
     expect(step("agent").detail).toContain("it had come as far as: listening on 4096")
     expect(step("attach")).toMatchObject({ state: "skipped", startedAtMs: null, endedAtMs: null })
     expect(step("attach").detail).toBe(
-      "not started: step hook failed: the hook ended with status 1",
+      "not started: step hook failed: the hook ended with status 1; its last line: npm ERR! missing script",
     )
   })
 
