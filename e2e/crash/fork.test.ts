@@ -16,7 +16,10 @@ const STEPS = {
 } as const
 
 const CASES = Object.entries(STEPS).flatMap(([state, steps]) =>
-  sampled(`steps of a fork of a ${state} sandbox`, steps, 3).map((step) => ({ state: state as keyof typeof STEPS, step })),
+  sampled(`steps of a fork of a ${state} sandbox`, steps, 3).map((step) => ({
+    state: state as keyof typeof STEPS,
+    step,
+  })),
 )
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(

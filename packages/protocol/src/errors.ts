@@ -89,7 +89,7 @@ export const ERRORS = {
   "workspace.failing": {
     status: 409,
     retry: "never",
-    hint: "Its last boots all failed, for the reason in the message. Change the workspace, or try again with `berth up`.",
+    hint: "Its last boots all failed, for the reason in the message. Change the workspace, or try again with `berth up --retry`.",
   },
   "host.exhausted": {
     status: 503,
@@ -552,7 +552,7 @@ export const ERRORS = {
   "boot.failed": {
     status: 500,
     retry: "never",
-    hint: "`berth boot`, with the name of the workspace, shows which step failed and what it wrote last.",
+    hint: "`berth boot`, with the name of the workspace, shows which step failed and what it wrote last. The sandbox stays up for a while: look with `berth shell` or `berth exec`, mend its files there, then `berth up --retry`.",
   },
   "agent.not_installed": {
     status: 424,

@@ -9,6 +9,7 @@ import { CacheName, Environment } from "./workspace.ts"
 /**
  * creating → booting → ready ⇄ paused
  *                      ready → draining
+ *             booting → failed     its boot failed; it is kept for a while to be looked at
  * any of these ⇄ halted            it takes too much of the disk
  * any → stopping → gone            quarantined: what the store does not know
  *
@@ -18,6 +19,7 @@ export const SandboxPhase = z.enum([
   "creating",
   "booting",
   "ready",
+  "failed",
   "paused",
   "draining",
   "halted",

@@ -13,6 +13,8 @@ export const CreateSandbox = z.strictObject({
   workspace: WorkspaceSpec,
   /** Removes the workspace of that name first, with its files and sessions, if it is for another repo. */
   replace: z.boolean().default(false),
+  /** Boots again where the last boot failed, on the files that are there. Default: a sandbox that is kept for that is refused. */
+  retry: z.boolean().default(false),
   /** How the files of a workspace boot that has none yet. */
   mode: BootMode.default("fresh"),
 })

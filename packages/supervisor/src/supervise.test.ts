@@ -240,10 +240,16 @@ describe("a supervisor", () => {
       await started.answers()
       const client = await started.bridge()
       await heard(client, "boot.ended")
+      if (mode === "fresh") {
+        // It stays up, with nothing of the boot running, to be looked at.
+        await expect.poll(() => made.family.running().length).toBe(1)
+        started.child.kill("SIGTERM")
+      }
       expect(await started.ended).toEqual({ status: 1, signal: null })
       expect(made.family.running()).toEqual([])
       const { outcome, ending, steps } = leftTrace(made)
       expect(outcome).toBe("failed")
+      expect(ending?.reason).toMatch(/; its last line: the reason$/)
       expect(ending).toMatchObject({ step: "setup-hook", reason: expect.stringContaining("7") })
       expect(steps.find(({ name }) => name === "setup-hook")?.lastOutput).toContain("the reason")
       const others = new Map(ending?.others.map(({ name, state }) => [name, state]))

@@ -146,8 +146,25 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     hostRepos: hostRepos(asks),
   }
   /** What is told of an end comes before the end of what it is told of. */
+  const endPrompts = () => prompts.then((opened) => opened.close(), onFault)
   const endUses = async () => {
-    await Promise.all([prompts.then((opened) => opened.close(), onFault), features.close()])
+    await Promise.all([endPrompts(), features.close()])
+  }
+  const isServed = bridge.then(
+    () => true,
+    () => false,
+  )
+  /** What people may look at goes on serving them: a sandbox in use, and one whose boot failed. */
+  const staysUp = async ({ outcome }: BootTrace): Promise<boolean> =>
+    plan.mode !== "build" && (outcome === "succeeded" || (outcome === "failed" && (await isServed)))
+  /** Ends what the boot left that hid its origin; what somebody runs inside goes on. */
+  const endRest = async () => {
+    const { commands, terminals } = uses.now()
+    const rest = commands.length + terminals.length === 0 ? ownPidNamespace() : undefined
+    if (rest === undefined) return
+    const left = new Set((await rest.find()).map(idOf))
+    const find = async () => (await rest.find()).filter((entry) => left.has(idOf(entry)))
+    await processes.stop({ hurry, rest: { ...rest, find } })
   }
   const traceFile = new TraceFile(join(link, LINK.trace))
   const saveTrace = (trace: BootTrace) => traceFile.save(trace).catch(onFault)
@@ -158,7 +175,8 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   }
   const running = boot({
     ...{ mode: plan.mode, graph: buildGraph(stepsOf(context)), context, clock, startedAt },
-    ...{ signal: stop, processes, stop: { hurry }, onEvent, beforeStop: endUses },
+    ...{ signal: stop, processes, stop: { hurry }, onEvent },
+    beforeStop: async (trace) => await ((await staysUp(trace)) ? endPrompts() : endUses()),
   })
   traceNow = () => running.trace()
   void running.ready.then(async (ready) => {
@@ -172,7 +190,11 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
 
   const { trace } = await running.result
   await saveTrace(trace)
-  if (trace.outcome === "succeeded" && plan.mode !== "build") await fired(stop)
+  if (await staysUp(trace)) {
+    if (trace.outcome === "failed") await endRest()
+    bootProcesses ??= new Set(listProcesses().entries.map(idOf))
+    await fired(stop)
+  }
 
   await endUses()
   const rest = ownPidNamespace()

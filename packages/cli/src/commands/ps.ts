@@ -13,7 +13,8 @@ const HELP = `
 Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and why it is halted, what its agent
 waits for, who uses it, for whom it is kept, or why its boot or the sandbox itself ended. One that is stopped or paused is
 there again with its next use: berth exec, for instance. One that is draining is replaced when nobody uses it any more. One
-that is halted takes too much of the disk: berth make-room lets you delete files in it. With --json a stopped one is "gone".
+that is halted takes too much of the disk: berth make-room lets you delete files in it. One that is
+failed did not boot, and stays up for a while to be looked at: berth up --retry boots again. With --json a stopped one is "gone".
 
 Examples:
   berth ps
@@ -53,7 +54,8 @@ const cellsOf = (
     ({ workspace, asks }) => workspace === identity.workspace && asks.length > 0,
   )
   const asks = asking?.asks.map((ask) => `${sayAsk(ask)} (berth answer ${asking.id})`)[0]
-  const note = halted || asks || usersOf(leases) || boot?.ending?.reason || ended || ""
+  const failed = phase === "failed" && boot?.ending?.reason
+  const note = halted || failed || asks || usersOf(leases) || boot?.ending?.reason || ended || ""
   // Its workspace is there, with its files: otherwise it were not listed.
   return [identity.sandbox, identity.workspace, phase === "gone" ? "stopped" : phase, age, note]
 }

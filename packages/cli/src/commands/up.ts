@@ -24,7 +24,8 @@ another, with the same files, as soon as nobody uses the old one; until then thi
 and says for whom. A session between its prompts is no use: it goes on in the next one. What cannot be made is refused
 before anything is changed. A workspace of the same name that is for another repo is left alone: choose another --name,
 or --replace it, which removes its files and closes its sessions. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
-pass. The exit status is 1 when its boot failed; the sandbox is left as it is, and berth boot shows why.
+pass. The exit status is 1 when its boot failed: the sandbox then stays up for a while (failedBootKeep), so that berth boot,
+shell, exec and cp show why. What is mended in its files there is kept: --retry boots again on them.
 
 What is not committed in a repo of this machine is not in the sandbox, which says so; --dirty brings it.
 
@@ -44,6 +45,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     .option("--ref <ref>", "branch, tag or commit of the repo; default: its own HEAD")
     .option("--dirty", "bring what is not committed in the repo on this machine, too")
     .option("--replace", "in the place of a workspace of that name that is for another repo")
+    .option("--retry", "boot again where the last boot failed, on the files that are there")
     .option("--no-wait", "do not wait until it is ready")
     .option("--json", "write what the server says of it")
     .addHelpText("after", HELP)
@@ -51,7 +53,8 @@ export const define: DefineCommand = async (command, { out, err }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (repo: string | undefined, options) => {
     const { flags, others } = workspaceFlags(options)
-    const { name, ref, wait, json, dirty = false, replace = false, empty = false, ...host } = others
+    const { name, ref, wait, json, dirty = false, replace = false, ...rest } = others
+    const { empty = false, retry = false, ...host } = rest
     if (empty && repo !== undefined)
       throw new BerthError(
         "input.usage",
@@ -79,7 +82,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
       const sandbox = await orReplace(
         replace,
         (replace) =>
-          client.sandboxes.create({ workspace, replace }, { signal, onWait, onPreparing }),
+          client.sandboxes.create({ workspace, replace, retry }, { signal, onWait, onPreparing }),
         signal,
       )
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })

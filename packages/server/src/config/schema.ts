@@ -26,8 +26,14 @@ const BACKENDS = ["embedded", "docker"] as const
 /** Has git, certificates and what builds most programs; it is pulled when it is first needed. */
 const DEFAULT_IMAGE = "buildpack-deps:bookworm"
 
-/** Pausing costs nobody anything that is noticed, so it comes soon; a stop ends processes, so it comes late. */
-export const DEFAULT_IDLE = { idlePause: Duration.parse("10m"), idleStop: Duration.parse("24h") }
+/**
+ * Pausing costs nobody anything that is noticed, so it comes soon; a stop ends processes, so it comes late. A failed boot
+ * is looked at soon or not at all.
+ */
+export const DEFAULT_IDLE = {
+  ...{ idlePause: Duration.parse("10m"), idleStop: Duration.parse("24h") },
+  failedBootKeep: Duration.parse("15m"),
+}
 
 const DEFAULT_KEEP_EVENTS = Duration.parse("90d")
 
@@ -102,6 +108,11 @@ export const Config = z.strictObject({
     description: "Time without a use after which a sandbox is stopped; its files are kept",
     allowed: IDLE_ALLOWED,
     defaultValue: () => DEFAULT_IDLE.idleStop,
+  }),
+  failedBootKeep: z.preprocess(zero, Duration).register(facts, {
+    description: "Time for which a sandbox whose boot failed stays up to be looked at",
+    allowed: "a whole number with s, m, h or d, such as 15m; 0 for none",
+    defaultValue: () => DEFAULT_IDLE.failedBootKeep,
   }),
   diskLimit: z.preprocess(zero, Size).register(facts, {
     description: "The most that the files of a workspace may take that says nothing of it",

@@ -121,6 +121,19 @@ const TABLE: Record<string, Case[]> = {
     // One that is frozen cannot answer, and nobody used it when that was done.
     [{ phase: "ready", ...stale }, "paused", asked("not asked"), "stop stale"],
   ],
+  "its boot failed": [
+    [{ phase: "failed" }, "running", {}, "keep", POLICY.failedBootKeepMs],
+    [{ phase: "failed", phaseMs: 14 * MINUTE_MS }, "running", { idleMs: 1e9 }, "keep", MINUTE_MS],
+    [{ phase: "failed", phaseMs: POLICY.failedBootKeepMs }, "running", {}, "stop idle"],
+    [{ phase: "failed", phaseMs: 1e9 }, "running", used, "keep"],
+    [{ phase: "failed", phaseMs: 1e9 }, "running", { keeps: ["session 1"] }, "stop idle"],
+    [{ phase: "failed" }, "running", low, "stop pressure"],
+    [{ phase: "failed" }, "running", { ...used, ...low }, "keep"],
+    [{ phase: "failed", ...stale }, "running", {}, "stop stale"],
+    [{ phase: "failed", ...stale }, "running", used, "keep"],
+    [{ phase: "failed" }, "running", asked("not asked"), "ask"],
+    [{ phase: "failed" }, "exited", used, "bury"],
+  ],
   "[R1.6] in use": [
     [{ phase: "creating" }, "running", used, "keep"],
     [{ phase: "booting" }, "running", used, "keep"],
@@ -279,6 +292,7 @@ const worlds: fc.Arbitrary<World> = fc
       ...{ pauseAfterMs: limits, stopAfterMs: limits },
       quarantineMs: durations,
       // The longer, the more often it is asked: that it ends is the same.
+      failedBootKeepMs: fc.integer({ min: 0, max: 60 * MINUTE_MS }),
       silentMs: fc.integer({ min: 0, max: 10 * MINUTE_MS }),
     }),
   })

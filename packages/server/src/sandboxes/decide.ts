@@ -8,6 +8,8 @@ export interface Policy {
   readonly pauseAfterMs: number | null
   /** Unused for so long, it is stopped, and its files are kept; null: never. */
   readonly stopAfterMs: number | null
+  /** How long one whose boot failed stays up; longer while somebody uses it. */
+  readonly failedBootKeepMs: number
   /** How long a quarantined one is kept. */
   readonly quarantineMs: number
   /** How long one may leave it open whether anything lives in it. */
@@ -28,6 +30,8 @@ export interface Known {
   readonly isSuccessorAsked: boolean
   /** It is stopping or gone because it was found dead, which may have been wrong: an engine can lose sight of one. */
   readonly isPresumedDead: boolean
+  /** Why its boot failed, of one in that phase. */
+  readonly bootFailure?: string | undefined
   /** This server makes or copies it right now. */
   readonly isBeingMade: boolean
 }
@@ -182,6 +186,7 @@ const decideLive = (world: World, known: Known): Decision => {
   // One that is frozen does not answer; nobody used it when that was done.
   const question = state === "running" ? ask(world) : undefined
   if (question !== undefined) return question
+  if (known.phase === "failed") return decideFailed(world, known)
   const givesWay = known.isSuccessorAsked && staleness(known) !== undefined
   const isKept = keeps.length > 0 && !givesWay
   return uses.length > 0 || isKept ? decideUsed(world, known) : decideUnused(world, known)
@@ -192,6 +197,23 @@ const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | unde
   if (isReplaced) return "its workspace has another one"
   if (wantedHash !== undefined && wantedHash !== configHash) return "its workspace has changed"
   return undefined
+}
+
+/** Of one whose boot failed, which stays up for a while. Nobody's session can go on in it, so those it is kept for do not count. */
+const decideFailed = ({ uses, pressure, policy }: World, known: Known): Decision => {
+  const why = `its boot failed: ${known.bootFailure ?? "not said why"}`
+  if (uses.length > 0) return keep(`${why}; used by ${listed(uses)}`)
+  const stop = (cause: StopCause, reason: string): Decision => ({
+    action: { kind: "stop", cause, isAsked: true },
+    reason,
+  })
+  const stale = staleness(known)
+  if (stale !== undefined) return stop("stale", `its boot failed, and ${stale}`)
+  if (pressure !== undefined) return stop("pressure", `${pressure}, and its boot failed`)
+  const { failedBootKeepMs } = policy
+  const leftMs = failedBootKeepMs - known.phaseMs
+  if (leftMs <= 0) return stop("idle", `its boot failed ${spoken(failedBootKeepMs)} ago`)
+  return keep(`${why}; it stays up for ${spoken(failedBootKeepMs)} to be looked at`, leftMs)
 }
 
 const decideUsed = ({ state, uses, keeps }: World, known: Known): Decision => {

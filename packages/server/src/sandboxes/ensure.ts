@@ -53,6 +53,8 @@ export interface EnsureOptions {
   readonly mode: BootMode
   /** By a person: it is tried though the last boots failed. */
   readonly isRequested: boolean
+  /** Boots again where the last boot failed and its sandbox is kept. Default: that is refused. */
+  readonly retry?: boolean
   /** How long others are waited for who use a stale one. */
   readonly waitMs?: number
 }
@@ -81,7 +83,7 @@ export const openEnsure = (parts: EnsureParts) => {
   /** What there is now, or whom to wait for. */
   const step = async (
     slug: Slug,
-    { mode, isRequested }: EnsureOptions,
+    { mode, isRequested, retry = false }: EnsureOptions,
     signal: AbortSignal,
   ): Promise<Ensured | { readonly waitFor: SandboxRow }> => {
     const workspace = await workspaces.get(slug)
@@ -92,11 +94,13 @@ export const openEnsure = (parts: EnsureParts) => {
     const there = all.find(isCurrent) ?? all[0]
     if (there !== undefined) {
       const isSame = there.configHash === wanted.hash
-      const isRight = isSame && !parts.hasFailed(there.id)
+      const isFailed = there.phase === "failed"
+      if (isSame && isFailed && !retry) throw bootFailed(there, failed?.why)
+      const isRight = isSame && !isFailed && !parts.hasFailed(there.id)
       // One that was to be replaced is wanted again.
       if (isRight && (isCurrent(there) || (await undrain(there.id))))
         return { sandbox: there.id, made: false }
-      if (isSame && isCurrent(there)) {
+      if (isSame && (isFailed || isCurrent(there))) {
         // A lease that yields gives way to a request.
         const begin = isRequested ? rows.beginStopUnlessUsed : rows.beginStop
         await begin(there.id, { cause: "stale", reason: "its boot had failed" })
@@ -150,6 +154,11 @@ const unknownWorkspace = (slug: Slug): BerthError =>
 const failing = (slug: Slug, { boots, why }: { boots: number; why: string }): BerthError =>
   new BerthError("workspace.failing", `the last ${boots} boots of ${slug} failed: ${why}`, {
     details: { workspace: slug, boots },
+  })
+
+const bootFailed = ({ id: sandbox, workspace }: SandboxRow, reason = "not said why") =>
+  new BerthError("boot.failed", `the boot of ${workspace} failed: ${reason}`, {
+    details: { workspace, sandbox, reason },
   })
 
 const draining = (slug: Slug, { id: sandbox }: SandboxRow, held: readonly Lease[]): BerthError => {

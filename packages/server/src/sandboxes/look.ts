@@ -49,6 +49,8 @@ export interface LookParts {
   /** Why its processes are halted, if they are. */
   readonly halted: (sandbox: SandboxId) => string | undefined
   readonly wantedHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
+  /** Why its boot failed, of one in that phase. */
+  readonly bootFailure: (row: SandboxRow) => Promise<string | undefined>
   /** Whether somebody asked for the one that takes its place, or described its workspace in another way since it was made. */
   readonly isSuccessorAsked: (row: SandboxRow) => Promise<boolean>
 }
@@ -102,6 +104,7 @@ export const see = async (
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
       wantedHash,
       isSuccessorAsked: mayGiveWay && (await parts.isSuccessorAsked(row)),
+      bootFailure: row.phase === "failed" ? await parts.bootFailure(row) : undefined,
       isPresumedDead: row.stop?.cause === "ended",
       isReplaced: row.phase === "draining" && (await hasOther(rows, row)),
       isBeingMade: wasBeingMade || parts.isBeingMade(sandbox),

@@ -8,9 +8,11 @@ const DAY_MS = 24 * 60 * MINUTE_MS
 export const policyOf = ({
   idlePause,
   idleStop,
-}: Pick<Config, "idlePause" | "idleStop">): Policy => ({
+  failedBootKeep,
+}: Pick<Config, "idlePause" | "idleStop" | "failedBootKeep">): Policy => ({
   pauseAfterMs: afterMs(idlePause),
   stopAfterMs: afterMs(idleStop),
+  failedBootKeepMs: durationMs(failedBootKeep),
   quarantineMs: 7 * DAY_MS,
   silentMs: 10 * MINUTE_MS,
 })

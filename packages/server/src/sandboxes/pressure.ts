@@ -139,7 +139,10 @@ async function* measures(parts: PressureParts): AsyncGenerator<Measure> {
 const unusedSandboxes = async ({ rows, leases, idle }: PressureParts): Promise<SandboxId[]> => {
   const held = await leases.all()
   return (await rows.list())
-    .filter(({ id, phase }) => phase === "ready" && (held.get(id) ?? []).length === 0)
+    .filter(
+      ({ id, phase }) =>
+        (phase === "ready" || phase === "failed") && (held.get(id) ?? []).length === 0,
+    )
     .map(({ id }) => ({ id, idleMs: idle.ms(id) }))
     .sort((one, other) => other.idleMs - one.idleMs)
     .map(({ id }) => id)

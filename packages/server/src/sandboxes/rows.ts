@@ -37,8 +37,8 @@ export const CURRENT_PHASES = ["creating", "booting", "ready"] as const
 export const isCurrentPhase = (phase: StoredPhase): boolean =>
   CURRENT_PHASES.some((current) => current === phase)
 
-/** Those that whoever is in may go on using. */
-export const USABLE_PHASES = [...CURRENT_PHASES, "draining"] as const
+/** Those that can be used: the boot of one that is `failed` has ended, and it is there to be looked at. */
+export const USABLE_PHASES = [...CURRENT_PHASES, "draining", "failed"] as const
 
 /** What the store knows of sandboxes. Each change is one statement, so that nothing comes between. */
 export interface Rows {

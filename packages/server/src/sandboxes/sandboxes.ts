@@ -204,6 +204,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     } else if (row.phase !== "stopping" && row.phase !== "gone") {
       const why = ending === null ? "it ended early" : `${ending.step ?? "boot"}: ${ending.reason}`
       await workspaces.bootFailed(row.workspace, row.configHash, why)
+      // One that was asked to stop is about to exit; one in which a step failed stays up.
+      if (ending !== null && ending.step !== null)
+        await rows.move(sandbox, ["creating", "booting", "draining"], "failed")
     }
     workers.wake(sandbox)
   }
@@ -257,6 +260,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     pressure: (sandbox) => makingRoom.get(sandbox),
     halted: (sandbox) => guard.why(sandbox),
     wantedHash: (row) => wants.known(row.workspace),
+    bootFailure: async ({ workspace }) => (await workspaces.get(workspace))?.failed?.why,
     isSuccessorAsked: async ({ id, workspace }) => {
       if (succeeded.has(id)) return true
       const [made, wanted] = await Promise.all([

@@ -86,14 +86,16 @@ export const openViews = (parts: ViewsParts): Views => {
       const observed = new Map(found.map((each) => [each.identity.sandbox, each]))
       const isKnown = new Set(known.map(({ id }) => id))
       const strangers = found.filter(({ identity }) => !isKnown.has(identity.sandbox))
-      return [
-        ...known.map((row) =>
-          view(
-            { row, observed: observed.get(row.id) },
-            held.get(row.id) ?? [],
-            keepers.get(row.id)?.boot,
-          ),
+      const shown = known.map(async (row) =>
+        view(
+          { row, observed: observed.get(row.id) },
+          held.get(row.id) ?? [],
+          // Why a boot failed is told after a restart, too.
+          row.phase === "failed" ? await readBoot(row.id, signal) : keepers.get(row.id)?.boot,
         ),
+      )
+      return [
+        ...(await Promise.all(shown)),
         ...strangers.map((each) => view({ row: undefined, observed: each }, [], undefined)),
       ].sort((one, other) => (one.createdAt < other.createdAt ? -1 : 1))
     },

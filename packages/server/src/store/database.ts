@@ -58,6 +58,7 @@ export type StoredPhase =
   | "creating"
   | "booting"
   | "ready"
+  | "failed"
   | "draining"
   | "quarantined"
   | "stopping"

@@ -8,7 +8,7 @@ export interface BootWithProcesses<Context> extends BootOptions<Context> {
   readonly processes: ProcessSet
   readonly stop?: StopOptions
   /** Done first when the processes are to be stopped. */
-  readonly beforeStop?: () => Promise<void>
+  readonly beforeStop?: (trace: BootTrace) => Promise<void>
 }
 
 export interface BootResult {
@@ -30,7 +30,7 @@ export const boot = <Context>(
     const trace = await run.ended
     const goesOn = trace.outcome === "succeeded" && options.mode !== "build"
     if (goesOn) return { trace, stopped: undefined }
-    await options.beforeStop?.()
+    await options.beforeStop?.(trace)
     return { trace, stopped: await options.processes.stop(options.stop) }
   }
   return { ...run, result: finish() }

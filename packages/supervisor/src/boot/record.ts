@@ -9,6 +9,9 @@ import { BerthError } from "@berth/protocol/errors"
 import { ByteRing } from "../processes/output/ring.ts"
 import type { Step } from "./step.ts"
 
+/** Of a program's last line, in a sentence that people read. */
+const MAX_LAST_LINE_CHARS = 200
+
 /** What is known of one step: written by the runner as things happen, read for the trace at any time. */
 export class StepRecord<Context> {
   readonly step: Step<Context>
@@ -41,6 +44,12 @@ export class StepRecord<Context> {
     const said = thrown instanceof BerthError ? thrown.details?.lastOutput : undefined
     if (typeof said === "string" && said !== "" && this.#output === undefined)
       this.keep(Buffer.from(said))
+  }
+
+  /** The last line that the step's programs wrote; empty: they wrote none. */
+  get lastLine(): string {
+    const lines = (this.#output?.text() ?? "").split(/[\r\n]+/).map((line) => line.trim())
+    return lines.findLast((line) => line !== "")?.slice(0, MAX_LAST_LINE_CHARS) ?? ""
   }
 
   ranMs(nowMs: number): number {

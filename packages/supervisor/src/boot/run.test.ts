@@ -119,7 +119,8 @@ describe("runBoot", () => {
     expect(trace).toMatchObject({ outcome: "failed", readyAtMs: null, endedAtMs: 170 })
     expect(trace.ending).toEqual({
       step: "hook",
-      reason: "step hook failed: the hook ended with status 1",
+      reason:
+        "step hook failed: the hook ended with status 1; its last line: npm ERR! missing script",
       atMs: 150,
       others: [
         { name: "files", state: "succeeded", ranMs: 50, detail: "linked 3 files" },
@@ -138,7 +139,7 @@ describe("runBoot", () => {
     expect(step("agent").detail).toContain("it had come as far as: listening on 4096")
     expect(step("attach")).toMatchObject({ state: "skipped", startedAtMs: null, endedAtMs: null })
     expect(step("attach").detail).toBe(
-      "not started: step hook failed: the hook ended with status 1",
+      "not started: step hook failed: the hook ended with status 1; its last line: npm ERR! missing script",
     )
   })
 

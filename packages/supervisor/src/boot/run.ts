@@ -176,7 +176,7 @@ class Run<Context> {
       ...{ outcome: outcome.state, detail: record.detail, ranMs: record.ranMs(record.endedAtMs) },
     })
     if (outcome.state !== "failed") return
-    if (step.required) this.#fail(record, `step ${step.name} failed: ${record.detail}`)
+    if (step.required) this.#fail(record, `step ${step.name} failed: ${withLastLine(record)}`)
     else this.#warn(step.name, `step ${step.name} failed: ${record.detail}`)
   }
 
@@ -266,3 +266,10 @@ class Run<Context> {
     return Math.round((this.#options.clock.nowMs() - this.#beganAtMs) * 1000) / 1000
   }
 }
+
+/** What went wrong, with the last line of the step's own programs unless that is said already. */
+const withLastLine = ({
+  detail,
+  lastLine,
+}: Pick<StepRecord<unknown>, "detail" | "lastLine">): string =>
+  lastLine === "" || detail.includes(lastLine) ? detail : `${detail}; its last line: ${lastLine}`

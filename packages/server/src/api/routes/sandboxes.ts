@@ -33,11 +33,11 @@ const NameQuery = z.object({
 /** Sandboxes, once their backend is open: what `provide` throws is the answer. */
 export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
-    const { workspace, mode, replace } = parseInput(request.body, CreateSandbox)
+    const { workspace, mode, replace, retry } = parseInput(request.body, CreateSandbox)
     const { wait } = parseInput(request.query, WaitQuery)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
-    const options = { mode, replace, ...(wait !== undefined && { waitMs: wait }) }
+    const options = { mode, replace, retry, ...(wait !== undefined && { waitMs: wait }) }
     const ensured = await sandboxes.up(workspace, options, signal)
     return await created(reply, ensured, await sandboxes.get(ensured.sandbox, signal))
   })

@@ -11,7 +11,7 @@ export const MINUTE_MS = 60 * SECOND_MS
 /** Short times, so that few steps lead through them. */
 export const POLICY = {
   ...{ pauseAfterMs: 10 * MINUTE_MS, stopAfterMs: 60 * MINUTE_MS },
-  ...{ quarantineMs: 120 * MINUTE_MS, silentMs: MINUTE_MS },
+  ...{ failedBootKeepMs: 15 * MINUTE_MS, quarantineMs: 120 * MINUTE_MS, silentMs: MINUTE_MS },
 }
 
 /** Wanted as it is, running, and nobody uses it; but for what is given. */
