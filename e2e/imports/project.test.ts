@@ -29,11 +29,13 @@ describe("the imports of this project", () => {
   it.each([
     ["protocol", "@berth/server/main"],
     ["protocol", "@berth/sdk/client"],
+    ["local", "@berth/server/main"],
     ["sdk", "@berth/server/main"],
     ["server", "@berth/sdk/client"],
     ["server", "@berth/cli/main"],
     ["supervisor", "@berth/server/main"],
     ["supervisor", "@berth/sdk/client"],
+    ["supervisor", "@berth/local/token"],
     ["cli", "@berth/supervisor/main"],
     ["cli", "@berth/server/store/open"],
   ])("would not pass with an import from %s to %s", (name, specifier) => {
@@ -59,8 +61,7 @@ describe("the imports of this project", () => {
     ["server", "sessions", "bridge"],
     ["server", "store", "events"],
     ["server", "store", "api"],
-    ["server", "config", "store"],
-    ["server", "config", "logging"],
+    ["local", "owned", "config"],
     ["server", "logging", "store"],
     ["server", "host", "backends"],
     ["server", "host", "doctor"],

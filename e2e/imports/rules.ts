@@ -2,10 +2,10 @@
  * Who may import whom. This is the whole rule: `check.ts` only applies it.
  *
  * ```
- * web ─► sdk ─► protocol ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
- * cli ─► sdk       ▲                                             └──────► events ◄── bridge   (store below all)
- *                  └────── supervisor   supervisor: main ─► boot ─► agents, repos, agent-files ─► processes
- *                                                     main ─► bridge ─► agents, journal
+ * web ─► sdk ─► protocol ◄─ local ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
+ * cli ─► sdk, local   ▲                                                   └──────► events ◄── bridge   (store below all)
+ *                     └────── supervisor         supervisor: main ─► boot ─► agents, repos, agent-files ─► processes
+ *                                                              main ─► bridge ─► agents, journal
  * ```
  */
 
@@ -28,13 +28,19 @@ export interface PackageRule {
 export type PlaceRules = Readonly<Record<string, readonly string[]>>
 
 /** Importable from every place in the server. */
-const BELOW_ALL = ["store", "config", "logging", "owned"]
+const BELOW_ALL = ["store", "logging"]
 
 /** The package that serves the tests of every package, and nothing else. */
 export const TESTING = "testing"
 
 const PACKAGES: Readonly<Record<string, PackageRule>> = {
   protocol: { imports: [], browser: true, places: "flat" },
+
+  local: {
+    imports: ["protocol"],
+    browser: false,
+    places: { "*.ts": ["config", "owned"], config: ["owned"], owned: [] },
+  },
 
   [TESTING]: { imports: [], browser: false, places: "flat" },
 
@@ -43,7 +49,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
   sdk: { imports: ["protocol"], browser: true, places: "flat" },
 
   cli: {
-    imports: ["sdk", "protocol"],
+    imports: ["sdk", "local", "protocol"],
     // A server starts on the machine where `berth serve` is typed: the host commands load it when they run.
     onDemand: ["@berth/server/main"],
     browser: false,
@@ -92,20 +98,11 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
   },
 
   server: {
-    imports: ["protocol"],
+    imports: ["protocol", "local"],
     browser: false,
     places: {
       main: [
-        ...[
-          "find-server",
-          "start-sandboxes",
-          "open-backend",
-          "api",
-          "sessions",
-          "sandboxes",
-          "bridge",
-          "layers",
-        ],
+        ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "bridge", "layers"],
         ...["toolbox", "host", "doctor", "backends", "events", "repos", "keys", ...BELOW_ALL],
       ],
       "start-sandboxes": [
@@ -116,7 +113,6 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
         ...["open-backend", "sessions", "sandboxes", "backends", "layers", "bridges", "keys"],
         ...["repos", "toolbox", ...BELOW_ALL],
       ],
-      "find-server": ["api", ...BELOW_ALL],
       bridges: ["bridge", "sandboxes"],
       "open-backend": ["backends", "backends/*", ...BELOW_ALL],
       api: ["sessions", "sandboxes", "events", "doctor", "host", ...BELOW_ALL],
@@ -132,12 +128,10 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       repos: ["host", ...BELOW_ALL],
       events: BELOW_ALL,
       keys: BELOW_ALL,
-      store: ["config", "logging", "owned"],
-      logging: ["config"],
-      config: ["owned"],
-      owned: [],
+      store: ["logging"],
+      logging: [],
       host: [],
-      doctor: ["host", "config"],
+      doctor: ["host"],
     },
   },
 }

@@ -1,15 +1,10 @@
+import type { HostOptions } from "@berth/local/config/here"
 import type { Command } from "commander"
-import { loadHost } from "./host.ts"
-
-export interface HostFlags {
-  readonly flags: Readonly<Record<string, unknown>>
-  readonly configFile: string | undefined
-}
 
 /** Gives a command the flags of these configuration keys (all, if none are named), and `--config`. */
 export const addConfigFlags = async (command: Command, ...only: string[]): Promise<void> => {
-  const { configKeys } = await loadHost()
-  for (const { key, flag, description, allowed, variable } of configKeys()) {
+  const { describeKeys } = await import("@berth/local/config/describe")
+  for (const { key, flag, description, allowed, variable } of describeKeys()) {
     if (flag === undefined || (only.length > 0 && !only.includes(key))) continue
     command.option(`${flag} <value>`, `${description}: ${allowed} [${variable}]`)
   }
@@ -17,7 +12,7 @@ export const addConfigFlags = async (command: Command, ...only: string[]): Promi
 }
 
 /** What was given of them, as the host takes it. */
-export const hostFlags = (options: Readonly<Record<string, unknown>>): HostFlags => {
+export const hostFlags = (options: Readonly<Record<string, unknown>>): HostOptions => {
   const { config, json: _, ...flags } = options
   return { flags, configFile: config === undefined ? undefined : String(config) }
 }

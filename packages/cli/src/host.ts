@@ -1,2 +1,2 @@
-/** The commands that run on this machine. Loaded when one of them runs: clients elsewhere have no server package. */
+/** What a host does by itself. Loaded when a command of it runs: clients of a server need none of the server's code. */
 export const loadHost = () => import("@berth/server/main")

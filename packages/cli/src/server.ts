@@ -4,7 +4,6 @@ import type { Client } from "@berth/sdk/client"
 import type { NamedOptions, Sandbox } from "@berth/sdk/sandboxes"
 import type { Session } from "@berth/sdk/sessions"
 import { hostFlags } from "./config-flags.ts"
-import { loadHost } from "./host.ts"
 
 /** The server that runs on the configured data directory, or that is just starting there. */
 export const connect = async (
@@ -30,7 +29,7 @@ export const connectForLong = async (
 ): Promise<Client> => {
   const [{ url, token }, { findServer }, { createClient }] = await Promise.all([
     findOrAwait(options),
-    loadHost(),
+    import("@berth/local/find-server"),
     import("@berth/sdk/client"),
   ])
   const findAndFetch: typeof fetch = async (input, init) => {
@@ -47,13 +46,16 @@ type FindServer = (
 
 /** Finds a server that answers already. */
 export const findRunning: FindServer = async (options) => {
-  const { findServer } = await loadHost()
+  const { findServer } = await import("@berth/local/find-server")
   return await findServer(hostFlags(options))
 }
 
 const findOrAwait: FindServer = async (options) => {
-  const { awaitServer } = await loadHost()
-  return await awaitServer(hostFlags(options), () => {
+  const [{ awaitRunning }, { configHere }] = await Promise.all([
+    import("@berth/local/find-server"),
+    import("@berth/local/config/here"),
+  ])
+  return await awaitRunning(configHere(hostFlags(options)).config, () => {
     process.stderr.write("waiting for a server to start\n")
   })
 }

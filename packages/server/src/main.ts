@@ -1,8 +1,15 @@
 import { readFileSync } from "node:fs"
 import { findPackageJSON } from "node:module"
-import { homedir } from "node:os"
 import { join } from "node:path"
 import { performance } from "node:perf_hooks"
+import { DEFAULT_ENGINE, parseEngineAddress } from "@berth/local/config/engine-address"
+import { configHere, type HostOptions } from "@berth/local/config/here"
+import type { LoadedConfig } from "@berth/local/config/load"
+import { writeLockHolder } from "@berth/local/lock-holder"
+import { groupNamed } from "@berth/local/owned/account"
+import { refuseForeign } from "@berth/local/owned/directory"
+import { shareDirectory } from "@berth/local/owned/share"
+import { ensureToken } from "@berth/local/token"
 import type { BootTrace } from "@berth/protocol/boot"
 import type { DoctorReport } from "@berth/protocol/doctor"
 import { type Duration, durationMs } from "@berth/protocol/duration"
@@ -13,41 +20,25 @@ import { sizeBytes } from "@berth/protocol/size"
 import type { ToolboxId, ToolboxReport, ToolboxSummary } from "@berth/protocol/toolbox"
 import { listen } from "./api/listen.ts"
 import { stopApi } from "./api/stop.ts"
-import { ensureToken } from "./api/token.ts"
-import { describeKeys, type KeyHelp, type ShownValue, showConfig } from "./config/describe.ts"
-import { DEFAULT_ENGINE, parseEngineAddress } from "./config/engine-address.ts"
-import { type LoadedConfig, loadConfig } from "./config/load.ts"
 import { Turns } from "./events/turns.ts"
-import { awaitRunning, type FoundServer, findRunning } from "./find-server.ts"
 import { openReserve } from "./host/reserve.ts"
 import { openKeys } from "./keys/keys.ts"
 import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
-import { groupNamed } from "./owned/account.ts"
-import { refuseForeign } from "./owned/directory.ts"
-import { shareDirectory } from "./owned/share.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
 import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
-import { writeLockHolder } from "./store/lock-holder.ts"
 import { type OptionalAgent, optionalAgent } from "./toolbox/agents/optional.ts"
 import type { BuildCall } from "./toolbox/build.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*
  * The composition root: the commands that run on the host, each of which builds what it needs. Only
- * here is the environment read. What a command alone needs is loaded when it runs, so that asking
+ * here and where the configuration is loaded is the environment read. What a command alone needs is loaded when it runs, so that asking
  * for the status does not wait for a database and a web framework.
  */
-
-/** What was given on the command line. */
-export interface HostOptions {
-  /** By configuration key. */
-  readonly flags: Readonly<Record<string, unknown>>
-  readonly configFile?: string | undefined
-}
 
 /** Requests that still run at a stop get this long; container engines kill what has not ended after 10 s. */
 const REQUEST_GRACE_MS = 5_000
@@ -63,7 +54,7 @@ export interface RunningServer {
 /** Starts a server in this process. It answers when this resolves. */
 export const serve = async (options: HostOptions): Promise<RunningServer> => {
   const startedAtMs = performance.now()
-  const { config } = load(options)
+  const { config } = configHere(options)
   const { dataDir } = config
   const backend = chooseBackend(config)
   const group = groupOf(config)
@@ -216,28 +207,6 @@ const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) 
   }
 }
 
-/** Finds the server that runs on the configured data directory. */
-export const findServer = async (options: HostOptions): Promise<FoundServer> =>
-  await findRunning(load(options).config)
-
-/** Like findServer, but waits for a server that is starting. */
-export const awaitServer = async (options: HostOptions, onWait: () => void): Promise<FoundServer> =>
-  await awaitRunning(load(options).config, onWait)
-
-export interface EffectiveConfig {
-  readonly file: LoadedConfig["file"]
-  readonly values: readonly ShownValue[]
-}
-
-/** The effective configuration as it may be shown. */
-export const config = (options: HostOptions): EffectiveConfig => {
-  const loaded = load(options)
-  return { file: loaded.file, values: showConfig(loaded) }
-}
-
-/** Every configuration key, for flags and help texts. */
-export const configKeys = (): readonly KeyHelp[] => describeKeys()
-
 export interface Diagnosis {
   readonly report: DoctorReport
   /** The report as a text for people. */
@@ -246,7 +215,7 @@ export interface Diagnosis {
 
 /** What this host offers. */
 export const doctor = async (options: HostOptions, signal: AbortSignal): Promise<Diagnosis> => {
-  const { dataDir, backend, engine } = load(options).config
+  const { dataDir, backend, engine } = configHere(options).config
   const [{ diagnose }, { renderReport }] = await Promise.all([
     import("./doctor/diagnose.ts"),
     import("./doctor/render.ts"),
@@ -270,7 +239,7 @@ export interface HostToolboxes {
 }
 
 export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> => {
-  const { dataDir } = load(options).config
+  const { dataDir } = configHere(options).config
   refuseForeign(dataDir)
   const [{ openToolboxes }, { openVariants }, { mountedToolboxes }, { ensureDataDirectory }] =
     await Promise.all([
@@ -316,7 +285,7 @@ export interface HostLayers {
 }
 
 export const layers = async (options: HostOptions): Promise<HostLayers> => {
-  const { dataDir } = load(options).config
+  const { dataDir } = configHere(options).config
   refuseForeign(dataDir)
   const [{ openLayersFound }, { lockDataDirectory }] = await Promise.all([
     import("./layers/open.ts"),
@@ -353,7 +322,7 @@ export interface HostBoots {
 }
 
 export const boots = async (options: HostOptions): Promise<HostBoots> => {
-  const { dataDir } = load(options).config
+  const { dataDir } = configHere(options).config
   refuseForeign(dataDir)
   const [{ findLinks }, { readTrace }] = await Promise.all([
     import("./sandboxes/links.ts"),
@@ -370,16 +339,6 @@ export const boots = async (options: HostOptions): Promise<HostBoots> => {
     },
   }
 }
-
-const load = ({ flags, configFile }: HostOptions): LoadedConfig =>
-  loadConfig({
-    flags,
-    configFile,
-    env: process.env,
-    home: homedir(),
-    isRoot: process.geteuid?.() === 0,
-    workingDir: process.cwd(),
-  })
 
 const startLogging = async ({ logLevel, token }: LoadedConfig["config"]) => {
   const { createLogger, standardError } = await import("./logging/logger.ts")

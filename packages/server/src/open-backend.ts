@@ -1,11 +1,11 @@
 import { join } from "node:path"
+import type { EngineAddress } from "@berth/local/config/engine-address"
+import { refuseForeignEntry } from "@berth/local/owned/entry"
 import type { InstallationId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
 import type { PullProgress } from "./backends/docker/images.ts"
 import type { OnFence } from "./backends/fence-watch.ts"
-import type { EngineAddress } from "./config/engine-address.ts"
 import type { Logger } from "./logging/logger.ts"
-import { refuseForeignEntry } from "./owned/entry.ts"
 
 export type BackendChoice =
   | { readonly name: "embedded" }

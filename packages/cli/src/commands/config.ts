@@ -1,21 +1,31 @@
-import type { EffectiveConfig } from "@berth/server/main"
+import {
+  describeKeys,
+  type KeyHelp,
+  type ShownValue,
+  showConfig,
+} from "@berth/local/config/describe"
+import { configHere } from "@berth/local/config/here"
+import type { LoadedConfig } from "@berth/local/config/load"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags, hostFlags } from "../config-flags.ts"
-import { loadHost } from "../host.ts"
 import { printable } from "../terminal.ts"
 
 export const define: DefineCommand = async (command, { out }) => {
-  const { configKeys } = await loadHost()
   command
     .description("Shows the effective configuration and where each value came from.")
     .option("--json", "write JSON")
-    .addHelpText("after", help(configKeys()))
+    .addHelpText("after", help(describeKeys()))
   await addConfigFlags(command)
   command.action(async (options) => {
-    const { config } = await loadHost()
-    const effective = config(hostFlags(options))
+    const loaded = configHere(hostFlags(options))
+    const effective = { file: loaded.file, values: showConfig(loaded) }
     out(options.json ? toJson(asJson(effective)) : printable(render(effective)))
   })
+}
+
+interface EffectiveConfig {
+  readonly file: LoadedConfig["file"]
+  readonly values: readonly ShownValue[]
 }
 
 const asJson = ({ file, values }: EffectiveConfig) => ({
@@ -29,9 +39,7 @@ const render = ({ file, values }: EffectiveConfig): string => {
   return `${table}\n\nFile: ${file.path}${file.present ? "" : " (not present)"}\n`
 }
 
-const help = (
-  keys: readonly { key: string; variable: string; description: string; allowed: string }[],
-) => `
+const help = (keys: readonly KeyHelp[]) => `
 Flags win over environment variables, these over the file, and that over defaults. The file is YAML
 with the keys below; --config or BERTH_CONFIG names it. A secret is never shown, and has no flag.
 

@@ -1,7 +1,6 @@
 import type { ServerStatus } from "@berth/protocol/health"
 import { type DefineCommand, toJson } from "../command.ts"
 import { addConfigFlags, hostFlags } from "../config-flags.ts"
-import { loadHost } from "../host.ts"
 import { sayDuration } from "../say-duration.ts"
 import { printable } from "../terminal.ts"
 
@@ -20,7 +19,7 @@ export const define: DefineCommand = async (command, { out }) => {
   await addConfigFlags(command, "dataDir")
   command.action(async (options) => {
     const [{ findServer }, { createClient }] = await Promise.all([
-      loadHost(),
+      import("@berth/local/find-server"),
       import("@berth/sdk/client"),
     ])
     const { url, token } = await findServer(hostFlags(options))

@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net"
+import type { Config } from "@berth/local/config/schema"
 import { BerthError } from "@berth/protocol/errors"
 import type { FastifyInstance } from "fastify"
-import type { Config } from "../config/schema.ts"
 
 /** Starts to listen and gives the address that clients use. */
 export const listen = async (

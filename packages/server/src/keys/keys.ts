@@ -1,9 +1,9 @@
 import { resolve } from "node:path"
 import { parseEnv } from "node:util"
+import { readOwned } from "@berth/local/owned/read"
 import { BerthError } from "@berth/protocol/errors"
 import { Environment } from "@berth/protocol/workspace"
 import type { Secrets } from "../logging/secrets.ts"
-import { readOwned } from "../owned/read.ts"
 
 /** The keys that agents get, by name. */
 export interface Keys {

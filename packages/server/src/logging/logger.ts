@@ -1,5 +1,5 @@
+import type { Config } from "@berth/local/config/schema"
 import { type DestinationStream, type Logger as PinoLogger, pino } from "pino"
-import type { Config } from "../config/schema.ts"
 import { lineForPeople } from "./line-for-people.ts"
 import { redact } from "./redact.ts"
 import type { Secrets } from "./secrets.ts"

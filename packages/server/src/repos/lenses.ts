@@ -3,9 +3,9 @@ import { lstat, mkdtemp, readdir, rm, rmdir } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { promisify } from "node:util"
+import { processStart } from "@berth/local/lock-holder"
+import { refuseForeignEntry } from "@berth/local/owned/entry"
 import { PLAIN_ENV } from "../host/run.ts"
-import { refuseForeignEntry } from "../owned/entry.ts"
-import { processStart } from "../store/lock-holder.ts"
 
 /** The name says which process made it: its number, and the clock tick at which it started. */
 const NAME = /^berth-bundle-(\d+)-(\d+)-[\w-]+$/

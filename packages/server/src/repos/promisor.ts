@@ -1,6 +1,6 @@
 import { userInfo } from "node:os"
 import { resolve } from "node:path"
-import { homeOf } from "../owned/account.ts"
+import { homeOf } from "@berth/local/owned/account"
 import { boundedGitEnv } from "./bounds.ts"
 
 /** The remote from which a partial clone has what it lacks. */

@@ -1,5 +1,5 @@
+import { type Config, DEFAULT_IDLE } from "@berth/local/config/schema"
 import { type Duration, durationMs } from "@berth/protocol/duration"
-import { type Config, DEFAULT_IDLE } from "../config/schema.ts"
 import type { Policy } from "./decide.ts"
 
 const MINUTE_MS = 60_000

@@ -1,6 +1,6 @@
 import { resolve } from "node:path"
+import { ensureOwnedDirectory } from "@berth/local/owned/directory"
 import { BerthError } from "@berth/protocol/errors"
-import { ensureOwnedDirectory } from "../owned/directory.ts"
 import { typedError } from "./typed-error.ts"
 
 /**

@@ -8,9 +8,9 @@ import {
   writeFileSync,
 } from "node:fs"
 import { dirname, join } from "node:path"
+import { syncDirectory } from "@berth/local/owned/directory"
 import { type Kysely, sql, type Transaction } from "kysely"
 import { z } from "zod"
-import { syncDirectory } from "../owned/directory.ts"
 import type { Database } from "./database.ts"
 import { disbelieve, leap } from "./disbelieve.ts"
 import { durably } from "./durably.ts"

@@ -1,14 +1,14 @@
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
-import { BerthError } from "@berth/protocol/errors"
-import Database from "better-sqlite3"
 import {
   type LockHolder,
   readLockHolder,
   removeLockHolder,
   writeLockHolder,
-} from "./lock-holder.ts"
+} from "@berth/local/lock-holder"
+import { BerthError } from "@berth/protocol/errors"
+import Database from "better-sqlite3"
 import { typedError } from "./typed-error.ts"
 
 /** A winner writes its note microseconds after it has the lock; a slow host gets far longer than that. */

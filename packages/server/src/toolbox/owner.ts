@@ -1,4 +1,4 @@
-import { processStart } from "../store/lock-holder.ts"
+import { processStart } from "@berth/local/lock-holder"
 
 /** Names this process for good, for use in file names: a pid is used again, but not with the same start. */
 export const ownName = (): string => nameOf(process.pid)

@@ -1,6 +1,6 @@
-import type { EngineAddress } from "../../config/engine-address.ts"
+import type { EngineAddress } from "@berth/local/config/engine-address"
 
-export type { EngineAddress } from "../../config/engine-address.ts"
+export type { EngineAddress } from "@berth/local/config/engine-address"
 
 export const describeAddress = (address: EngineAddress): string =>
   "socketPath" in address ? address.socketPath : `${address.host}:${address.port}`

@@ -1,5 +1,5 @@
+import { DEFAULT_ENGINE, parseEngineAddress } from "@berth/local/config/engine-address"
 import type { DoctorFinding } from "@berth/protocol/doctor"
-import { DEFAULT_ENGINE, parseEngineAddress } from "../../config/engine-address.ts"
 import { findTool } from "../../host/find-tool.ts"
 import type { Check } from "../check.ts"
 import { engineVersion } from "../engine/version.ts"

@@ -1,8 +1,8 @@
 import { once } from "node:events"
 import { type IncomingMessage, request } from "node:http"
+import type { EngineAddress } from "@berth/local/config/engine-address"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
-import type { EngineAddress } from "../../config/engine-address.ts"
 
 /** An engine answers this in a few milliseconds; a socket that accepts and stays silent is no engine. */
 export const ENGINE_DEADLINE_MS = 3_000

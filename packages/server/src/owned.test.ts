@@ -13,18 +13,18 @@ import {
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { readConfigFile } from "@berth/local/config/file"
+import { readLockHolder, writeLockHolder } from "@berth/local/lock-holder"
+import { refuseForeignEntry } from "@berth/local/owned/entry"
+import { judgeWriters } from "@berth/local/owned/judge"
+import { isPrivate } from "@berth/local/owned/private-group"
+import { readOwned } from "@berth/local/owned/read"
+import { ensureToken, readToken } from "@berth/local/token"
 import { requires } from "@berth/testing/requires"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { ensureToken, readToken } from "../api/token.ts"
-import { readConfigFile } from "../config/file.ts"
-import { openKeys } from "../keys/keys.ts"
-import { Secrets } from "../logging/secrets.ts"
-import { ensureDataDirectory } from "../store/data-directory.ts"
-import { readLockHolder, writeLockHolder } from "../store/lock-holder.ts"
-import { refuseForeignEntry } from "./entry.ts"
-import { judgeWriters } from "./judge.ts"
-import { isPrivate } from "./private-group.ts"
-import { readOwned } from "./read.ts"
+import { openKeys } from "./keys/keys.ts"
+import { Secrets } from "./logging/secrets.ts"
+import { ensureDataDirectory } from "./store/data-directory.ts"
 
 const STRANGER = 65_534
 const TOKEN = "a".repeat(43)
@@ -95,7 +95,8 @@ requires("root").describe("what another user of the machine planted", () => {
     writeFileSync(join(dataDir, "token"), TOKEN, { mode: 0o600 })
     chownSync(join(dataDir, "token"), STRANGER, STRANGER)
     const script = `
-      const { findServer, boots, layers, toolboxes } = await import(${source("../main.ts")})
+      const { boots, layers, toolboxes } = await import(${source("./main.ts")})
+      const { findServer } = await import(${JSON.stringify(import.meta.resolve("@berth/local/find-server"))})
       for (const open of [findServer, boots, layers, toolboxes])
         await open({ flags: { dataDir: process.argv[1] } }).then(
           () => console.log("taken"),
@@ -165,7 +166,7 @@ requires("root").describe("what another user of the machine planted", () => {
     const shared = makeShared()
     asStranger('mkdir -m 755 "$1/data"', shared)
     const script = `
-      const { ensureDataDirectory } = await import(${source("../store/data-directory.ts")})
+      const { ensureDataDirectory } = await import(${source("./store/data-directory.ts")})
       process.setgroups([]); process.setgid(+process.argv[1]); process.setuid(+process.argv[1])
       try { ensureDataDirectory(process.argv[2]); console.log("used") } catch ({ code }) { console.log(code) }`
     const use = (uid: number) => runNode(script, String(uid), join(shared, "data"))

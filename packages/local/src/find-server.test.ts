@@ -10,7 +10,7 @@ const NOBODY = 65_534
 /** Asks for the server of a data directory in a process of its own, as a user without rights. */
 const findAsNobody = async (dataDir: string) => {
   const script = `
-    const { findServer } = await import(${JSON.stringify(join(import.meta.dirname, "main.ts"))})
+    const { findServer } = await import(${JSON.stringify(join(import.meta.dirname, "find-server.ts"))})
     if (process.geteuid() === 0) process.setuid(${NOBODY})
     await findServer({ flags: { dataDir: ${JSON.stringify(dataDir)} } }).catch((error) => {
       console.log(JSON.stringify(error))
@@ -22,7 +22,7 @@ const findAsNobody = async (dataDir: string) => {
 
 describe("findServer", () => {
   it("does not say that no server runs where it may not look", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "berth-main-"))
+    const dir = mkdtempSync(join(tmpdir(), "berth-find-"))
     onTestFinished(() => {
       chmodSync(dir, 0o700)
       rmSync(dir, { recursive: true })

@@ -1,8 +1,9 @@
 import { accessSync, constants } from "node:fs"
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
-import { readToken } from "./api/token.ts"
-import { readLockHolder } from "./store/lock-holder.ts"
+import { configHere, type HostOptions } from "./config/here.ts"
+import { readLockHolder } from "./lock-holder.ts"
+import { readToken } from "./token.ts"
 
 /** Where the server of a data directory answers, and what opens its door. */
 export interface FoundServer {
@@ -24,6 +25,10 @@ export interface FindOptions {
   /** The token that is configured; without it, the one in the data directory. */
   readonly token?: string | undefined
 }
+
+/** Finds the server that runs on the configured data directory. */
+export const findServer = async (options: HostOptions): Promise<FoundServer> =>
+  await findRunning(configHere(options).config)
 
 /** Finds the server that runs on a data directory. */
 export const findRunning = async ({ dataDir, token }: FindOptions): Promise<FoundServer> => {

@@ -2,8 +2,8 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { z } from "zod"
-import { readOwned } from "../owned/read.ts"
-import { shareFile } from "../owned/share.ts"
+import { readOwned } from "./owned/read.ts"
+import { shareFile } from "./owned/share.ts"
 
 /** The note beside the lock that says who holds it. It informs people; it never decides. */
 const LockHolder = z.object({

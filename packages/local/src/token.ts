@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto"
 import { open, rename, rm } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
-import { ApiToken } from "../config/schema.ts"
-import { type OwnedText, readOwned } from "../owned/read.ts"
-import { shareFile } from "../owned/share.ts"
+import { ApiToken } from "./config/schema.ts"
+import { type OwnedText, readOwned } from "./owned/read.ts"
+import { shareFile } from "./owned/share.ts"
 
 const TOKEN_BYTES = 32
 const ONLY_OWNER = 0o600
