@@ -14,10 +14,13 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url))
 /** A toolbox is built, packages are installed, and sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
 
+/** The SDK, and what it needs of this project. */
+const PACKAGES = ["@berth/protocol", "@berth/local", "@berth/sdk"]
+
 /** A program as somebody writes it who has nothing but the packed SDK. */
 const PROGRAM = `
 import { createClient } from "@berth/sdk"
-const { sandboxes, sessions } = createClient({ url: process.argv[2], token: process.env.TOKEN })
+const { sandboxes, sessions } = createClient()
 const sandbox = await sandboxes.create({ workspace: { slug: "packed", network: { kind: "none" } } })
 await sandbox.ready()
 const session = await sessions.create({ workspace: "packed" })
@@ -41,7 +44,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await mkdir(project)
       await writeFile(join(project, "package.json"), JSON.stringify({ type: "module" }))
       await writeFile(join(project, "program.js"), PROGRAM)
-      const pack = ["pack", "--json", "--workspace=@berth/protocol", "--workspace=@berth/sdk"]
+      const pack = ["pack", "--json", ...PACKAGES.map((name) => `--workspace=${name}`)]
       const { stdout } = await exec("npm", [...pack, "--pack-destination", base], { cwd: ROOT })
       const packed: { filename: string }[] = Object.values(JSON.parse(stdout))
       const files = packed.map(({ filename }) => join(base, filename))
@@ -57,10 +60,10 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     }, STAGE_DEADLINE_MS)
 
     const runProgram = async (...flags: readonly string[]) => {
-      const { url, token } = server.access()
-      const env = { ...process.env, NODE_OPTIONS: "", TOKEN: token }
+      const { PATH, HOME } = server.env
+      const env = { PATH, HOME, BERTH_DATA_DIR: server.dataDir }
       const options = { cwd: join(base, "project"), env }
-      const { stdout } = await exec(process.execPath, [...flags, "program.js", url], options)
+      const { stdout } = await exec(process.execPath, [...flags, "program.js"], options)
       return JSON.parse(stdout)
     }
     const ENDS = [
@@ -68,7 +71,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       { state: "failed", reason: "the command ended with status 3", text: "" },
     ]
 
-    it("boots a sandbox, runs prompts to their ends and runs a command", async () => {
+    it("finds the server of this machine, boots a sandbox, runs prompts to their ends and runs a command", async () => {
       expect(await runProgram()).toMatchObject({
         ends: ENDS,
         command: { stdout: "from a command\n", status: 0 },

@@ -12,7 +12,9 @@ export function checkPackage(specifier: string, kind: Import["kind"], context: C
   if (!tree.has(target)) return { problem: `there is no ${target}` }
   if (home.packageName === undefined) return { target }
 
-  const { imports = [], onDemand = [] } = rules.packages[home.packageName] ?? {}
+  const { imports: ofAll = [], onNode, onDemand = [] } = rules.packages[home.packageName] ?? {}
+  const isOnNode = onNode !== undefined && onNode.file === home.pathInSrc
+  const imports = isOnNode ? [...ofAll, ...onNode.imports] : ofAll
   if (name === home.packageName)
     return { target, problem: "a package imports its own files by relative path" }
   if (name === TESTING)
@@ -38,9 +40,10 @@ export function checkPackage(specifier: string, kind: Import["kind"], context: C
 
 /** A package may declare only those packages of this project that it may import. */
 export function checkManifests(tree: Tree, { packages }: Rules): string[] {
-  return Object.entries(packages).flatMap(([name, { imports, onDemand = [] }]) => {
+  return Object.entries(packages).flatMap(([name, { imports, onNode, onDemand = [] }]) => {
     const file = `packages/${name}/package.json`
-    const allowed = [...imports.map((other) => SCOPE + other), ...onDemand.map(packageOf)]
+    const packagesOf = [...imports, ...(onNode?.imports ?? [])]
+    const allowed = [...packagesOf.map((other) => SCOPE + other), ...onDemand.map(packageOf)]
     return [...(manifestOf(tree, file)?.dependencies ?? [])]
       .filter((dependency) => dependency.startsWith(SCOPE) && !allowed.includes(dependency))
       .map((extra) => `${file} declares ${extra}: ${name} may import: ${list(allowed)} (${WHERE})`)

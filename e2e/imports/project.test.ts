@@ -31,6 +31,7 @@ describe("the imports of this project", () => {
     ["protocol", "@berth/sdk/client"],
     ["local", "@berth/server/main"],
     ["sdk", "@berth/server/main"],
+    ["sdk", "@berth/local/token"],
     ["server", "@berth/sdk/client"],
     ["server", "@berth/cli/main"],
     ["supervisor", "@berth/server/main"],

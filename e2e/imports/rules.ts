@@ -14,6 +14,8 @@ export interface PackageRule {
   readonly imports: readonly string[]
   /** Single modules of other packages, loaded by `import()` only. */
   readonly onDemand?: readonly string[]
+  /** Of a package that runs in browsers too: the file that only Node loads, and what that may import besides. */
+  readonly onNode?: { readonly file: string; readonly imports: readonly string[] }
   /** Whether it runs in browsers too, and so never imports what only Node has. */
   readonly browser: boolean
   /**
@@ -46,7 +48,13 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
 
   web: { imports: ["sdk", "protocol"], browser: true, places: "flat" },
 
-  sdk: { imports: ["protocol"], browser: true, places: "flat" },
+  sdk: {
+    imports: ["protocol"],
+    // A server is looked for on the disk, which browsers have not.
+    onNode: { file: "node.ts", imports: ["local"] },
+    browser: true,
+    places: { node: ["*.ts"], "*.ts": [] },
+  },
 
   cli: {
     imports: ["sdk", "local", "protocol"],

@@ -27,17 +27,12 @@ export const connect = async (
 export const connectForLong = async (
   options: Readonly<Record<string, unknown>>,
 ): Promise<Client> => {
-  const [{ url, token }, { findServer }, { createClient }] = await Promise.all([
+  const [{ url }, { findServer }, { clientOf }] = await Promise.all([
     findOrAwait(options),
     import("@berth/local/find-server"),
     import("@berth/sdk/client"),
   ])
-  const findAndFetch: typeof fetch = async (input, init) => {
-    const { pathname, search } = new URL(String(input))
-    const current = await findServer(hostFlags(options))
-    return await fetch(new URL(pathname + search, current.url), init)
-  }
-  return createClient({ url, token, fetch: findAndFetch })
+  return clientOf({ url, find: () => findServer(hostFlags(options)) })
 }
 
 type FindServer = (
@@ -55,8 +50,8 @@ const findOrAwait: FindServer = async (options) => {
     import("@berth/local/find-server"),
     import("@berth/local/config/here"),
   ])
-  return await awaitRunning(configHere(hostFlags(options)).config, () => {
-    process.stderr.write("waiting for a server to start\n")
+  return await awaitRunning(configHere(hostFlags(options)).config, {
+    onWait: () => process.stderr.write("waiting for a server to start\n"),
   })
 }
 

@@ -37,10 +37,16 @@ export const findRunning = async ({ dataDir, token }: FindOptions): Promise<Foun
   return { url: holder.url, token: token ?? (await readToken(dataDir)) }
 }
 
-/** Like findRunning, but waits for a server that is starting. `onWait` is told once, when it takes a person's notice. */
+export interface WaitOptions {
+  /** Told once, when the wait takes a person's notice. */
+  readonly onWait?: () => void
+  readonly signal?: AbortSignal
+}
+
+/** Like findRunning, but waits for a server that is starting. */
 export const awaitRunning = async (
   options: FindOptions,
-  onWait: () => void,
+  { onWait, signal }: WaitOptions,
 ): Promise<FoundServer> => {
   const startedMs = performance.now()
   let isWaitTold = false
@@ -52,9 +58,9 @@ export const awaitRunning = async (
       if (!(thrown instanceof BerthError) || passedMs > longestWaitMs(thrown)) throw thrown
       if (!isWaitTold && passedMs > TELL_AFTER_MS) {
         isWaitTold = true
-        onWait()
+        onWait?.()
       }
-      await pause(LOOK_AGAIN_MS)
+      await pause(LOOK_AGAIN_MS, undefined, { ...(signal && { signal }) })
     }
   }
 }

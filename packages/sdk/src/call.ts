@@ -2,9 +2,17 @@ import { BerthError } from "@berth/protocol/errors"
 import { boundedText } from "./bounded-text.ts"
 import { errorOfReply, notBerth } from "./reply-error.ts"
 
-export interface Connection {
+/** Where a server answers, and what opens its door. */
+export interface ServerAddress {
   readonly url: string
-  readonly token: string | undefined
+  readonly token?: string | undefined
+}
+
+export interface Connection {
+  /** Where the server is, for messages: where it was found last. */
+  readonly url: string
+  /** Asked before each call: a server that is started again may answer elsewhere. */
+  find(signal: AbortSignal): Promise<ServerAddress>
   readonly deadlineMs: number
   readonly fetch: typeof globalThis.fetch
   /** Undefined where the runtime has none. */
@@ -98,9 +106,9 @@ export const stream = async (
 }
 
 /** Runs a call under its deadline; what it fails of is a BerthError. */
-const within = async <Result>(
-  { url, deadlineMs: usual }: Connection,
-  { signal, deadlineMs = usual }: CallOptions,
+export const within = async <Result>(
+  connection: Connection,
+  { signal, deadlineMs = connection.deadlineMs }: CallOptions,
   run: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> => {
   const late = new AbortController()
@@ -109,6 +117,7 @@ const within = async <Result>(
     return await run(AbortSignal.any([late.signal, ...(signal ? [signal] : [])]))
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
+    const { url } = connection
     if (signal?.aborted) throw new BerthError("cancelled", "the call was cancelled", { cause })
     if (late.signal.aborted) {
       const message = `the server at ${url} did not answer within ${deadlineMs} ms`
@@ -125,10 +134,11 @@ const within = async <Result>(
 
 /** Throws the error that the server answered with. */
 const exchange = async (
-  { url, token, fetch }: Connection,
+  { find, fetch }: Connection,
   { method = "GET", path, json, body, headers }: Ask,
   signal: AbortSignal,
 ): Promise<Response> => {
+  const { url, token } = await find(signal)
   const sent = json === undefined ? body : JSON.stringify(json)
   const reply = await fetch(new URL(path, url), {
     ...{ method, signal },

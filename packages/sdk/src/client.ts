@@ -1,15 +1,19 @@
 import { Health, ServerStatus } from "@berth/protocol/health"
 import { ReconcileReport } from "@berth/protocol/sandboxes"
-import { call as ask, type CallOptions, type Connection, get } from "./call.ts"
+import { call as ask, type CallOptions, type Connection, get, type ServerAddress } from "./call.ts"
 import { type Sandboxes, sandboxesOf } from "./sandboxes.ts"
 import { type Sessions, sessionsOf } from "./sessions.ts"
 import { type Workspaces, workspacesOf } from "./workspaces.ts"
 
-export interface ClientOptions {
+export interface ClientOptions extends CommonOptions {
   /** `http://127.0.0.1:7766` */
   readonly url: string
   /** The API token; health needs none. */
   readonly token?: string | undefined
+}
+
+/** What does not depend on where the server is. */
+export interface CommonOptions {
   /** The longest that a call may take unless it says otherwise. */
   readonly deadlineMs?: number
   readonly fetch?: typeof globalThis.fetch
@@ -39,10 +43,23 @@ const DEFAULT_DEADLINE_MS = 10_000
 /** Sandboxes that are stopped have their time to end in order, and there may be many of them. */
 const RECONCILE_DEADLINE_MS = 300_000
 
-export const createClient = (options: ClientOptions): Client => {
+export const createClient = ({ url, token, ...options }: ClientOptions): Client =>
+  clientOf({ url, find: async () => ({ url, token }) }, options)
+
+/** A server that is looked for before each call; `url` is where it is said to be until it is found. */
+export type SoughtServer = Pick<Connection, "url" | "find">
+
+export const clientOf = (server: SoughtServer, options: CommonOptions = {}): Client => {
+  let last: Pick<ServerAddress, "url"> = server
   const connection: Connection = {
-    url: options.url,
-    token: options.token,
+    get url() {
+      return last.url
+    },
+    find: async (signal) => {
+      const found = await server.find(signal)
+      last = found
+      return found
+    },
     deadlineMs: options.deadlineMs ?? DEFAULT_DEADLINE_MS,
     // Browsers want it called without an owner.
     fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),

@@ -18,7 +18,8 @@ const saidEarly = async (line: CommandLine, options: CommandOptions): Promise<un
     socket.destroy()
   })
   const { fetch, WebSocket } = globalThis
-  const connection: Connection = { url, token: "t", deadlineMs: 10_000, fetch, WebSocket }
+  const find = async () => ({ url, token: "t" })
+  const connection: Connection = { url, find, deadlineMs: 10_000, fetch, WebSocket }
   const commands = commandsOf(placeOf(connection, newId.sandbox()))
   await expect(commands.run(line, options)).rejects.toMatchObject({ code: "server.unreachable" })
   return start === null ? null : JSON.parse(start)

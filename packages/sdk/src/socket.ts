@@ -5,7 +5,7 @@ import {
   SocketRefusal,
   SUBPROTOCOL,
 } from "@berth/protocol/sandboxes"
-import { type CallOptions, type Connection, parseJson } from "./call.ts"
+import { type CallOptions, type Connection, parseJson, within } from "./call.ts"
 import { errorOf, notBerth } from "./reply-error.ts"
 
 /** Frames that wait to be read before the other side is held up, where the platform can do that. */
@@ -124,9 +124,10 @@ export const openSocket = async (
   path: string,
   { signal, deadlineMs = connection.deadlineMs }: CallOptions = {},
 ): Promise<Socket> => {
-  const { url, token, WebSocket } = connection
-  if (signal?.aborted) throw cancelled()
+  const { find, WebSocket } = connection
   if (WebSocket === undefined) throw withoutWebSocket()
+  const { url, token } = await within(connection, { signal, deadlineMs }, find)
+  if (signal?.aborted) throw cancelled()
   const address = new URL(path, url)
   address.protocol = address.protocol === "https:" ? "wss:" : "ws:"
   // Browsers cannot send the token as a header.

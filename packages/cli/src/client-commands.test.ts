@@ -1,0 +1,60 @@
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { describe, expect, it } from "vitest"
+import { exitOf, makeDir, startProcess, startServer } from "./testing/berth.ts"
+
+const MAIN = join(import.meta.dirname, "main.ts")
+
+/** Loaded first: writes the address of every module that is loaded after it, one on each line. */
+const RECORDER = `
+import { appendFileSync } from "node:fs"
+import { registerHooks } from "node:module"
+registerHooks({
+  load: (url, context, next) => {
+    appendFileSync(process.env.LOADED, url + "\\n")
+    return next(url, context)
+  },
+})`
+
+/** The files of this project that a command loads, from their package on: `server/src/main.ts`. */
+const loadedBy = async (args: readonly string[]) => {
+  const LOADED = join(makeDir(), "loaded")
+  const recorder = `data:text/javascript,${encodeURIComponent(RECORDER)}`
+  const node = ["--conditions=source", "--import", recorder, MAIN]
+  await exitOf(startProcess(process.execPath, [...node, ...args], { env: { LOADED } }))
+  const packages = fileURLToPath(new URL("../../", import.meta.url))
+  return readFileSync(LOADED, "utf8")
+    .split("\n")
+    .filter((url) => url.startsWith("file:"))
+    .map((url) => fileURLToPath(url))
+    .filter((path) => path.startsWith(packages))
+    .map((path) => path.slice(packages.length))
+}
+
+const ofServer = (files: readonly string[]) => files.filter((file) => file.startsWith("server/"))
+
+describe("a command that talks to a running server", () => {
+  it("loads the SDK and none of the server's code", async () => {
+    const { dataDir } = await startServer(["--data-dir", makeDir()])
+    const commands = [
+      ["ps"],
+      ["status"],
+      ["sessions"],
+      ["exec", "none", "true"],
+      ["log", "none"],
+      ["rm", "none"],
+    ]
+    for (const [name = "", ...rest] of commands) {
+      const files = await loadedBy([name, "--data-dir", dataDir, ...rest])
+      expect(files, name).toContain("sdk/src/client.ts")
+      expect(ofServer(files), name).toEqual([])
+    }
+  })
+
+  it("differs in that from one that works on this host by itself", async () => {
+    expect(ofServer(await loadedBy(["layers", "ls", "--data-dir", makeDir()]))).toContain(
+      "server/src/main.ts",
+    )
+  })
+})

@@ -1,0 +1,25 @@
+import { configHere } from "@berth/local/config/here"
+import { awaitRunning } from "@berth/local/find-server"
+import {
+  type Client,
+  type ClientOptions,
+  type CommonOptions,
+  clientOf,
+  createClient as createClientAt,
+} from "./client.ts"
+
+/*
+ * The package as Node loads it. In browsers it is `client.ts`, which cannot look for a server.
+ */
+
+export type { Client, ClientOptions, CommonOptions, ReconcileOptions } from "./client.ts"
+
+/** Without a URL: the server of this machine, which is found as the command `berth` finds it; one that starts is waited for. */
+export const createClient = (options: ClientOptions | CommonOptions = {}): Client =>
+  "url" in options ? createClientAt(options) : createLocalClient(options)
+
+const createLocalClient = (options: CommonOptions): Client => {
+  const { config } = configHere({ flags: {} })
+  const find = (signal: AbortSignal) => awaitRunning(config, { signal })
+  return clientOf({ url: config.dataDir, find }, options)
+}
