@@ -85,6 +85,17 @@ describe("the imports of this project", () => {
     ])
   })
 
+  it("let only the SDK's file for Node look for a server, and nothing of what browsers load import that file", () => {
+    const files = {
+      "packages/local/src/token.ts": "",
+      "packages/sdk/src/node.ts": 'import "@berth/local/token"',
+      "packages/sdk/src/files.ts": 'import "./node.ts"',
+    }
+    expect(breach(files)).toEqual([
+      expect.stringContaining('packages/sdk/src/files.ts:1 imports "./node.ts": node is not for'),
+    ])
+  })
+
   it("would not pass with a folder for which there is no rule", () => {
     expect(breach({ "packages/server/src/utils/a.ts": "" })).toEqual([
       expect.stringContaining("no rule for utils"),
