@@ -34,6 +34,7 @@ describe("berth config", () => {
         image: { value: "buildpack-deps:bookworm", origin: "default" },
         idlePause: { value: "10m", origin: "default" },
         idleStop: { value: "24h", origin: "default" },
+        failedBootKeep: { value: "15m", origin: "default" },
         diskLimit: { value: "0", origin: "default" },
         sessionKeep: { value: "3m", origin: "default" },
         keepEvents: { value: "90d", origin: "default" },
