@@ -52,6 +52,14 @@ const heard = (client: Client, type: string) =>
   client.until(() => types(client).includes(type as never))
 const leftTrace = ({ link }: Made) =>
   BootTrace.parse(JSON.parse(readFileSync(join(link, LINK.trace), "utf8")))
+/** Ends a supervisor that stays up because its boot failed. */
+const stopFailed = async (started: Started, client?: Client) => {
+  await started.answers()
+  await heard(client ?? (await started.bridge()), "boot.ended")
+  started.child.kill("SIGTERM")
+  expect(await started.ended).toEqual({ status: 1, signal: null })
+  expect(started.family.running()).toEqual([])
+}
 const prompt = (text: string) => ({
   ...{ type: "prompt.start", prompt: newId.prompt(), session: newId.session(), text },
 })
@@ -184,8 +192,7 @@ describe("a supervisor", () => {
     const script = "test -e ../allowed || exit 7; echo ran >> ../setups"
     const repos = makeRepo(made, { "setup.sh": script, "start.sh": "touch start-ran" })
     const { workspace } = made.places
-    const failed = start({ repos, mode: "restore" }, made)
-    expect(await failed.ended).toMatchObject({ status: 1 })
+    await stopFailed(start({ repos, mode: "restore" }, made))
     writeFileSync(join(workspace, "allowed"), "")
     for (const setups of ["ran\n", "ran\n"]) {
       const started = start({ repos, mode: "restore" }, made)
@@ -241,8 +248,9 @@ describe("a supervisor", () => {
       const client = await started.bridge()
       await heard(client, "boot.ended")
       if (mode === "fresh") {
-        // It stays up, with nothing of the boot running, to be looked at.
-        await expect.poll(() => made.family.running().length).toBe(1)
+        // It stays up to be looked at, with nothing beside it and tini.
+        const { pid = 0 } = started.child
+        await expect.poll(() => made.family.running()).toEqual([pid, childOf(pid)])
         started.child.kill("SIGTERM")
       }
       expect(await started.ended).toEqual({ status: 1, signal: null })
@@ -387,8 +395,7 @@ describe("a supervisor", () => {
   it("[R2.9] shows what an agent said that does not start, though it tells its reason to nobody else", async () => {
     const made = makePlaces()
     fakeOpenCode(made, "echo it is broken >&2; exit 3")
-    const started = start({ agent: { kind: "opencode" } }, made)
-    expect(await started.ended).toMatchObject({ status: 1 })
+    await stopFailed(start({ agent: { kind: "opencode" } }, made))
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
       ...{ state: "failed", lastOutput: expect.stringContaining("it is broken") },
     })
@@ -425,8 +432,7 @@ describe("a supervisor", () => {
   it("[R2.11] holds the boot for a required sidecar that does not stay up, and shows what it said", async () => {
     const made = makePlaces()
     const command = ["sh", "-c", "echo no such word; exit 1"]
-    const started = start({ sidecars: [{ name: "web", command, required: true }] }, made)
-    expect(await started.ended).toMatchObject({ status: 1 })
+    await stopFailed(start({ sidecars: [{ name: "web", command, required: true }] }, made))
     const { ending, steps } = leftTrace(made)
     expect(ending?.step).toBe("sidecar-web")
     expect(steps.find(({ name }) => name === "sidecar-web")?.lastOutput).toContain("no such word")
@@ -495,8 +501,7 @@ describe("a supervisor", () => {
 
   it("[R2.9] says in its trace which program of an agent is missing", async () => {
     const made = makePlaces()
-    const started = start({ agent: { kind: "acp", command: ["x"] } }, made)
-    expect(await started.ended).toMatchObject({ status: 1 })
+    await stopFailed(start({ agent: { kind: "acp", command: ["x"] } }, made))
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
       ...{
         state: "failed",
@@ -558,7 +563,7 @@ describe("the agent of a supervisor", () => {
       code: "agent.key_missing",
       reason: "there is no SOME_KEY",
     })
-    expect(await started.ended).toMatchObject({ status: 1 })
+    await stopFailed(started, client)
     expect(leftTrace(started).steps.find(({ name }) => name === "agent-start")).toMatchObject({
       ...{ state: "failed" },
       error: { code: "agent.key_missing", message: "there is no SOME_KEY" },

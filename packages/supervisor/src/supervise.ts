@@ -150,7 +150,8 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const endUses = async () => {
     await Promise.all([endPrompts(), features.close()])
   }
-  const isServed = bridge.then(
+  /** Whether the server can be told: what it does not hear of, nobody looks at. */
+  const isServed = bridgeIsUp.then(
     () => true,
     () => false,
   )
