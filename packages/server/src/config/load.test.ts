@@ -63,6 +63,7 @@ describe("where values come from", () => {
       image: "buildpack-deps:bookworm",
       idlePause: "10m",
       idleStop: "24h",
+      failedBootKeep: "15m",
       diskLimit: "0",
       sessionKeep: "3m",
       keepEvents: "90d",
