@@ -3,6 +3,7 @@ import type { BootEvent, BootMode, BootTrace } from "@berth/protocol/boot"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { EventBody } from "@berth/protocol/event"
 import { LINK } from "@berth/protocol/link"
+import { findHidden } from "./activity/left-processes.ts"
 import { boot } from "./boot/boot.ts"
 import type { BootContext, Places } from "./boot/context.ts"
 import { buildGraph } from "./boot/graph.ts"
@@ -158,12 +159,11 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   /** What people may look at goes on serving them: a sandbox in use, and one whose boot failed. */
   const staysUp = async ({ outcome }: BootTrace): Promise<boolean> =>
     plan.mode !== "build" && (outcome === "succeeded" || (outcome === "failed" && (await isServed)))
-  /** Ends what the boot left that hid its origin; what somebody runs inside goes on. */
+  /** Ends what the boot left that hid its origin; what a command or a terminal started goes on. */
   const endRest = async () => {
-    const { commands, terminals } = uses.now()
-    const rest = commands.length + terminals.length === 0 ? ownPidNamespace() : undefined
+    const rest = ownPidNamespace()
     if (rest === undefined) return
-    const left = new Set((await rest.find()).map(idOf))
+    const left = new Set((await findHidden(user)).map(idOf))
     const find = async () => (await rest.find()).filter((entry) => left.has(idOf(entry)))
     await processes.stop({ hurry, rest: { ...rest, find } })
   }

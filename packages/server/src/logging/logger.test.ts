@@ -26,6 +26,18 @@ const logTo = async (options: Partial<LoggerOptions> = {}) => {
 }
 
 describe("createLogger", () => {
+  it.each(["boot.failed", "workspace.failing"] as const)(
+    "hides what a hook wrote last, which %s quotes",
+    async (code) => {
+      const { log, text, parsed } = await logTo()
+      const reason = "its last line: my password"
+      const err = new BerthError(code, `it failed; ${reason}`, { details: { reason } })
+      log.warn({ op: "x.y", err: new Error("outer", { cause: err }) }, "is tried again")
+      expect(text()).not.toContain("my password")
+      expect(parsed()).toMatchObject([{ err: { cause: { code } } }])
+    },
+  )
+
   it("writes one JSON object a line, with level and time that people can read", async () => {
     const { log, parsed } = await logTo()
     log.info({ sandbox: "sb-1" }, "hello")

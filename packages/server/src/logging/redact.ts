@@ -1,3 +1,4 @@
+import { BerthError, type ErrorCode } from "@berth/protocol/errors"
 import { ASSIGNED_SECRET, isEnvironmentKey, isSecretKey } from "./secret-keys.ts"
 import { REDACTED } from "./secrets.ts"
 
@@ -66,14 +67,27 @@ const hideEnvironment = (value: unknown): unknown => {
 const mapFields = (map: Map<unknown, unknown>): Fields =>
   [...map].map(([key, value]) => [String(key), value])
 
+/** Errors that quote what a hook or an agent wrote, which can hold secrets that the server does not know. */
+const QUOTES_SANDBOX: readonly ErrorCode[] = ["boot.failed", "workspace.failing"]
+
+const quotesSandbox = (error: Error): error is BerthError =>
+  error instanceof BerthError && QUOTES_SANDBOX.includes(error.code)
+
 /** Message, stack, cause and members of an error are not enumerable, so a plain copy would lose them. */
-const errorFields = (error: Error): Fields => [
-  ["type", error.name],
-  ["message", error.message],
-  ["stack", error.stack],
-  ...(error.cause === undefined ? [] : [["cause", error.cause] as const]),
-  ...(error instanceof AggregateError ? [["errors", error.errors] as const] : []),
-  ...Object.entries(error).filter(([key]) => key !== "name"),
-]
+const errorFields = (error: Error): Fields =>
+  quotesSandbox(error)
+    ? [
+        ["type", error.name],
+        ["code", error.code],
+        ["message", REDACTED],
+      ]
+    : [
+        ["type", error.name],
+        ["message", error.message],
+        ["stack", error.stack],
+        ...(error.cause === undefined ? [] : [["cause", error.cause] as const]),
+        ...(error instanceof AggregateError ? [["errors", error.errors] as const] : []),
+        ...Object.entries(error).filter(([key]) => key !== "name"),
+      ]
 
 const redactText = (text: string): string => text.replaceAll(ASSIGNED_SECRET, `$1$2${REDACTED}`)

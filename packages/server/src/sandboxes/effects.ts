@@ -31,7 +31,7 @@ export interface EffectsParts {
   readonly keepers: Keepers
   readonly lives: Lives
   readonly events: SandboxEvents
-  readonly bridges: Pick<Bridges, "left">
+  readonly bridges: Pick<Bridges, "left" | "trace">
   readonly log: Logger
   readonly at: FailPoint
   /** Those whose processes are frozen, or are about to be. */
@@ -44,6 +44,9 @@ export interface EffectsParts {
 
 /** How long a sandbox has to end in order. */
 export const STOP_GRACE_MS = 10_000
+
+/** How long a sandbox that is to be adopted may take to say how its boot went. */
+const BOOT_ANSWER_MS = 5_000
 
 /** A stack trace of a supervisor fits. */
 const MAX_LAST_WORDS = 2_000
@@ -105,6 +108,15 @@ export const openEffects = (parts: EffectsParts): Effects => {
     }
   }
 
+  /** Why its boot failed, by its own word; undefined: it did not, or does not tell. */
+  const bootFailureOf = async (sandbox: SandboxId): Promise<string | undefined> => {
+    const link = await links.find(sandbox)
+    const signal = AbortSignal.timeout(BOOT_ANSWER_MS)
+    const trace = link && (await parts.bridges.trace(link, signal).catch(() => undefined))
+    if (trace?.outcome !== "failed") return undefined
+    return `${trace.ending?.step ?? "boot"}: ${trace.ending?.reason ?? "not said why"}`
+  }
+
   /** To those who talk with an agent in it. */
   const tell: Effects["tell"] = async (sandbox, phase, reason) => {
     const warning =
@@ -129,15 +141,21 @@ export const openEffects = (parts: EffectsParts): Effects => {
       const { sandbox, workspace, configHash } = identity
       const record = await records.read(sandbox)
       if (record === undefined) throw nothingKnown(sandbox)
-      // Its files are in use: they are not to be made anew.
-      await parts.workspaces.add(record.workspace, { isBooted: true })
+      // Its prompts stay closed after a failed boot.
+      const failure = await bootFailureOf(sandbox)
+      // Files in use are not to be made anew; after a failed boot every step runs on them again.
+      const isBooted = failure === undefined || record.mode === "restore"
+      await parts.workspaces.add(record.workspace, { isBooted })
       const row = { id: sandbox, workspace, configHash, mode: record.mode }
       const others = await rows.ofWorkspace(workspace)
       const isCurrent =
         (await parts.wants.known(workspace)) === configHash &&
         !others.some(({ id, phase }) => id !== sandbox && isCurrentPhase(phase))
-      const phase = isCurrent ? "ready" : "draining"
+      const usable = isCurrent ? "ready" : "draining"
+      const phase = failure === undefined ? usable : "failed"
       if (!(await rows.insert({ ...row, phase }))) await rows.revive(sandbox, phase)
+      else if (failure !== undefined)
+        await parts.workspaces.bootFailed(workspace, configHash, failure)
       await keepers.takeUp(sandbox)
       if (state === "paused") frozen.add(sandbox)
       // Now that it is known, what lives in it gets its leases.

@@ -28,7 +28,7 @@ export interface Stop {
 }
 
 export type NewSandbox = Pick<SandboxRow, "id" | "workspace" | "configHash" | "mode"> & {
-  readonly phase: Extract<StoredPhase, "creating" | "ready" | "draining" | "quarantined">
+  readonly phase: Extract<StoredPhase, "creating" | "ready" | "draining" | "failed" | "quarantined">
 }
 
 /** Those that new uses may go to. */
@@ -71,7 +71,7 @@ export interface Rows {
   /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
   beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that was taken for dead and is not; false: it is not such a one. */
-  revive(sandbox: SandboxId, phase: "ready" | "draining"): Promise<boolean>
+  revive(sandbox: SandboxId, phase: "ready" | "draining" | "failed"): Promise<boolean>
   /** Removes what is known of sandboxes that have been gone for so long and are not shown. */
   forgetGone(olderThanMs: number): Promise<void>
 }

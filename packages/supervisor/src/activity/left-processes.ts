@@ -9,7 +9,7 @@ import {
   type ProcessList,
 } from "../processes/tree/proc.ts"
 import type { User } from "../processes/user.ts"
-import { type Around, leftOf, orphansOf } from "./left.ts"
+import { type Around, hiddenOf, leftOf, orphansOf } from "./left.ts"
 
 /** Where others come and go all the time no look is ever quiet; then the last one counts. */
 const MAX_LOOKS = 10
@@ -120,6 +120,22 @@ export class LeftProcesses {
     const uid = this.#parts.user?.uid ?? process.getuid?.()
     return uid === uidOf(pid)
   }
+}
+
+/** Those that run, outlived their parent and hid who started them. */
+export const findHidden = async (user: User | undefined): Promise<ProcessEntry[]> => {
+  const { entries } = listProcesses()
+  const around: Around = { supervisorPid: process.pid, firstPid: process.ppid }
+  const orphans = orphansOf(entries, around)
+  const ours = entries.filter(({ parentPid }) => parentPid === around.supervisorPid)
+  const { marks, gone } = await readMarks(
+    orphans.map(({ pid }) => pid),
+    user,
+  )
+  return hiddenOf(
+    orphans.filter(({ pid }) => !gone.has(pid)),
+    { firstPid: around.firstPid, leaders: new Set(ours.map(({ pid }) => pid)), marks },
+  )
 }
 
 /** The owner of its directory is another where a process may not be traced. Undefined when it has ended. */

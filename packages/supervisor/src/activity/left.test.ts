@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import type { ProcessEntry } from "../processes/tree/proc.ts"
-import { leftOf, orphansOf } from "./left.ts"
+import { hiddenOf, leftOf, orphansOf } from "./left.ts"
 
 const FIRST = 1
 const SUPERVISOR = 7
@@ -38,6 +38,18 @@ const left = (entries: ProcessEntry[], marks: Record<number, string> = {}, boot:
     ]),
     isOfBoot: ({ pid }) => boot.includes(pid),
   }).map(({ pid }) => pid)
+
+describe("orphans that hid their origin", () => {
+  it("have no mark, nor has a parent of theirs, and are in no session of a child of the supervisor", () => {
+    const hidden = entry(20, FIRST)
+    const others = [entry(22, FIRST), entry(23, 22), entry(24, FIRST, { sessionId: TERMINAL })]
+    const found = hiddenOf(orphans(hidden, entry(21, 20), entry(25, TERMINAL), ...others), {
+      ...{ firstPid: FIRST, leaders: new Set([AGENT, TERMINAL, SIDECAR]) },
+      marks: new Map([[22, "7-command"]]),
+    })
+    expect(found.map(({ pid }) => pid)).toEqual([20, 21])
+  })
+})
 
 describe("orphans", () => {
   it("hang below the first process, and not below the supervisor", () => {

@@ -40,6 +40,20 @@ export interface Origins {
   readonly isOfBoot: (entry: ProcessEntry) => boolean
 }
 
+/** Which of the orphans hid their origin: neither they, nor their session, nor their parents tell who started them. */
+export const hiddenOf = (
+  orphans: readonly ProcessEntry[],
+  { firstPid, leaders, marks }: Omit<Origins, "isOfBoot">,
+): ProcessEntry[] => {
+  const byPid = new Map(orphans.map((entry) => [entry.pid, entry]))
+  const isHidden = (entry: ProcessEntry): boolean => {
+    if (leaders.has(entry.sessionId) || marks.has(entry.pid)) return false
+    const parent = entry.parentPid === firstPid ? undefined : byPid.get(entry.parentPid)
+    return parent === undefined || isHidden(parent)
+  }
+  return orphans.filter(isHidden)
+}
+
 /**
  * Which of the orphans are left of what is over, and would be lost with the sandbox.
  *

@@ -124,7 +124,10 @@ describe("boot", () => {
     const result = await run.result
     expect(result.trace).toMatchObject({
       outcome: "failed",
-      ending: { step: "files", reason: "step files failed: files ended with status 4" },
+      ending: {
+        step: "files",
+        reason: "step files failed: files ended with status 4; its last line: broken",
+      },
     })
     expect(result.trace.steps.find(({ name }) => name === "files")?.lastOutput).toBe("broken\n")
     expect(await readFile(join(directory, "seen"), "utf8")).toBe("alive\n")

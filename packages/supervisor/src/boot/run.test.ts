@@ -181,13 +181,19 @@ describe("runBoot", () => {
 
   it("[R2.9] cancels the others at the moment when a required step misses its time limit", async () => {
     const { end } = boot((clock) => ({
-      hung: { timeoutMs: 1000, play: untilCancelled(clock, 300) },
+      hung: {
+        timeoutMs: 1000,
+        play: (signal, tell) => {
+          tell.output(Buffer.from("waiting for the database\n"))
+          return untilCancelled(clock, 300)(signal, tell)
+        },
+      },
       other: { play: untilCancelled(clock, 10) },
     }))
     const { trace, step } = await end()
     expect(trace.ending).toMatchObject({
       ...{ step: "hung", atMs: 1000 },
-      reason: "step hung did not end within 1000 ms",
+      reason: "step hung did not end within 1000 ms; its last line: waiting for the database",
     })
     expect(step("other").endedAtMs).toBe(1010)
     expect(step("hung")).toMatchObject({

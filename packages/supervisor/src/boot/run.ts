@@ -123,7 +123,7 @@ class Run<Context> {
       ...{ step, context, clock, cancelGraceMs },
       tell: this.#tellOf(record, live),
       onTimeout: (missed) => {
-        if (step.required) this.#fail(record, missed.message)
+        if (step.required) this.#fail(record, withLastLine(missed.message, record))
       },
     })
     this.#running.set(record, running)
@@ -176,7 +176,8 @@ class Run<Context> {
       ...{ outcome: outcome.state, detail: record.detail, ranMs: record.ranMs(record.endedAtMs) },
     })
     if (outcome.state !== "failed") return
-    if (step.required) this.#fail(record, `step ${step.name} failed: ${withLastLine(record)}`)
+    if (step.required)
+      this.#fail(record, `step ${step.name} failed: ${withLastLine(record.detail, record)}`)
     else this.#warn(step.name, `step ${step.name} failed: ${record.detail}`)
   }
 
@@ -268,8 +269,5 @@ class Run<Context> {
 }
 
 /** What went wrong, with the last line of the step's own programs unless that is said already. */
-const withLastLine = ({
-  detail,
-  lastLine,
-}: Pick<StepRecord<unknown>, "detail" | "lastLine">): string =>
-  lastLine === "" || detail.includes(lastLine) ? detail : `${detail}; its last line: ${lastLine}`
+const withLastLine = (said: string, { lastLine }: Pick<StepRecord<unknown>, "lastLine">): string =>
+  lastLine === "" || said.includes(lastLine) ? said : `${said}; its last line: ${lastLine}`
