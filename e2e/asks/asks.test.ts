@@ -82,9 +82,12 @@ describe("a private repo", () => {
 })
 
 describe("a repo of the host", () => {
+  const author = { authorName: "Ada", authorEmail: "ada@example.test" }
   const prepare = async () => {
     const ends = await bothEnds()
     const repo = makeRepo(join(ends.host, "repo"))
+    git(repo.path, "config", "user.name", author.authorName)
+    git(repo.path, "config", "user.email", author.authorEmail)
     const path = join(ends.inside, "bundle")
     const wanted = { repo: "mine", ref: undefined, have: [], path }
     const answers = await ends.answers([{ directory: "mine", url: repo.path }])
@@ -94,7 +97,8 @@ describe("a repo of the host", () => {
   it("comes as a bundle over the socket, and not at all when it is there already", async () => {
     const { repos, wanted, bundle, commit, inside, startServer, answers } = await prepare()
     startServer(answers)
-    expect(await repos.fetch(wanted, never)).toEqual({ commit, branch: "main", isBundled: true })
+    const sent = { commit, branch: "main", isBundled: true, ...author }
+    expect(await repos.fetch(wanted, never)).toEqual(sent)
     expect(statSync(bundle).mode & 0o777).toBe(0o644)
     git("/", "clone", "--quiet", bundle, join(inside, "clone"))
     expect(git(join(inside, "clone"), "rev-parse", "HEAD")).toBe(commit)
@@ -140,7 +144,7 @@ describe("a repo of the host", () => {
     await endSecond()
     await expect.poll(() => existsSync(bundle)).toBe(false)
     startServer(answers)
-    expect(await fetched).toEqual({ commit, branch: "main", isBundled: true })
+    expect(await fetched).toEqual({ commit, branch: "main", isBundled: true, ...author })
     git("/", "clone", "--quiet", bundle, join(inside, "clone"))
   })
 })

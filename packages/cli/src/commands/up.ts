@@ -27,6 +27,7 @@ or --replace it, which removes its files and closes its sessions. The id is writ
 pass. The exit status is 1 when its boot failed: the sandbox then stays up for a while (failedBootKeep), so that berth boot,
 shell, exec and cp show why. What is mended in its files there is kept: --retry boots again on them.
 
+What its boot warns of, such as a repo that was added and could not be cloned, is written to standard error.
 What is not committed in a repo of this machine is not in the sandbox, which says so; --dirty brings it.
 
 Examples:
@@ -86,6 +87,9 @@ export const define: DefineCommand = async (command, { out, err }) => {
         signal,
       )
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
+      // The sandbox is ready whatever comes of this: a boot that cannot be read has nothing to add.
+      const boot = wait ? await sandbox.boot({ signal }).catch(() => undefined) : undefined
+      for (const { message } of boot?.warnings ?? []) err(printable(`warning: ${message}\n`))
       if (local !== undefined && dirty) await bringUncommitted(sandbox, local, signal)
       if (local !== undefined && !dirty) {
         const count = await countUncommitted(local.repo, signal).catch(() => 0)
