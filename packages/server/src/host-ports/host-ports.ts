@@ -1,0 +1,75 @@
+import type { Socket } from "node:net"
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId } from "@berth/protocol/ids"
+import { MAX_HOST_CONNECTIONS } from "@berth/protocol/port-limits"
+import type { Logger } from "../logging/logger.ts"
+import { operation } from "../logging/operation.ts"
+import { dialHost } from "./dial.ts"
+import { join } from "./join.ts"
+
+export interface HostPortsOptions {
+  readonly sandbox: SandboxId
+  /** Those that its workspace names. */
+  readonly ports: readonly number[]
+  /** Where this server itself listens. */
+  readonly apiPort: number | undefined
+  readonly log: Logger
+}
+
+/** The connections of one sandbox to ports of the host. */
+export class HostPorts {
+  readonly #options: HostPortsOptions
+  readonly #open = new Set<Socket>()
+  #isClosed = false
+
+  constructor(options: HostPortsOptions) {
+    this.#options = options
+  }
+
+  /** Connects the port with what the sandbox takes, and lets the two talk. Each is a line in the log. */
+  connect(port: number, openTunnel: () => Promise<Socket>, signal: AbortSignal): Promise<void> {
+    const { sandbox, ports, apiPort, log } = this.#options
+    return operation(log, "host-port.connect", { sandbox, port }, async () => {
+      if (!ports.includes(port)) throw notNamed(port)
+      refuseApiPort([port], apiPort)
+      if (this.#open.size >= MAX_HOST_CONNECTIONS) throw tooMany()
+      const host = await dialHost(port, signal)
+      this.#open.add(host)
+      host.once("close", () => this.#open.delete(host))
+      try {
+        const tunnel = await openTunnel()
+        join(host, tunnel)
+      } catch (thrown) {
+        host.destroy()
+        throw thrown
+      }
+      if (this.#isClosed) this.close()
+    })
+  }
+
+  /** Breaks off every connection. Twice is as good as once. */
+  close(): void {
+    this.#isClosed = true
+    for (const host of this.#open) host.destroy()
+  }
+}
+
+/** A sandbox that reached the API would be one stolen token away from everything. */
+export const refuseApiPort = (ports: readonly number[], apiPort: number | undefined): void => {
+  if (apiPort === undefined || !ports.includes(apiPort)) return
+  throw new BerthError(
+    "host_port.refused",
+    `port ${apiPort} of the host is where this server listens, which no sandbox reaches`,
+    { details: { port: apiPort } },
+  )
+}
+
+const notNamed = (port: number): BerthError =>
+  new BerthError("host_port.refused", `the workspace does not name port ${port} of the host`, {
+    details: { port },
+  })
+
+const tooMany = (): BerthError =>
+  new BerthError("ports.too_many", "the sandbox has too many connections to ports of the host", {
+    details: { limit: MAX_HOST_CONNECTIONS },
+  })
