@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto"
 import { once } from "node:events"
+import { mkdtempSync, rmSync } from "node:fs"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { buffer } from "node:stream/consumers"
 import { SandboxList } from "@berth/protocol/sandboxes"
 import { requires } from "@berth/testing/requires"
@@ -16,12 +19,15 @@ const LARGE_BYTES = 32 * 1024 * 1024
 const LARGE = Buffer.alloc(LARGE_BYTES, "0123456789abcdef")
 const DIGEST = createHash("sha256").update(LARGE).digest("hex")
 
+const answerTo = (url: string | undefined, body: Buffer): string | Buffer => {
+  if (url === "/large") return LARGE
+  return body.length === 0 ? "the host" : createHash("sha256").update(body).digest("hex")
+}
+
 /** What a model's server would be: on the loopback of the host, and nowhere else. */
 const listenOnHost = async (port = 0): Promise<Server> => {
-  const server = createServer(async (request, response) => {
-    if (request.url === "/large") return void response.end(LARGE)
-    const body = await buffer(request)
-    response.end(body.length === 0 ? "the host" : createHash("sha256").update(body).digest("hex"))
+  const server = createServer((request, response) => {
+    void buffer(request).then((body) => response.end(answerTo(request.url, body)))
   })
   server.listen(port, "127.0.0.1")
   await once(server, "listening")
@@ -50,7 +56,10 @@ const connectTo = (port: number): string =>
 type Stage = Awaited<ReturnType<typeof openServer>>
 
 /** The same journeys on every backend. */
-const suite = (open: () => Promise<{ stage: Stage; close: () => Promise<void> }>): void => {
+const suite = (
+  network: "none" | "open",
+  open: () => Promise<{ stage: Stage; close: () => Promise<void> }>,
+): void => {
   vi.setConfig({ testTimeout: STAGE_DEADLINE_MS })
   let stage: Stage
   let closeStage = async () => {}
@@ -77,7 +86,7 @@ const suite = (open: () => Promise<{ stage: Stage; close: () => Promise<void> }>
     return { ...rest, stdout: stdout.toString() }
   }
   const up = async () => {
-    const flags = ["--network", "none", "--host-port", String(portOf(host))]
+    const flags = ["--network", network, "--host-port", String(portOf(host))]
     const made = await berth("up", "--name", "model", ...flags)
     expect(made, made.stderr).toMatchObject({ status: 0 })
   }
@@ -86,7 +95,7 @@ const suite = (open: () => Promise<{ stage: Stage; close: () => Promise<void> }>
     return berth("exec", "model", "--", ...node, `http://127.0.0.1:${port}${path}`, ...more)
   }
 
-  it("reaches a server on the host's loopback without a network, with large bodies both ways, and no port that was not named", async () => {
+  it("reaches a server on the host's loopback, with large bodies both ways, and no port that was not named", async () => {
     await up()
     expect(await fetchInside(portOf(host))).toMatchObject({ stdout: "the host\n", status: 0 })
     expect((await fetchInside(portOf(host), "/large")).stdout).toBe(`${DIGEST}\n`)
@@ -128,16 +137,16 @@ const suite = (open: () => Promise<{ stage: Stage; close: () => Promise<void> }>
 }
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "--host-port, embedded",
+  "--host-port without a network, embedded",
   () =>
-    suite(async () => {
+    suite("none", async () => {
       const stage = await openServer()
       return { stage, close: stage.close }
     }),
 )
 
-requires("root", "docker", "tini").describe("--host-port, on Docker", () =>
-  suite(async () => {
+requires("root", "docker", "tini").describe("--host-port without a network, on Docker", () =>
+  suite("none", async () => {
     const engine = await startEngine()
     const stage = await openServer(engine.flags)
     const close = async () => {
@@ -146,4 +155,20 @@ requires("root", "docker", "tini").describe("--host-port, on Docker", () =>
     }
     return { stage, close }
   }),
+)
+
+requires("root", "docker", "tini", "networkNamespaces").describe(
+  "--host-port, on an engine elsewhere",
+  () =>
+    suite("open", async () => {
+      const hidden = mkdtempSync(join(tmpdir(), "berth-unseen-"))
+      const engine = await startEngine({ networks: true, hidden })
+      const stage = await openServer(engine.flags, hidden)
+      const close = async () => {
+        await stage.close()
+        await engine.stop()
+        rmSync(hidden, { recursive: true, force: true })
+      }
+      return { stage, close }
+    }),
 )

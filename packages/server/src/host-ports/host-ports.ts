@@ -32,6 +32,7 @@ export class HostPorts {
     return operation(log, "host-port.connect", { sandbox, port }, async () => {
       if (!ports.includes(port)) throw notNamed(port)
       refuseApiPort([port], apiPort)
+      if (this.#isClosed) throw new BerthError("cancelled", "the sandbox was let go of")
       if (this.#open.size >= MAX_HOST_CONNECTIONS) throw tooMany()
       const host = await dialHost(port, signal)
       this.#open.add(host)
