@@ -35,13 +35,14 @@ const onHost = async (serve: (socket: Socket) => void) => {
 const openTunnels = async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-host-ports-"))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
-  const server = createServer({ allowHalfOpen: true })
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true })
   const path = join(directory, "socket")
   await listenAt(server, { path })
   const inside: Socket[] = []
   const open = vi.fn(async () => {
     const accepted = once(server, "connection")
     const tunnel = connect({ path, allowHalfOpen: true })
+    await once(tunnel, "connect")
     inside.push((await accepted)[0] as Socket)
     return tunnel
   })
@@ -146,6 +147,30 @@ describe("a connection of a sandbox to a port of the host", () => {
     const unreachable = { code: "host_port.unreachable", details: { port, code: "ECONNREFUSED" } }
     await expect(ports.connect(port, open, never)).rejects.toMatchObject(unreachable)
     expect(open).not.toHaveBeenCalled()
+  })
+
+  it("counts while the sandbox leaves unread what the host said before its end", async () => {
+    const ended: Promise<unknown>[] = []
+    const { port } = await onHost((socket) => {
+      socket.resume().end("bye")
+      ended.push(once(socket, "close"))
+    })
+    const { open, inside } = await openTunnels()
+    const ports = hostPorts([port])
+    const openFull = async () => {
+      const tunnel = await open()
+      while (tunnel.writableLength === 0) tunnel.write(Buffer.alloc(1024))
+      return tunnel
+    }
+    const connectAndEnd = async () => {
+      await ports.connect(port, openFull, never)
+      inside().end()
+      await ended.at(-1)
+    }
+    const many = async () => {
+      for (let count = 0; count <= 2 * MAX_HOST_CONNECTIONS; count++) await connectAndEnd()
+    }
+    await expect(many()).rejects.toMatchObject({ code: "ports.too_many" })
   })
 
   it("is one of a bounded number, and all end when the sandbox is let go", async () => {

@@ -19,6 +19,7 @@ export interface HostPortsOptions {
 /** The connections of one sandbox to ports of the host. */
 export class HostPorts {
   readonly #options: HostPortsOptions
+  /** Both ends of each: a sandbox that does not read keeps its own, with what it holds, after the host's is over. */
   readonly #open = new Set<Socket>()
   #isClosed = false
 
@@ -33,12 +34,12 @@ export class HostPorts {
       if (!ports.includes(port)) throw notNamed(port)
       refuseApiPort([port], apiPort)
       if (this.#isClosed) throw new BerthError("cancelled", "the sandbox was let go of")
-      if (this.#open.size >= MAX_HOST_CONNECTIONS) throw tooMany()
+      if (this.#open.size >= 2 * MAX_HOST_CONNECTIONS) throw tooMany()
       const host = await dialHost(port, signal)
-      this.#open.add(host)
-      host.once("close", () => this.#open.delete(host))
+      this.#track(host)
       try {
         const tunnel = await openTunnel()
+        this.#track(tunnel)
         join(host, tunnel)
       } catch (thrown) {
         host.destroy()
@@ -51,7 +52,12 @@ export class HostPorts {
   /** Breaks off every connection. Twice is as good as once. */
   close(): void {
     this.#isClosed = true
-    for (const host of this.#open) host.destroy()
+    for (const socket of this.#open) socket.destroy()
+  }
+
+  #track(socket: Socket): void {
+    this.#open.add(socket)
+    socket.once("close", () => this.#open.delete(socket))
   }
 }
 
