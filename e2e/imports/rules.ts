@@ -125,7 +125,9 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       "open-backend": ["backends", "backends/*", ...BELOW_ALL],
       api: ["sessions", "sandboxes", "events", "doctor", "host", ...BELOW_ALL],
       sessions: ["sandboxes", "events", "keys", ...BELOW_ALL],
-      sandboxes: ["backends", "layers", "toolbox", "repos", "keys", "host", ...BELOW_ALL],
+      sandboxes: [
+        ...["backends", "layers", "toolbox", "repos", "host-ports", "keys", "host", ...BELOW_ALL],
+      ],
       backends: ["host", ...BELOW_ALL],
       "backends/*": ["backends", "backends/seccomp", "backends/connections", "host", ...BELOW_ALL],
       "backends/connections": [],
@@ -134,6 +136,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       toolbox: ["host", ...BELOW_ALL],
       bridge: ["events", "host", ...BELOW_ALL],
       repos: ["host", ...BELOW_ALL],
+      "host-ports": ["host", ...BELOW_ALL],
       events: BELOW_ALL,
       keys: BELOW_ALL,
       store: ["logging"],

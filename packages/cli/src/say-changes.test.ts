@@ -9,9 +9,18 @@ const said = (flags: Parameters<typeof describedBy>[0]) =>
 
 it("names what flags set for the workspace, without the values of its variables", () => {
   const agent = { agent: "opencode", model: "a/b", key: ["K"], permissions: "ask" }
-  expect(said({ ...agent, network: "none", cpus: "1", env: ["A=1", "B=secret"] })).toEqual([
+  expect(
+    said({
+      ...agent,
+      network: "none",
+      hostPort: ["11434", "5432"],
+      cpus: "1",
+      env: ["A=1", "B=secret"],
+    }),
+  ).toEqual([
     "agent: opencode with a/b, permissions ask, keys K (set for this workspace)",
     "network: none (set for this workspace)",
+    "host ports: 11434, 5432 (set for this workspace)",
     "cpus: 1 (set for this workspace)",
     "env: B (set for this workspace)",
   ])
@@ -19,4 +28,10 @@ it("names what flags set for the workspace, without the values of its variables"
 
 it("is silent about flags that say what is so already", () => {
   expect(said({ agent: "shell", network: "open", env: ["A=1"] })).toEqual([])
+})
+
+it.each(["80", "65536", "http", "11434x", ""])("refuses %j as a port of the host", (hostPort) => {
+  expect(() => describedBy({ hostPort: [hostPort] })).toThrow(
+    `--host-port is a port from 1024 to 65535, not ${hostPort}`,
+  )
 })

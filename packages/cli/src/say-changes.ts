@@ -9,11 +9,13 @@ export const changesOf = (
   described: Omit<WorkspaceSpecInput, "slug">,
 ): Changes => {
   const changed: Record<string, string> = {}
-  const { agent, system, network, limits, environment } = described
+  const { agent, system, network, hostPorts, limits, environment } = described
   if (agent !== undefined && isOther(agent, known.agent)) changed.agent = sayAgent(agent)
   if (system?.kind === "image" && isOther(system, known.system)) changed.image = system.reference
   if (network !== undefined && isOther(network.kind, known.network.kind))
     changed.network = network.kind
+  if (hostPorts !== undefined && isOther(hostPorts, known.hostPorts))
+    changed["host ports"] = hostPorts.join(", ")
   for (const [name, value] of Object.entries(limits ?? {}))
     if (isOther(value, Object.entries(known.limits).find(([each]) => each === name)?.[1]))
       changed[name] = String(value)

@@ -3,9 +3,11 @@ import { basename } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { Slug } from "@berth/protocol/ids"
 import { WorkspaceLimits } from "@berth/protocol/limits"
+import { MAX_HOST_PORTS } from "@berth/protocol/port-limits"
 import { Size, sizeBytes } from "@berth/protocol/size"
 import {
   AgentSpec,
+  HostPort,
   ImageReference,
   type WorkspaceSpec,
   type WorkspaceSpecInput,
@@ -21,6 +23,7 @@ export interface WorkspaceFlags {
   readonly permissions?: string
   readonly image?: string
   readonly network?: string
+  readonly hostPort?: readonly string[]
   readonly disk?: string
   readonly memory?: string
   readonly cpus?: string
@@ -47,6 +50,11 @@ export const addWorkspaceFlags = (command: Command): Command => {
     )
     .option("--image <image>", "what its system comes from, where the backend takes images")
     .option("--network <policy>", "open or none; default: open")
+    .option(
+      "--host-port <port>",
+      "a port of the server's machine that 127.0.0.1 inside leads to, such as 11434; can be given often",
+      collect,
+    )
     .option("--memory <size>", "the most memory that it may use, such as 8G; default: 4 GiB")
     .option("--cpus <number>", "the most processor time that it may use, in cores; default: 2")
     .option("--pids <number>", "the most processes and threads that it may have; default: 2048")
@@ -57,9 +65,10 @@ export const addWorkspaceFlags = (command: Command): Command => {
 /** The flags, and apart from them what else a command was given. */
 export const workspaceFlags = <Options extends WorkspaceFlags>(options: Options) => {
   const { agent, model, key, permissions, image, network, env, envFile, ...rest } = options
-  const { disk, memory, cpus, pids, ...others } = rest
+  const { hostPort, disk, memory, cpus, pids, ...others } = rest
   const limits = { disk, memory, cpus, pids }
-  const given = { agent, model, key, permissions, image, network, ...limits, env, envFile }
+  const ofAgent = { agent, model, key, permissions }
+  const given = { ...ofAgent, image, network, hostPort, ...limits, env, envFile }
   const flags: WorkspaceFlags = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   )
@@ -71,7 +80,7 @@ export const describedBy = (
   flags: WorkspaceFlags,
   known?: WorkspaceSpec,
 ): Omit<WorkspaceSpecInput, "slug"> => {
-  const { image, network, env, envFile, agent, model, key, permissions } = flags
+  const { image, network, hostPort, env, envFile, agent, model, key, permissions } = flags
   const ofAgent = [agent, model, key, permissions]
   const limits = limitsOf(flags)
   if (network !== undefined && network !== "open" && network !== "none")
@@ -84,9 +93,21 @@ export const describedBy = (
       environment: { ...known?.environment, ...variablesOf({ env, envFile }, process.env) },
     }),
     ...(network !== undefined && { network: { kind: network } }),
+    ...(hostPort !== undefined && { hostPorts: hostPortsOf(hostPort) }),
     ...(Object.keys(limits).length > 0 && { limits: { ...known?.limits, ...limits } }),
     ...(ofAgent.some((flag) => flag !== undefined) && { agent: agentOf(flags, known?.agent) }),
   }
+}
+
+const hostPortsOf = (given: readonly string[]): HostPort[] => {
+  const ports = given.map((text) => {
+    const port = HostPort.safeParse(Number(text))
+    if (port.success) return port.data
+    throw new BerthError("input.usage", `--host-port is a port from 1024 to 65535, not ${text}`)
+  })
+  const different = [...new Set(ports)]
+  if (different.length <= MAX_HOST_PORTS) return different
+  throw new BerthError("input.usage", `--host-port can be given ${MAX_HOST_PORTS} times at most`)
 }
 
 /** The limits that flags name, each checked by itself, so that a refusal names its flag. */

@@ -2,7 +2,15 @@ import { z } from "zod"
 import { BootMode } from "./boot.ts"
 import { SandboxId } from "./ids.ts"
 import { RelativePath } from "./paths.ts"
-import { AgentSpec, Environment, GitRef, HooksSpec, RepoUrl, Sidecars } from "./workspace.ts"
+import {
+  AgentSpec,
+  Environment,
+  GitRef,
+  HooksSpec,
+  HostPorts,
+  RepoUrl,
+  Sidecars,
+} from "./workspace.ts"
 
 /** remote: git inside reaches it itself. host: a repo on the host, which the server sends as a git bundle. */
 export const RepoSource = z.discriminatedUnion("kind", [
@@ -29,6 +37,8 @@ export const WorkspaceBoot = z.strictObject({
   environment: Environment,
   agent: AgentSpec,
   sidecars: Sidecars,
+  /** Each leads from the sandbox's loopback to the host's. Absent: none does. */
+  hostPorts: HostPorts.optional(),
 })
 export type WorkspaceBoot = z.infer<typeof WorkspaceBoot>
 

@@ -15,7 +15,7 @@ import { listOf } from "./list.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
 import { AskAnswer, PromptDeadlineMs, PromptState, PromptText } from "./session.ts"
 import { MAX_ATTACHMENTS } from "./session-limits.ts"
-import { Environment, GitRef } from "./workspace.ts"
+import { Environment, GitRef, HostPort } from "./workspace.ts"
 
 const message = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })
@@ -71,6 +71,8 @@ export const Ask = z.discriminatedUnion("kind", [
   }),
   /** The keys of the agent, as the plan names them. */
   asked("keys", {}),
+  /** A connection to a port of the host. The server opens `/host-ports/{id}`, which carries it, before the answer. */
+  asked("host-port", { port: HostPort }),
 ])
 export type Ask = z.infer<typeof Ask>
 
@@ -92,6 +94,7 @@ export const Answer = z.discriminatedUnion("kind", [
     password: z.string().max(MAX_CREDENTIAL_CHARS),
   }),
   asked("keys", { keys: Environment }),
+  asked("host-port", {}),
   asked("refused", { code: z.string().max(128), reason: z.string().max(MAX_REASON_CHARS) }),
 ])
 export type Answer = z.infer<typeof Answer>

@@ -699,6 +699,16 @@ export const ERRORS = {
     retry: "later",
     hint: "Close some of the connections to the sandbox's ports; the details name the limit.",
   },
+  "host_port.refused": {
+    status: 403,
+    retry: "never",
+    hint: "A sandbox reaches those ports of the host that its workspace names (`--host-port`): from 1024 on, and never Berth's own.",
+  },
+  "host_port.unreachable": {
+    status: 502,
+    retry: "later",
+    hint: "Start what should listen on that port of 127.0.0.1, on the machine that the server runs on.",
+  },
   "git.no_repo": {
     status: 404,
     retry: "never",

@@ -9,6 +9,15 @@ export const MAX_PORT_CONNECTIONS = 128
 /** Who watches the ports at the same time. */
 export const MAX_PORT_WATCHERS = 32
 
+/** Ports of the host that one workspace names. */
+export const MAX_HOST_PORTS = 16
+
+/** Those below are services of the system itself. */
+export const MIN_HOST_PORT = 1_024
+
+/** Connections of one sandbox to ports of the host that are open at the same time. */
+export const MAX_HOST_CONNECTIONS = 64
+
 /** Why the sandbox ends a connection, as WebSocket close codes; 1000: both ends have ended it. */
 export const PORT_CLOSE = {
   /** The sandbox goes down. */

@@ -3,7 +3,7 @@ import { BootEnding, BootMode, BootTrace } from "./boot.ts"
 import { SandboxId, Slug } from "./ids.ts"
 import { Lease } from "./lease.ts"
 import { SandboxPhase, SandboxStatus } from "./sandbox.ts"
-import { WorkspaceSpec } from "./workspace.ts"
+import { HostPorts, WorkspaceSpec } from "./workspace.ts"
 
 /**
  * What `POST /v1/sandboxes` takes: it answers with the workspace's current sandbox, made if there is none (201).
@@ -47,6 +47,8 @@ export const SandboxView = z.object({
   boot: BootSummary.nullable(),
   /** Whether any of the leases does not yield: `stop` and `rm` refuse then, and a changed workspace waits. */
   inUse: z.boolean(),
+  /** The ports of the host that it reaches at its own loopback, if any. */
+  hostPorts: HostPorts.optional(),
   /** The leases by which it is used or kept. */
   leases: z.array(Lease),
 })

@@ -4,6 +4,7 @@ import { Slug } from "./ids.ts"
 import { WorkspaceLimits } from "./limits.ts"
 import { NetworkPolicy } from "./network.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
+import { MAX_HOST_PORTS, MIN_HOST_PORT } from "./port-limits.ts"
 
 /** Of an environment variable, as POSIX shells take it. */
 export const VariableName = z
@@ -183,6 +184,15 @@ export const Sidecars = z
   .refine((all) => areDifferent(all.map(({ name }) => name)), "must have different names")
   .refine((all) => areDifferent(all.flatMap(({ port }) => port ?? [])), "must have different ports")
 
+/** A port of the host's loopback, which a sandbox then has at the same port of its own. */
+export const HostPort = z.int().min(MIN_HOST_PORT).max(65_535)
+export type HostPort = z.infer<typeof HostPort>
+
+export const HostPorts = z
+  .array(HostPort)
+  .max(MAX_HOST_PORTS)
+  .refine((all) => areDifferent(all), "must be different ports")
+
 const areDifferent = (values: readonly unknown[]): boolean => new Set(values).size === values.length
 
 export const HooksSpec = z.strictObject({
@@ -208,6 +218,8 @@ export const WorkspaceSpec = z.strictObject({
   agent: AgentSpec.prefault({ kind: "shell" }),
   sidecars: Sidecars.default([]),
   caches: z.array(CacheName).default([]),
+  /** Of the host that the server runs on, whatever the network. */
+  hostPorts: HostPorts.default([]),
 })
 export type WorkspaceSpec = z.infer<typeof WorkspaceSpec>
 export type WorkspaceSpecInput = z.input<typeof WorkspaceSpec>

@@ -112,6 +112,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       sessionKeepMs: keptMs(config.sessionKeep) ?? 0,
       turns,
       keys: openKeys(config.keysFile, secrets),
+      apiPort: Number(new URL(url).port),
       toolbox: (signal) => currentToolbox(options, log, signal),
     })
 

@@ -28,6 +28,8 @@ export interface SandboxesStart extends BackendStart {
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly keys: Keys
+  /** Where the server listens: no sandbox reaches it. */
+  readonly apiPort?: number
   /** For how long what happened in sessions is kept; null: for ever. */
   readonly keepEventsMs: number | null
   readonly sessionKeepMs: number
@@ -92,6 +94,7 @@ export const startSandboxes = (start: SandboxesStart) => {
       ...{ backend, layers, store: start.store, installation, log, secrets, environment, keys },
       ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
       shortage: openShortage(dataDir),
+      apiPort: start.apiPort,
       ...(start.disk && { disk: start.disk }),
       links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),

@@ -72,7 +72,7 @@ const isPlan = object(
     agent: isAgent,
     sidecars: listOf(isSidecar),
   },
-  { warnings: listOf(text) },
+  { warnings: listOf(text), hostPorts: listOf(wholeNumber) },
 )
 
 const unusable = (path: string, reason: string, cause?: unknown): BerthError =>

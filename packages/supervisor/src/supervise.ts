@@ -12,6 +12,7 @@ import { TraceFile } from "./boot/trace-file.ts"
 import { Asks } from "./bridge/asks.ts"
 import { serveCredentials } from "./bridge/credentials.ts"
 import { gitEnvironment } from "./bridge/git-environment.ts"
+import { CarriedPorts } from "./bridge/host-ports.ts"
 import { hostRepos } from "./bridge/host-repos.ts"
 import type { ListenAddress } from "./bridge/listen.ts"
 import { openPrompts, type Prompts } from "./bridge/prompts.ts"
@@ -83,6 +84,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const tell = (body: EventBody): void => {
     journal.then((opened) => append(opened, body)).catch(onFault)
   }
+  const warn = (message: string) => tell({ type: "warning", message })
   const pipes = new Pipes(places.logs)
   const processes = new ProcessSet({ clock, pipes, onEvent: (event) => tellOf(event, tell) })
   const environment = userEnvironment({
@@ -135,20 +137,23 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   await bridge.catch(() => {})
   await pause(clock, FIRST_ANSWER_MS, stop)
   begun.resolve()
-  for (const message of plan.warnings ?? []) tell({ type: "warning", message })
+  for (const message of plan.warnings ?? []) warn(message)
 
   const helper = serveCredentials({ path: credentials, user, asks })
   const bridgeIsUp = Promise.all([bridge, helper, prompts])
   // Told by the step that waits for it; a build has none.
   bridgeIsUp.catch(() => {})
+  const hostPorts = new CarriedPorts({ asks, clock, warn })
   const context: BootContext = {
     ...{ plan, places, user, environment, clock, pipes, processes, agent },
     bridge: bridgeIsUp,
     hostRepos: hostRepos(asks),
+    hostPorts,
   }
   /** What is told of an end comes before the end of what it is told of. */
   const endPrompts = () => prompts.then((opened) => opened.close(), onFault)
   const endUses = async () => {
+    hostPorts.close()
     await Promise.all([endPrompts(), features.close()])
   }
   /** Whether the server can be told: what it does not hear of, nobody looks at. */

@@ -40,6 +40,7 @@ Examples:
   berth run --agent opencode --model anthropic/claude-sonnet-4-5 --key ANTHROPIC_API_KEY "fix the failing test"
   berth run --agent claude --key ANTHROPIC_API_KEY "fix the failing test"
   berth run --agent codex --key OPENAI_API_KEY --permissions ask "fix the failing test"
+  berth run --agent opencode --model ollama/qwen3-coder --host-port 11434 "fix the failing test"
   berth run --session ses-0123 "and now the other one"
   berth run --workspace app --json "npm test" | jq .body.type`
 

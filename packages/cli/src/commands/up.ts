@@ -34,6 +34,7 @@ Examples:
   berth up
   berth up . --dirty
   berth up . --agent opencode
+  berth up . --network none --host-port 11434
   berth up https://example.com/app.git --ref main --name app
   box=$(berth up ./app) && berth exec "$box" -- npm test; berth rm "$box"`
 

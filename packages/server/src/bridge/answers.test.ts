@@ -64,6 +64,7 @@ describe("a question of a sandbox", () => {
     let most = 0
     const { supervisor, untilAnswered } = await play(async ({ ask: { kind } }) => {
       if (kind === "keys") return { kind, keys: {} }
+      if (kind === "host-port") return { kind }
       await new Promise<void>((resolve) => {
         most = Math.max(most, waiting[kind].push(resolve))
       })

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net"
 import type { Readable } from "node:stream"
 import { setTimeout as pause } from "node:timers/promises"
 import type { Answer, Ask, AskId, ServerMessage } from "@berth/protocol/bridge"
@@ -10,6 +11,8 @@ export interface Question {
   readonly ask: Ask
   /** Resolves when the sandbox has all of it. */
   readonly sendBundle: (body: Readable) => Promise<void>
+  /** The connection that waits in the sandbox. Whoever gets it ends it. */
+  readonly openTunnel: () => Promise<Socket>
 }
 
 /** Settles soon after the signal fires: the connection is over then, and the sandbox asks again on the next. */
@@ -20,6 +23,7 @@ export interface AnswersOptions {
   /** One for all connections to a sandbox: connecting anew gives it no more. */
   readonly throttle: Throttle
   readonly putBundle: (id: AskId, body: Readable, signal: AbortSignal) => Promise<void>
+  readonly openTunnel: (id: AskId, signal: AbortSignal) => Promise<Socket>
   readonly send: (message: Extract<ServerMessage, { type: "answer" }>) => void
 }
 
@@ -73,12 +77,13 @@ export class Answers {
   }
 
   async #answer(id: AskId, ask: Ask): Promise<void> {
-    const { onAsk, putBundle, throttle, send } = this.#options
+    const { onAsk, putBundle, openTunnel, throttle, send } = this.#options
     const { signal } = this.#over
     const sendBundle = (body: Readable) => putBundle(id, body, signal)
+    const question = { ask, sendBundle, openTunnel: () => openTunnel(id, signal) }
     const waitMs = throttle.take(1, performance.now())
     const answer = await pause(waitMs, undefined, { signal })
-      .then(() => onAsk({ ask, sendBundle }, signal))
+      .then(() => onAsk(question, signal))
       .catch(refusal)
     if (signal.aborted) return
     this.#outstanding.delete(id)

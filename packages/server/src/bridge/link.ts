@@ -24,6 +24,7 @@ import { type Deadlines, MAX_HEADER_BYTES, MAX_MESSAGE_PIECES, MAX_UNSENT_BYTES 
 import { type Pace, threadMs } from "./pace.ts"
 import { parseFromSandbox, parseSupervisorMessage } from "./parse.ts"
 import { putToSandbox } from "./put.ts"
+import { openTunnel } from "./tunnel.ts"
 
 export interface LinkOptions {
   readonly address: SandboxAddress
@@ -120,6 +121,10 @@ export class Link {
       putBundle: (id, body, signal) => {
         const { address, token } = options
         return putToSandbox({ address, token, path: `/bundles/${id}`, body }, signal)
+      },
+      openTunnel: (id, signal) => {
+        const { address, token } = options
+        return openTunnel({ address, token, path: `/host-ports/${id}` }, signal)
       },
       send: (message) => this.#send(message),
     })

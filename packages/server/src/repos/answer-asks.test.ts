@@ -37,7 +37,9 @@ const host = async (repos: readonly WorkspaceRepo[]) => {
   const sendBundle = async (body: AsyncIterable<Buffer>) => {
     for await (const chunk of body) sent.push(chunk)
   }
-  return { ask: (ask: Ask) => answer({ ask, sendBundle }, never), lines, log, sent, asked, home }
+  const openTunnel = () => Promise.reject(new Error("nothing waits for one"))
+  const question = { sendBundle, openTunnel }
+  return { ask: (ask: Ask) => answer({ ask, ...question }, never), lines, log, sent, asked, home }
 }
 
 const credential = (url: string): Ask => {

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net"
 import type { Readable } from "node:stream"
 import { setTimeout as pause } from "node:timers/promises"
 import type { Answer, Ask } from "@berth/protocol/bridge"
@@ -27,6 +28,12 @@ export interface AnswerOptions {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Those of the workspace's agent; without it, there are none. */
   readonly readKeys?: () => Promise<Environment>
+  /** Connects one of the ports of the host that the workspace names; without it, there are none. */
+  readonly connectHostPort?: (
+    port: number,
+    openTunnel: Question["openTunnel"],
+    signal: AbortSignal,
+  ) => Promise<void>
   readonly secrets: Secrets
   readonly log: Logger
 }
@@ -34,13 +41,17 @@ export interface AnswerOptions {
 interface Question {
   readonly ask: Ask
   readonly sendBundle: (body: Readable) => Promise<void>
+  readonly openTunnel: () => Promise<Socket>
 }
 
-/** Answers what a sandbox asks for, from its workspace's repos and keys and nothing else. Each answer is a line in the log. */
+/** Answers what a sandbox asks for, from its workspace's repos, keys and ports of the host and nothing else. Each answer is a line in the log. */
 export const answerAsks = (options: AnswerOptions) => {
   const { sandbox, repos, log } = options
   const pace = new PackingPace()
-  return ({ ask, sendBundle: send }: Question, signal: AbortSignal): Promise<Answer> => {
+  return (
+    { ask, sendBundle: send, openTunnel }: Question,
+    signal: AbortSignal,
+  ): Promise<Answer> => {
     if (ask.kind === "credential") {
       const { protocol, host, path } = ask
       return operation(log, "credential.grant", { sandbox, protocol, host, path }, async () => {
@@ -53,6 +64,7 @@ export const answerAsks = (options: AnswerOptions) => {
         return { kind: "keys", keys: (await options.readKeys?.()) ?? {} }
       })
     }
+    if (ask.kind === "host-port") return connected(options, ask.port, openTunnel, signal)
     const { repo, ref, have } = ask
     return operation(log, "repo.send", { sandbox, repo, ref }, async (note) => {
       const path = pathOf(repos, repo, ref)
@@ -75,6 +87,18 @@ export const answerAsks = (options: AnswerOptions) => {
       }
     })
   }
+}
+
+const connected = async (
+  { connectHostPort }: AnswerOptions,
+  port: number,
+  openTunnel: Question["openTunnel"],
+  signal: AbortSignal,
+): Promise<Answer> => {
+  if (connectHostPort === undefined)
+    throw new BerthError("host_port.refused", "the workspace names no port of the host")
+  await connectHostPort(port, openTunnel, signal)
+  return { kind: "host-port" }
 }
 
 /** Another ref than the workspace's own may hold what its owner never meant to show. */

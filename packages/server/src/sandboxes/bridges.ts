@@ -35,7 +35,11 @@ export interface BridgeCall {
   readonly lastSeen: number
   readonly onEvents: (events: readonly Event[]) => Promise<void>
   readonly onAsk: (
-    question: { readonly ask: Ask; readonly sendBundle: (body: Readable) => Promise<void> },
+    question: {
+      readonly ask: Ask
+      readonly sendBundle: (body: Readable) => Promise<void>
+      readonly openTunnel: () => Promise<Socket>
+    },
     signal: AbortSignal,
   ) => Promise<Answer>
   readonly onState: (state: { readonly kind: BridgeKind; readonly reason?: BerthError }) => void

@@ -30,6 +30,7 @@ describe("a workspace's config", () => {
     ["limits", { limits: { pids: 77 } }],
     ["caches", { caches: ["npm"] }],
     ["network", { network: { kind: "none" } }],
+    ["host ports", { hostPorts: [11434] }],
   ])("[R1.2] is another one when its %s is another", (_, spec) => {
     expect(hash(spec)).not.toBe(hash())
   })
@@ -43,6 +44,10 @@ describe("a workspace's config", () => {
 
   it("[R1.2] is the same whatever its files may take, which is held without the sandbox", () => {
     expect(hash({ limits: { diskBytes: 2 ** 30, diskInodes: 10_000 } })).toBe(hash())
+  })
+
+  it("[R1.2] is the same in whatever order its ports of the host are named", () => {
+    expect(hash({ hostPorts: [11434, 5432] })).toBe(hash({ hostPorts: [5432, 11434] }))
   })
 
   it("[R1.2] is the same in whatever order its caches are named, and however often", () => {

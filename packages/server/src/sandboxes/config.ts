@@ -16,7 +16,7 @@ export const sandboxConfig = (
   toolbox: Pick<Toolbox, "id" | "directory">,
   host: Readonly<Record<string, string | undefined>>,
 ): SandboxConfig => {
-  const { hooks, environment, agent, sidecars, network, caches } = workspace
+  const { hooks, environment, agent, sidecars, network, caches, hostPorts } = workspace
   // The server holds these two, whatever the sandbox: a change makes none stale.
   const { diskBytes: _bytes, diskInodes: _inodes, ...limits } = workspace.limits
   return SandboxConfig.parse({
@@ -39,6 +39,7 @@ export const sandboxConfig = (
     ...{ limits, network },
     boot: {
       ...{ repos: [...repos], hooks, agent, sidecars },
+      ...(hostPorts.length > 0 && { hostPorts: hostPorts.toSorted((one, other) => one - other) }),
       environment: {
         ...cacheEnvironment(caches),
         ...proxyEnvironment(host, environment, network),

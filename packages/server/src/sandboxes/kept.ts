@@ -6,6 +6,7 @@ import type { PromptId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { AgentSpec } from "@berth/protocol/workspace"
+import { HostPorts } from "../host-ports/host-ports.ts"
 import type { Keys } from "../keys/keys.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Secrets } from "../logging/secrets.ts"
@@ -36,6 +37,8 @@ export interface KeepParts {
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly keys: Keys
+  /** Where this server listens: no sandbox reaches it. */
+  readonly apiPort?: number | undefined
   /** Its boot is ready, or will never be. May be told again after a crash. */
   readonly onBootOver: (sandbox: SandboxId, boot: BootSummary) => Promise<void>
   /** It is not to be reached: whoever knows its engine should look at it. */
@@ -55,6 +58,9 @@ export class Kept {
   readonly link: SandboxLink
   /** The one that is in it, whatever its workspace wants by now. */
   readonly agent: AgentSpec["kind"]
+  /** The ports of the host that it reaches. */
+  readonly hostPorts: readonly number[]
+  readonly #carried: HostPorts
   readonly #parts: KeepParts
   readonly #mode: BootMode
   readonly #bridge: OpenBridge
@@ -68,9 +74,14 @@ export class Kept {
 
   constructor(parts: KeepParts, { link, record, lastSeen, boot }: Keeping) {
     const { sandbox, socket: path, token } = link
-    const { environment, secrets, log } = parts
+    const { environment, secrets, log, apiPort } = parts
     const repos = workspaceRepos(record.workspace.repos)
     const readKeys = () => parts.keys.read(record.workspace.agent.keys)
+    const { hostPorts } = record.workspace
+    const carried = new HostPorts({ sandbox, ports: hostPorts, apiPort, log })
+    const connectHostPort = carried.connect.bind(carried)
+    this.hostPorts = hostPorts
+    this.#carried = carried
     this.link = link
     this.agent = record.workspace.agent.kind
     this.#parts = parts
@@ -82,7 +93,10 @@ export class Kept {
       {
         ...{ address: { path }, token, sandbox, lastSeen },
         onEvents: (events) => this.#take(events),
-        onAsk: answerAsks({ sandbox, repos, environment, readKeys, secrets, log }),
+        onAsk: answerAsks({
+          ...{ sandbox, repos, environment, secrets, log },
+          ...{ readKeys, connectHostPort },
+        }),
         onState: ({ kind, reason }) => {
           if (reason?.retry === "never") this.#complain(reason)
           if (kind === "up") this.#connected.resolve()
@@ -168,6 +182,7 @@ export class Kept {
   }
 
   #end(why: string): void {
+    this.#carried.close()
     const message = `${this.link.sandbox} ${why}`
     const error = new BerthError("backend.unknown_sandbox", message)
     this.#connected.reject(error)

@@ -377,7 +377,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
-  const validate = openValidate({ backend, networks, keys: parts.keys })
+  const validate = openValidate({ backend, networks, keys: parts.keys, apiPort: parts.apiPort })
   const describe: Sandboxes["describe"] = async (spec, { replace = false }, signal) => {
     const known = (await workspaces.get(spec.slug))?.spec
     if (isDeepStrictEqual(known, spec)) return wants.refresh()

@@ -1,6 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend, BackendDescription } from "../backends/backend.ts"
+import { refuseApiPort } from "../host-ports/host-ports.ts"
 import type { Keys } from "../keys/keys.ts"
 import type { WorkspaceRepo } from "../repos/answer-asks.ts"
 import { findRef, openHostRepo } from "../repos/host-repo.ts"
@@ -13,15 +14,17 @@ export interface ValidateParts {
   /** The kinds of network that the backend has. */
   readonly networks: BackendDescription["networks"]
   readonly keys: Keys
+  /** Where this server listens. */
+  readonly apiPort: number | undefined
 }
 
 /**
  * Refuses a description of a workspace that no sandbox could be made from, before anything is changed: a repo of the host
- * that is none, a ref that it lacks, a key that the server lacks, a system or a network that the backend lacks. A repo
+ * that is none, a ref that it lacks, a key that the server lacks, a system or a network that the backend lacks, the server's own port. A repo
  * elsewhere is not asked for: git inside may reach what the server does not.
  */
 export const openValidate =
-  ({ backend, networks, keys }: ValidateParts) =>
+  ({ backend, networks, keys, apiPort }: ValidateParts) =>
   async (
     spec: WorkspaceSpec,
     known: WorkspaceSpec | undefined,
@@ -30,6 +33,7 @@ export const openValidate =
     const repos = workspaceRepos(spec.repos)
     plannedRepos(repos)
     validateNetwork(spec, networks)
+    refuseApiPort(spec.hostPorts, apiPort)
     await keys.read(spec.agent.keys)
     // A repo that the workspace has already may have left the host since: its files are in the layers.
     for (const repo of repos) if (!hasRepo(known, repo)) await validateRepo(repo, signal)

@@ -46,6 +46,7 @@ export const openViews = (parts: ViewsParts): Views => {
     const { row, observed } = found
     const identity = identityOf(found)
     const reason = parts.held(identity.sandbox)
+    const hostPorts = keepers.get(identity.sandbox)?.hostPorts ?? []
     return {
       identity,
       phase: phaseOf(found, reason),
@@ -57,6 +58,7 @@ export const openViews = (parts: ViewsParts): Views => {
       },
       ...(observed?.exit && { exit: observed.exit }),
       boot: boot ?? null,
+      ...(hostPorts.length > 0 && { hostPorts: [...hostPorts] }),
       inUse: usesAmong(held).length > 0,
       leases: [...held],
     }

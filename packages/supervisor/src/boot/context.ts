@@ -18,6 +18,12 @@ export interface Places {
   readonly logs: string
 }
 
+/** Ports of the host, at the same ports inside. */
+export interface HostPorts {
+  /** Rejects where a program inside has the port. */
+  listen(port: number): Promise<void>
+}
+
 /** What the steps of a boot share. */
 export interface BootContext {
   readonly plan: BootPlan
@@ -35,4 +41,5 @@ export interface BootContext {
   readonly bridge: Promise<unknown>
   /** How repos come in that only the server can reach. */
   readonly hostRepos: HostRepos
+  readonly hostPorts: HostPorts
 }

@@ -5,6 +5,7 @@ import { agentFiles } from "./steps/agent-files.ts"
 import { agentStart } from "./steps/agent-start.ts"
 import { bridge } from "./steps/bridge.ts"
 import { gitSync } from "./steps/git-sync.ts"
+import { hostPorts } from "./steps/host-ports.ts"
 import { ready } from "./steps/ready.ts"
 import { setupHook, setupHookIfDue } from "./steps/setup-hook.ts"
 import { sidecar } from "./steps/sidecar.ts"
@@ -17,6 +18,16 @@ type Steps = readonly Step<BootContext>[]
  * own start, its files and the sidecars beside git and the hooks.
  */
 export const stepsOf = (context: Pick<BootContext, "plan" | "agent">): Steps => {
+  const steps = stepsOfMode(context)
+  if (context.plan.hostPorts === undefined) return steps
+  const first = hostPorts()
+  // Before anything that could use such a port, or take it.
+  const after = (step: Step<BootContext>) =>
+    step.needs.length > 0 || step.name === "bridge" ? step : { ...step, needs: [first.name] }
+  return [first, ...steps.map(after)]
+}
+
+const stepsOfMode = (context: Pick<BootContext, "plan" | "agent">): Steps => {
   switch (context.plan.mode) {
     case "fresh":
       return [

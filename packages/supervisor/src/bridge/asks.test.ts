@@ -61,7 +61,8 @@ describe("a question to the server", () => {
   })
 
   it("fails when the server does not answer in time, and with the server's own refusal", async () => {
-    const { asks, said, join } = play({ answerDeadlinesMs: { credential: 20, repo: 20, keys: 20 } })
+    const deadlines = { credential: 20, repo: 20, keys: 20, "host-port": 20 }
+    const { asks, said, join } = play({ answerDeadlinesMs: deadlines })
     join()
     await expect(asks.ask(QUESTION, never)).rejects.toMatchObject({ code: "deadline.exceeded" })
     const refusals: [string, string][] = [

@@ -1,4 +1,4 @@
-import type { Readable } from "node:stream"
+import type { Duplex, Readable } from "node:stream"
 import type { Answer, Ask, AskId, SupervisorMessage } from "@berth/protocol/bridge"
 import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
@@ -8,6 +8,7 @@ import type { IncomingBundle } from "./bundles.ts"
 export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
   credential: 60_000,
   keys: 60_000,
+  "host-port": 30_000,
   repo: 30 * 60_000,
 }
 
@@ -21,11 +22,18 @@ export interface AsksOptions {
 
 export type Granted<Kind extends Ask["kind"]> = Extract<Answer, { kind: Kind }>
 
+/** What the server sends before its answer, and where it goes. */
+export interface Incoming {
+  readonly bundle?: IncomingBundle
+  /** Gets the connection that was asked for. */
+  readonly onTunnel?: (tunnel: Duplex) => void
+}
+
 type Speak = (message: Extract<SupervisorMessage, { type: "ask" }>) => void
 
 interface Pending {
   readonly ask: Ask
-  readonly bundle: IncomingBundle | undefined
+  readonly incoming: Incoming
   readonly resolve: (answer: Answer) => void
   readonly reject: (reason: unknown) => void
   absent: NodeJS.Timeout | undefined
@@ -55,12 +63,12 @@ export class Asks {
   async ask<Kind extends Ask["kind"]>(
     ask: Extract<Ask, { kind: Kind }>,
     signal: AbortSignal,
-    bundle?: IncomingBundle,
+    incoming: Incoming = {},
   ): Promise<Granted<Kind>> {
     signal.throwIfAborted()
     const id = newAskId()
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-    const pending: Pending = { ask, bundle, resolve, reject, absent: undefined }
+    const pending: Pending = { ask, incoming, resolve, reject, absent: undefined }
     const deadlineMs = this.#deadlinesMs[ask.kind]
     const deadline = setTimeout(() => reject(overdue(ask, deadlineMs)), deadlineMs)
     const onAbort = () => reject(signal.reason)
@@ -104,15 +112,26 @@ export class Asks {
   /** Takes the bundle of a question. False: no question waits for one. */
   async receive(id: string, body: Readable): Promise<boolean> {
     const pending = this.#pending.get(id as AskId)
-    if (pending?.bundle === undefined) return false
+    const bundle = pending?.incoming.bundle
+    if (pending === undefined || bundle === undefined) return false
     try {
-      await pending.bundle.receive(body)
+      await bundle.receive(body)
     } catch (thrown) {
       // What this side cannot write, no repetition will bring. Whatever else broke, the server is asked again.
       if (thrown instanceof BerthError) pending.reject(thrown)
       throw thrown
     }
     return true
+  }
+
+  /** What takes the connection of a question, which is answered with that. Undefined: no question waits for one. */
+  takeTunnel(id: string): ((tunnel: Duplex) => void) | undefined {
+    const pending = this.#pending.get(id as AskId)
+    const onTunnel = pending?.incoming.onTunnel
+    if (onTunnel === undefined) return undefined
+    this.#pending.delete(id as AskId)
+    pending?.resolve({ kind: "host-port" })
+    return onTunnel
   }
 
   #sayMore(): void {

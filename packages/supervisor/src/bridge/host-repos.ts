@@ -15,7 +15,7 @@ export const hostRepos = (asks: Asks): HostRepos => ({
       const { commit, branch, bundled, shallow, authorName, authorEmail } = await asks.ask(
         { kind: "repo", repo, ...(ref !== undefined && { ref }), have: have.slice(0, MAX_HAVE) },
         signal,
-        bundle,
+        { bundle },
       )
       if (bundled && !bundle.isWhole)
         throw new BerthError("bridge.protocol_violated", "the server sent no bundle")

@@ -122,6 +122,7 @@ const ANSWERS: Shapes = {
   },
   credential: { username: isCredential, password: isCredential },
   keys: { keys: isEnvironment },
+  "host-port": {},
   refused: { code: isText(0, 128), reason: isText(0, MAX_REASON_CHARS) },
 }
 

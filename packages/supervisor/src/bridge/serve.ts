@@ -61,7 +61,7 @@ const MAX_CONNECTIONS = 2_048
 
 /**
  * What a sandbox serves to those who have the token: `GET /health`, `GET /boot`, `PUT /bundles/{ask}`, the
- * WebSocket `/bridge`, and the features.
+ * WebSocket `/bridge`, the upgrade `/host-ports/{ask}` to plain bytes, and the features.
  * Nothing is loaded here that the first answer does not need.
  */
 export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeServer> => {
@@ -111,6 +111,7 @@ const makeServer = (options: BridgeServerOptions, upgrades: Upgrades): Server =>
     if (!isAuthorized(request.headers.authorization)) return refuse(socket, "401 Unauthorized")
     hasProven(request.socket)
     const { url = "" } = request
+    if (url.startsWith(HOST_PORTS)) return acceptTunnel(options, url, socket, head)
     const accepted =
       url === "/bridge"
         ? upgrades.accept(request, socket, head)
@@ -151,6 +152,23 @@ const upgradeTo = async (
 }
 
 const BUNDLES = "/bundles/"
+const HOST_PORTS = "/host-ports/"
+
+const acceptTunnel = (
+  { asks }: BridgeServerOptions,
+  url: string,
+  socket: Duplex,
+  head: Buffer,
+): void => {
+  const take = asks?.takeTunnel(url.slice(HOST_PORTS.length))
+  if (take === undefined) {
+    refuse(socket, "404 Not Found")
+    return
+  }
+  socket.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: bytes\r\n\r\n")
+  if (head.length > 0) socket.unshift(head)
+  take(socket)
+}
 
 const respond = (
   options: BridgeServerOptions,

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http"
 import { pipeline } from "node:stream/promises"
+import { collectOften } from "../../host/collect-often.ts"
 import type { Answer, BytesAnswer } from "./answers.ts"
-import { collectOften } from "./collect-often.ts"
 import { violated } from "./failure.ts"
 import { parsedLines } from "./lines.ts"
 import { readAnswer, readError } from "./read-answer.ts"

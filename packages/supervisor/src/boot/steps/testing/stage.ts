@@ -93,6 +93,7 @@ export class Stage {
       agent: agent as unknown as BootContext["agent"],
       bridge: Promise.resolve(),
       hostRepos: { fetch: () => Promise.reject(new Error("there are none")) },
+      hostPorts: { listen: async () => {} },
     }
   }
 

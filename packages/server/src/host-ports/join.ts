@@ -1,0 +1,24 @@
+import type { Socket } from "node:net"
+import { collectOften } from "../host/collect-often.ts"
+
+/**
+ * Passes bytes both ways, each at the pace of who reads them. An end is passed on and the other way goes on; whatever
+ * breaks one off breaks off the other.
+ */
+export const join = (one: Socket, other: Socket): void => {
+  pass(one, other)
+  pass(other, one)
+}
+
+const pass = (from: Socket, to: Socket): void => {
+  from.on("error", () => {})
+  from.once("close", () => {
+    if (!from.readableEnded || !from.writableFinished) to.destroy()
+  })
+  if (from.destroyed) {
+    to.destroy()
+    return
+  }
+  collectOften(from)
+  from.pipe(to)
+}

@@ -1,0 +1,19 @@
+import type { Duplex } from "node:stream"
+
+/**
+ * Passes bytes both ways, each at the pace of who reads them. An end is passed on and the other way goes on; whatever
+ * breaks one off breaks off the other.
+ */
+export const join = (one: Duplex, other: Duplex): void => {
+  pass(one, other)
+  pass(other, one)
+}
+
+const pass = (from: Duplex, to: Duplex): void => {
+  from.on("error", () => {})
+  from.once("close", () => {
+    if (!from.readableEnded || !from.writableFinished) to.destroy()
+  })
+  if (from.destroyed) to.destroy()
+  else from.pipe(to)
+}
