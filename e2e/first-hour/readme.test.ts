@@ -68,7 +68,7 @@ const MEANWHILE: readonly (readonly [RegExp, Meanwhile])[] = [
   [
     /^berth log .* --follow/,
     async ({ type, see }) => {
-      await see(/> and now the docs[^]*\(succeeded\)/)
+      await see(/> and now the docs.*\(succeeded\)/s)
       type(CTRL_C)
     },
   ],
