@@ -51,4 +51,16 @@ requires(...PARTS).describe("prompts in the first hour", () => {
     await berth("rm", "app", "--force")
     expect((await sessions()).map(({ state }) => state)).toEqual(["closed"])
   })
+
+  it("runs a command in the sandbox of a workspace with another agent, which stays as it is", async () => {
+    const up = await berth("up", "--json", "--agent", "opencode")
+    const run = await berth("run", "--no-diff", "--agent", "shell", "pwd")
+    expect(run).toMatchObject({ status: 0, stdout: "/workspace/app\n" })
+    expect(run.stderr).toContain("agent: shell (for this session)\n")
+    expect(idIn((await berth("ps", "--json")).stdout)).toBe(idIn(up.stdout))
+    const { agent } = await server.client().workspaces.get("app")
+    expect(agent.kind).toBe("opencode")
+  })
 })
+
+const idIn = (json: string) => /sb-\w+/.exec(json)?.[0] ?? json

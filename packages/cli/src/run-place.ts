@@ -21,6 +21,8 @@ export interface FoundSession {
   readonly session: Session
   /** What the flags changed of a workspace that was there. */
   readonly changes: Changes
+  /** The session's own agent, where the workspace has another. */
+  readonly agent?: "shell" | undefined
 }
 
 /** The session that is named, or a new one: in the workspace that is named, or that of the repo here. */
@@ -41,15 +43,26 @@ export const sessionFor = async (
   const known = await knownAs(client, slug)
   if (known === undefined && url === undefined)
     throw new BerthError("not_found", `there is no workspace ${slug}`)
-  const wanted = wantedOf({ slug, url, known }, flags)
+  const { agent, ...others } = flags
+  const isOwn = agent === "shell" && known !== undefined && isOnlyShell(flags, known)
+  const lasting = isOwn ? others : flags
+  const wanted = wantedOf({ slug, url, known }, lasting)
   const made = await orReplace(replace, (replace) =>
-    client.sessions.create({ workspace: wanted, replace }),
+    client.sessions.create({
+      ...{ workspace: wanted, replace },
+      ...(isOwn && { agent: { kind: agent } }),
+    }),
   )
   return {
     session: made,
-    changes: known === undefined ? {} : changesOf(known, describedBy(flags, known)),
+    changes: known === undefined ? {} : changesOf(known, describedBy(lasting, known)),
+    ...(isOwn && { agent }),
   }
 }
+
+/** A command in a workspace of another agent, which stays as it is: every sandbox runs the shell. */
+const isOnlyShell = ({ model, key, permissions }: WorkspaceFlags, known: WorkspaceSpec): boolean =>
+  known.agent.kind !== "shell" && (model ?? key ?? permissions) === undefined
 
 /** The workspace as it is to be; its name alone where it is to stay as it is. */
 const wantedOf = (

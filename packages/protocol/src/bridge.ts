@@ -115,6 +115,8 @@ export const ServerMessage = z.discriminatedUnion("type", [
     attachments: z.array(AbsolutePath).max(MAX_ATTACHMENTS).optional(),
     /** From its start. */
     deadlineMs: PromptDeadlineMs.optional(),
+    /** Where it is not for the sandbox's own agent. */
+    agent: z.literal("shell").optional(),
   }),
   message("prompt.stop", { prompt: PromptId }),
   /** To what the agent asked while this prompt runs. Where it does not wait for that any more, nothing happens. */

@@ -797,7 +797,7 @@ export const ERRORS = {
   "copy.incomplete": {
     status: 409,
     retry: "never",
-    hint: "All else was copied. Give the sandbox's user the right to read them, or copy by berth exec --user root SANDBOX -- tar.",
+    hint: "All else was copied. Give the sandbox's user the right to read them, or copy them as root, with `tar` under `berth exec --user root`.",
   },
   "copy.too_large": {
     status: 413,

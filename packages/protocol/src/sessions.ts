@@ -14,6 +14,8 @@ export const CreateSession = z.strictObject({
   /** For a workspace that is described: removes the workspace of that name first if it is for another repo. */
   replace: z.boolean().default(false),
   onInterrupt: OnInterrupt.default("wait"),
+  /** For this session alone, whichever agent the workspace has; every sandbox runs the shell. */
+  agent: z.strictObject({ kind: z.literal("shell") }).optional(),
 })
 export type CreateSession = z.infer<typeof CreateSession>
 export type CreateSessionInput = z.input<typeof CreateSession>

@@ -9,18 +9,23 @@ import { AgentKeys, type AskForKeys } from "./agents/keys.ts"
 import { opencodeAgent } from "./agents/opencode/opencode.ts"
 import type { AgentParts } from "./agents/parts.ts"
 import { shellAgent } from "./agents/shell/shell.ts"
+import { withShell } from "./agents/with-shell.ts"
 
 export interface AgentSurroundings extends Omit<AgentParts, "keys"> {
   readonly askForKeys: AskForKeys
 }
 
-/** The agent that a workspace names. */
+/** The agent that a workspace names, with the shell beside it. */
 export const chooseAgent = (
   spec: AgentSpec,
   { askForKeys, ...parts }: AgentSurroundings,
 ): Agent => {
   const keys = new AgentKeys(spec.keys, askForKeys)
-  return discreet(make(spec, { ...parts, keys }), keys)
+  const chosen = discreet(make(spec, { ...parts, keys }), keys)
+  if (spec.kind === "shell") return chosen
+  // The keys are the agent's: a command gets none of them, and shows none that it comes across.
+  const none = new AgentKeys([], askForKeys)
+  return withShell(chosen, discreet(shellAgent({ ...parts, keys: none }), keys))
 }
 
 const make = (spec: AgentSpec, parts: AgentParts): Agent => {

@@ -23,7 +23,8 @@ import { addWorkspaceFlags, workspaceFlags } from "../workspace-flags.ts"
 const HELP = `
 The prompt runs in the workspace of the repo that one stands in, which is made if there is none; or in another, or
 goes on with a session. What a flag says of the workspace changes it, also for later prompts, which is said; the rest
-stays as it is. With --detach --json, "set" has what was changed. A sandbox that somebody
+stays as it is. Only --agent shell is for the new session alone where the workspace has another agent: it is a command
+in the sandbox as it runs. berth up --agent shell sets it for the workspace. With --detach --json, "set" has what was changed. A sandbox that somebody
 uses is waited for then; a session between its prompts goes on in the next one. What the agent says
 is written to standard output as it comes, with what is not committed at the end, as a diff; all else to standard
 error. The exit status is 0 when the prompt succeeded.
@@ -65,8 +66,9 @@ export const define: DefineCommand = async (command, context) => {
     checkPrompt(text)
     const client = await connectForLong(host)
     const place = { workspace, name, replace, session: given }
-    const { session, changes } = await sessionFor(client, place, flags)
+    const { session, changes, agent } = await sessionFor(client, place, flags)
     for (const change of json ? [] : sayChanges(changes)) context.err(printable(`${change}\n`))
+    if (agent !== undefined && !json) context.err(`agent: ${agent} (for this session)\n`)
     const { lastEvent: after, workspace: slug } = await session.get()
     const prompt = await session.prompt(text, { key: newId.prompt() })
     if (detach) {

@@ -1,4 +1,4 @@
-import type { PromptStanding } from "@berth/protocol/bridge"
+import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import { newId, Slug } from "@berth/protocol/ids"
 import { CreatePrompt } from "@berth/protocol/sessions"
@@ -29,12 +29,13 @@ const setUp = async (
   change: (stored: Stored) => Partial<Stored> = () => ({}),
   others: Partial<DriverParts["sandboxes"]> = {},
   keptBy: DriverParts["presence"]["of"] = async () => undefined,
+  kind: "shell" | "opencode" = "shell",
 ) => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const whole = openStored({ store, clock: systemClock })
   const stored: Stored = { ...whole, ...change(whole) }
   const session = await whole.rows.create({
-    ...{ workspace: Slug.parse("app"), agent: AgentSpec.parse({ kind: "shell" }) },
+    ...{ workspace: Slug.parse("app"), agent: AgentSpec.parse({ kind }) },
     ...{ onInterrupt: "wait", atMs: 1 },
   })
   const started: PromptStanding = { state: "started" }
@@ -93,21 +94,30 @@ it("[R3.4] the end of a sandbox is heard, though the store fails when it is firs
   await expect.poll(states, { timeout: 5_000 }).toEqual(["interrupted"])
 })
 
-it("a prompt that was written for one agent is not given to another", async () => {
-  let starts = 0
-  const { send, states } = await setUp(undefined, {
-    kept: () =>
-      keeping({
-        agent: "opencode",
-        startPrompt: async () => {
-          starts++
-          return { state: "started" }
-        },
-      }),
+/** What the sandbox is given of a prompt, where the session has one agent and the sandbox another. */
+const startsWith = async (session: "shell" | "opencode", sandbox: "shell" | "opencode") => {
+  const starts: PromptStart[] = []
+  const kept = keeping({
+    agent: sandbox,
+    startPrompt: async (start) => {
+      starts.push(start)
+      return { state: "ended", result: { state: "succeeded" } }
+    },
   })
+  const { send, states } = await setUp(undefined, { kept: () => kept }, undefined, session)
   await send("remove what is old")
-  await expect.poll(states).toEqual(["failed"])
-  expect(starts).toBe(0)
+  await expect.poll(states).not.toEqual(["queued"])
+  return { starts, states: await states() }
+}
+
+it("a prompt that was written for one agent is not given to another", async () => {
+  expect(await startsWith("opencode", "shell")).toEqual({ starts: [], states: ["failed"] })
+})
+
+it("a command runs in a sandbox of another agent, which is told that it is one", async () => {
+  expect(await startsWith("shell", "opencode")).toMatchObject({ starts: [{ agent: "shell" }] })
+  const { starts } = await startsWith("shell", "shell")
+  expect(starts[0]).not.toHaveProperty("agent")
 })
 
 it("[R3.1] a prompt does not wait until it is known what the one before it left running", async () => {

@@ -3,6 +3,7 @@ import type { PromptStanding } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SandboxId, SessionId } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
+import type { AgentSpec } from "@berth/protocol/workspace"
 import { Bells } from "../events/bells.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
@@ -177,9 +178,11 @@ export const openDriver = ({
     signal: AbortSignal,
   ): Promise<Use | undefined> => {
     try {
-      // It may have been changed while the prompt waited, and what is a wish to one is a command to another.
+      // It may have been changed while the prompt waited, and what is a wish to one is a command to another. Every
+      // sandbox runs the shell: one whose supervisor does not is of an earlier toolbox, and replaced before it is used.
       const there = sandboxes.kept(use.sandbox).agent
-      if (there !== agent) throw agentChanged({ session, workspace, was: agent, is: there })
+      if (there !== agent && agent !== "shell")
+        throw agentChanged({ session, workspace, was: agent, is: there })
       for (const { name, content } of await rows.attachments(id))
         await sandboxes.putFile(use.sandbox, attachmentPath(id, name), content, signal)
       if (await changes.give(id, use.sandbox)) return use
@@ -214,7 +217,8 @@ export const openDriver = ({
           if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
           isStopped = true
         } else if (!isStarted && !now.isStopRequested) {
-          standing = await sandboxes.kept(sandbox).startPrompt(startOf(prompt))
+          const kept = sandboxes.kept(sandbox)
+          standing = await kept.startPrompt(startOf(prompt, kept.agent))
           isStarted = true
         }
         const overdue = standing.state === "ended" ? after(toldWithinMs, signal) : never
@@ -319,12 +323,16 @@ export const openDriver = ({
   }
 }
 
-const startOf = ({ id, session, text, attachments, deadlineMs }: PendingPrompt) => ({
+const startOf = (
+  { id, session, text, attachments, deadlineMs, agent }: PendingPrompt,
+  there: AgentSpec["kind"],
+) => ({
   ...{ prompt: id, session, text },
   ...(attachments.length > 0 && {
     attachments: attachments.map((name) => attachmentPath(id, name)),
   }),
   ...(deadlineMs !== null && { deadlineMs }),
+  ...(agent === "shell" && there !== "shell" && { agent }),
 })
 
 /** In the home, so that whoever looks at the conversation later finds it. */

@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SessionId } from "@berth/protocol/ids"
 import type { AskAnswer, Prompt, Session } from "@berth/protocol/session"
 import type { CreatePrompt, CreateSession, StopPrompts, Transcript } from "@berth/protocol/sessions"
-import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import { AgentSpec, type WorkspaceSpec } from "@berth/protocol/workspace"
 import { Bells } from "../events/bells.ts"
 import type { StreamPage } from "../events/pages.ts"
 import { foldLog } from "../events/transcript.ts"
@@ -96,20 +96,21 @@ export const openSessions = async (
     const { agent: wanted } = await sandboxes.workspace(workspace)
     const isOther = wanted.kind !== before.kind
     // One that keeps its sandbox goes on there, with the agent that it was begun with.
-    if (isOther && (await presence.of(id)) === undefined)
+    if (isOther && before.kind !== "shell" && (await presence.of(id)) === undefined)
       throw agentChanged({ session: id, workspace, was: before.kind, is: wanted.kind })
     const agent = isOther ? before : wanted
     await keys.read(agent.keys)
   }
 
   return {
-    create: async ({ workspace, replace, onInterrupt }, signal) => {
-      const { slug, agent } = await specOf(sandboxes, workspace)
+    create: async ({ workspace, replace, onInterrupt, agent: own }, signal) => {
+      const { slug, agent: wanted } = await specOf(sandboxes, workspace)
+      const agent = own === undefined ? wanted : AgentSpec.parse(own)
       if (onInterrupt === "continue" && agent.kind === "shell")
         throw new BerthError("input.invalid", "the agent shell has no conversation to go on with", {
           details: { path: "onInterrupt", allowed: "wait" },
         })
-      await keys.read(agent.keys)
+      await keys.read(wanted.keys)
       // Last, so that a session that is refused changes nothing.
       if (typeof workspace !== "string") await sandboxes.describe(workspace, { replace }, signal)
       return await rows.create({ workspace: slug, agent, onInterrupt, atMs: clock.now() })

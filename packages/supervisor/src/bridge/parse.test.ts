@@ -28,6 +28,7 @@ const VALID: readonly ServerMessage[] = [
   { type: "prompt.start", prompt, session, text: "x".repeat(MAX_PROMPT_CHARS) },
   { type: "prompt.start", prompt, session, text: "x", attachments: ["/a/b c", "/"] },
   { type: "prompt.start", prompt, session, text: "x", attachments: [], deadlineMs: 1000 },
+  { type: "prompt.start", prompt, session, text: "x", agent: "shell" },
   { type: "prompt.stop", prompt },
   { type: "prompt.answer", prompt, answer: { kind: "permission", ask: "per_1", allow: false } },
   { type: "prompt.answer", prompt, answer: { kind: "question", ask: "que_1", answer: "" } },

@@ -141,6 +141,7 @@ const MESSAGES: Shapes = {
     text: isText(1, MAX_PROMPT_CHARS),
     attachments: isAbsentOr(isListOf(isPath, MAX_ATTACHMENTS)),
     deadlineMs: isAbsentOr(isBetween(1000, MAX_PROMPT_MS)),
+    agent: isAbsentOr((value) => value === "shell"),
   },
   "prompt.stop": { prompt: isPromptId },
   "prompt.answer": { prompt: isPromptId, answer: isOneOf("kind", ASK_ANSWERS) },
