@@ -20,7 +20,7 @@ import { describe, expect, it, onTestFinished } from "vitest"
 const DEMO_LIMIT_MS = 120_000
 
 const PROGRESS =
-  /^(reading|copying|checking|boot:|session|→|succeeded|nothing has changed|[a-z-]+ is) .*\n|^succeeded\n/gm
+  /^(reading|copying|checking|boot:|session|agent:|env:|→|succeeded|nothing has changed|[a-z-]+ is) .*\n|^succeeded\n/gm
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url))
 

@@ -199,6 +199,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       onTestFinished(() => watching.abort())
       const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
       expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ending" })
+      // It stays up for whoever looks into it.
+      await stage.standalone.backend.stop(sandbox.id, { graceMs: 10_000 })
       expect(await exited).toMatchObject({ code: 1 })
       const { outcome, ending, steps } = await sandbox.trace()
       expect([outcome, ending?.step]).toEqual(["failed", "start-hook"])
