@@ -4,7 +4,7 @@ import { sendJson } from "../features/body.ts"
 import type { Feature } from "../features/feature.ts"
 import type { FeatureParts } from "../features/parts.ts"
 import type { Uses } from "../features/uses.ts"
-import { LeftProcesses, type LeftProcessesParts } from "./left-processes.ts"
+import { LeftProcesses, type LeftProcessesParts } from "../processes/tree/left-processes.ts"
 import { ActivityWatch } from "./watch.ts"
 
 export interface ActivityParts extends Pick<LeftProcessesParts, "bootProcesses"> {

@@ -1,5 +1,5 @@
-import { originOf } from "../processes/tree/mark.ts"
-import { isRunning, type ProcessEntry } from "../processes/tree/proc.ts"
+import { originOf } from "./mark.ts"
+import { isRunning, type ProcessEntry } from "./proc.ts"
 
 export interface Around {
   readonly supervisorPid: number

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import type { ProcessEntry } from "../processes/tree/proc.ts"
 import { hiddenOf, leftOf, orphansOf } from "./left.ts"
+import type { ProcessEntry } from "./proc.ts"
 
 const FIRST = 1
 const SUPERVISOR = 7

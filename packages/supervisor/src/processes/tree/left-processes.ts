@@ -1,15 +1,9 @@
 import { readFileSync } from "node:fs"
-import { type Clock, pause } from "../processes/clock.ts"
-import { readMarks } from "../processes/tree/mark.ts"
-import {
-  idOf,
-  isRunning,
-  listProcesses,
-  type ProcessEntry,
-  type ProcessList,
-} from "../processes/tree/proc.ts"
-import type { User } from "../processes/user.ts"
+import { type Clock, pause } from "../clock.ts"
+import type { User } from "../user.ts"
 import { type Around, hiddenOf, leftOf, orphansOf } from "./left.ts"
+import { readMarks } from "./mark.ts"
+import { idOf, isRunning, listProcesses, type ProcessEntry, type ProcessList } from "./proc.ts"
 
 /** Where others come and go all the time no look is ever quiet; then the last one counts. */
 const MAX_LOOKS = 10
