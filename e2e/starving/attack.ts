@@ -10,6 +10,7 @@ import type { Session } from "@berth/sdk/sessions"
 import type { StarvingAttack } from "@berth/server/bridge/testing/starving-attacks"
 import { findLinks } from "@berth/server/sandboxes/links"
 import { openHealthAsker } from "@berth/testing/health-sample"
+import { processesOf } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 
 const HOSTILE = fileURLToPath(import.meta.resolve("@berth/server/bridge/testing/starving"))
@@ -45,8 +46,14 @@ export const openAttackedServer = async () => {
         return { attack, id: sandbox.id }
       }),
     )
-    // A server that starts finds the hostile supervisors in the place of the others.
+    // A server that starts finds the hostile supervisors in the place of the others, which would listen again.
     await server.kill()
+    const signalAll = (signal: NodeJS.Signals) => {
+      for (const { id } of sandboxes)
+        for (const { pid } of processesOf(id)) process.kill(pid, signal)
+    }
+    signalAll("SIGSTOP")
+    ends.push(() => signalAll("SIGCONT"))
     const hostile = await startHostile(server.dataDir, sandboxes)
     ends.push(hostile.kill)
     await server.restart()

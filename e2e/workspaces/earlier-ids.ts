@@ -44,6 +44,8 @@ export const earlierIds = (stage: () => Stage): void => {
     } finally {
       await person.close()
     }
+    // The terminal's lease ends a moment after its program.
+    await expect.poll(async () => (await stage().sandbox(now).get()).inUse).toBe(false)
     const why = await told("why", old.id, "--json")
     expect(JSON.parse(why.stdout)).toMatchObject({
       ...{ sandbox: now, workspace: "moved", phase: "ready", inUse: false },

@@ -17,9 +17,9 @@ const log = await createLogger({
   ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
 })
 
-/** A session with the agent shell, whose workspace gets another, and whose prompts find no sandbox. */
+/** A session with OpenCode, whose workspace gets another agent, and whose prompts find no sandbox. */
 const setUp = async (kept?: SandboxId) => {
-  let spec = WorkspaceSpec.parse({ slug: "app" })
+  let spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
   const sandboxes = {
     ...{ workspace: async () => spec, endUses: async () => {}, usedFor: async () => kept },
     useOf: (_, __, signal) =>
@@ -41,7 +41,7 @@ const setUp = async (kept?: SandboxId) => {
     new AbortController().signal,
   )
   const change = () => {
-    spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
+    spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "codex" } })
   }
   return { sessions, id, change }
 }
