@@ -1,6 +1,6 @@
 import { sitAt } from "../sandboxes/pty.ts"
 
-/** What a person does while a command runs that does not end by itself. */
+/** The acts of a person while a command runs that does not end by itself. */
 export type Meanwhile = (person: Person) => Promise<void>
 
 export interface Person {
@@ -42,7 +42,7 @@ export const sitAtBash = (env: NodeJS.ProcessEnv) => {
       await enter(`echo "sta""tus=$?"`)
       return Number(/status=(\d+)/.exec(terminal.shown().slice(before))?.[1] ?? Number.NaN)
     },
-    /** All that the screen has shown. */
+    /** The whole text that the screen has shown. */
     screen: () => terminal.shown().replaceAll("\r", ""),
     close: async () => {
       type("exit\n")

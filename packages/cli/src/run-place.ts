@@ -19,7 +19,7 @@ export interface RunPlace {
 
 export interface FoundSession {
   readonly session: Session
-  /** What the flags changed of a workspace that was there. */
+  /** The parts of an existing workspace that the flags changed. */
   readonly changes: Changes
   /** The session's own agent, where the workspace has another. */
   readonly agent?: "shell" | undefined

@@ -1,6 +1,6 @@
 import type { AgentSpec, WorkspaceSpec, WorkspaceSpecInput } from "@berth/protocol/workspace"
 
-/** What flags change of a workspace, by name, in words for people. Of its variables it has the names alone. */
+/** The parts of a workspace that flags change, by name, in words for people. Variables are named without their values. */
 export type Changes = Readonly<Record<string, string>>
 
 /** Compares what a workspace is with what flags say of it. */

@@ -85,7 +85,7 @@ export const Answer = z.discriminatedUnion("kind", [
     bundled: z.boolean(),
     /** The commits whose parents a shallow repo does not have. */
     shallow: listOf(CommitId, { max: MAX_SHALLOW }).optional(),
-    /** Whom git on the host would name as the author of a commit in the repo, in one line each. */
+    /** The author that git on the host would name for a commit in the repo, in one line each. */
     authorName: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
     authorEmail: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
   }),

@@ -12,7 +12,7 @@ export const MAX_PORT_WATCHERS = 32
 /** Ports of the host that one workspace names. */
 export const MAX_HOST_PORTS = 16
 
-/** Those below are services of the system itself. */
+/** Ports below this one are services of the system itself. */
 export const MIN_HOST_PORT = 1_024
 
 /** Connections of one sandbox to ports of the host that are open at the same time. */

@@ -218,7 +218,7 @@ export const WorkspaceSpec = z.strictObject({
   agent: AgentSpec.prefault({ kind: "shell" }),
   sidecars: Sidecars.default([]),
   caches: z.array(CacheName).default([]),
-  /** Of the host that the server runs on, whatever the network. */
+  /** Ports of the server's host that lead into the sandbox, whatever its network. */
   hostPorts: HostPorts.default([]),
 })
 export type WorkspaceSpec = z.infer<typeof WorkspaceSpec>

@@ -12,7 +12,7 @@ export interface ClientOptions extends CommonOptions {
   readonly token?: string | undefined
 }
 
-/** What does not depend on where the server is. */
+/** Options that do not depend on where the server is. */
 export interface CommonOptions {
   /** The longest that a call may take unless it says otherwise. */
   readonly deadlineMs?: number

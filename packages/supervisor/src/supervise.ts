@@ -161,7 +161,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     () => true,
     () => false,
   )
-  /** What people may look at goes on serving them: a sandbox in use, and one whose boot failed. */
+  /** Whether the sandbox goes on serving people: when it is ready, and when its boot failed and they may look into it. */
   const staysUp = async ({ outcome }: BootTrace): Promise<boolean> =>
     plan.mode !== "build" && (outcome === "succeeded" || (outcome === "failed" && (await isServed)))
   /** Ends what the boot left that hid its origin; what a command or a terminal started goes on. */

@@ -7,18 +7,18 @@ export interface Sample {
   readonly what: string
   readonly taken: number
   readonly of: number
-  /** Which ones were taken depends on the seed. */
+  /** Whether the seed decides which ones are taken. */
   readonly isDrawn?: boolean
 }
 
 /** Notes for the report of the run how much of something a suite takes. Without a report, nobody reads it. */
 export const noteSample = (sample: Sample): void => {
   const file = process.env[SAMPLES]
-  // One short write at the file's end: those of other processes come before or after it.
+  // A short write at the file's end: writes of other processes come before or after it.
   if (file !== undefined) appendFileSync(file, `${JSON.stringify(sample)}\n`)
 }
 
-/** What was noted and left something out, summed up by what it is, in the order of its names. */
+/** Samples that left something out, summed up by what it is, in the order of its names. */
 export const readSamples = (file: string): readonly Sample[] => {
   const sums = new Map<string, Sample>()
   for (const line of readFileSync(file, "utf8").split("\n")) {

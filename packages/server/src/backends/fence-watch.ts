@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises"
 /** While the fence is away its sandboxes are cut off, so this is how long they may lack the internet; a look takes one process of nft. */
 const LOOK_EVERY_MS = 2_000
 
-/** What became of a fence that somebody took away. */
+/** The fate of a fence that somebody took away. */
 export type FenceNews =
   | { readonly kind: "restored" }
   | { readonly kind: "failed"; readonly failure: unknown }

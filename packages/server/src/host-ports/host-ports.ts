@@ -9,7 +9,7 @@ import { join } from "./join.ts"
 
 export interface HostPortsOptions {
   readonly sandbox: SandboxId
-  /** Those that its workspace names. */
+  /** Ports that its workspace names. */
   readonly ports: readonly number[]
   /** Where this server itself listens. */
   readonly apiPort: number | undefined

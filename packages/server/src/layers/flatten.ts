@@ -71,7 +71,7 @@ const mergeAll = (
   })
 }
 
-/** What a sandbox has is left as it is until that is gone. */
+/** Layers that a sandbox has are left as they are until it is gone. */
 const adoptIfFree = (context: Context, key: StackKey): Promise<void> =>
   context.serially(stackName(key), async () => {
     const stack = await readStack(context, key)

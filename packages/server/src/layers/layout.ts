@@ -44,7 +44,7 @@ export interface TreePaths {
 }
 
 export interface LayerPaths extends TreePaths {
-  /** Which layer shows the same as this one with all below it, if it was flattened. */
+  /** The layer that shows the same as this one with all below it, if it was flattened. */
   readonly flat: string
 }
 

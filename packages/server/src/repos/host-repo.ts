@@ -191,7 +191,7 @@ export const firstCommits = async (
   )
 }
 
-/** Whom git would name as the author of a commit there, by the settings that hold for its owner in that repo. */
+/** The author that git would name for a commit there, by the settings that hold for its owner in that repo. */
 export const authorOf = async (repo: HostRepo, signal: AbortSignal) => {
   const [authorName, authorEmail] = await Promise.all([
     settingOf(repo, "user.name", signal),

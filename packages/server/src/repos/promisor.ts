@@ -9,7 +9,7 @@ export interface Promisor {
   readonly url: string
 }
 
-/** What the lens calls the remote, whatever the repo calls it. */
+/** The remote's name in the lens, whatever the repo calls it. */
 export const PROMISOR = "promisor"
 
 /** Git's own transports. One that is a program of somebody's choice (`ext::`, a helper on the path) is none. */

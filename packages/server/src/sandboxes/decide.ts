@@ -199,7 +199,7 @@ const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | unde
   return undefined
 }
 
-/** Of one whose boot failed, which stays up for a while. Nobody's session can go on in it, so those it is kept for do not count. */
+/** Decides about a sandbox whose boot failed and that stays up for a while. No session can go on in it, so those it is kept for do not count. */
 const decideFailed = ({ uses, pressure, policy }: World, known: Known): Decision => {
   const why = `its boot failed: ${known.bootFailure ?? "not said why"}`
   if (uses.length > 0) return keep(`${why}; used by ${listed(uses)}`)

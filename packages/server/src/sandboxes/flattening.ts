@@ -19,7 +19,7 @@ export interface Flattening {
   close(): Promise<void>
 }
 
-/** One that fails is tried again when its files are used the next time. */
+/** A flattening that fails is tried again when the files are used the next time. */
 export const openFlattening = ({ layers, shortage, log }: FlatteningParts): Flattening => {
   const over = new AbortController()
   const { signal } = over

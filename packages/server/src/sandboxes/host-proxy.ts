@@ -5,7 +5,7 @@ type Variables = Readonly<Record<string, string | undefined>>
 const PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"]
 const EXCEPTIONS = "NO_PROXY"
 
-/** What a sandbox has on its own loopback is never asked for through a proxy. */
+/** The sandbox's own loopback is never asked for through a proxy. */
 const LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
 /**

@@ -37,7 +37,7 @@ export const CURRENT_PHASES = ["creating", "booting", "ready"] as const
 export const isCurrentPhase = (phase: StoredPhase): boolean =>
   CURRENT_PHASES.some((current) => current === phase)
 
-/** Those that can be used: the boot of one that is `failed` has ended, and it is there to be looked at. */
+/** Phases in which a sandbox can be used: the boot of one that is `failed` has ended, and it is there to be looked at. */
 export const USABLE_PHASES = [...CURRENT_PHASES, "draining", "failed"] as const
 
 /** What the store knows of sandboxes. Each change is one statement, so that nothing comes between. */

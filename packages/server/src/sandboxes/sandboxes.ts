@@ -204,7 +204,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     } else if (row.phase !== "stopping" && row.phase !== "gone") {
       const why = ending === null ? "it ended early" : `${ending.step ?? "boot"}: ${ending.reason}`
       await workspaces.bootFailed(row.workspace, row.configHash, why)
-      // One that was asked to stop is about to exit; one in which a step failed stays up.
+      // A sandbox that was asked to stop is about to exit; one in which a step failed stays up.
       if (ending !== null && ending.step !== null)
         await rows.move(sandbox, ["creating", "booting", "draining"], "failed")
     }

@@ -9,7 +9,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { ByteRing } from "../processes/output/ring.ts"
 import type { Step } from "./step.ts"
 
-/** Of a program's last line, in a sentence that people read. */
+/** The most characters of a program's last line in a sentence that people read. */
 const MAX_LAST_LINE_CHARS = 200
 
 /** What is known of one step: written by the runner as things happen, read for the trace at any time. */

@@ -268,6 +268,6 @@ class Run<Context> {
   }
 }
 
-/** What went wrong, with the last line of the step's own programs unless that is said already. */
+/** The failure in words, with the last line of the step's own programs unless that is said already. */
 const withLastLine = (said: string, { lastLine }: Pick<StepRecord<unknown>, "lastLine">): string =>
   lastLine === "" || said.includes(lastLine) ? said : `${said}; its last line: ${lastLine}`

@@ -22,7 +22,7 @@ export interface AsksOptions {
 
 export type Granted<Kind extends Ask["kind"]> = Extract<Answer, { kind: Kind }>
 
-/** What the server sends before its answer, and where it goes. */
+/** The bytes that the server sends before its answer, and where they go. */
 export interface Incoming {
   readonly bundle?: IncomingBundle
   /** Gets the connection that was asked for. */

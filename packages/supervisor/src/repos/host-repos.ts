@@ -23,7 +23,7 @@ export interface FetchedRepo {
   readonly isBundled: boolean
   /** The commits of a shallow repo whose parents do not come along. */
   readonly shallow?: readonly string[] | undefined
-  /** Whom git on the host would name as the author of a commit. */
+  /** The author that git on the host would name for a commit. */
   readonly authorName?: string | undefined
   readonly authorEmail?: string | undefined
 }

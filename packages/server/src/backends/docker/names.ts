@@ -10,7 +10,7 @@ export type Labels = Readonly<Record<string, string>>
 export const INSTALLATION_LABEL = "berth.installation"
 export const SANDBOX_LABEL = "berth.sandbox"
 export const WORKSPACE_LABEL = "berth.workspace"
-/** Of a volume that the sandboxes of a workspace hand on: which of its caches, or of its stacks, it is. */
+/** The cache or stack that a volume is, of those that the sandboxes of a workspace hand on. */
 export const CACHE_LABEL = "berth.cache"
 export const STACK_LABEL = "berth.stack"
 const CONFIG_HASH_LABEL = "berth.config-hash"

@@ -28,7 +28,7 @@ export const findReferences = async (context: Context): Promise<References> => {
     for (const id of [...(record?.parents ?? []), layer]) keep(layers, id, holder)
     await keepFlat(layer)
   }
-  /** What the next top of whoever stands on this layer is put on. */
+  /** The layer on which the next top is put of a stack that stands on this one. */
   const keepFlat = async (layer: LayerId | undefined) => {
     const flat = await findFlat(context, layer)
     if (layer !== undefined && flat !== undefined) keep(layers, flat, layer)

@@ -116,7 +116,7 @@ export class LeftProcesses {
   }
 }
 
-/** Those that run, outlived their parent and hid who started them. */
+/** Processes that run, outlived their parent and hid who started them. */
 export const findHidden = async (user: User | undefined): Promise<ProcessEntry[]> => {
   const { entries } = listProcesses()
   const around: Around = { supervisorPid: process.pid, firstPid: process.ppid }

@@ -40,7 +40,7 @@ export interface Origins {
   readonly isOfBoot: (entry: ProcessEntry) => boolean
 }
 
-/** Which of the orphans hid their origin: neither they, nor their session, nor their parents tell who started them. */
+/** The orphans that hid their origin: neither they, nor their session, nor their parents tell who started them. */
 export const hiddenOf = (
   orphans: readonly ProcessEntry[],
   { firstPid, leaders, marks }: Omit<Origins, "isOfBoot">,

@@ -112,14 +112,14 @@ table inet ${GATEWAY_TABLE} {
 `
 }
 
-/** What stands of the fence inside, too, so that it does not rest on the host's rules alone, which people flush. */
+/** The part of the fence that stands inside, too, so that it does not rest on the host's rules alone, which people flush. */
 interface InnerFence {
   readonly allow: readonly string[]
   /** The host's addresses when the container was started. */
   readonly host: readonly string[]
 }
 
-/** Whom the engine asks for names, from within, changes while the container runs: that is left to the rules outside. */
+/** Name servers that the engine asks from within change while the container runs: they are left to the rules outside. */
 const fenceRules = ({ allow, host }: InnerFence): string[] => [
   "meta l4proto { tcp, udp } th dport 53 return",
   ...host.map((address) => `ip daddr ${address} goto refuse`),

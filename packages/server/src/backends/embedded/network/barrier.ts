@@ -8,7 +8,7 @@ import { demand } from "./tool.ts"
 export const PASSED_MARK = 0x1000_0000
 
 /**
- * What keeps a sandbox cut off while the fence is away: the kernel's policies (those of IPsec) drop every packet from its address that
+ * The barrier keeps a sandbox cut off while the fence is away: the kernel's policies (those of IPsec) drop every packet from its address that
  * lacks the fence's mark, whether it is for the host or would be forwarded. A flush of the firewall does not touch them, and they need no
  * server. Lines for `ip -batch`.
  */
@@ -23,7 +23,7 @@ export const ensureBarriers = async (claims: readonly Claim[]): Promise<void> =>
   if (claims.length > 0) await batch(claims.flatMap(barrierLines))
 }
 
-/** Of an address that has none: nothing. By its source alone, since ip does not delete by a mark of zero. */
+/** Removes the policies of an address, if it has any: by its source alone, since ip does not delete by a mark of zero. */
 export const dropBarrier = ({ address }: Claim, signal: AbortSignal): Promise<void> =>
   batch([`xfrm policy deleteall src ${address}/32`], signal)
 
