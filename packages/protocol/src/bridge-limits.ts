@@ -44,6 +44,9 @@ export const MAX_AUTHOR_CHARS = 256
 /** Places at which the history of a shallow repo is cut: few, unless it was fetched many times by depth. */
 export const MAX_SHALLOW = 1_024
 
+/** Submodules inside of submodules: deeper ones than the deepest that people have. */
+export const MAX_SUBMODULE_DEPTH = 8
+
 /** Of a host's name with its port, and of a path on it: as long as a repo's URL may be. */
 export const MAX_URL_CHARS = 2048
 

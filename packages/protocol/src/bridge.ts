@@ -7,6 +7,7 @@ import {
   MAX_MESSAGE_EVENTS,
   MAX_REASON_CHARS,
   MAX_SHALLOW,
+  MAX_SUBMODULE_DEPTH,
   MAX_URL_CHARS,
 } from "./bridge-limits.ts"
 import { SandboxEvent, Sequence } from "./event.ts"
@@ -55,6 +56,12 @@ export const CommitId = z.string().regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/, "must 
 const asked = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
   z.strictObject({ kind: z.literal(kind), ...shape })
 
+/** A submodule of a repo of the host: a commit that the ref holds, and the path there; for one inside of others, a path in each. */
+const Submodule = z.strictObject({
+  of: CommitId,
+  paths: listOf(RelativePath, { min: 1, max: MAX_SUBMODULE_DEPTH }),
+})
+
 /** What a sandbox needs and only the server can reach. It is neither numbered nor journalled. */
 export const Ask = z.discriminatedUnion("kind", [
   /** A repo of the host, by its directory in the plan. It is sent to `PUT /bundles/{id}` before the answer. */
@@ -62,6 +69,7 @@ export const Ask = z.discriminatedUnion("kind", [
     repo: RelativePath,
     ref: GitRef.optional(),
     have: listOf(CommitId, { max: MAX_HAVE }),
+    submodule: Submodule.optional(),
   }),
   /** In the words of git's credential protocol. */
   asked("credential", {
@@ -88,6 +96,10 @@ export const Answer = z.discriminatedUnion("kind", [
     /** The author that git on the host would name for a commit in the repo, in one line each. */
     authorName: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
     authorEmail: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
+    /** Of a submodule: its address on a network. */
+    url: z.string().min(1).max(MAX_URL_CHARS).optional(),
+    /** Of a submodule: why the repo of the host does not have its commit. Then nothing was sent. */
+    absent: z.string().min(1).max(MAX_REASON_CHARS).optional(),
   }),
   asked("credential", {
     username: z.string().max(MAX_CREDENTIAL_CHARS),

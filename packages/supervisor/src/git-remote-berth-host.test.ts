@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { beforeEach, expect, it, onTestFinished } from "vitest"
-import { hostAddress } from "./repos/host-source.ts"
+import { hostAddress } from "./repos/host-bundle.ts"
 import { commit, run } from "./repos/testing/upstream.ts"
 
 const HELPER = join(import.meta.dirname, "git-remote-berth-host.ts")

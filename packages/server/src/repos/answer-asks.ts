@@ -65,17 +65,21 @@ export const answerAsks = (options: AnswerOptions) => {
       })
     }
     if (ask.kind === "host-port") return connected(options, ask.port, openTunnel, signal)
-    const { repo, ref, have } = ask
-    return operation(log, "repo.send", { sandbox, repo, ref }, async (note) => {
+    const { repo, ref, have, submodule } = ask
+    const named = { sandbox, repo, ref, submodule: submodule?.paths.join("/") }
+    return operation(log, "repo.send", named, async (note) => {
       const path = pathOf(repos, repo, ref)
       await pause(pace.waitMs(performance.now()), undefined, { signal })
       const startedMs = performance.now()
-      const sent = await sendBundle({ path, ref, have }, { send, signal }).finally(() => {
-        const nowMs = performance.now()
-        pace.spend(nowMs - startedMs, nowMs)
-      })
+      const sent = await sendBundle({ path, ref, have, submodule }, { send, signal }).finally(
+        () => {
+          const nowMs = performance.now()
+          pace.spend(nowMs - startedMs, nowMs)
+        },
+      )
       const { commit, branch, isBundled: bundled, shallow, authorName, authorEmail } = sent
-      note({ commit, bundled })
+      const { url, absent } = sent
+      note({ commit, bundled, absent })
       return {
         kind: "repo",
         commit,
@@ -84,6 +88,8 @@ export const answerAsks = (options: AnswerOptions) => {
         ...(shallow.length > 0 && { shallow: [...shallow] }),
         ...(authorName !== undefined && { authorName }),
         ...(authorEmail !== undefined && { authorEmail }),
+        ...(url !== undefined && { url }),
+        ...(absent !== undefined && { absent }),
       }
     })
   }

@@ -17,6 +17,7 @@ import {
 } from "./host-repo.ts"
 import { FETCHED, makeLensDirectory, removeLens } from "./lenses.ts"
 import { PROMISOR, promisorEnv, shownUrl } from "./promisor.ts"
+import { openSubmodule, type SubmoduleWanted } from "./submodule.ts"
 
 /** For the whole of a repo, as slowly as the sandbox reads it. Some have gigabytes. */
 export const BUNDLE_DEADLINE_MS = 30 * 60_000
@@ -27,6 +28,8 @@ export interface BundleWanted {
   readonly ref: string | undefined
   /** Commits that need not be sent; those that the repo does not know are passed over. */
   readonly have: readonly string[]
+  /** Of the repo; without it, the repo itself is wanted. */
+  readonly submodule?: SubmoduleWanted | undefined
 }
 
 export interface BundleSent {
@@ -38,6 +41,10 @@ export interface BundleSent {
   readonly shallow: readonly string[]
   readonly authorName?: string
   readonly authorEmail?: string
+  /** Of a submodule: its address on a network. */
+  readonly url?: string | undefined
+  /** Of a submodule: why the host does not have its commit. */
+  readonly absent?: string | undefined
 }
 
 export interface BundleOptions {
@@ -54,18 +61,40 @@ export const sendBundle = async (
   wanted: BundleWanted,
   options: BundleOptions,
 ): Promise<BundleSent> => {
-  const repo = await openHostRepo(wanted.path, options.signal)
+  const { signal } = options
+  const repo = await openHostRepo(wanted.path, signal)
   try {
-    const sent = await sendFrom(repo, wanted, options)
-    return { ...sent, ...(await authorOf(repo, options.signal)) }
+    const found = await findRef(repo, wanted.ref, signal)
+    return wanted.submodule === undefined
+      ? await sendFrom(repo, found, wanted.have, options)
+      : await sendSubmodule(repo, found, wanted.submodule, wanted.have, options)
   } finally {
     repo.close()
   }
 }
 
+const sendSubmodule = async (
+  outer: HostRepo,
+  { commit: tip }: FoundRef,
+  submodule: SubmoduleWanted,
+  have: readonly string[],
+  options: BundleOptions,
+): Promise<BundleSent> => {
+  const { commit, url, found } = await openSubmodule(outer, tip, submodule, options.signal)
+  const named = { commit, object: commit, name: undefined, branch: undefined }
+  if (found.kind === "absent")
+    return { ...named, isBundled: false, shallow: [], url, absent: found.why }
+  try {
+    return { ...(await sendFrom(found.repo, named, have, options)), url }
+  } finally {
+    found.repo.close()
+  }
+}
+
 const sendFrom = async (
   repo: HostRepo,
-  { path, ref, have }: BundleWanted,
+  found: FoundRef,
+  have: readonly string[],
   {
     send,
     deadlineMs = BUNDLE_DEADLINE_MS,
@@ -74,9 +103,9 @@ const sendFrom = async (
     signal,
   }: BundleOptions,
 ): Promise<BundleSent> => {
-  const found = await findRef(repo, ref, signal)
   const { commit, branch } = found
-  const nothing = { commit, branch, isBundled: false, shallow: [] }
+  const author = await authorOf(repo, signal)
+  const nothing = { commit, branch, isBundled: false, shallow: [], ...author }
   if (have.includes(commit)) return nothing
   const known = await knownCommits(repo, have, signal)
   // Git makes no bundle of nothing.
@@ -110,12 +139,12 @@ const sendFrom = async (
       (end) => failure(repo, end),
     )
     try {
-      await send(bundle.compose(boundBundle(path, maxBytes)))
+      await send(bundle.compose(boundBundle(repo.path, maxBytes)))
     } finally {
       bundle.destroy()
     }
   })
-  return { commit, branch, isBundled: true, shallow }
+  return { commit, branch, isBundled: true, shallow, ...author }
 }
 
 const failure = ({ path, promisor }: HostRepo, { status, said }: GitEnd): BerthError => {

@@ -19,6 +19,8 @@ export interface HostRepo {
   readonly path: string
   /** Git's working directory: the very directory whose owner was looked at, whatever its path leads to by now. */
   readonly cwd: string
+  /** Variables that make git take this directory for the repo, and none that it lies in. */
+  readonly env: Readonly<Record<string, string>>
   /** Where its objects lie; a linked worktree has those of the repo that it belongs to. */
   readonly objects: string
   /** Whether its history is cut somewhere. */
@@ -27,6 +29,8 @@ export interface HostRepo {
   readonly promisor: Promisor | undefined
   /** Whom git runs as. */
   readonly user: GitCall["user"]
+  /** Whose it is. */
+  readonly uid: number
   close(): void
 }
 
@@ -58,17 +62,12 @@ export const HOST_GIT_ENV = {
  * repo is refused: who names the path means a repo of the first.
  */
 export const openHostRepo = async (wanted: string, signal: AbortSignal): Promise<HostRepo> => {
-  const held = hold(wanted)
-  const close = () => closeSync(held.descriptor)
-  try {
-    return await examine(held, wanted, close, signal)
-  } catch (thrown) {
-    close()
-    throw thrown
-  }
+  const held = holdDirectory(wanted)
+  return await examine(held, { GIT_CEILING_DIRECTORIES: dirname(held.path) }, signal)
 }
 
-const hold = (wanted: string): HeldDirectory => {
+/** A directory of the host, opened by the rules for repos. Whoever opens it closes its descriptor. */
+export const holdDirectory = (wanted: string): HeldDirectory => {
   try {
     return openOfOwner(wanted)
   } catch (cause) {
@@ -80,39 +79,53 @@ const hold = (wanted: string): HeldDirectory => {
 const problemOf = ({ details, message }: BerthError): string =>
   "problem" in details ? String(details.problem) : message
 
-const examine = async (
-  { descriptor, path, stats }: HeldDirectory,
-  wanted: string,
-  close: () => void,
+/** Opens the repo in a held directory, which is closed with it, and at once where there is none. */
+export const examine = async (
+  held: HeldDirectory,
+  env: HostRepo["env"],
   signal: AbortSignal,
 ): Promise<HostRepo> => {
+  const close = () => closeSync(held.descriptor)
+  try {
+    return { ...(await lookAt(held, env, signal)), close }
+  } catch (thrown) {
+    close()
+    throw thrown
+  }
+}
+
+const lookAt = async (
+  { descriptor, path, stats }: HeldDirectory,
+  env: HostRepo["env"],
+  signal: AbortSignal,
+): Promise<Omit<HostRepo, "close">> => {
   const user = userFor(stats)
-  const cwd = `/proc/self/fd/${descriptor}`
-  const end = await ask(
-    { path, cwd, user },
+  const place = { cwd: `/proc/self/fd/${descriptor}`, env, user }
+  const end = await askRepo(
+    place,
     ["rev-parse", "--path-format=absolute", "--is-shallow-repository", "--git-path", "objects"],
     signal,
   ).catch((thrown) => {
     throw thrown instanceof BerthError || signal.aborted
       ? thrown
-      : unusable(wanted, "git cannot be started there as its owner", thrown)
+      : unusable(path, "git cannot be started there as its owner", thrown)
   })
-  if (end.status !== 0) throw unusable(wanted, "git cannot read it", undefined, end.said)
+  if (end.status !== 0) throw unusable(path, "git cannot read it", undefined, end.said)
   const [shallow, ...rest] = end.stdout.trimEnd().split("\n")
   const objects = rest.join("\n")
-  checkObjects(wanted, objects, stats.uid)
+  checkObjects(path, objects, stats.uid)
   const promisor = (await isPartial(objects))
-    ? await findPromisor({ path, cwd, user }, signal)
+    ? await findPromisor({ path, ...place }, signal)
     : undefined
-  return { path, cwd, objects, isShallow: shallow === "true", promisor, user, close }
+  return { path, ...place, uid: stats.uid, objects, isShallow: shallow === "true", promisor }
 }
 
 const findPromisor = async (
-  repo: Pick<HostRepo, "path" | "cwd" | "user">,
+  repo: Pick<HostRepo, "path"> & Place,
   signal: AbortSignal,
 ): Promise<Promisor> => {
   const args = ["config", "--null", "--get-regexp", "^(remote|extensions)[.]"]
-  const found = promisorIn((await ask(repo, args, signal)).stdout, repo.path)
+  const found = promisorIn((await askRepo(repo, args, signal)).stdout, repo.path)
   if (found !== undefined) return found
   throw unusable(
     repo.path,
@@ -121,11 +134,11 @@ const findPromisor = async (
 }
 
 /** The objects may lie elsewhere, where a `.git` file or a `commondir` points: no third user decides what is there either. */
-const checkObjects = (wanted: string, objects: string, owner: number): void => {
-  const { descriptor, stats } = hold(objects)
+const checkObjects = (path: string, objects: string, owner: number): void => {
+  const { descriptor, stats } = holdDirectory(objects)
   closeSync(descriptor)
   if (stats.uid === owner) return
-  throw unusable(wanted, `its objects belong to user ${stats.uid}, and the repo to user ${owner}`)
+  throw unusable(path, `its objects belong to user ${stats.uid}, and the repo to user ${owner}`)
 }
 
 /** The ref, looked for as a branch, then a tag, then a commit's id; one from `refs/` as it is. Default: HEAD. */
@@ -154,7 +167,7 @@ export const knownCommits = async (
 ): Promise<string[]> => {
   if (commits.length === 0) return []
   const input = `${commits.join("\n")}\n`
-  const { stdout } = await ask(repo, ["cat-file", "--batch-check"], signal, input)
+  const { stdout } = await askRepo(repo, ["cat-file", "--batch-check"], signal, input)
   return stdout.split("\n").flatMap((line) => {
     const [id = "", type] = line.split(" ")
     return type === "commit" ? [id] : []
@@ -170,7 +183,7 @@ export const holds = async (
 ): Promise<boolean> => {
   if (known.length === 0) return false
   const args = ["rev-list", "--max-count=1", commit, ...known.map((id) => `^${id}`)]
-  const { status, stdout } = await ask(repo, args, signal)
+  const { status, stdout } = await askRepo(repo, args, signal)
   return status === 0 && stdout === ""
 }
 
@@ -181,7 +194,7 @@ export const firstCommits = async (
   signal: AbortSignal,
 ): Promise<string[]> => {
   const limit = `--max-count=${MAX_SHALLOW + 1}`
-  const end = await ask(repo, ["rev-list", "--max-parents=0", limit, commit], signal)
+  const end = await askRepo(repo, ["rev-list", "--max-parents=0", limit, commit], signal)
   const commits = end.stdout.split("\n").filter(Boolean)
   if (end.status !== 0) throw unusable(repo.path, "git cannot read it", undefined, end.said)
   if (commits.length <= MAX_SHALLOW) return commits
@@ -203,7 +216,7 @@ export const authorOf = async (repo: HostRepo, signal: AbortSignal) => {
 /** Undefined: there is none, or none of one line and of usual length. */
 const settingOf = async (repo: HostRepo, key: string, signal: AbortSignal) => {
   const HOME = repo.user === undefined ? userInfo().homedir : homeOf(repo.user.uid)
-  const end = await ask(repo, ["config", "--null", "--get", key], signal, undefined, { HOME })
+  const end = await askRepo(repo, ["config", "--null", "--get", key], signal, undefined, { HOME })
   const value = end.stdout.replace(/\0$/, "").trim()
   const isUsable = value.length <= MAX_AUTHOR_CHARS && !/\p{Cc}/u.test(value)
   return end.status === 0 && isUsable ? value : undefined
@@ -214,30 +227,27 @@ const namesFor = async (repo: HostRepo, ref: string | undefined, signal: AbortSi
     if (ref.startsWith("refs/")) return [ref]
     return [`refs/heads/${ref}`, `refs/tags/${ref}`, ...(/^[0-9a-f]{7,64}$/.test(ref) ? [ref] : [])]
   }
-  const { status, stdout } = await ask(repo, ["symbolic-ref", "-q", "HEAD"], signal)
+  const { status, stdout } = await askRepo(repo, ["symbolic-ref", "-q", "HEAD"], signal)
   return [status === 0 ? stdout.trimEnd() : "HEAD"]
 }
 
 const resolve = async (repo: HostRepo, name: string, signal: AbortSignal) => {
   const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", name]
-  const { status, stdout } = await ask(repo, args, signal)
+  const { status, stdout } = await askRepo(repo, args, signal)
   return status === 0 ? stdout.trimEnd() : undefined
 }
 
-const ask = (
-  { path, cwd, user }: Pick<HostRepo, "path" | "cwd" | "user">,
+type Place = Pick<HostRepo, "cwd" | "env" | "user">
+
+/** Asks git in a repo of the host, as its owner. It reaches no network. */
+export const askRepo = (
+  { cwd, env: own, user }: Place,
   args: readonly string[],
   signal: AbortSignal,
   input?: string,
   more: Readonly<Record<string, string>> = {},
 ): Promise<GitEnd> => {
-  // The directory is the repo, or there is none: one that it lies in was not named.
-  const env = {
-    ...HOST_GIT_ENV,
-    GIT_NO_LAZY_FETCH: "1",
-    GIT_CEILING_DIRECTORIES: dirname(path),
-    ...more,
-  }
+  const env = { ...HOST_GIT_ENV, GIT_NO_LAZY_FETCH: "1", ...own, ...more }
   const deadlineMs = QUESTION_DEADLINE_MS
   const maxMemoryBytes = MAX_GIT_MEMORY_BYTES
   return git({ args, cwd, env, user, signal, deadlineMs, maxMemoryBytes, ...(input && { input }) })

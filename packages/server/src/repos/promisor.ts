@@ -2,6 +2,7 @@ import { userInfo } from "node:os"
 import { resolve } from "node:path"
 import { homeOf } from "@berth/local/owned/account"
 import { boundedGitEnv } from "./bounds.ts"
+import { lastSetting, settingsIn } from "./settings.ts"
 
 /** The remote from which a partial clone has what it lacks. */
 export interface Promisor {
@@ -20,18 +21,14 @@ const STALL_S = 30
 
 /** The first remote that promises objects, out of what `git config --null --get-regexp` says of `remote.*` and `extensions.*`. */
 export const promisorIn = (listed: string, repo: string): Promisor | undefined => {
-  const settings = listed.split("\0").map((entry) => {
-    const [key = "", ...value] = entry.split("\n")
-    return { key, value: value.join("\n") }
-  })
-  const settingOf = (key: string) => settings.findLast((setting) => setting.key === key)?.value
+  const settings = settingsIn(listed)
   const promising = settings
     .map(({ key, value }) =>
       value === "true" ? /^remote\.(.+)\.promisor$/s.exec(key)?.[1] : undefined,
     )
     .find((name) => name !== undefined)
-  const remote = promising ?? settingOf("extensions.partialclone")
-  const url = remote && settingOf(`remote.${remote}.url`)
+  const remote = promising ?? lastSetting(settings, "extensions.partialclone")
+  const url = remote && lastSetting(settings, `remote.${remote}.url`)
   return remote && url ? { remote, url: absolute(url, repo) } : undefined
 }
 

@@ -9,17 +9,27 @@ import { IncomingBundle } from "./bundles.ts"
  * the ref by its full name, unless a commit was asked for by its id.
  */
 export const hostRepos = (asks: Asks): HostRepos => ({
-  fetch: async ({ repo, ref, have, path }, signal) => {
+  fetch: async ({ repo, ref, have, submodule, path }, signal) => {
     const bundle = new IncomingBundle(path)
     try {
-      const { commit, branch, bundled, shallow, authorName, authorEmail } = await asks.ask(
-        { kind: "repo", repo, ...(ref !== undefined && { ref }), have: have.slice(0, MAX_HAVE) },
+      const {
+        kind: _,
+        bundled,
+        ...told
+      } = await asks.ask(
+        {
+          kind: "repo",
+          repo,
+          ...(ref !== undefined && { ref }),
+          have: have.slice(0, MAX_HAVE),
+          ...(submodule && { submodule: { of: submodule.of, paths: [...submodule.paths] } }),
+        },
         signal,
         { bundle },
       )
       if (bundled && !bundle.isWhole)
         throw new BerthError("bridge.protocol_violated", "the server sent no bundle")
-      return { commit, branch, isBundled: bundled, shallow, authorName, authorEmail }
+      return { branch: undefined, ...told, isBundled: bundled }
     } catch (thrown) {
       await bundle.discard()
       throw thrown

@@ -35,6 +35,7 @@ const VALID: readonly ServerMessage[] = [
   { type: "prompt.answer", prompt, answer: { kind: "question", ask: "que_1", answer: null } },
   answer({ kind: "repo", commit, bundled: true }),
   answer({ kind: "repo", commit: "f".repeat(64), branch: "main", bundled: false }),
+  answer({ kind: "repo", commit, bundled: false, url: "https://h/x", absent: "not there" }),
   answer({ kind: "credential", username: "", password: "p" }),
   answer({ kind: "keys", keys: {} }),
   answer({ kind: "keys", keys: { SOME_KEY: "secret", _2: "" } }),

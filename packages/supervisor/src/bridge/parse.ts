@@ -6,6 +6,7 @@ import {
   MAX_PROMPT_CHARS,
   MAX_REASON_CHARS,
   MAX_SHALLOW,
+  MAX_URL_CHARS,
 } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import {
@@ -119,6 +120,8 @@ const ANSWERS: Shapes = {
     shallow: isAbsentOr(isListOf(isCommit, MAX_SHALLOW)),
     authorName: isAbsentOr(isText(1, MAX_AUTHOR_CHARS)),
     authorEmail: isAbsentOr(isText(1, MAX_AUTHOR_CHARS)),
+    url: isAbsentOr(isText(1, MAX_URL_CHARS)),
+    absent: isAbsentOr(isText(1, MAX_REASON_CHARS)),
   },
   credential: { username: isCredential, password: isCredential },
   keys: { keys: isEnvironment },

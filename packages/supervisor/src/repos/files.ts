@@ -2,7 +2,7 @@ import { dirname } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { runCommand } from "../processes/run.ts"
 import { gitFailure } from "./failure.ts"
-import type { GitParts } from "./git.ts"
+import { type GitParts, git, LOOK_DEADLINE_MS } from "./git.ts"
 
 /** Making, moving and removing take milliseconds; a half clone of a large repo takes longest to remove. */
 export const FILES_DEADLINE_MS = 2 * 60_000
@@ -56,15 +56,18 @@ export const removeLeftovers = async (
 
 /** Adds to the commits at which a repo's history is cut: git then misses nothing before them. */
 export const noteShallow = async (
-  repo: string,
+  cwd: string,
   commits: readonly string[],
   parts: GitParts,
 ): Promise<void> => {
-  if (commits.length > 0) await run(["sh", "-c", NOTE_SHALLOW, "sh", repo, ...commits], parts)
+  if (commits.length === 0) return
+  const find = ["rev-parse", "--path-format=absolute", "--git-path", "shallow"] as const
+  const file = await git({ args: find, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)
+  await run(["sh", "-c", NOTE_SHALLOW, "sh", file, ...commits], parts)
 }
 
 const NOTE_SHALLOW = `
-file=$1/.git/shallow; shift
+file=$1; shift
 { cat "$file" 2>/dev/null; printf '%s\\n' "$@"; } | sort -u > "$file.new" && mv -T -- "$file.new" "$file"`
 
 const run = async (

@@ -12,7 +12,16 @@ export interface WantedRepo {
   readonly repo: string
   readonly ref: string | undefined
   readonly have: readonly string[]
+  /** Of the repo; without it, the repo itself is wanted. */
+  readonly submodule?: WantedSubmodule | undefined
   readonly path: string
+}
+
+export interface WantedSubmodule {
+  /** A commit of the repo. */
+  readonly of: string
+  /** Its path there; for one inside of others, a path in each. */
+  readonly paths: readonly string[]
 }
 
 export interface FetchedRepo {
@@ -26,4 +35,8 @@ export interface FetchedRepo {
   /** The author that git on the host would name for a commit. */
   readonly authorName?: string | undefined
   readonly authorEmail?: string | undefined
+  /** Of a submodule: its address on a network. */
+  readonly url?: string | undefined
+  /** Of a submodule: why the host does not have its commit, which was not sent then. */
+  readonly absent?: string | undefined
 }

@@ -1,5 +1,6 @@
 import { askGit, type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./git.ts"
 import { commitOf, fetch, resolveRef, resolveRemoteHead } from "./resolve-ref.ts"
+import { syncSubmodules } from "./submodules.ts"
 import { type Source, type Target, trackingRef } from "./target.ts"
 
 /** A repo that git inside reaches by itself. Without a ref, what its HEAD names is wanted. */
@@ -25,6 +26,7 @@ export const remoteSource = (url: string, ref: string | undefined, parts: GitPar
         ? await fetchedHead(directory, parts)
         : await resolveRef(wanted, directory, parts)
     },
+    bringSubmodules: (directory) => syncSubmodules(directory, parts),
   }
 }
 

@@ -3,15 +3,33 @@ import { type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./gi
 /** At the same time, for each repo. */
 const JOBS = 4
 
-/** Brings the submodules of the checkout, where it has any, and returns their directories. */
+/** Brings the submodules of the checkout from their own addresses, where it has any, and returns their directories. */
 export const syncSubmodules = async (cwd: string, parts: GitParts): Promise<readonly string[]> => {
-  const deadlineMs = TRANSFER_DEADLINE_MS
-  const find = ["ls-files", "--", ".gitmodules"] as const
-  if ((await git({ args: find, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)) === "") return []
+  if (!(await hasSubmodules(cwd, parts))) return []
   // Their addresses may have changed with the checkout.
-  await git({ args: ["submodule", "sync", "--quiet", "--recursive"], cwd, deadlineMs }, parts)
-  const how = ["--init", "--recursive", "--progress", `--jobs=${JOBS}`]
-  await git({ args: ["submodule", "update", ...how], cwd, deadlineMs }, parts)
+  const sync = ["submodule", "sync", "--quiet", "--recursive"] as const
+  await git({ args: sync, cwd, deadlineMs: TRANSFER_DEADLINE_MS }, parts)
+  await updateSubmodules(["--recursive"], cwd, parts)
+  return await submodulesIn(cwd, parts)
+}
+
+export const hasSubmodules = async (cwd: string, parts: GitParts): Promise<boolean> => {
+  const find = ["ls-files", "--", ".gitmodules"] as const
+  return (await git({ args: find, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)) !== ""
+}
+
+/** Checks out what is recorded, and fetches what is missing for that. */
+export const updateSubmodules = async (
+  which: readonly string[],
+  cwd: string,
+  parts: GitParts,
+): Promise<void> => {
+  const args = ["submodule", "update", "--init", "--progress", `--jobs=${JOBS}`, ...which] as const
+  await git({ args, cwd, deadlineMs: TRANSFER_DEADLINE_MS }, parts)
+}
+
+/** The directories of the submodules that are there, and of those inside of them. */
+export const submodulesIn = async (cwd: string, parts: GitParts): Promise<readonly string[]> => {
   const list = ["submodule", "foreach", "--quiet", "--recursive", "pwd"] as const
   const answer = await git({ args: list, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)
   return answer.split("\n").filter((line) => line !== "")

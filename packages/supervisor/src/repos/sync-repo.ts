@@ -6,7 +6,6 @@ import { saveTree } from "./half-done.ts"
 import { pullLfs } from "./lfs.ts"
 import { lookAtWork } from "./look.ts"
 import { noteBegin, noteNothingUnderWay, noteSetupDue, noteSynced, underWay } from "./notes.ts"
-import { syncSubmodules } from "./submodules.ts"
 import type { Source, Target } from "./target.ts"
 
 /**
@@ -122,10 +121,10 @@ const finishHalfDone = async (
 const complete = async (
   target: Target,
   cwd: string,
-  { warn }: SyncOptions,
+  { source, warn }: SyncOptions,
   parts: GitParts,
 ): Promise<void> => {
-  const submodules = await syncSubmodules(cwd, parts)
+  const submodules = await source.bringSubmodules(cwd, target.commit, warn)
   for (const tree of [cwd, ...submodules])
     if ((await pullLfs(tree, parts)) === "missing")
       warn("it keeps files in Git LFS, and git-lfs is not installed here: they are pointers only")

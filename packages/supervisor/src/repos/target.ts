@@ -11,6 +11,12 @@ export interface Source {
   clone(directory: string): Promise<Target | undefined>
   /** Brings what is new into the repo at `directory`; its files stay as they are. */
   fetch(directory: string): Promise<Target | undefined>
+  /** Brings the submodules of the checkout at `directory`, where it has any, and returns their directories. */
+  bringSubmodules(
+    directory: string,
+    commit: string,
+    warn: (message: string) => void,
+  ): Promise<readonly string[]>
 }
 
 export const trackingRef = (branch: string): string => `refs/remotes/origin/${branch}`

@@ -231,6 +231,24 @@ export const ATTACKS = {
   "asks for a path of the host": asks({ kind: "repo", repo: "/etc", have: [] }),
   "asks for an option": asks({ kind: "repo", repo: "r", ref: "--upload-pack=x", have: [] }),
   "asks for a range": asks({ kind: "repo", repo: "r", ref: "main..other", have: [] }),
+  "asks for a submodule above": asks({
+    kind: "repo",
+    repo: "r",
+    have: [],
+    submodule: { of: "0".repeat(40), paths: ["lib/../../.."] },
+  }),
+  "asks for a submodule of what is no commit": asks({
+    kind: "repo",
+    repo: "r",
+    have: [],
+    submodule: { of: "HEAD", paths: ["lib"] },
+  }),
+  "asks for a submodule without a bottom": asks({
+    kind: "repo",
+    repo: "r",
+    have: [],
+    submodule: { of: "0".repeat(40), paths: Array.from({ length: 1_000 }, () => "lib") },
+  }),
   "has more than a repo": asks({
     kind: "repo",
     repo: "r",

@@ -1,0 +1,128 @@
+import { join } from "node:path"
+import { BerthError } from "@berth/protocol/errors"
+import { forceCheckOut } from "./checkout.ts"
+import { lookAtPlace, taken } from "./files.ts"
+import { type GitParts, git, LOOK_DEADLINE_MS } from "./git.ts"
+import {
+  commitsIn,
+  type HostSourceOptions,
+  hostAddress,
+  initialise,
+  unbundle,
+  withBundle,
+} from "./host-bundle.ts"
+import type { FetchedRepo } from "./host-repos.ts"
+import { noteSynced } from "./notes.ts"
+import { isAllowed, type Recorded, recordedIn } from "./recorded-submodules.ts"
+import { commitOf } from "./resolve-ref.ts"
+import { submodulesIn, updateSubmodules } from "./submodules.ts"
+
+interface Bringing extends HostSourceOptions {
+  /** The commit of the outermost repo. */
+  readonly of: string
+  /** The paths of the submodules that this one lies in. */
+  readonly above: readonly string[]
+  readonly warn: (message: string) => void
+}
+
+/**
+ * Brings the submodules of a checkout, and those inside of them: out of the repo on the host where that has the recorded
+ * commit, else from their address on a network. One that can be had from neither is left out, with a warning.
+ */
+export const bringSubmodules = async (
+  cwd: string,
+  bringing: Bringing,
+  parts: GitParts,
+): Promise<readonly string[]> => {
+  const directories: string[] = []
+  for (const submodule of await recordedIn(cwd, parts)) {
+    const place = join(cwd, submodule.path)
+    const paths = [...bringing.above, submodule.path]
+    const came = await bringOne(submodule, cwd, paths, bringing, parts)
+    if (came === "from its address") directories.push(...(await submodulesIn(place, parts)))
+    if (came !== "not") directories.push(place)
+    if (came === "from the host")
+      directories.push(...(await bringSubmodules(place, { ...bringing, above: paths }, parts)))
+  }
+  return directories
+}
+
+const bringOne = async (
+  submodule: Recorded,
+  cwd: string,
+  paths: readonly string[],
+  { of, warn, ...options }: Bringing,
+  parts: GitParts,
+): Promise<"from the host" | "from its address" | "not"> => {
+  const { name, path, commit } = submodule
+  const place = join(cwd, path)
+  const shown = paths.join("/")
+  if (!isAllowed(submodule)) {
+    warn(`submodule ${shown} is left out: git takes none of its name or path`)
+    return "not"
+  }
+  const standing = await lookAtPlace(place, parts)
+  if (standing === "other") throw taken(parts.repo, place)
+  const isThere = standing === "repo"
+  if (!isThere || (await commitOf(commit, place, parts)) === undefined) {
+    const have = isThere ? await commitsIn(place, parts) : []
+    const take = async (fetched: FetchedRepo, bundle: string) => {
+      if (fetched.absent !== undefined) return
+      if (!isThere) await initialise(place, fetched.url ?? hostAddress(parts.repo), fetched, parts)
+      await unbundle(fetched, bundle, place, parts)
+    }
+    const { absent, url } = await withBundle(
+      options,
+      { have, submodule: { of, paths } },
+      take,
+      parts,
+    )
+    if (absent !== undefined && url === undefined) {
+      warn(leftOut(shown, absent, submodule.url))
+      return "not"
+    }
+    await register(name, url ?? hostAddress(parts.repo), cwd, parts)
+    if (absent !== undefined && url !== undefined) {
+      await cloneFromAddress(path, { shown, absent, url }, cwd, parts)
+      return "from its address"
+    }
+  }
+  // A killed boot may have left a repo without a checkout.
+  if ((await commitOf("HEAD", place, parts)) === undefined)
+    await forceCheckOut({ commit, branch: undefined }, place, parts)
+  await noteSynced(commit, place, parts)
+  const deadlineMs = LOOK_DEADLINE_MS
+  await git({ args: ["submodule", "absorbgitdirs", "--", path], cwd, deadlineMs }, parts)
+  await updateSubmodules(["--", path], cwd, parts)
+  return "from the host"
+}
+
+const leftOut = (shown: string, absent: string, url: string): string =>
+  [
+    `submodule ${shown} is left out: ${absent}, and its URL (${url}) is no address on a network`,
+    "run `git submodule update --init --recursive` in that repo and make the sandbox anew, or bring the files with `berth cp`",
+  ].join("; ")
+
+const cloneFromAddress = async (
+  path: string,
+  { shown, absent, url }: { readonly shown: string; readonly absent: string; readonly url: string },
+  cwd: string,
+  parts: GitParts,
+): Promise<void> => {
+  try {
+    await updateSubmodules(["--recursive", "--", path], cwd, parts)
+  } catch (thrown) {
+    if (!(thrown instanceof BerthError)) throw thrown
+    throw new BerthError(
+      thrown.code,
+      `submodule ${shown} could not be cloned from ${url}, and ${absent}: run git submodule update --init --recursive there. ${thrown.message}`,
+      { details: thrown.details, cause: thrown },
+    )
+  }
+}
+
+/** Where git has an address for it, it resolves none of its own. */
+const register = async (name: string, url: string, cwd: string, parts: GitParts): Promise<void> => {
+  const args = ["config", `submodule.${name}.url`, url] as const
+  await git({ args, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)
+}
