@@ -552,7 +552,7 @@ export const ERRORS = {
   "boot.failed": {
     status: 500,
     retry: "never",
-    hint: "`berth boot`, with the name of the workspace, shows which step failed and what it wrote last. The sandbox stays up for a while: look with `berth shell` or `berth exec`, mend its files there, then `berth up --retry`.",
+    hint: "`berth boot`, with the name of the workspace, shows which step failed and what it wrote last. As long as `berth ps` lists the sandbox as failed, look with `berth shell` or `berth exec` and mend its files there; then `berth up --retry`.",
   },
   "agent.not_installed": {
     status: 424,

@@ -54,8 +54,9 @@ const cellsOf = (
     ({ workspace, asks }) => workspace === identity.workspace && asks.length > 0,
   )
   const asks = asking?.asks.map((ask) => `${sayAsk(ask)} (berth answer ${asking.id})`)[0]
-  const failed = phase === "failed" && boot?.ending?.reason
-  const note = halted || failed || asks || usersOf(leases) || boot?.ending?.reason || ended || ""
+  const users = usersOf(leases)
+  const failed = phase === "failed" && [boot?.ending?.reason, users].filter(Boolean).join("; ")
+  const note = halted || failed || asks || users || boot?.ending?.reason || ended || ""
   // Its workspace is there, with its files: otherwise it were not listed.
   return [identity.sandbox, identity.workspace, phase === "gone" ? "stopped" : phase, age, note]
 }

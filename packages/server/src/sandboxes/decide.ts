@@ -212,7 +212,7 @@ const decideFailed = ({ uses, pressure, policy }: World, known: Known): Decision
   if (pressure !== undefined) return stop("pressure", `${pressure}, and its boot failed`)
   const { failedBootKeepMs } = policy
   const leftMs = failedBootKeepMs - known.phaseMs
-  if (leftMs <= 0) return stop("idle", `its boot failed ${spoken(failedBootKeepMs)} ago`)
+  if (leftMs <= 0) return stop("idle", `${why}; it stayed up for ${spoken(failedBootKeepMs)}`)
   return keep(`${why}; it stays up for ${spoken(failedBootKeepMs)} to be looked at`, leftMs)
 }
 

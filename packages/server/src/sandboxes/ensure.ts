@@ -156,7 +156,7 @@ const failing = (slug: Slug, { boots, why }: { boots: number; why: string }): Be
     details: { workspace: slug, boots },
   })
 
-const bootFailed = ({ id: sandbox, workspace }: SandboxRow, reason = "not said why") =>
+export const bootFailed = ({ id: sandbox, workspace }: SandboxRow, reason = "not said why") =>
   new BerthError("boot.failed", `the boot of ${workspace} failed: ${reason}`, {
     details: { workspace, sandbox, reason },
   })

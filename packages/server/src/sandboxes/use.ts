@@ -6,7 +6,7 @@ import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Backend } from "../backends/backend.ts"
 import type { Bridges } from "./bridges.ts"
 import { type DialAhead, type Dialed, dialAhead } from "./dial-ahead.ts"
-import type { openEnsure } from "./ensure.ts"
+import { bootFailed, type Ensured, type openEnsure } from "./ensure.ts"
 import type { LeaseRequest, Leases } from "./leases.ts"
 import type { SandboxLink } from "./links.ts"
 import type { Lives } from "./lives.ts"
@@ -177,31 +177,43 @@ const acquire = async (
   claim: Claim,
   signal: AbortSignal,
 ): Promise<Leased> => {
-  for (let id = sandbox; ; ) {
+  let next: Ensured = { sandbox, made: false }
+  for (;;) {
     try {
-      const lease = await parts.leases.acquire({ ...claim, sandbox: id })
-      return { sandbox: id, lease }
+      const lease = await parts.leases.acquire({ ...claim, sandbox: next.sandbox })
+      return { sandbox: next.sandbox, lease }
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "sandbox.ended")) throw thrown
-      id = await successor(parts, id, thrown, signal)
+      if (next.made) await refuseFailed(parts, next.sandbox)
+      next = await successor(parts, next.sandbox, thrown, signal)
     }
   }
 }
 
+/** Throws if the boot of a sandbox that was made and has ended failed: another boot would fail as well. */
+const refuseFailed = async ({ rows, workspaces }: UseParts, sandbox: SandboxId): Promise<void> => {
+  const row = await rows.get(sandbox)
+  const failed = row && (await workspaces.get(row.workspace))?.failed
+  if (row !== undefined && failed?.hash === row.configHash) throw bootFailed(row, failed.why)
+}
+
 /** What takes the place of one that is not there to be used. */
 const successor = async (
-  { rows, workspaces, ensure, booted }: UseParts,
+  { rows, workspaces, workers, ensure, booted, bootOf }: UseParts,
   sandbox: SandboxId,
   refusal: BerthError,
   signal: AbortSignal,
-): Promise<SandboxId> => {
+): Promise<Ensured> => {
   const row = await rows.get(sandbox)
   if (row === undefined) throw unknownSandbox(sandbox)
   if (row.phase === "quarantined") throw refusal
   if (row.isDetached || (await workspaces.get(row.workspace)) === undefined) throw detached(sandbox)
   const options = { mode: "fresh", isRequested: false } as const
-  const { sandbox: next, made } = await ensure(row.workspace, options, signal)
-  if (made) await booted(next, signal)
+  const next = await ensure(row.workspace, options, signal)
+  if (!next.made) return next
+  await booted(next.sandbox, signal)
+  // A sandbox whose boot failed may be used only if it is to be kept.
+  if (bootOf(next.sandbox)?.readyAtMs === null) await workers.settle(next.sandbox)
   return next
 }
 

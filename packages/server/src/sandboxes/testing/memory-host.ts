@@ -1,3 +1,4 @@
+import { BerthError } from "@berth/protocol/errors"
 import { newId, type SandboxId } from "@berth/protocol/ids"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import type { Kysely } from "kysely"
@@ -20,10 +21,11 @@ export interface MemoryHost {
   readonly backend: MemoryBackend
   readonly clock: Clock
   readonly policy: Policy
-  /** Of each boot: resolves when it is ready, rejects with why it failed. */
+  /** Of each boot: resolves when it is ready, rejects with why it failed. A BerthError names the step in its details. */
   readonly boot?: (sandbox: SandboxId) => void | Promise<void>
   /** What lives in each. */
   readonly inside?: Inside
+  readonly trace?: Bridges["trace"]
 }
 
 const toolbox = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }
@@ -40,6 +42,7 @@ export const openMemoryHost = ({
   policy,
   boot = () => {},
   inside,
+  trace = refuse,
 }: MemoryHost): Promise<Sandboxes> =>
   openSandboxes({
     ...{ store: { db }, backend: backend.asBackend(), clock, policy, log, secrets },
@@ -63,7 +66,7 @@ export const openMemoryHost = ({
       dial: refuse,
       put: refuse,
       left: async function* () {},
-      trace: refuse,
+      trace,
     },
   })
 
@@ -84,7 +87,8 @@ const open = (
     try {
       await boot(sandbox)
     } catch (thrown) {
-      const ending = { step: null, reason: String(thrown), atMs: 1, others: [] }
+      const step = thrown instanceof BerthError ? String(thrown.details.step) : null
+      const ending = { step, reason: String(thrown), atMs: 1, others: [] }
       return await tell({ type: "boot.ending", atMs: 1, ending })
     }
     await tell({ type: "boot.ready", atMs: 1 })
