@@ -1,0 +1,148 @@
+import { execFile, execFileSync } from "node:child_process"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { promisify } from "node:util"
+import { afterEach, describe, expect, it } from "vitest"
+import { servePrivateGit } from "../asks/private-git.ts"
+import { makeRepo } from "../boot/stage.ts"
+import { commandsOn, type Server, STAGE_DEADLINE_MS } from "./journey.ts"
+
+const UP = ["--network", "none"]
+const PASSWORD = "a-pass-word-of-the-remote"
+
+export const gitJourneys = (server: () => Server): void => {
+  const { berth, done, inside } = commandsOn(server)
+  const at = (...names: readonly string[]) => join(server().base, ...names)
+  const git = (repo: string, ...args: readonly string[]) =>
+    execFileSync("git", ["-C", repo, ...args], { encoding: "utf8" }).trim()
+  const commit = (repo: string, file: string, text: string) => {
+    writeFileSync(join(repo, file), text)
+    git(repo, "add", ".")
+    git(repo, "-c", "user.name=Test", "-c", "user.email=test@example.test", "commit", "-qm", file)
+  }
+  const made = new Set<string>()
+  const up = async (repo: string, ...flags: readonly string[]) => {
+    const told = await done("up", repo, ...UP, ...flags)
+    made.add(told.stdout.trim())
+    return told
+  }
+
+  describe("git", () => {
+    afterEach(async () => {
+      for (const id of made) await done("rm", id)
+      made.clear()
+    }, STAGE_DEADLINE_MS)
+
+    it(
+      "tells uncommitted changes on up, and brings them with --dirty",
+      async () => {
+        const repo = makeRepo(at("dirty"), { "README.md": "one\n" })
+        writeFileSync(join(repo, "README.md"), "two\n")
+        writeFileSync(join(repo, "new.txt"), "new\n")
+        const { stderr } = await up(repo)
+        expect(stderr).toContain("2 changed files are not in the sandbox; --dirty brings them")
+        expect(await inside("dirty", "cat", "README.md")).toBe("one")
+        const brought = await done("up", repo, ...UP, "--dirty")
+        expect(brought.stderr).not.toContain("not in the sandbox")
+        expect(await inside("dirty", "cat", "README.md", "new.txt")).toBe("two\nnew")
+      },
+      STAGE_DEADLINE_MS,
+    )
+
+    it(
+      "has a shallow clone as shallow, adds a partial one of a private HTTP remote whole, and keeps it when it is no longer named",
+      async () => {
+        mkdirSync(at("served"))
+        const source = makeRepo(at("served", "source"), { "README.md": "one\n" })
+        commit(source, "README.md", "two\n")
+        commit(source, "last.txt", "last\n")
+        git(source, "config", "uploadpack.allowFilter", "true")
+        git(source, "config", "uploadpack.allowAnySHA1InWant", "true")
+        const account = { username: "u", password: PASSWORD }
+        const address = await servePrivateGit(at("served"), account, () => {})
+        const url = `${address.replace("//", `//u:${PASSWORD}@`)}/source`
+        const clone = (how: string, name: string) =>
+          promisify(execFile)("git", ["clone", "-q", how, url, at(name)])
+        await Promise.all([clone("--depth=1", "shallow"), clone("--filter=blob:none", "partial")])
+
+        await up(at("shallow"), "--name", "two")
+        const look = "git rev-list --count HEAD; cat README.md last.txt; git status --porcelain"
+        expect(await inside("two", "sh", "-c", `${look}; echo mine > own.txt`)).toBe("1\ntwo\nlast")
+
+        const sandbox = await server()
+          .client()
+          .sandboxes.create({
+            workspace: {
+              slug: "two",
+              network: { kind: "none" },
+              repos: [{ url: at("shallow") }, { url: at("partial") }],
+            },
+          })
+        await sandbox.ready()
+        const whole =
+          "cat own.txt; cd ../partial; git rev-list --count HEAD; git show HEAD~2:README.md; git fsck --connectivity-only"
+        expect(await inside("two", "sh", "-c", `cd /workspace/shallow; ${whole}`)).toBe(
+          "mine\n3\none",
+        )
+        const found = await berth("exec", "two", "--", "grep", "-rlF", PASSWORD, "/workspace")
+        expect(found).toMatchObject({ status: 1, stdout: "" })
+        expect(server().log.filter((line) => line.includes(PASSWORD))).toEqual([])
+
+        made.clear()
+        const { stderr } = await up(at("shallow"), "--name", "two")
+        expect(stderr).toContain(
+          "warning: partial: the workspace does not name it any more; its files stay\n",
+        )
+        expect(await inside("two", "cat", "own.txt", "/workspace/partial/README.md")).toBe(
+          "mine\ntwo",
+        )
+      },
+      STAGE_DEADLINE_MS,
+    )
+
+    it(
+      "has submodules with relative URLs, commits inside as the person on the host, and brings the work back by fetch and apply",
+      async () => {
+        makeRepo(at("lib"), { "lib.txt": "lib\n" })
+        const repo = makeRepo(at("work"), { "README.md": "one\n" })
+        git(repo, "config", "user.name", "Ada Lovelace")
+        git(repo, "config", "user.email", "ada@example.test")
+        git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../lib")
+        git(repo, "commit", "-qm", "lib")
+        const told = await up(repo)
+        expect(told.stderr).not.toContain("warning")
+        const look = "cat lib/lib.txt; git status --porcelain; git -C lib rev-parse HEAD"
+        expect(await inside("work", "sh", "-c", look)).toBe(
+          `lib\n${git(at("lib"), "rev-parse", "HEAD")}`,
+        )
+
+        await inside(
+          "work",
+          "sh",
+          "-c",
+          "echo two > README.md && git commit -qam second && echo three > README.md && echo new > new.txt",
+        )
+        for (const words of [["push"], ["push", "origin", "HEAD"], ["pull"], ["fetch"]]) {
+          const told = await berth("exec", "work", "--", "git", ...words)
+          expect(told.status, `git ${words.join(" ")}`).not.toBe(0)
+          expect(told.stderr).toContain("berth fetch WORKSPACE")
+          expect(told.stderr).toContain("berth apply WORKSPACE")
+          expect(told.stderr).not.toContain("remote helper")
+        }
+
+        const fetched = await done("fetch", "work", "--into", repo)
+        expect(fetched.stdout).toBe("berth/work/main\n")
+        const show = ["log", "-1", "--format=%an <%ae> %s", "berth/work/main"]
+        expect(git(repo, ...show)).toBe("Ada Lovelace <ada@example.test> second")
+        expect(readFileSync(join(repo, "README.md"), "utf8")).toBe("one\n")
+        git(repo, "merge", "-q", "--ff-only", "berth/work/main")
+
+        const applied = await done("apply", "work", "--into", repo)
+        expect(applied.stdout.trim().split("\n").sort()).toEqual(["README.md", "new.txt"])
+        expect(readFileSync(join(repo, "README.md"), "utf8")).toBe("three\n")
+        expect(readFileSync(join(repo, "new.txt"), "utf8")).toBe("new\n")
+      },
+      STAGE_DEADLINE_MS,
+    )
+  })
+}
