@@ -96,7 +96,7 @@ describe("the submodules of a repo of the host", () => {
     const { warnings } = await sync()
     expect(warnings).toEqual([
       expect.stringMatching(
-        /^app: submodule libs\/a is left out: it is not checked out .*\(\.\.\/a\).*git submodule update --init/,
+        /^app: submodule libs\/a is left out: it is not checked out .*URL is \.\.\/a\).*git submodule update --init/,
       ),
     ])
     expect(text("app.txt")).toBe("app\n")

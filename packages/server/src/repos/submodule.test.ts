@@ -280,7 +280,10 @@ describe("a directory of modules", () => {
       const module = join(path, ".git/modules/libs/a")
       execFileSync("chown", ["-R", "23456:23456", module])
       expect(await send(path, head, "libs/a")).toMatchObject({ isBundled: false })
-      execFileSync("chown", ["12345:12345", module])
+      // Root's own repo leads to nobody else's either.
+      execFileSync("chown", ["-R", "0:0", path])
+      expect((await send(path, head, "libs/a")).isBundled).toBe(true)
+      execFileSync("chown", ["-R", "23456:23456", module])
       expect(await send(path, head, "libs/a")).toMatchObject({ isBundled: false })
     },
   )

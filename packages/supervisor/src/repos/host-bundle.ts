@@ -67,7 +67,7 @@ export const withBundle = async (
 }
 
 /** A setting of the repo, unless the user inside has it already. */
-const setUnlessSet = async (
+export const setUnlessSet = async (
   key: string,
   value: string | undefined,
   cwd: string,

@@ -8,6 +8,7 @@ import {
   type HostSourceOptions,
   hostAddress,
   initialise,
+  setUnlessSet,
   unbundle,
   withBundle,
 } from "./host-bundle.ts"
@@ -47,46 +48,30 @@ export const bringSubmodules = async (
   return directories
 }
 
+type Came = "from the host" | "from its address" | "not"
+
 const bringOne = async (
   submodule: Recorded,
   cwd: string,
   paths: readonly string[],
-  { of, warn, ...options }: Bringing,
+  bringing: Bringing,
   parts: GitParts,
-): Promise<"from the host" | "from its address" | "not"> => {
+): Promise<Came> => {
   const { name, path, commit } = submodule
   const place = join(cwd, path)
-  const shown = paths.join("/")
   if (!isAllowed(submodule)) {
-    warn(`submodule ${shown} is left out: git takes none of its name or path`)
+    bringing.warn(`submodule ${paths.join("/")} is left out: git takes none of its name or path`)
     return "not"
   }
   const standing = await lookAtPlace(place, parts)
   if (standing === "other") throw taken(parts.repo, place)
   const isThere = standing === "repo"
   if (!isThere || (await commitOf(commit, place, parts)) === undefined) {
-    const have = isThere ? await commitsIn(place, parts) : []
-    const take = async (fetched: FetchedRepo, bundle: string) => {
-      if (fetched.absent !== undefined) return
-      if (!isThere) await initialise(place, fetched.url ?? hostAddress(parts.repo), fetched, parts)
-      await unbundle(fetched, bundle, place, parts)
-    }
-    const { absent, url } = await withBundle(
-      options,
-      { have, submodule: { of, paths } },
-      take,
-      parts,
-    )
-    if (absent !== undefined && url === undefined) {
-      warn(leftOut(shown, absent, submodule.url))
-      return "not"
-    }
-    await register(name, url ?? hostAddress(parts.repo), cwd, parts)
-    if (absent !== undefined && url !== undefined) {
-      await cloneFromAddress(path, { shown, absent, url }, cwd, parts)
-      return "from its address"
-    }
+    const came = await fetchOne(submodule, { cwd, paths, isThere }, bringing, parts)
+    if (came !== "from the host") return came
   }
+  // Where git has an address for it, it resolves none of its own.
+  await setUnlessSet(`submodule.${name}.url`, hostAddress(parts.repo), cwd, parts)
   // A killed boot may have left a repo without a checkout.
   if ((await commitOf("HEAD", place, parts)) === undefined)
     await forceCheckOut({ commit, branch: undefined }, place, parts)
@@ -97,9 +82,52 @@ const bringOne = async (
   return "from the host"
 }
 
+interface Place {
+  readonly cwd: string
+  readonly paths: readonly string[]
+  readonly isThere: boolean
+}
+
+const fetchOne = async (
+  { name, path, url: recordedUrl }: Recorded,
+  { cwd, paths, isThere }: Place,
+  { of, warn, ...options }: Bringing,
+  parts: GitParts,
+): Promise<Came> => {
+  const place = join(cwd, path)
+  const shown = paths.join("/")
+  const wanted = {
+    have: isThere ? await commitsIn(place, parts) : [],
+    submodule: { of, paths },
+  }
+  const take = async (fetched: FetchedRepo, bundle: string) => {
+    if (fetched.absent !== undefined) return
+    if (!isThere) await initialise(place, fetched.url ?? hostAddress(parts.repo), fetched, parts)
+    await unbundle(fetched, bundle, place, parts)
+  }
+  const { absent, url } = await withBundle(options, wanted, take, parts).catch(refusalOf)
+  if (url !== undefined) {
+    const args = ["config", `submodule.${name}.url`, url] as const
+    await git({ args, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)
+  }
+  if (absent === undefined) return "from the host"
+  if (url === undefined) {
+    warn(leftOut(shown, absent, recordedUrl))
+    return "not"
+  }
+  await cloneFromAddress(path, { shown, absent, url }, cwd, parts)
+  return "from its address"
+}
+
+/** The server does not find the submodule in a repo that has changed since, or whose clone on the host lacks `.gitmodules`. */
+const refusalOf = (thrown: unknown): Pick<FetchedRepo, "absent" | "url"> => {
+  if (!(thrown instanceof BerthError) || thrown.code !== "repo.not_of_workspace") throw thrown
+  return { absent: `it was not found in the repo on the host (${thrown.message})` }
+}
+
 const leftOut = (shown: string, absent: string, url: string): string =>
   [
-    `submodule ${shown} is left out: ${absent}, and its URL (${url}) is no address on a network`,
+    `submodule ${shown} is left out: ${absent}, and there is no address on a network for it (its URL is ${url})`,
     "run `git submodule update --init --recursive` in that repo and make the sandbox anew, or bring the files with `berth cp`",
   ].join("; ")
 
@@ -119,10 +147,4 @@ const cloneFromAddress = async (
       { details: thrown.details, cause: thrown },
     )
   }
-}
-
-/** Where git has an address for it, it resolves none of its own. */
-const register = async (name: string, url: string, cwd: string, parts: GitParts): Promise<void> => {
-  const args = ["config", `submodule.${name}.url`, url] as const
-  await git({ args, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)
 }

@@ -12,14 +12,21 @@ import {
 import { createServer } from "node:net"
 import { join } from "node:path"
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
-import { ERRORS, type ErrorCode } from "@berth/protocol/errors"
+import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
 import { requires } from "@berth/testing/requires"
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
 import { systemClock } from "../../processes/clock.ts"
 import { zombies } from "../../processes/testing/family.ts"
 import { TRANSFER_DEADLINE_MS } from "../../repos/git.ts"
 import type { HostRepos } from "../../repos/host-repos.ts"
-import { type Bench, bench, commit, run, write } from "../../repos/testing/upstream.ts"
+import {
+  addSubmodule,
+  type Bench,
+  bench,
+  commit,
+  run,
+  write,
+} from "../../repos/testing/upstream.ts"
 
 let place: Bench
 beforeEach(async () => {
@@ -310,6 +317,23 @@ describe("a repo of the host", () => {
     run(place.root, "config", "--file", "global", "user.email", "inside@example.test")
     await place.sync({ repos: [host()], hostRepos, environment })
     expect(run(at("web"), "config", "--local", "--get-regexp", "^user")).toBe("user.name Ada")
+  })
+
+  it("comes without a submodule that the server does not find, with a warning", async () => {
+    const library = place.upstream("library", { "lib.txt": "lib\n" })
+    const web = place.upstream("web")
+    addSubmodule(web, library, "../library")
+    const { fetch } = hostOf(web)
+    const hostRepos: HostRepos = {
+      fetch: async (wanted, signal) => {
+        if (wanted.submodule === undefined) return await fetch(wanted, signal)
+        throw new BerthError("repo.not_of_workspace", "that commit is none of the workspace's ref")
+      },
+    }
+    const told = await place.sync({ repos: [host()], hostRepos })
+    expect(told.facts).toMatchObject({ did: ["cloned"] })
+    expect(told.warnings).toEqual([expect.stringContaining("submodule library is left out")])
+    expect(run(at("web"), "show", "HEAD:README.md")).toBe("one")
   })
 
   requires("root").it("can be read by the sandbox's user, and is nobody's to replace", async () => {
