@@ -143,13 +143,18 @@ describe("a sandbox whose boot failed", () => {
   })
 })
 
+/** An engine with a sandbox whose boot failed, and a store that knows nothing of it. */
+const loseFailed = async () => {
+  const { sandboxes, backend, up } = await openFailing()
+  const sandbox = await up()
+  await sandboxes.close()
+  await forgetAll()
+  return { backend, sandbox }
+}
+
 describe("a sandbox whose boot failed and that the store does not know", () => {
   it("is adopted as failed while somebody is inside, and a retry runs every step again", async () => {
-    const backend = new MemoryBackend()
-    const before = await openFailing({ backend })
-    const sandbox = await before.up()
-    await before.sandboxes.close()
-    await forgetAll()
+    const { backend, sandbox } = await loseFailed()
     const inside = new Inside()
     inside.change({ leftProcesses: 1 })
     const { sandboxes, up, mend, phaseOf } = await openFailing({ backend, inside })
@@ -167,11 +172,7 @@ describe("a sandbox whose boot failed and that the store does not know", () => {
   })
 
   it("is quarantined while nobody is inside, and its files are set up again once a person adopts it", async () => {
-    const backend = new MemoryBackend()
-    const before = await openFailing({ backend })
-    const sandbox = await before.up()
-    await before.sandboxes.close()
-    await forgetAll()
+    const { backend, sandbox } = await loseFailed()
     const { sandboxes, up, mend, phaseOf } = await openFailing({ backend })
     await sandboxes.reconcile({ dryRun: false })
     expect(await phaseOf(sandbox)).toBe("quarantined")
