@@ -1,5 +1,6 @@
 import { benchmark } from "../benchmark.ts"
 import { openSession, runPrompt } from "../fixtures/sessions.ts"
+import { median } from "../statistics.ts"
 
 /** The time that a person waits before the agent begins. */
 export default benchmark({
@@ -8,13 +9,21 @@ export default benchmark({
   bound: { of: "ours", atMost: 15 },
   statistic: "median",
   runs: 41,
-  prepare: openSession,
-  ours: async ({ session }, signal) => {
+  prepare: async (context) => ({
+    session: (await openSession(context)).session,
+    untilStartedMs: [] as number[],
+  }),
+  ours: async ({ session, untilStartedMs }, signal) => {
+    // All by one clock: the server's, the supervisor's and that of the agent, a shell that is given the question what time it is.
+    let startedMs = 0
     let hadMs = 0
-    // The agent is a shell: what it is given tells the time at which it has it, by the clock that the server has, too.
-    const { createdAt } = await runPrompt(session, "date +%s%N", signal, (text) => {
-      hadMs = Number(text) / 1e6
+    const { createdAt } = await runPrompt(session, "date +%s%N", signal, ({ at, body }) => {
+      if (body.type === "message.delta") hadMs = Number(body.text) / 1e6
+      else if (body.state === "running") startedMs = Date.parse(at)
     })
+    untilStartedMs.push(startedMs - Date.parse(createdAt))
     return hadMs - Date.parse(createdAt)
   },
+  note: ({ untilStartedMs }) =>
+    `the supervisor had noted it as started after ${median(untilStartedMs)} ms; the rest is the start of a shell and of date`,
 })
