@@ -6,9 +6,9 @@ import { median } from "../statistics.ts"
 /** A start that takes longer is measured all the same. */
 const DEADLINE_MS = 120_000
 
-/** A start is over when the server shows all that it knows and has looked at each once. */
+/** A start is over when the server shows all that it knows and has looked once at each that runs. */
 export default benchmark({
-  what: `from \`berth serve\` until it lists all ${KNOWN} known sandboxes (${RUNNING} of them booted) and a first reconcile is done`,
+  what: `from \`berth serve\` until it lists all ${KNOWN} known sandboxes (${RUNNING} of them run, the others are stopped) and a first reconcile is done`,
   unit: "ms",
   bound: { of: "ours", atMost: 500 },
   statistic: "median",
@@ -33,7 +33,7 @@ export default benchmark({
     const reconcile = async () => {
       const { sandboxes } = await client.reconcile(call)
       const kept = sandboxes.filter(({ outcome }) => outcome === "kept")
-      if (kept.length !== KNOWN) throw new Error(`${kept.length} of ${KNOWN} were kept`)
+      if (kept.length !== RUNNING) throw new Error(`${kept.length} of ${RUNNING} were kept`)
     }
     try {
       await Promise.all([
