@@ -26,6 +26,13 @@ describe("the documents", () => {
     ])
   })
 
+  it("name every command in the first row of the README's status table, and no other", async () => {
+    const commands = await read("packages/cli/src/commands.ts")
+    const [row = ""] = matches(await read("README.md"), /^\| command line \|([^|]*)\|/gm)
+    const named = matches(row, /`(?:berth )?([a-z-]+)`/g)
+    expect(named.sort()).toEqual(matches(commands, /^ {4}name: "([a-z-]+)"/gm).sort())
+  })
+
   it.each(documents)("link only to what exists: %s", async (document) => {
     const links = matches(await read(document), /\]\((?![a-z]+:)([^)\s]+)\)/g)
     const broken: string[] = []

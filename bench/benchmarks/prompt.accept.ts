@@ -1,29 +1,29 @@
 import { benchmark } from "../benchmark.ts"
-import { nowMs, openSession, runPrompt } from "../fixtures/sessions.ts"
+import { openSession, runPrompt } from "../fixtures/sessions.ts"
+import { median } from "../statistics.ts"
 
-/** What a person waits for before the agent begins. */
+/** The time that a person waits before the agent begins. */
 export default benchmark({
-  what: "from an accepted prompt to the agent that has it, in a sandbox that is ready",
+  what: "from the moment that the server took a prompt to the agent that has it, in a sandbox that is ready",
   unit: "ms",
   bound: { of: "ours", atMost: 15 },
   statistic: "median",
   runs: 41,
-  prepare: openSession,
-  ours: async ({ session }, signal) => {
-    let acceptedMs = 0
+  prepare: async (context) => ({
+    session: (await openSession(context)).session,
+    untilStartedMs: [] as number[],
+  }),
+  ours: async ({ session, untilStartedMs }, signal) => {
+    // All by one clock: the server's, the supervisor's and that of the agent, a shell that is given the question what time it is.
+    let startedMs = 0
     let hadMs = 0
-    const timed = {
-      ...session,
-      prompt: async (...given: Parameters<typeof session.prompt>) => {
-        const prompt = await session.prompt(...given)
-        acceptedMs = nowMs()
-        return prompt
-      },
-    }
-    // The agent is a shell: what it is given is the time at which it has it.
-    await runPrompt(timed, "date +%s%N", signal, (text) => {
-      hadMs = Number(text) / 1e6
+    const { createdAt } = await runPrompt(session, "date +%s%N", signal, ({ at, body }) => {
+      if (body.type === "message.delta") hadMs = Number(body.text) / 1e6
+      else if (body.state === "running") startedMs = Date.parse(at)
     })
-    return Math.max(0, hadMs - acceptedMs)
+    untilStartedMs.push(startedMs - Date.parse(createdAt))
+    return hadMs - Date.parse(createdAt)
   },
+  note: ({ untilStartedMs }) =>
+    `the supervisor had noted it as started after ${median(untilStartedMs)} ms; the rest is the start of a shell and of date`,
 })

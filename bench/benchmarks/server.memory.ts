@@ -1,66 +1,53 @@
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { fileURLToPath } from "node:url"
-import { setFlagsFromString } from "node:v8"
-import { runInNewContext } from "node:vm"
-import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { createLogger } from "@berth/server/logging/logger"
-import { Secrets } from "@berth/server/logging/secrets"
-import { openStandalone } from "@berth/server/standalone"
-import { node } from "@berth/server/toolbox/inputs/node"
-import { pty } from "@berth/server/toolbox/inputs/pty"
-import { supervisor } from "@berth/server/toolbox/inputs/supervisor"
-import { tini } from "@berth/server/toolbox/inputs/tini"
-import { openToolboxes } from "@berth/server/toolbox/store"
-import { benchmark, CannotRun } from "../benchmark.ts"
+import { setTimeout as pause } from "node:timers/promises"
+import { benchmark } from "../benchmark.ts"
+import { KNOWN, makeKnown, RUNNING } from "../fixtures/known.ts"
+import { residentMb } from "../fixtures/memory.ts"
+import { makeDataDir, type StartedServer, startServer } from "../fixtures/served.ts"
 
-const FROM = fileURLToPath(new URL("../..", import.meta.url))
-const COUNT = 20
+/** A start leaves garbage, which is collected when the server has been idle for a while. */
+const IDLE_MS = 10_000
+/** A start on a busy machine takes long, which is not what is measured. */
+const DEADLINE_MS = 120_000
+const BYTES_A_MB = 1024 * 1024
 
-/** What the server's own objects and buffers take for a sandbox that it is connected to and that nobody uses. */
+/** The memory of the whole process, of which an empty server takes a good part: the rest is the sandboxes'. */
 export default benchmark({
-  what: "the server's memory per idle sandbox, in bytes",
+  what: `resident memory of a server that knows ${KNOWN} sandboxes, each with a session, of which ${RUNNING} run − that of an empty server, both divided by ${KNOWN}`,
   unit: "bytes",
-  bound: { of: "ours", atMost: 150_000 },
+  bound: { of: "difference", atMost: 150_000 },
   statistic: "median",
   runs: 7,
-  deadlineMs: 15 * 60_000,
-  prepare: async ({ signal, onEnd }) => {
-    if (process.geteuid?.() !== 0) throw new CannotRun("sandboxes need root")
-    const dataDir = await mkdtemp(join(tmpdir(), "berth-bench-memory-"))
-    onEnd(() => rm(dataDir, { recursive: true, force: true }))
-    const arch = process.arch as "x64" | "arm64"
-    const source = { arch, from: FROM, path: process.env.PATH ?? "", signal }
-    const inputs = await Promise.all([node, tini, pty, supervisor].map((find) => find(source)))
-    const toolboxes = openToolboxes({ root: join(dataDir, "toolbox"), arch })
-    const toolbox = await toolboxes.build(inputs, { signal })
-    const secrets = new Secrets()
-    const destination = { write: () => {} }
-    const log = await createLogger({ level: "error", pretty: false, secrets, destination })
-    const options = { dataDir, links: join(dataDir, "links"), environment: {} }
-    const standalone = await openStandalone({ ...options, toolbox, log, secrets }, signal)
-    onEnd(() => standalone.close())
-    return standalone
+  deadlineMs: 30 * 60_000,
+  prepare: async (context) => ({
+    known: await makeKnown(context),
+    empty: await makeDataDir(context),
+  }),
+  ours: async ({ known }, signal) => {
+    const server = await startServer(known, [], signal)
+    try {
+      await server.client.reconcile({ signal })
+      const call = { signal, deadlineMs: DEADLINE_MS }
+      const { length } = await server.client.sandboxes.list(call)
+      if (length !== KNOWN) throw new Error(`the server lists ${length} of ${KNOWN}`)
+      const sessions = await server.client.sessions.list(call)
+      if (sessions.length !== KNOWN) throw new Error(`the server has ${sessions.length} sessions`)
+      return await dividedBytes(server, signal)
+    } finally {
+      await server.stop()
+    }
   },
-  ours: async (standalone) => {
-    const workspace = WorkspaceSpec.parse({ slug: "idle", network: { kind: "none" } })
-    const before = usedBytes()
-    const all = []
-    for (let count = 0; count < COUNT; count += 1)
-      all.push(await standalone.launch(workspace, "fresh"))
-    for (const sandbox of all) await sandbox.until(({ type }) => type === "boot.ready")
-    const used = usedBytes() - before
-    for (const sandbox of all) await sandbox.remove()
-    return used / COUNT
+  other: async ({ empty }, signal) => {
+    const server = await startServer(empty, [], signal)
+    try {
+      await server.client.reconcile({ signal })
+      return await dividedBytes(server, signal)
+    } finally {
+      await server.stop()
+    }
   },
 })
 
-const usedBytes = (): number => {
-  setFlagsFromString("--expose-gc")
-  const collect = runInNewContext("gc") as () => void
-  collect()
-  collect()
-  const { heapUsed, external } = process.memoryUsage()
-  return heapUsed + external
+const dividedBytes = async ({ pid }: StartedServer, signal: AbortSignal): Promise<number> => {
+  await pause(IDLE_MS, undefined, { signal })
+  return (residentMb(pid) * BYTES_A_MB) / KNOWN
 }

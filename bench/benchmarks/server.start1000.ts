@@ -1,42 +1,53 @@
-import { spawn } from "node:child_process"
-import { once } from "node:events"
-import { createInterface } from "node:readline"
-import { fileURLToPath } from "node:url"
-import { benchmark, CannotRun } from "../benchmark.ts"
-import { makeKnown } from "../fixtures/known.ts"
-import { timeMs } from "../measure.ts"
+import { benchmark } from "../benchmark.ts"
+import { KNOWN, makeKnown, RUNNING } from "../fixtures/known.ts"
+import { startServer } from "../fixtures/served.ts"
+import { median } from "../statistics.ts"
 
-const BERTH = fileURLToPath(new URL("../../bin/berth", import.meta.url))
-const COUNT = 1_000
+/** A start that takes longer is measured all the same. */
+const DEADLINE_MS = 120_000
 
-/** What is to be done about them comes after the first answer. */
+/** A start is over when the server shows all that it knows and has looked once at each that runs. */
 export default benchmark({
-  what: "from `berth serve` to its first answer, with 1,000 known sandboxes",
+  what: `from \`berth serve\` until it lists all ${KNOWN} known sandboxes (${RUNNING} of them run, the others are stopped) and a first reconcile is done`,
   unit: "ms",
   bound: { of: "ours", atMost: 500 },
   statistic: "median",
   runs: 9,
-  prepare: async (context) => {
-    if (process.geteuid?.() !== 0) throw new CannotRun("sandboxes need root")
-    return { dataDir: await makeKnown(COUNT, context) }
-  },
-  ours: async ({ dataDir }, signal) => {
-    const args = ["serve", "--port", "0", "--json", "--log-level", "error", "--data-dir", dataDir]
-    const { PATH } = process.env
-    const stdio = ["ignore", "pipe", "inherit"] as const
-    const child = spawn(BERTH, args, { env: { PATH, HOME: dataDir }, stdio: [...stdio] })
-    const ended = once(child, "exit")
-    const answered = timeMs(async () => {
-      const [line] = await once(createInterface({ input: child.stdout }), "line", { signal })
-      const { url } = JSON.parse(line) as { url: string }
-      const { status } = await fetch(`${url}/v1/health`, { signal })
-      if (status !== 200) throw new Error(`the server answered ${status}`)
-    })
+  deadlineMs: 30 * 60_000,
+  prepare: async (context) => ({
+    dataDir: await makeKnown(context),
+    stages: { answers: [] as number[], lists: [] as number[], reconciled: [] as number[] },
+  }),
+  ours: async ({ dataDir, stages }, signal) => {
+    const start = performance.now()
+    const { client, stop } = await startServer(dataDir, [], signal)
+    const call = { signal, deadlineMs: DEADLINE_MS }
+    const since = async (done: Promise<unknown>, into: number[]) => {
+      await done
+      into.push(performance.now() - start)
+    }
+    const list = async () => {
+      const { length } = await client.sandboxes.list(call)
+      if (length !== KNOWN) throw new Error(`the server lists ${length} of ${KNOWN}`)
+    }
+    const reconcile = async () => {
+      const { sandboxes } = await client.reconcile(call)
+      const kept = sandboxes.filter(({ outcome }) => outcome === "kept")
+      if (kept.length !== RUNNING) throw new Error(`${kept.length} of ${RUNNING} were kept`)
+    }
     try {
-      return await answered
+      await Promise.all([
+        since(client.health(call), stages.answers),
+        since(list(), stages.lists),
+        since(reconcile(), stages.reconciled),
+      ])
+      return performance.now() - start
     } finally {
-      child.kill("SIGKILL")
-      await ended
+      await stop()
     }
   },
+  note: ({ stages: { answers, lists, reconciled } }) =>
+    `it answers after ${said(answers)}, lists after ${said(lists)}, has reconciled after ${said(reconciled)}`,
 })
+
+const said = (samples: readonly number[]): string => `${Math.round(median(samples))} ms`

@@ -3,9 +3,10 @@
  *
  * ```
  * web ─► sdk ─► protocol ◄─ local ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
- * cli ─► sdk, local   ▲                                                   └──────► events ◄── bridge   (store below all)
- *                     └────── supervisor         supervisor: main ─► boot ─► agents, repos, agent-files ─► processes
- *                                                              main ─► bridge ─► agents, journal
+ * cli ─► sdk, local   ▲                                    │                └─────► events             (store below all)
+ *                     │                                    └─► start-sandboxes ─► bridges ─► bridge
+ *                     └────── supervisor         supervisor: supervise ─► boot ─► agents, repos, agent-files ─► processes
+ *                                                              supervise ─► bridge ─► agents, journal
  * ```
  */
 
@@ -134,7 +135,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       "backends/seccomp": [],
       layers: ["host", ...BELOW_ALL],
       toolbox: ["host", ...BELOW_ALL],
-      bridge: ["events", "host", ...BELOW_ALL],
+      bridge: ["host", ...BELOW_ALL],
       repos: ["host", ...BELOW_ALL],
       "host-ports": ["host", ...BELOW_ALL],
       events: BELOW_ALL,

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it } from "vitest"
@@ -50,6 +50,19 @@ describe("a command that talks to a running server", () => {
       expect(files, name).toContain("sdk/src/client.ts")
       expect(ofServer(files), name).toEqual([])
     }
+  })
+
+  it("is every command but serve, doctor, toolbox, layers and boot", () => {
+    const commands = join(import.meta.dirname, "commands")
+    const loading = readdirSync(commands, { recursive: true, encoding: "utf8" }).filter(
+      (file) =>
+        file.endsWith(".ts") &&
+        !file.endsWith(".test.ts") &&
+        /from "(\.\.\/)+host\.ts"/.test(readFileSync(join(commands, file), "utf8")),
+    )
+    expect(new Set(loading.map((file) => file.replace(/(\/.*)?\.ts$|\/.*$/, "")))).toEqual(
+      new Set(["serve", "doctor", "toolbox", "layers", "boot"]),
+    )
   })
 
   it("differs in that from one that works on this host by itself", async () => {

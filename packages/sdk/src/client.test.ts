@@ -87,14 +87,14 @@ describe("createClient", () => {
     })
   })
 
-  it("never follows a redirect, least of all with the token", async () => {
+  it.each([301, 302, 303, 307, 308])("follows no redirect with status %i", async (redirect) => {
     let followed = false
     const other = await serve((_, reply) => {
       followed = true
       reply.end(JSON.stringify(STATUS))
     })
     const url = await serve((_, reply) => {
-      reply.writeHead(307, { location: `${other}/v1/status` }).end()
+      reply.writeHead(redirect, { location: `${other}/v1/status` }).end()
     })
     await expect(createClient({ url, token: "abc" }).status()).rejects.toBeInstanceOf(BerthError)
     expect(followed).toBe(false)

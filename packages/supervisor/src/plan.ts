@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import { BerthError } from "@berth/protocol/errors"
+import type { AgentSpec } from "@berth/protocol/workspace"
 import {
+  type Check,
   either,
   flag,
   kinds,
@@ -52,7 +54,7 @@ const isAgent = kinds("kind", {
   claude: object({ ...kind("claude"), keys, permissions }, { model: text }),
   codex: object({ ...kind("codex"), keys, permissions }, { model: text }),
   acp: object({ ...kind("acp"), keys, permissions, command: listOf(text, 1) }, { mode: text }),
-})
+} satisfies Record<AgentSpec["kind"], Check>)
 
 const isSidecar = object(
   { name: text, afterHooks: flag, required: flag },

@@ -73,7 +73,7 @@ describe("berth config", () => {
     expect(stderr + json.stderr).not.toContain(SECRET)
   })
 
-  it("is refused by every command alike, whichever key is wrong", async () => {
+  it("is refused alike by status, doctor and serve if a key is wrong", async () => {
     const env = { BERTH_PORT: "x" }
     for (const command of ["status", "doctor", "serve"]) {
       expect(await berth([command], { env })).toMatchObject({

@@ -59,8 +59,11 @@ describe("the activity of a sandbox", () => {
     expect(versions.add(version).size).toBe(changes.length + 2)
     expect((await watch.now()).version).toBe(version)
     uses.commandEnded(command)
+    versions.add((await watch.now()).version)
     uses.terminalEnded(terminal)
-    expect(await watch.now()).toMatchObject({ commands: [], terminals: [] })
+    const ended = await watch.now()
+    expect(ended).toMatchObject({ commands: [], terminals: [] })
+    expect(versions.add(ended.version).size).toBe(changes.length + 4)
   })
 
   it("is told at once when the version is another, and else at the next change", async () => {

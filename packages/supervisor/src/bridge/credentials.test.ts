@@ -1,3 +1,4 @@
+import { once } from "node:events"
 import { lstatSync } from "node:fs"
 import { connect } from "node:net"
 import { join } from "node:path"
@@ -68,11 +69,11 @@ describe("the socket of git's credential helper", () => {
 
   it("ends every connection when it is closed, twice as well as once", async () => {
     const { open, server } = await serve()
-    const socket = open()
-    await new Promise((resolve) => socket.once("connect", resolve))
-    const closed = new Promise((resolve) => socket.once("close", resolve))
+    const sockets = Array.from({ length: 5 }, open)
+    await Promise.all(sockets.map((socket) => once(socket, "connect")))
+    const closed = sockets.map((socket) => new Promise((resolve) => socket.once("close", resolve)))
     await Promise.all([server.close(), server.close()])
-    await closed
+    await Promise.all(closed)
   })
 
   requires("root").it("is the user's alone", async () => {

@@ -20,7 +20,7 @@ describe("a command that a client runs", () => {
     for (const message of client.messages) CommandServerMessage.parse(message)
   })
 
-  it("starts at once where it is named with the connection, and is spoken to as any other", async () => {
+  it("starts where it is named with the connection, and is spoken to as any other", async () => {
     const { path } = await stage()
     const client = await new Client(path, naming(sh("cat; exit 7", { stdin: true }))).opened()
     client.stdin("in")

@@ -100,7 +100,7 @@ requires("root").it("leaves the old file and nothing else on a full disk", async
   expect(readdirSync(disk, { recursive: true }).toSorted()).toEqual(["1", "a", "file", "filler"])
 })
 
-it("takes an upload back that is cut off, at every phase", async () => {
+it("takes an upload back that is cut off before its first byte, after one piece and in the middle", async () => {
   const { path, url, workspace, call } = await serveFiles()
   writeFileSync(join(workspace, "file"), "old")
   if (SOMEONE) chownSync(join(workspace, "file"), SOMEONE.uid, SOMEONE.gid)

@@ -63,7 +63,7 @@ describe("ProcessSet", () => {
     expect(stopped).toEqual(["agent", "deaf"])
   })
 
-  it("[R2.14] ends all of them at once, with what hooks left in the background", async () => {
+  it("[R2.14] ends all of them, with what hooks left in the background", async () => {
     await processes.start(spec("agent", SERVES)).ready(never)
     await processes.start(spec("editor", `sleep 1001 & ${SERVES}`)).ready(never)
     const hook = await runCommand(

@@ -1,5 +1,7 @@
 import { MAX_EVENT_BYTES } from "@berth/protocol/bridge-limits"
 import { newId } from "@berth/protocol/ids"
+import { runSeed } from "@berth/testing/seed"
+import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { MAX_DELTA_CHARS, together } from "../together.ts"
 import { Conversation, LAST_TRY, LONGEST_WAIT_MS, MARK } from "./conversation.ts"
@@ -177,7 +179,36 @@ describe("a conversation", () => {
     expect(bodies).toMatchObject([{ type: "todo.updated" }])
   })
 
-  it("survives events of any form", () => {
+  it("survives events of any form and content", () => {
+    const anyEvent = fc.record(
+      {
+        type: fc.constantFrom(
+          ...["message.updated", "message.part.updated", "message.part.delta"],
+          ...["session.status", "session.idle", "session.error", "todo.updated"],
+        ),
+        properties: fc.oneof(
+          fc.jsonValue(),
+          fc.record({
+            sessionID: fc.oneof(fc.constant(session), fc.jsonValue()),
+            part: fc.jsonValue(),
+            info: fc.jsonValue(),
+            status: fc.jsonValue(),
+            error: fc.jsonValue(),
+            todos: fc.jsonValue(),
+          }),
+        ),
+      },
+      { requiredKeys: [] },
+    )
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.jsonValue(), anyEvent)), (events) => {
+        expect(() => hear(...BEGUN, ...events)).not.toThrow()
+      }),
+      { numRuns: 500, seed: runSeed() },
+    )
+  })
+
+  it("survives events without the parts that theirs have", () => {
     const forms = [null, 1, "x", [], {}, { type: "message.updated" }, { properties: 3 }]
     const types = ["message.part.updated", "message.part.delta", "session.status", "session.error"]
     const odd = types.flatMap((type) => [

@@ -93,7 +93,7 @@ describe("every strategy", () => {
 })
 
 describe("readyOnLine", () => {
-  it("[R2.10] notices the line in the moment it is written, in whatever pieces", async () => {
+  it("[R2.10] notices the line in the moment it is written, also in two pieces", async () => {
     const { target, say, listeners } = talking()
     const waiting = readyOnLine(/^listening on \d+$/).wait(target, never)
     say("starting\nnot listening on 1 yet\nlisten")
@@ -103,7 +103,7 @@ describe("readyOnLine", () => {
     expect(listeners.size).toBe(0)
   })
 
-  it("keeps little of a line that never ends", async () => {
+  it("finds its line after one of ten megabytes", async () => {
     const { target, say } = talking()
     const waiting = readyOnLine(/ready/).wait(target, never)
     for (let n = 0; n < 1000; n++) say("x".repeat(10_000))
@@ -114,7 +114,7 @@ describe("readyOnLine", () => {
 })
 
 describe("polling", () => {
-  it("[R2.10] looks at least every 100 ms and gives up an attempt within 150 ms", () => {
+  it("[R2.10] has an interval of at most 100 ms, and a limit of at most 150 ms for an attempt", () => {
     expect(POLL_INTERVAL_MS).toBeLessThanOrEqual(100)
     expect(ATTEMPT_LIMIT_MS).toBeLessThanOrEqual(150)
   })
