@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
@@ -6,6 +6,7 @@ import { createServer as createTlsServer } from "node:https"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
+import { answerByGit } from "./git-backend.ts"
 
 const ENV = {
   PATH: process.env.PATH ?? "",
@@ -48,7 +49,7 @@ export const servePrivateGit = async (
       return
     }
     onGranted()
-    runBackend(root, request, response)
+    answerByGit(root, request, response)
   }
   const server = tls === undefined ? createServer(answer) : createTlsServer(tls, answer)
   server.listen(0, "127.0.0.1")
@@ -58,40 +59,4 @@ export const servePrivateGit = async (
     server.closeAllConnections()
   })
   return `${tls === undefined ? "http" : "https"}://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
-/** One request by CGI: headers, an empty line, the body. */
-const runBackend = (root: string, request: IncomingMessage, response: ServerResponse): void => {
-  const { pathname, searchParams } = new URL(request.url ?? "/", "http://git")
-  const child = spawn("git", ["http-backend"], {
-    env: {
-      PATH: ENV.PATH,
-      GIT_PROJECT_ROOT: root,
-      GIT_HTTP_EXPORT_ALL: "1",
-      REQUEST_METHOD: request.method ?? "GET",
-      PATH_INFO: decodeURIComponent(pathname),
-      QUERY_STRING: searchParams.toString(),
-      CONTENT_TYPE: request.headers["content-type"] ?? "",
-      HTTP_CONTENT_ENCODING: request.headers["content-encoding"] ?? "",
-      HTTP_GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
-    },
-    stdio: ["pipe", "pipe", "ignore"],
-  })
-  child.stdin.on("error", () => {})
-  request.pipe(child.stdin)
-  let head = Buffer.alloc(0)
-  const onData = (chunk: Buffer) => {
-    head = Buffer.concat([head, chunk])
-    const end = head.indexOf("\r\n\r\n")
-    if (end < 0) return
-    child.stdout.off("data", onData)
-    for (const line of head.subarray(0, end).toString("latin1").split("\r\n")) {
-      const [name = "", value = ""] = line.split(": ")
-      if (name === "Status") response.statusCode = Number.parseInt(value, 10)
-      else response.setHeader(name, value)
-    }
-    response.write(head.subarray(end + 4))
-    child.stdout.pipe(response)
-  }
-  child.stdout.on("data", onData)
 }

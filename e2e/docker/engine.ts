@@ -19,8 +19,11 @@ interface VolumeList {
   readonly Volumes: readonly { readonly Name: string }[] | null
 }
 
-/** A private engine with an image of a small system: nothing of Berth's is in it. */
-export const startEngine = async (options: Partial<DockerEngineOptions> = {}) => {
+/** A private engine with an image of a small system, and these files of the host: nothing of Berth's is in it. */
+export const startEngine = async ({
+  files = [],
+  ...options
+}: Partial<DockerEngineOptions> & { readonly files?: readonly string[] } = {}) => {
   const engine = await startDockerEngine({ networks: false, ...options })
   const ask = async (path: string): Promise<unknown> => {
     const url = `http://engine${path}`
@@ -30,7 +33,7 @@ export const startEngine = async (options: Partial<DockerEngineOptions> = {}) =>
     await exec("curl", ["-sf", "--unix-socket", engine.socket, ...args])
   }
   try {
-    const image = await importSystemImage(engine, BOOT_PACKAGES)
+    const image = await importSystemImage(engine, BOOT_PACKAGES, files)
     return {
       ...engine,
       image,

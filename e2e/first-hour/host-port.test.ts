@@ -11,6 +11,8 @@ import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest"
 import { startEngine } from "../docker/engine.ts"
 import { openServer } from "../sandboxes/server.ts"
+import { behindProxy } from "./behind-proxy.ts"
+import { type Company, npmFiles, openCompany } from "./company.ts"
 
 /** A toolbox is built, and sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
@@ -55,7 +57,7 @@ const connectTo = (port: number): string =>
 
 type Stage = Awaited<ReturnType<typeof openServer>>
 
-/** The same journeys on every backend. */
+/** The same journeys on every backend. With the network `open`, the server's host is in a company. */
 const suite = (
   network: "none" | "open",
   open: () => Promise<{ stage: Stage; close: () => Promise<void> }>,
@@ -89,6 +91,8 @@ const suite = (
     const flags = ["--network", network, "--host-port", String(portOf(host))]
     const made = await berth("up", "--name", "model", ...flags)
     expect(made, made.stderr).toMatchObject({ status: 0 })
+    // The company's authority is not installed yet. Without a network, nobody would miss it.
+    expect(/^warning: .* NODE_EXTRA_CA_CERTS/m.test(made.stderr)).toBe(network === "open")
   }
   const fetchInside = (port: number, path = "/", ...more: string[]) => {
     const node = ["/opt/berth/bin/node", "--input-type=module", "-e", FETCH]
@@ -136,11 +140,31 @@ const suite = (
   })
 }
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "--host-port without a network, embedded",
+/** A server of a host that a company's proxy leads out of, for the journeys behind it as well. */
+const suiteInCompany = (
+  network: "none" | "open",
+  open: (variables: Company["variables"]) => Promise<{ stage: Stage; close: () => Promise<void> }>,
+): void => {
+  let company: Company
+  let server: Stage
+  suite(network, async () => {
+    company = await openCompany()
+    const { stage, close } = await open(company.variables)
+    server = stage
+    const closeBoth = async () => {
+      await close()
+      await company.close()
+    }
+    return { stage, close: closeBoth }
+  })
+  behindProxy(() => ({ server, company }))
+}
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNamespaces").describe(
+  "--host-port without a network, and a company's proxy, embedded",
   () =>
-    suite("none", async () => {
-      const stage = await openServer()
+    suiteInCompany("none", async (variables) => {
+      const stage = await openServer([], tmpdir(), variables)
       return { stage, close: stage.close }
     }),
 )
@@ -158,12 +182,12 @@ requires("root", "docker", "tini").describe("--host-port without a network, on D
 )
 
 requires("root", "docker", "tini", "networkNamespaces").describe(
-  "--host-port, on an engine elsewhere",
+  "--host-port, and a company's proxy, on an engine elsewhere",
   () =>
-    suite("open", async () => {
+    suiteInCompany("open", async (variables) => {
       const hidden = mkdtempSync(join(tmpdir(), "berth-unseen-"))
-      const engine = await startEngine({ networks: true, hidden })
-      const stage = await openServer(engine.flags, hidden)
+      const engine = await startEngine({ networks: true, hidden, files: await npmFiles() })
+      const stage = await openServer(engine.flags, hidden, variables)
       const close = async () => {
         await stage.close()
         await engine.stop()

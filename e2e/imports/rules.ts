@@ -127,7 +127,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       api: ["sessions", "sandboxes", "events", "doctor", "host", ...BELOW_ALL],
       sessions: ["sandboxes", "events", "keys", ...BELOW_ALL],
       sandboxes: [
-        ...["backends", "layers", "toolbox", "repos", "host-ports", "keys", "host", ...BELOW_ALL],
+        ...["backends", "layers", "toolbox", "repos", "host-ports", "keys", "certificates"],
+        ...["host", ...BELOW_ALL],
       ],
       backends: ["host", ...BELOW_ALL],
       "backends/*": ["backends", "backends/seccomp", "backends/connections", "host", ...BELOW_ALL],
@@ -140,10 +141,11 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       "host-ports": ["host", ...BELOW_ALL],
       events: BELOW_ALL,
       keys: BELOW_ALL,
+      certificates: [],
       store: ["logging"],
       logging: [],
       host: [],
-      doctor: ["host"],
+      doctor: ["certificates", "host"],
     },
   },
 }

@@ -92,8 +92,13 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     silent = false,
   }: Given): Promise<SandboxId> => {
     const sandbox = newId.sandbox()
-    const spec = WorkspaceSpec.parse({ slug: Slug.parse(newId.sandbox()) })
-    const wanted = wantedOf(spec, await backend.resolveSystem(spec.system), TOOLBOX, {})
+    // With a network, its hash would follow this machine's own settings.
+    const network = { kind: "none" as const }
+    const spec = WorkspaceSpec.parse({ slug: Slug.parse(newId.sandbox()), network })
+    const wanted = wantedOf(spec, await backend.resolveSystem(spec.system), TOOLBOX, {
+      variables: {},
+      certificates: [],
+    })
     const configHash = stale ? ConfigHash.parse("0".repeat(64)) : wanted.hash
     const identity = { installation, workspace: spec.slug, sandbox, configHash }
     const config = SandboxConfig.parse({ system, command: WAIT })

@@ -18,7 +18,11 @@ export interface Told {
 }
 
 /** A real server on a data directory of its own, which can be killed and started again. */
-export const openServer = async (flags: readonly string[] = [], directory = tmpdir()) => {
+export const openServer = async (
+  flags: readonly string[] = [],
+  directory = tmpdir(),
+  variables: Readonly<Record<string, string>> = {},
+) => {
   const base = mkdtempSync(join(directory, "berth-sandboxes-e2e-"))
   // Sandboxes have their toolbox from here, and are nobody outside.
   chmodSync(base, 0o711)
@@ -30,7 +34,7 @@ export const openServer = async (flags: readonly string[] = [], directory = tmpd
   let client: Client | undefined
 
   const { PATH, NODE_COMPILE_CACHE } = process.env
-  const env = { PATH, NODE_COMPILE_CACHE, HOME: base }
+  const env = { PATH, NODE_COMPILE_CACHE, HOME: base, ...variables }
   const start = async () => {
     const [node, ...own] = BERTH
     const args = [...own, "serve", "--port", "0", "--json", "--data-dir", dataDir, ...flags]

@@ -39,6 +39,8 @@ export const WorkspaceBoot = z.strictObject({
   sidecars: Sidecars,
   /** Each leads from the sandbox's loopback to the host's. Absent: none does. */
   hostPorts: HostPorts.optional(),
+  /** In PEM: the authorities that the host trusts beside the usual ones. Absent: none. */
+  certificates: z.array(z.string()).optional(),
 })
 export type WorkspaceBoot = z.infer<typeof WorkspaceBoot>
 

@@ -18,6 +18,7 @@ export const DoctorCheckName = z.enum([
   "iproute2",
   "firewall",
   "docker",
+  "certificates",
   "disk",
 ])
 export type DoctorCheckName = z.infer<typeof DoctorCheckName>

@@ -221,8 +221,9 @@ export const doctor = async (options: HostOptions, signal: AbortSignal): Promise
     import("./doctor/diagnose.ts"),
     import("./doctor/render.ts"),
   ])
-  const { PATH = "", DOCKER_HOST: dockerHost = DEFAULT_ENGINE } = process.env
-  const host = { path: PATH, dataDir, backend, dockerHost: engine ?? dockerHost }
+  const { env: environment } = process
+  const { PATH = "", DOCKER_HOST: dockerHost = DEFAULT_ENGINE } = environment
+  const host = { path: PATH, dataDir, backend, dockerHost: engine ?? dockerHost, environment }
   const report = await diagnose(host, signal)
   return { report, render: (how) => renderReport(report, how) }
 }

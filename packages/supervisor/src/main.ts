@@ -1,3 +1,4 @@
+import { CERTIFICATES_TARGET } from "@berth/protocol/certificates"
 import { AGENT_USER, TOOLBOX_TARGET, WORKSPACE_TARGET } from "@berth/protocol/inside"
 import { LINK_PORT_VARIABLE, LINK_TARGET } from "@berth/protocol/link"
 import { CREDENTIALS_SOCKET } from "./bridge/git-environment.ts"
@@ -12,5 +13,6 @@ run({
   port: Number(process.env[LINK_PORT_VARIABLE] ?? 0),
   places: { workspace: WORKSPACE_TARGET, home, toolbox: TOOLBOX_TARGET, logs: LOGS },
   credentials: CREDENTIALS_SOCKET,
+  certificates: CERTIFICATES_TARGET,
   user: AGENT_USER,
 })

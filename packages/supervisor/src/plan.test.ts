@@ -22,6 +22,7 @@ const PLAN = BootPlan.parse({
     { name: "terminal", builtin: "terminal", port: 7681 },
   ],
   hostPorts: [11434],
+  certificates: ["-----BEGIN CERTIFICATE-----\n"],
 })
 
 type Node = Record<string | number, unknown>
@@ -94,7 +95,7 @@ describe("a plan", () => {
   })
 
   it("is refused where something is missing, is not JSON, or is not there", () => {
-    const { hostPorts: _, ...required } = PLAN
+    const { hostPorts: _, certificates: __, ...required } = PLAN
     for (const key of Object.keys(required)) {
       const { [key as keyof typeof PLAN]: _, ...rest } = PLAN
       expect(() => read(JSON.stringify(rest))).toThrow(`plan.${key} is missing`)

@@ -74,7 +74,7 @@ const isPlan = object(
     agent: isAgent,
     sidecars: listOf(isSidecar),
   },
-  { warnings: listOf(text), hostPorts: listOf(wholeNumber) },
+  { warnings: listOf(text), hostPorts: listOf(wholeNumber), certificates: listOf(text) },
 )
 
 const unusable = (path: string, reason: string, cause?: unknown): BerthError =>

@@ -3,9 +3,7 @@ import { BerthError, toWireError } from "@berth/protocol/errors"
 import { type SuperviseOptions, supervise } from "./supervise.ts"
 
 /** The whole life of this process: signals in, the exit status out. */
-export const run = (
-  options: Pick<SuperviseOptions, "link" | "port" | "places" | "credentials" | "user">,
-): void => {
+export const run = (options: Omit<SuperviseOptions, "stop" | "hurry" | "onFault">): void => {
   const stop = new AbortController()
   const hurry = new AbortController()
   /** The first asks for an orderly end, the second for a quick one; more change nothing. */

@@ -17,6 +17,7 @@ import type { ListenAddress } from "./bridge/listen.ts"
 import { openPrompts, type Prompts } from "./bridge/prompts.ts"
 import { serveBridge } from "./bridge/serve.ts"
 import { readToken } from "./bridge/token.ts"
+import { writeCertificates } from "./certificates.ts"
 import { chooseAgent } from "./choose-agent.ts"
 import { Dispatch } from "./features/dispatch.ts"
 import { Uses } from "./features/uses.ts"
@@ -43,6 +44,8 @@ export interface SuperviseOptions {
   readonly places: Places
   /** The socket on which git asks for credentials, in a directory that the user may enter. */
   readonly credentials: string
+  /** The directory in which the user's programs find the host's certificate authorities. */
+  readonly certificates: string
   /** Whom all but the supervisor runs as. */
   readonly user: User & { readonly name: string }
   /** Ends it, in order, with everything that it started. */
@@ -72,7 +75,7 @@ export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
  * with the exit status, when nothing runs any more.
  */
 export const supervise = async (options: SuperviseOptions): Promise<number> => {
-  const { link, port, places, credentials, user, stop, hurry, onFault } = options
+  const { link, port, places, credentials, certificates, user, stop, hurry, onFault } = options
   const startedAt = new Date()
   const clock = systemClock
   const plan = readPlan(join(link, LINK.plan))
@@ -138,6 +141,10 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   await pause(clock, FIRST_ANSWER_MS, stop)
   begun.resolve()
   for (const message of plan.warnings ?? []) warn(message)
+  // Before the first program that could look for them.
+  await writeCertificates(plan.certificates ?? [], certificates).catch((thrown: Error) =>
+    warn(`the host's certificates cannot be written to ${certificates}: ${thrown.message}`),
+  )
 
   const helper = serveCredentials({ path: credentials, user, asks })
   const bridgeIsUp = Promise.all([bridge, helper, prompts])

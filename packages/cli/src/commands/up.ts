@@ -90,7 +90,8 @@ export const define: DefineCommand = async (command, { out, err }) => {
       const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
       // The sandbox is ready whatever comes of this: a boot that cannot be read has nothing to add.
       const boot = wait ? await sandbox.boot({ signal }).catch(() => undefined) : undefined
-      for (const { message } of boot?.warnings ?? []) err(printable(`warning: ${message}\n`))
+      const booted = boot?.warnings.map(({ message }) => message) ?? []
+      for (const message of [...view.warnings, ...booted]) err(printable(`warning: ${message}\n`))
       if (local !== undefined && dirty) await bringUncommitted(sandbox, local, signal)
       if (local !== undefined && !dirty) {
         const count = await countUncommitted(local.repo, signal).catch(() => 0)

@@ -14,13 +14,20 @@ export interface OwnedText {
 /** Without waiting for a writer, should it be a pipe. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
 
+export interface ReadOptions {
+  /** Whether a link in the last place is followed. */
+  readonly followLast: boolean
+  /** A larger file is refused. Default: there is no bound. */
+  readonly maxBytes?: number
+}
+
 /**
  * Reads a file that only root and this user can have written or put there. Undefined where there is none; what the
  * system refuses is thrown as it is.
  */
 export const readOwned = (
   path: string,
-  { followLast }: { readonly followLast: boolean },
+  { followLast, maxBytes = Number.POSITIVE_INFINITY }: ReadOptions,
 ): OwnedText | undefined => {
   const judge = ownJudge()
   return walk(path, { followLast, judge }, ({ at, stats }) => {
@@ -30,13 +37,17 @@ export const readOwned = (
       const opened = fstatSync(file)
       if (!opened.isFile()) throw notFile(path)
       refuse(path, judgeOwner(opened, path, judge) ?? judgeWriters(opened, path, judge))
-      const { uid, gid, mode } = opened
+      const { uid, gid, mode, size } = opened
+      if (size > maxBytes) throw tooLarge(path, size, maxBytes)
       return { text: readFileSync(file, "utf8"), uid, gid, mode: mode & 0o7777 }
     } finally {
       closeSync(file)
     }
   })
 }
+
+const tooLarge = (path: string, size: number, maxBytes: number): NodeJS.ErrnoException =>
+  Object.assign(new Error(`${path} has ${size} bytes, more than ${maxBytes}`), { code: "EFBIG" })
 
 const notFile = (path: string): NodeJS.ErrnoException =>
   Object.assign(new Error(`${path} is not a regular file`), { code: "EISDIR" })

@@ -8,6 +8,8 @@ export interface DoctorHost {
   readonly path: string
   /** Where the server keeps its files; it need not exist yet. */
   readonly dataDir: string
+  /** The variables that the server would have. Default: none. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
   /** Where the engine listens, as $DOCKER_HOST says it, if the caller knows. */
   readonly dockerHost?: string
   /** The backend that is configured. Default: embedded. */

@@ -1,6 +1,7 @@
 import type { DoctorCheck, DoctorFinding, DoctorReport, DoctorStatus } from "@berth/protocol/doctor"
 import { BerthError } from "@berth/protocol/errors"
 import type { Check, DoctorHost } from "./check.ts"
+import { certificates } from "./checks/certificates.ts"
 import { cgroups } from "./checks/cgroups.ts"
 import { conmon } from "./checks/conmon.ts"
 import { disk } from "./checks/disk.ts"
@@ -33,6 +34,7 @@ const CHECKS: readonly Check[] = [
   iproute2,
   firewall,
   docker,
+  certificates,
   disk,
 ]
 

@@ -1,7 +1,7 @@
 import { ToolboxId } from "@berth/protocol/toolbox"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { describe, expect, it } from "vitest"
-import { sandboxConfig } from "./config.ts"
+import { type HostSettings, sandboxConfig } from "./config.ts"
 import { configHash } from "./config-hash.ts"
 import { plannedRepos, workspaceRepos } from "./repos.ts"
 
@@ -10,11 +10,18 @@ const toolbox = (digit: string) => {
   return { id, directory: `/data/toolbox/${id}` }
 }
 
-const hash = (spec: Partial<WorkspaceSpecInput> = {}, box = toolbox("0"), host = {}) => {
+const BARE: HostSettings = { variables: {}, certificates: [] }
+
+const configOf = (
+  spec: Partial<WorkspaceSpecInput> = {},
+  box = toolbox("0"),
+  host: Partial<HostSettings> = {},
+) => {
   const workspace = WorkspaceSpec.parse({ slug: "app", ...spec })
   const repos = plannedRepos(workspaceRepos(workspace.repos))
-  return configHash(sandboxConfig(workspace, { kind: "host" }, repos, box, host))
+  return sandboxConfig(workspace, { kind: "host" }, repos, box, { ...BARE, ...host })
 }
+const hash = (...given: Parameters<typeof configOf>) => configHash(configOf(...given))
 
 describe("a workspace's config", () => {
   it("[R1.2] is the same for the same workspace and toolbox", () => {
@@ -36,10 +43,33 @@ describe("a workspace's config", () => {
   })
 
   it("[R1.2] is another one when the host's proxy is another, unless there is no network", () => {
-    const host = { HTTPS_PROXY: "http://proxy.example:3128" }
+    const host = { variables: { HTTPS_PROXY: "http://proxy.example:3128" } }
     const none = { network: { kind: "none" } } as const
     expect(hash({}, toolbox("0"), host)).not.toBe(hash())
     expect(hash(none, toolbox("0"), host)).toBe(hash(none))
+  })
+
+  it("[R1.2] is another one when the host trusts other authorities, unless there is no network", () => {
+    const host = { certificates: ["one in PEM\n"] }
+    const none = { network: { kind: "none" } } as const
+    expect(hash({}, toolbox("0"), host)).not.toBe(hash())
+    expect(hash({}, toolbox("0"), host)).not.toBe(hash({}, toolbox("0"), { certificates: ["two"] }))
+    expect(hash(none, toolbox("0"), host)).toBe(hash(none))
+  })
+
+  it("names the files with the host's authorities for programs, where the workspace names none of its own", () => {
+    const host = { certificates: ["one in PEM\n"] }
+    const own = { environment: { GIT_SSL_CAINFO: "/workspace/own.pem" } }
+    expect(configOf(own, toolbox("0"), host).boot).toMatchObject({
+      certificates: host.certificates,
+      environment: {
+        NODE_EXTRA_CA_CERTS: "/run/berth-certificates/added.pem",
+        SSL_CERT_FILE: "/run/berth-certificates/all.pem",
+        GIT_SSL_CAINFO: "/workspace/own.pem",
+      },
+    })
+    expect(configOf().boot?.environment).toEqual({})
+    expect(configOf().boot).not.toHaveProperty("certificates")
   })
 
   it("[R1.2] is the same whatever its files may take, which is held without the sandbox", () => {
@@ -62,7 +92,7 @@ describe("a workspace's config", () => {
     const workspace = WorkspaceSpec.parse({ slug: "app" })
     const hashes = ["0", "1"].map((digit) => {
       const system = { kind: "image" as const, digest: `sha256:${digit.repeat(64)}` }
-      return configHash(sandboxConfig(workspace, system, [], toolbox("0"), {}))
+      return configHash(sandboxConfig(workspace, system, [], toolbox("0"), BARE))
     })
     expect(new Set([...hashes, hash()]).size).toBe(3)
   })

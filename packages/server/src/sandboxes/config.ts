@@ -6,16 +6,26 @@ import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import { COMPILED_SUPERVISOR } from "../toolbox/inputs/supervisor.ts"
 import type { Toolbox } from "../toolbox/store.ts"
 import { cacheEnvironment, cacheMounts } from "./caches/places.ts"
+import { CERTIFICATE_ENVIRONMENT } from "./certificate-environment.ts"
 import { proxyEnvironment } from "./host-proxy.ts"
 
-/** What a workspace's sandbox is, with this system and toolbox, on a host with these variables. Equal ones give equal configs. */
+/** What a host gives to sandboxes that reach networks. */
+export interface HostSettings {
+  /** The server's own environment, which may name a proxy. */
+  readonly variables: Readonly<Record<string, string | undefined>>
+  /** The authorities that the host trusts beside the usual ones, in PEM. */
+  readonly certificates: readonly string[]
+}
+
+/** What a workspace's sandbox is, with this system and toolbox, on a host with these settings. Equal ones give equal configs. */
 export const sandboxConfig = (
   workspace: WorkspaceSpec,
   system: SystemIdentity,
   repos: readonly PlannedRepo[],
   toolbox: Pick<Toolbox, "id" | "directory">,
-  host: Readonly<Record<string, string | undefined>>,
+  host: HostSettings,
 ): SandboxConfig => {
+  const certificates = workspace.network.kind === "open" ? [...host.certificates] : []
   const { hooks, environment, agent, sidecars, network, caches, hostPorts } = workspace
   // The server holds these two, whatever the sandbox: a change makes none stale.
   const { diskBytes: _bytes, diskInodes: _inodes, ...limits } = workspace.limits
@@ -40,9 +50,11 @@ export const sandboxConfig = (
     boot: {
       ...{ repos: [...repos], hooks, agent, sidecars },
       ...(hostPorts.length > 0 && { hostPorts: hostPorts.toSorted((one, other) => one - other) }),
+      ...(certificates.length > 0 && { certificates }),
       environment: {
         ...cacheEnvironment(caches),
-        ...proxyEnvironment(host, environment, network),
+        ...proxyEnvironment(host.variables, environment, network),
+        ...(certificates.length > 0 && CERTIFICATE_ENVIRONMENT),
         ...environment,
       },
     },

@@ -36,11 +36,12 @@ export const launch = async (
   signal: AbortSignal,
 ): Promise<SandboxLink> => {
   const identity = { ...{ installation, workspace, sandbox }, configHash: wanted.hash }
-  const { config, warnings } = await withReadyCaches(
+  const { config, ...cached } = await withReadyCaches(
     backend,
     { workspace, config: wanted.config, overlays },
     signal,
   )
+  const warnings = [...(wanted.warnings ?? []), ...cached.warnings]
   if (warnings.length > 0) await onWarnings(warnings)
   const link = await links.make(BootPlan.parse({ sandbox, mode, warnings, ...config.boot }))
   const spec = { identity, config, overlays: [...overlays], link: link.directory }

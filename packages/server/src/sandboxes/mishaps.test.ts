@@ -150,6 +150,7 @@ it("[R1.6] a workspace's hash from before a change is not noted after it", async
   let held: Promise<void> | undefined
   const wants = openWants({
     environment: {},
+    certificates: () => ({ added: [], warnings: [] }),
     workspaces,
     backend: {
       resolveSystem: async () => {

@@ -7,6 +7,7 @@ import type { LeaseSource } from "@berth/protocol/lease"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { EngineState } from "../backends/backend.ts"
+import { openHostCertificates } from "../certificates/host-certificates.ts"
 import type { Reserve } from "../host/reserve.ts"
 import { serialByKey } from "../host/serial.ts"
 import type { Layers } from "../layers/layers.ts"
@@ -164,7 +165,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const rows = openRows(db, clock)
   const workspaces = openWorkspaces(db, clock)
   const decisions = openDecisions(db, clock)
-  const wants = openWants({ ...parts, workspaces })
+  const certificates = openHostCertificates(parts)
+  const wants = openWants({ ...parts, workspaces, certificates })
   const departures = new Departures(rows)
   const idle = new Idle(clock)
   const serially = serialByKey()

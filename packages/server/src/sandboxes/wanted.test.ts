@@ -12,6 +12,7 @@ it("nothing is noted of a workspace that changed while it was read", async () =>
   let read = Promise.withResolvers<Workspace>()
   const wants = openWants({
     environment: {},
+    certificates: () => ({ added: [], warnings: [] }),
     backend: { resolveSystem: async () => ({ kind: "host" }) },
     workspaces: { get: () => read.promise } as unknown as Workspaces,
     toolbox: async () => ({ id: "0".repeat(64), directory: "/toolbox" }) as never,
@@ -32,6 +33,7 @@ it("an agent with a toolbox of its own is prepared for whoever asks for a sandbo
   const codex = WorkspaceSpec.parse({ slug, agent: { kind: "codex" } })
   const wants = openWants({
     environment: {},
+    certificates: () => ({ added: [], warnings: [] }),
     backend: { resolveSystem: async () => ({ kind: "host" }) },
     workspaces: { get: async () => ({ spec: codex }) } as unknown as Workspaces,
     toolbox: async (agent) => {

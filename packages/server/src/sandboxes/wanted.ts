@@ -2,9 +2,10 @@ import type { Slug } from "@berth/protocol/ids"
 import { type ConfigHash, SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
 import type { SystemSource, WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "../backends/backend.ts"
+import type { HostCertificates } from "../certificates/host-certificates.ts"
 import { optionalAgent } from "../toolbox/agents/optional.ts"
 import type { Toolbox } from "../toolbox/store.ts"
-import { sandboxConfig } from "./config.ts"
+import { type HostSettings, sandboxConfig } from "./config.ts"
 import { configHash } from "./config-hash.ts"
 import { FILE_MOUNTS } from "./files.ts"
 import { plannedRepos, workspaceRepos } from "./repos.ts"
@@ -14,6 +15,8 @@ import type { Workspaces } from "./workspaces.ts"
 export interface Wanted {
   readonly config: SandboxConfig
   readonly hash: ConfigHash
+  /** What of the host's settings it is without, and why. */
+  readonly warnings?: readonly string[]
 }
 
 /** What a workspace wants of a system and a toolbox. */
@@ -21,7 +24,7 @@ export const wantedOf = (
   spec: WorkspaceSpec,
   system: SystemIdentity,
   toolbox: Pick<Toolbox, "id" | "directory">,
-  host: Readonly<Record<string, string | undefined>>,
+  host: HostSettings,
 ): Wanted => {
   const repos = plannedRepos(workspaceRepos(spec.repos))
   const own = sandboxConfig(spec, system, repos, toolbox, host)
@@ -39,7 +42,9 @@ export interface WantedParts {
   readonly workspaces: Workspaces
   readonly toolbox: ToolboxOf
   /** The server's own, which may name a proxy. */
-  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly environment: HostSettings["variables"]
+  /** The authorities that the host trusts beside the usual ones, as they are now. */
+  readonly certificates: () => Pick<HostCertificates, "added" | "warnings">
 }
 
 /** What the workspaces want now. */
@@ -54,7 +59,8 @@ export interface Wants {
   refresh(): void
 }
 
-export const openWants = ({ backend, workspaces, toolbox, environment }: WantedParts): Wants => {
+export const openWants = (parts: WantedParts): Wants => {
+  const { backend, workspaces, toolbox, environment } = parts
   const hashes = new Map<Slug, ConfigHash>()
   /** The agents whose toolbox was there once: what is wanted with others may have to be installed first. */
   const found = new Set<string | undefined>()
@@ -69,9 +75,11 @@ export const openWants = ({ backend, workspaces, toolbox, environment }: WantedP
   ): Promise<Wanted> => {
     const there = await toolbox(spec.agent.kind)
     found.add(optionalAgent(spec.agent.kind))
-    const wanted = wantedOf(spec, await resolve(), there, environment)
+    const { added, warnings } = parts.certificates()
+    const host = { variables: environment, certificates: added }
+    const wanted = wantedOf(spec, await resolve(), there, host)
     if (begun === generation) hashes.set(spec.slug, wanted.hash)
-    return wanted
+    return { ...wanted, warnings: spec.network.kind === "open" ? warnings : [] }
   }
 
   /** Many workspaces have the same system. */

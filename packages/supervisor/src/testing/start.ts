@@ -50,11 +50,12 @@ export const start = (
   writeFileSync(join(link, LINK.plan), JSON.stringify(spoil(told)))
   const user = { name: "agent", uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
   const credentials = join(made.root, "git/credentials.sock")
+  const certificates = join(made.root, "certificates")
   const watcher = watch(link)
   const command = [
     "--conditions=source",
     PROGRAM,
-    JSON.stringify({ link, places, credentials, user }),
+    JSON.stringify({ link, places, credentials, certificates, user }),
   ]
   const child = spawn("tini", ["-s", "--", process.execPath, ...command], {
     env: { ...process.env, ...family.env },

@@ -25,12 +25,14 @@ export const importHostImage = async (engine: DockerEngine): Promise<void> => {
 
 const SYSTEM_IMAGE = "berth-test/system:latest"
 
-/** Makes an image with a small system of its own, from the host's files; gives its digest. */
+/** Makes an image with a small system of its own, of the host's packages and these files of it; gives its digest. */
 export const importSystemImage = async (
   engine: DockerEngine,
   more: readonly string[] = [],
+  files: readonly string[] = [],
 ): Promise<string> => {
-  return importImage(engine, SYSTEM_IMAGE, await systemFiles(more))
+  const own = files.map((file) => file.replace(/^\//, ""))
+  return importImage(engine, SYSTEM_IMAGE, [...new Set([...(await systemFiles(more)), ...own])])
 }
 
 /** Makes an image of a directory that holds a whole system. */

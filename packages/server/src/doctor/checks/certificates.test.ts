@@ -1,0 +1,17 @@
+import { expect, it } from "vitest"
+import { certificates } from "./certificates.ts"
+
+const probe = (environment: Readonly<Record<string, string>>) =>
+  certificates.probe({ path: "", dataDir: "/", environment }, new AbortController().signal)
+
+it("tells how many certificate authorities sandboxes get from the host, and which file is of no use", async () => {
+  const fine = await probe({})
+  expect(fine).toMatchObject({ status: "ok", details: { added: expect.any(Number) } })
+  expect(fine.found).toMatch(/^(no|\d+) authorities beside the usual ones/)
+  expect(await probe({ NODE_EXTRA_CA_CERTS: "/no/such/file" })).toEqual({
+    status: "degraded",
+    found: fine.found,
+    fix: expect.stringContaining("/no/such/file, which NODE_EXTRA_CA_CERTS names"),
+    details: fine.details,
+  })
+})

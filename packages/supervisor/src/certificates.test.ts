@@ -1,0 +1,33 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { rootCertificates } from "node:tls"
+import { expect, it, onTestFinished } from "vitest"
+import { writeCertificates } from "./certificates.ts"
+
+const [FIRST = "", SECOND = ""] = rootCertificates.map((pem) => `${pem}\n`)
+
+const makeDirectory = (): string => {
+  const base = mkdtempSync(join(tmpdir(), "berth-certificates-"))
+  onTestFinished(() => rmSync(base, { recursive: true }))
+  return join(base, "certificates")
+}
+
+it("writes the host's certificates alone, and after those of the system, for all users to read", async () => {
+  const directory = makeDirectory()
+  await writeCertificates([FIRST], directory)
+  // As after a restart of the sandbox.
+  await writeCertificates([FIRST, SECOND], directory)
+  const read = (name: string) => readFileSync(join(directory, name), "utf8")
+  const modes = [".", "added.pem", "all.pem"].map((name) => statSync(join(directory, name)).mode)
+  expect(modes.map((mode) => mode & 0o7777)).toEqual([0o755, 0o644, 0o644])
+  expect(read("added.pem")).toBe(FIRST + SECOND)
+  expect(read("all.pem").endsWith(FIRST + SECOND)).toBe(true)
+  expect(read("all.pem").match(/BEGIN CERTIFICATE/g)?.length).toBeGreaterThan(50)
+})
+
+it("writes nothing where the host has none", async () => {
+  const directory = makeDirectory()
+  await writeCertificates([], directory)
+  expect(readdirSync(join(directory, ".."))).toEqual([])
+})
