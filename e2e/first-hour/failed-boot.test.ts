@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
-import { startEngine } from "../docker/engine.ts"
+import { useSharedEngine } from "../docker/engine.ts"
 import { openServer } from "../sandboxes/server.ts"
 
 /** An engine starts, a toolbox is built, and sandboxes boot beside other tests. */
@@ -12,22 +12,16 @@ const STAGE_DEADLINE_MS = 180_000
 const WHY =
   "step setup-hook failed: .berth/setup.sh failed: it ended with status 7; its last line: no compiler"
 
-const journeys = (open: () => Promise<readonly string[]>, close: () => Promise<void>): void => {
+const journeys = (flags: () => Promise<readonly string[]>): void => {
   let server: Awaited<ReturnType<typeof openServer>>
   const berth = async (...args: readonly string[]) => {
     const { stdout, stderr, status } = await server.berth(args)
     return { stdout: stdout.toString(), stderr, status }
   }
   beforeAll(async () => {
-    server = await openServer(await open())
+    server = await openServer(await flags())
   }, STAGE_DEADLINE_MS)
-  afterAll(async () => {
-    try {
-      await server?.close()
-    } finally {
-      await close()
-    }
-  }, STAGE_DEADLINE_MS)
+  afterAll(() => server?.close(), STAGE_DEADLINE_MS)
 
   it("leaves nothing of a directory that is no repo", async () => {
     const plain = join(server.base, "plain")
@@ -101,20 +95,10 @@ const journeys = (open: () => Promise<readonly string[]>, close: () => Promise<v
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "a failed boot, embedded",
   () => {
-    journeys(
-      async () => [],
-      async () => {},
-    )
+    journeys(async () => [])
   },
 )
 
 requires("root", "docker", "tini").describe("a failed boot, on Docker", () => {
-  let engine: Awaited<ReturnType<typeof startEngine>> | undefined
-  journeys(
-    async () => {
-      engine = await startEngine()
-      return engine.flags
-    },
-    async () => await engine?.stop(),
-  )
+  journeys(async () => (await useSharedEngine()).flags)
 })

@@ -29,8 +29,9 @@ const SYSTEM_IMAGE = "berth-test/system:latest"
 export const importSystemImage = async (
   engine: DockerEngine,
   more: readonly string[] = [],
+  name = SYSTEM_IMAGE,
 ): Promise<string> => {
-  return importImage(engine, SYSTEM_IMAGE, await systemFiles(more))
+  return importImage(engine, name, await systemFiles(more))
 }
 
 /** Makes an image of a directory that holds a whole system. */
