@@ -23,6 +23,7 @@ import { type OnPull, openImages } from "./images.ts"
 import { readInfo } from "./info.ts"
 import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
+import { openMountVolumes } from "./mount-volumes.ts"
 import { whyUnfenced } from "./network/fence.ts"
 import { createNetwork } from "./network/network.ts"
 import { exitOfCode, type Observed, observe } from "./observe.ts"
@@ -65,6 +66,8 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       caches: openCaches(engine, () => info, installation),
       systems: openImageSystems(engine, installation, directory),
       keepOut: [directory],
+      mountVolumes: openMountVolumes(engine),
+      started: new Set(),
       leaving: new Set(),
     }
     /** Another version may run after a restart. Where it runs does not change. */
@@ -89,6 +92,9 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
           far?.forget()
           watchers.emit({ kind: "resync" })
           renewInfo()
+          const signal = AbortSignal.timeout(DEADLINES_MS.remove)
+          // Of what is refused again, `recover` tries it another time.
+          parts.mountVolumes.removeLeft(signal).catch(() => {})
         },
       },
       signal,
