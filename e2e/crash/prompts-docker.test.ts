@@ -21,9 +21,7 @@ requires("root", "docker", "tini").describe("prompts on a Docker engine, whateve
   let world: World
   beforeAll(async () => {
     engine = await startEngine()
-    const { socket: socketPath, image } = engine
-    const backend = { name: "docker", engine: { socketPath }, image } as const
-    world = await openWorld(AbortSignal.timeout(STAGE_MS), backend)
+    world = await openWorld(AbortSignal.timeout(STAGE_MS), engine.choice)
   }, STAGE_MS)
   afterAll(async () => {
     try {

@@ -18,6 +18,8 @@ export interface Container {
   readonly Ports: readonly { readonly IP?: string; readonly PublicPort?: number }[]
 }
 
+const CONTAINERS = "http://engine/containers"
+
 interface VolumeList {
   readonly Volumes: readonly { readonly Name: string }[] | null
 }
@@ -50,6 +52,8 @@ const engineFor = (engine: EngineWithImage) => {
     volumes: async () => ((await ask("/volumes")) as VolumeList).Volumes ?? [],
     makeVolume: (Name: string) =>
       change("--json", JSON.stringify({ Name }), "http://engine/volumes/create"),
+    /** Freezes a sandbox's container, as `docker pause` does. */
+    pause: (sandbox: string) => change("-X", "POST", `${CONTAINERS}/berth-${sandbox}/pause`),
     removeVolume: (name: string) => change("-X", "DELETE", `http://engine/volumes/${name}`),
   }
 }
