@@ -28,6 +28,7 @@ import { whyUnfenced } from "./network/fence.ts"
 import { createNetwork } from "./network/network.ts"
 import { exitOfCode, type Observed, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
+import { pauseContainer } from "./pause.ts"
 import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { startContainer } from "./start.ts"
@@ -247,7 +248,7 @@ const compose = (
         sandbox,
         call,
         need,
-        ({ engineId }, signal) => post(`/containers/${engineId}/pause`, [204], signal),
+        ({ engineId }, signal) => pauseContainer(engine, engineId, signal),
       ),
 
     resume: (sandbox, call) =>
