@@ -47,7 +47,7 @@ export default defineConfig({
         extends: true,
         test: {
           ...{ name: "alone", include: TESTS, exclude: together },
-          globalSetup: ["e2e/toolboxes/setup.ts"],
+          globalSetup: ["e2e/toolboxes/setup.ts", "packages/testing/src/docker/shared-setup.ts"],
         },
       },
       { extends: true, test: { name: "together", include: together, isolate: false } },

@@ -27,7 +27,10 @@ export default benchmark({
 
 const supervisor = (): SupervisorStart => {
   const workspace = WorkspaceSpec.parse({ slug: "bench", network: { kind: "none" } })
-  const { command, environment, boot } = sandboxConfig(workspace, { kind: "host" }, [], TOOLBOX, {})
+  const { command, environment, boot } = sandboxConfig(workspace, { kind: "host" }, [], TOOLBOX, {
+    variables: {},
+    certificates: [],
+  })
   const plan = BootPlan.parse({ sandbox: newId.sandbox(), mode: "fresh", ...boot })
   return {
     command,

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path"
 import { WorkspaceSpec as WorkspaceSchema, type WorkspaceSpec } from "@berth/protocol/workspace"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
+import type { BackendChoice } from "@berth/server/open-backend"
 import { type FoundLinks, findLinks } from "@berth/server/sandboxes/links"
 import { openStandalone, type Standalone } from "@berth/server/standalone"
 import type { Toolbox } from "@berth/server/toolbox/store"
@@ -33,6 +34,7 @@ export interface Scene {
   readonly repo: string
   open(
     toolbox: Pick<Toolbox, "id" | "directory">,
+    backend: BackendChoice,
   ): Promise<Standalone & { readonly links: FoundLinks }>
   close(): void
 }
@@ -46,7 +48,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
   return {
     ...{ toolbox, tracing: { ...toolbox, directory: traced(toolbox.directory, base) } },
     repo: await makeRepo(join(base, "repo")),
-    open: async (toolbox) => {
+    open: async (toolbox, backend) => {
       const secrets = new Secrets()
       const destination = { write: () => {} }
       const log = await createLogger({ level: "info", pretty: false, secrets, destination })
@@ -57,6 +59,7 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
         {
           dataDir,
           links,
+          backend,
           toolbox,
           log,
           secrets,

@@ -1,7 +1,9 @@
 import { type BootStep, type BootTrace, overlapMs } from "@berth/protocol/boot"
 import { readActivity } from "@berth/server/bridge/read-activity"
+import type { BackendChoice } from "@berth/server/open-backend"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { useSharedEngine } from "../docker/engine.ts"
 import { type Scene, setScene, workspaceOf } from "./opencode-stage.ts"
 
 /** The toolbox has half a gigabyte. */
@@ -17,81 +19,96 @@ const stepOf = ({ steps }: BootTrace, name: string): BootStep => {
   return step
 }
 
+const useScene = (): (() => Scene) => {
+  let scene: Scene | undefined
+  beforeAll(async () => {
+    scene = await setScene(new AbortController().signal)
+  }, SCENE_LIMIT_MS)
+  afterAll(() => scene?.close())
+  return () => scene as Scene
+}
+
+type OpenBackend = () => Promise<BackendChoice>
+
+const bootsBeside = (staged: () => Scene, backend: OpenBackend) =>
+  it(
+    "[R2.4] [R1.7] starts it beside git sync and the hooks, takes a prompt, and tells what prompts left running",
+    async () => {
+      const scene = staged()
+      const standalone = await scene.open(scene.toolbox, await backend())
+      try {
+        const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
+        const answer = await sandbox.prompt("run: cat made-by-setup.txt .opencode/command/made.md")
+        const trace = await sandbox.trace()
+        expect(trace.warnings).toEqual([])
+        expect(answer).toMatchObject({
+          ...{ state: "succeeded", output: "made by setup\nmade by start\n" },
+        })
+
+        const start = stepOf(trace, "agent-start")
+        expect(overlapMs(start, stepOf(trace, "git-sync"))).toBeGreaterThan(0)
+        expect(overlapMs(start, stepOf(trace, "start-hook"))).toBeGreaterThan(0)
+
+        const link = await standalone.links.find(sandbox.id)
+        if (link === undefined) throw new Error("there is no link")
+        const left = async () => (await readActivity(link, {}, never)).leftProcesses
+        expect(await left()).toBe(0)
+        await sandbox.prompt("run: nohup sleep 1000 > nohup.out 2>&1 & echo left")
+        await expect.poll(left).toBe(1)
+        await sandbox.prompt("run: setsid -f sh -c 'sleep 1000 & exit' > nohup.out 2>&1; echo left")
+        await expect.poll(left).toBe(2)
+      } finally {
+        await standalone.close()
+      }
+    },
+    BOOT_LIMIT_MS,
+  )
+
+const opensNothing = (staged: () => Scene, backend: OpenBackend) =>
+  it(
+    "[R2.3] it opens nothing of a repo that tracks .opencode and .berth before the start hook has ended",
+    async () => {
+      const scene = staged()
+      const standalone = await scene.open(scene.tracing, await backend())
+      try {
+        const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
+        const calls = "awk '/workspace.repo/ { print $2; exit }' /tmp/calls"
+        const { output: firstLook } = await sandbox.prompt(`run: ${calls}`)
+        const trace = await sandbox.trace()
+        const [hook, attach] = ["start-hook", "agent-attach"].map((name) => stepOf(trace, name))
+        const bootedAtMs = Date.parse(trace.startedAt)
+        expect(Number(firstLook) * 1000).toBeGreaterThan(
+          bootedAtMs + (hook?.endedAtMs ?? Number.NaN),
+        )
+        expect(attach?.startedAtMs).toBeGreaterThanOrEqual(hook?.endedAtMs ?? Number.NaN)
+
+        const { output: traced } = await sandbox.prompt("run: grep -c . /tmp/calls")
+        expect(Number(traced)).toBeGreaterThan(1_000)
+        for (const file of ["command/made.md", "AGENTS.md"]) {
+          const { output: read } = await sandbox.prompt(`run: grep -c ${file} /tmp/calls`)
+          expect(Number(read)).toBeGreaterThan(0)
+        }
+        // Neither of us changed what the repo tracks, or put a file where a checkout could fail for it.
+        const { output: changed } = await sandbox.prompt("run: git status --porcelain; echo end")
+        expect(changed).toBe("end\n")
+      } finally {
+        await standalone.close()
+      }
+    },
+    BOOT_LIMIT_MS,
+  )
+
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").describe(
-  "a boot with the real OpenCode",
+  "a boot with the real OpenCode, embedded",
   () => {
-    let scene: Scene
-    beforeAll(async () => {
-      scene = await setScene(new AbortController().signal)
-    }, SCENE_LIMIT_MS)
-    afterAll(() => scene?.close())
-
-    it(
-      "[R2.4] [R1.7] starts it beside git sync and the hooks, takes a prompt, and tells what prompts left running",
-      async () => {
-        const standalone = await scene.open(scene.toolbox)
-        try {
-          const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
-          const answer = await sandbox.prompt(
-            "run: cat made-by-setup.txt .opencode/command/made.md",
-          )
-          const trace = await sandbox.trace()
-          expect(trace.warnings).toEqual([])
-          expect(answer).toMatchObject({
-            ...{ state: "succeeded", output: "made by setup\nmade by start\n" },
-          })
-
-          const start = stepOf(trace, "agent-start")
-          expect(overlapMs(start, stepOf(trace, "git-sync"))).toBeGreaterThan(0)
-          expect(overlapMs(start, stepOf(trace, "start-hook"))).toBeGreaterThan(0)
-
-          const link = await standalone.links.find(sandbox.id)
-          if (link === undefined) throw new Error("there is no link")
-          const left = async () => (await readActivity(link, {}, never)).leftProcesses
-          expect(await left()).toBe(0)
-          await sandbox.prompt("run: nohup sleep 1000 > nohup.out 2>&1 & echo left")
-          await expect.poll(left).toBe(1)
-          await sandbox.prompt(
-            "run: setsid -f sh -c 'sleep 1000 & exit' > nohup.out 2>&1; echo left",
-          )
-          await expect.poll(left).toBe(2)
-        } finally {
-          await standalone.close()
-        }
-      },
-      BOOT_LIMIT_MS,
-    )
-
-    it(
-      "[R2.3] it opens nothing of a repo that tracks .opencode and .berth before the start hook has ended",
-      async () => {
-        const standalone = await scene.open(scene.tracing)
-        try {
-          const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
-          const calls = "awk '/workspace.repo/ { print $2; exit }' /tmp/calls"
-          const { output: firstLook } = await sandbox.prompt(`run: ${calls}`)
-          const trace = await sandbox.trace()
-          const [hook, attach] = ["start-hook", "agent-attach"].map((name) => stepOf(trace, name))
-          const bootedAtMs = Date.parse(trace.startedAt)
-          expect(Number(firstLook) * 1000).toBeGreaterThan(
-            bootedAtMs + (hook?.endedAtMs ?? Number.NaN),
-          )
-          expect(attach?.startedAtMs).toBeGreaterThanOrEqual(hook?.endedAtMs ?? Number.NaN)
-
-          const { output: traced } = await sandbox.prompt("run: grep -c . /tmp/calls")
-          expect(Number(traced)).toBeGreaterThan(1_000)
-          for (const file of ["command/made.md", "AGENTS.md"]) {
-            const { output: read } = await sandbox.prompt(`run: grep -c ${file} /tmp/calls`)
-            expect(Number(read)).toBeGreaterThan(0)
-          }
-          // Neither of us changed what the repo tracks, or put a file where a checkout could fail for it.
-          const { output: changed } = await sandbox.prompt("run: git status --porcelain; echo end")
-          expect(changed).toBe("end\n")
-        } finally {
-          await standalone.close()
-        }
-      },
-      BOOT_LIMIT_MS,
-    )
+    const scene = useScene()
+    const backend = async () => ({ name: "embedded" }) as const
+    bootsBeside(scene, backend)
+    opensNothing(scene, backend)
   },
+)
+
+requires("root", "docker", "tini").describe(
+  "a boot with the real OpenCode, on Docker, of whose image no program traces what it opens",
+  () => bootsBeside(useScene(), async () => (await useSharedEngine()).choice),
 )

@@ -3,8 +3,9 @@ import { join } from "node:path"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { requires } from "@berth/testing/requires"
 import { sampled } from "@berth/testing/sampled"
-import { expect, it } from "vitest"
-import { worldOfFile } from "./world.ts"
+import { describe, expect, it } from "vitest"
+import { useSharedEngine } from "../docker/engine.ts"
+import { type World, worldOfFile } from "./world.ts"
 
 /** Steps of a fork in their order: of a sandbox that runs, and of one that is stopped. */
 const STEPS = {
@@ -15,18 +16,16 @@ const STEPS = {
   stopped: ["fork.reserved", "freeze.described", "freeze.renamed", "fork.put", "fork.copied"],
 } as const
 
-const CASES = Object.entries(STEPS).flatMap(([state, steps]) =>
-  sampled(`steps of a fork of a ${state} sandbox`, steps, 3).map((step) => ({
-    state: state as keyof typeof STEPS,
-    step,
-  })),
-)
+const casesOf = (backend: string, count: number) =>
+  Object.entries(STEPS).flatMap(([state, steps]) =>
+    sampled(`steps of a fork of a ${state} sandbox, ${backend}`, steps, count).map((step) => ({
+      state: state as keyof typeof STEPS,
+      step,
+    })),
+  )
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "a server that is killed in the middle of a fork",
-  () => {
-    const world = worldOfFile()
-
+const forks = (world: () => World, cases: ReturnType<typeof casesOf>) =>
+  describe("a server that is killed in the middle of a fork", () => {
     const make = async (slug: string): Promise<Sandbox> => {
       const workspace = { slug, network: { kind: "none" as const } }
       const sandbox = await world().client().sandboxes.create({ workspace })
@@ -42,7 +41,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     const remove = (sandbox: Sandbox) =>
       world().client().sandboxes.remove(sandbox.id, { force: true })
 
-    it.each(CASES)(
+    it.each(cases)(
       "[R1.10] at $step of one that is $state, leaves nothing of the fork, whose name is free again for it and for others",
       async ({ state, step }) => {
         const origin = await make("origin")
@@ -69,5 +68,15 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       },
       60_000,
     )
-  },
+  })
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("embedded", () =>
+  forks(worldOfFile(), casesOf("embedded", 3)),
+)
+
+requires("root", "docker", "tini").describe("on Docker", () =>
+  forks(
+    worldOfFile(async () => (await useSharedEngine()).choice),
+    casesOf("docker", 1),
+  ),
 )

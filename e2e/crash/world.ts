@@ -91,13 +91,15 @@ const entries = (path: string): string[] => (existsSync(path) ? readdirSync(path
 export type World = Awaited<ReturnType<typeof openWorld>>
 
 /** One for all tests of a file. */
-export const worldOfFile = (): (() => World) => {
+export const worldOfFile = (
+  backend: () => Promise<ChildSettings["backend"]> = async () => ({ name: "embedded" }),
+): (() => World) => {
   let world: World | undefined
   beforeAll(async () => {
-    world = await openWorld(AbortSignal.timeout(STAGE_MS))
+    world = await openWorld(AbortSignal.timeout(STAGE_MS), await backend())
   }, STAGE_MS)
   afterAll(() => world?.close(), STAGE_MS)
   return () => world as World
 }
 
-const STAGE_MS = 60_000
+const STAGE_MS = 180_000

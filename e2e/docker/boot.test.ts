@@ -3,16 +3,33 @@ import { readdirSync } from "node:fs"
 import { connect, createServer } from "node:net"
 import { join } from "node:path"
 import { pipeline } from "node:stream"
+import type { Event } from "@berth/protocol/event"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, setStage } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
+import { statesOf, textOf } from "../sessions/read-events.ts"
 import { processesOf, startEngine } from "./engine.ts"
 
 /** An engine starts, a toolbox is built, and sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 const DEADLINE_MS = 60_000
+
+/** Reads what a terminal shows until these words are there; gives the rest of it. */
+const shownUntil = async (
+  output: AsyncIterable<Uint8Array>,
+  words: string,
+): Promise<AsyncIterable<Uint8Array>> => {
+  const pieces = output[Symbol.asyncIterator]()
+  let shown = ""
+  while (!shown.includes(words)) {
+    const piece = await pieces.next()
+    if (piece.done) throw new Error(`it showed no ${words}, but ${shown}`)
+    shown += Buffer.from(piece.value).toString()
+  }
+  return { [Symbol.asyncIterator]: () => pieces }
+}
 
 requires("root", "docker", "tini").describe("sandboxes of a Docker engine through a server", () => {
   let engine: Awaited<ReturnType<typeof startEngine>>
@@ -20,7 +37,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
   let box: ReturnType<typeof server.sandbox>
   let repo: string
   beforeAll(async () => {
-    engine = await startEngine()
+    engine = await startEngine({ liveRestore: true })
     server = await openServer(engine.flags)
     repo = makeRepo(join(server.base, "app"), {
       README: "hello\n",
@@ -214,6 +231,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
   )
 
   describe("what ends", () => {
+    let outlived: string
     it(
       "[R1.8] leaves nothing when it is removed",
       async () => {
@@ -234,10 +252,67 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     )
 
     it(
+      "[R1.9] [R3.4] goes on with its prompt and its terminal through a restart of the engine with live-restore, and can then be stopped and removed",
+      async () => {
+        const name = "through"
+        const workspace = { slug: name, network: { kind: "none" as const } }
+        const through = await server.client().sandboxes.create({ workspace })
+        await through.ready()
+        const session = await server.client().sessions.create({ workspace: name })
+        const followed: Event[] = []
+        const over = new AbortController()
+        const following = (async () => {
+          for await (const event of session.events({ signal: over.signal })) followed.push(event)
+        })().catch(() => {})
+        const count =
+          "n=0; until [ -e go ]; do n=$((n+1)); echo line $n; sleep 0.05; done; echo end $n"
+        const { id } = await session.prompt(count)
+        await expect.poll(() => textOf(followed)).toContain("line 3\n")
+        const view = await through.pty.create({ command: ["sh"], cols: 80, rows: 24 })
+        await view.write("echo be''fore\n")
+        const shown = await shownUntil(view.output, "before")
+
+        await engine.restart()
+        const before = textOf(followed)
+        await view.write("echo af''ter; exit\n")
+        expect(await shownUntil(shown, "after")).toBeDefined()
+        await expect.poll(() => textOf(followed).length).toBeGreaterThan(before.length)
+        await expect
+          .poll(async () => (await through.get().catch(({ code }) => code)).phase)
+          .toBe("ready")
+        expect(await session.prompts()).toMatchObject([
+          { id, state: "running", sandbox: through.id },
+        ])
+
+        await through.files.write("go", "")
+        await expect.poll(async () => (await session.prompts())[0]?.state).toBe("succeeded")
+        const { lastEvent } = await session.get()
+        await expect.poll(() => followed.at(-1)?.sequence).toBe(lastEvent)
+        over.abort()
+        await following
+        expect(followed.map(({ sequence }) => sequence)).toEqual(
+          Array.from({ length: lastEvent }, (_, index) => index + 1),
+        )
+        const lines = textOf(followed).trimEnd().split("\n")
+        const last = lines.length - 1
+        const numbered = Array.from({ length: last }, (_, index) => `line ${index + 1}`)
+        expect(lines).toEqual([...numbered, `end ${last}`])
+        expect(statesOf(followed)).toEqual(["queued", "running", "succeeded"])
+
+        expect(await server.berth(["stop", name])).toMatchObject({ status: 0, stderr: "" })
+        expect(await through.files.readText("go")).toBe("")
+        expect(await server.berth(["rm", name, "--force"])).toMatchObject({ status: 0, stderr: "" })
+        expect((await server.berth(["ps"])).stdout.toString()).not.toContain(name)
+        outlived = through.id
+      },
+      2 * DEADLINE_MS,
+    )
+
+    it(
       "[R3.5] leaves its files to the next one after an engine was killed and took it along",
       async () => {
         await box.files.write("kept", "kept\n")
-        await engine.restart()
+        await engine.restart({ liveRestore: false })
         await expect
           .poll(async () => await box.get().catch(({ code }) => code), { timeout: DEADLINE_MS })
           .toMatchObject({ phase: "gone" })
@@ -247,6 +322,11 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
         expect(next.id).not.toBe(box.id)
         expect(await next.files.readText("kept")).toBe("kept\n")
         expect(await next.files.readText("app/new")).toBe("new\n")
+        // Engines before 23 kept the empty volumes of the one that had outlived their restart until now.
+        const named = async () => (await engine.volumes()).map(({ Name }) => Name)
+        await expect
+          .poll(async () => (await named()).filter((each) => each.includes(outlived)))
+          .toEqual([])
       },
       2 * DEADLINE_MS,
     )

@@ -1,9 +1,12 @@
 import { execFile } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { promisify } from "node:util"
-import { type DockerEngineOptions, startDockerEngine } from "@berth/testing/docker/engine"
-import { importSystemImage } from "@berth/testing/docker/image"
-import { BOOT_PACKAGES } from "@berth/testing/system-files"
+import type { DockerEngineOptions } from "@berth/testing/docker/engine"
+import {
+  type EngineWithImage,
+  sharedEngine,
+  startEngineWithImage,
+} from "@berth/testing/docker/shared-engine"
 
 const exec = promisify(execFile)
 
@@ -15,16 +18,24 @@ export interface Container {
   readonly Ports: readonly { readonly IP?: string; readonly PublicPort?: number }[]
 }
 
+const CONTAINERS = "http://engine/containers"
+
 interface VolumeList {
   readonly Volumes: readonly { readonly Name: string }[] | null
 }
 
-/** A private engine with an image of a small system, and these files of the host: nothing of Berth's is in it. */
+/** The engine that the tests of a run share, for those that neither restart nor configure it. */
+export const useSharedEngine = async () => engineFor(await sharedEngine())
+
+/** An engine of its own; `files` of the host are in its image, too. */
 export const startEngine = async ({
   files = [],
   ...options
-}: Partial<DockerEngineOptions> & { readonly files?: readonly string[] } = {}) => {
-  const engine = await startDockerEngine({ networks: false, ...options })
+}: Partial<DockerEngineOptions> & { readonly files?: readonly string[] } = {}) =>
+  engineFor(await startEngineWithImage({ networks: false, ...options }, files))
+
+const engineFor = (engine: EngineWithImage) => {
+  const { image } = engine
   const ask = async (path: string): Promise<unknown> => {
     const url = `http://engine${path}`
     return JSON.parse((await exec("curl", ["-s", "--unix-socket", engine.socket, url])).stdout)
@@ -32,24 +43,21 @@ export const startEngine = async ({
   const change = async (...args: string[]): Promise<void> => {
     await exec("curl", ["-sf", "--unix-socket", engine.socket, ...args])
   }
-  try {
-    const image = await importSystemImage(engine, BOOT_PACKAGES, files)
-    return {
-      ...engine,
-      image,
-      /** What makes a server use it. */
-      flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
-      containers: async () => (await ask("/containers/json?all=1")) as Container[],
-      /** The answer of `inspect` for a container, as one text. */
-      inspect: async (id: string) => JSON.stringify(await ask(`/containers/${id}/json`)),
-      volumes: async () => ((await ask("/volumes")) as VolumeList).Volumes ?? [],
-      makeVolume: (Name: string) =>
-        change("--json", JSON.stringify({ Name }), "http://engine/volumes/create"),
-      removeVolume: (name: string) => change("-X", "DELETE", `http://engine/volumes/${name}`),
-    }
-  } catch (failure) {
-    await engine.stop()
-    throw failure
+  return {
+    ...engine,
+    /** What makes a server use it. */
+    flags: ["--backend", "docker", "--engine", engine.tcp || engine.host, "--image", image],
+    /** The same for what opens a backend itself. */
+    choice: { name: "docker", engine: { socketPath: engine.socket }, image } as const,
+    containers: async () => (await ask("/containers/json?all=1")) as Container[],
+    /** The answer of `inspect` for a container, as one text. */
+    inspect: async (id: string) => JSON.stringify(await ask(`/containers/${id}/json`)),
+    volumes: async () => ((await ask("/volumes")) as VolumeList).Volumes ?? [],
+    makeVolume: (Name: string) =>
+      change("--json", JSON.stringify({ Name }), "http://engine/volumes/create"),
+    /** Freezes a sandbox's container, as `docker pause` does. */
+    pause: (sandbox: string) => change("-X", "POST", `${CONTAINERS}/berth-${sandbox}/pause`),
+    removeVolume: (name: string) => change("-X", "DELETE", `http://engine/volumes/${name}`),
   }
 }
 

@@ -9,7 +9,7 @@ import { buffer } from "node:stream/consumers"
 import { SandboxList } from "@berth/protocol/sandboxes"
 import { requires } from "@berth/testing/requires"
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest"
-import { startEngine } from "../docker/engine.ts"
+import { startEngine, useSharedEngine } from "../docker/engine.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { behindProxy } from "./behind-proxy.ts"
 import { type Company, npmFiles, openCompany } from "./company.ts"
@@ -171,13 +171,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNames
 
 requires("root", "docker", "tini").describe("--host-port without a network, on Docker", () =>
   suite("none", async () => {
-    const engine = await startEngine()
-    const stage = await openServer(engine.flags)
-    const close = async () => {
-      await stage.close()
-      await engine.stop()
-    }
-    return { stage, close }
+    const stage = await openServer((await useSharedEngine()).flags)
+    return { stage, close: stage.close }
   }),
 )
 

@@ -10,14 +10,14 @@ import { openStore } from "@berth/server/store/open"
 import { openServer } from "../sandboxes/server.ts"
 
 /** A real server that can be started again with other times after which sandboxes rest. */
-export const setStage = async (config: string) => {
+export const setStage = async (config: string, flags: readonly string[] = []) => {
   // Commands run in this process: what its environment says of Berth is not for them.
   for (const name of Object.keys(process.env))
     if (name.startsWith("BERTH_")) delete process.env[name]
   const directory = mkdtempSync(join(tmpdir(), "berth-leases-"))
   const file = join(directory, "berth.yaml")
   writeFileSync(file, config)
-  const server = await openServer(["--config", file])
+  const server = await openServer(["--config", file, ...flags])
 
   const create = (
     name: string,

@@ -1,7 +1,21 @@
 import { requires } from "@berth/testing/requires"
+import { mattering } from "@berth/testing/sampled"
+import { describeByName } from "./by-name.ts"
+import { describeInterruption } from "./interruption.ts"
 import { openDockerStage, useStage } from "./stage.ts"
+import { describeTroubles } from "./troubles.ts"
 import { describeWork } from "./work.ts"
 
+/** What of these depends on the backend, others show with less. */
+const FURTHER = [describeByName, describeTroubles, describeInterruption]
+
 requires("root", "docker", "tini").describe("real agents in containers of Docker", () => {
-  describeWork(useStage(openDockerStage), "docker", 1, 1)
+  const stage = useStage(openDockerStage)
+  const more = mattering("further groups of agents' cases, docker", FURTHER, {
+    inPart: true,
+    matters: () => false,
+  })
+  for (const describeMore of more) describeMore(stage)
+  // In the end their sandboxes are replaced.
+  describeWork(stage, "docker", 1, 1)
 })

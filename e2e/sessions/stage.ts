@@ -3,8 +3,8 @@ import { join } from "node:path"
 import type { Event, EventBody } from "@berth/protocol/event"
 import type { SystemSource, WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { Session } from "@berth/sdk/sessions"
-import { startDockerEngine } from "@berth/testing/docker/engine"
 import { importTree } from "@berth/testing/docker/image"
+import { sharedEngine } from "@berth/testing/docker/shared-engine"
 import { modelProgram } from "@berth/testing/model/program"
 import type { ModelTurn } from "@berth/testing/model/script"
 import { afterAll, beforeAll } from "vitest"
@@ -58,25 +58,13 @@ export const openEmbeddedStage = async (): Promise<Stage> => {
 }
 
 export const openDockerStage = async (): Promise<Stage> => {
-  const engine = await startDockerEngine({ networks: false })
-  try {
-    const server = await openServer(["--backend", "docker", "--engine", engine.host, ...KEEP])
-    const system = join(server.base, "system")
-    await makeSystem(system)
-    await importTree(engine, IMAGE, system)
-    const stage = await stageOf(server, { kind: "image", reference: IMAGE })
-    const close = async () => {
-      try {
-        await server.close()
-      } finally {
-        await engine.stop()
-      }
-    }
-    return { ...stage, close }
-  } catch (failure) {
-    await engine.stop()
-    throw failure
-  }
+  const engine = await sharedEngine()
+  const server = await openServer(["--backend", "docker", "--engine", engine.host, ...KEEP])
+  const system = join(server.base, "system")
+  await makeSystem(system)
+  await importTree(engine, IMAGE, system)
+  const stage = await stageOf(server, { kind: "image", reference: IMAGE })
+  return { ...stage, close: () => server.close() }
 }
 
 const stageOf = async (server: Server, system: SystemSource): Promise<Omit<Stage, "close">> => {

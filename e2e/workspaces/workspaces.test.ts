@@ -11,7 +11,7 @@ import { removedWorkspaces } from "./removed.ts"
 const STAGE_DEADLINE_MS = 120_000
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "workspaces through a server",
+  "workspaces through a server, embedded",
   () => {
     let stage: Awaited<ReturnType<typeof setStage>>
     beforeAll(async () => {
@@ -23,6 +23,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     describe("a repo whose name another workspace has", () => otherRepo(() => stage))
     describe("the id of an earlier sandbox", () => earlierIds(() => stage))
     describe("a workspace that is removed", () => removedWorkspaces(() => stage))
-    describe("in use", () => inUse(() => stage))
+    describe("in use", () => inUse(() => stage, { backend: "embedded", inPart: false }))
   },
 )

@@ -258,6 +258,16 @@ export const ERRORS = {
     retry: "never",
     hint: "There is no such sandbox any more: `berth ps` lists those that exist.",
   },
+  "backend.processes_left": {
+    status: 500,
+    retry: "later",
+    hint: "Processes of a sandbox that its engine forgot do not end, mostly because they wait for a disk. The details name them: see what holds them, or restart the machine. The removal is tried again.",
+  },
+  "backend.mount_left": {
+    status: 500,
+    retry: "later",
+    hint: "The engine left a mount of a sandbox's files that something uses: the details name it. End what uses it (`fuser -vm PATH` lists that), or restart the engine. The removal is tried again.",
+  },
   "backend.state_damaged": {
     status: 500,
     retry: "never",
@@ -326,7 +336,7 @@ export const ERRORS = {
   "layers.top_in_use": {
     status: 409,
     retry: "later",
-    hint: "A sandbox has these files mounted: stop it first (`berth stop`), or copy them while it runs (`berth fork`).",
+    hint: "A sandbox has these files mounted: stop it first (`berth stop`), or copy them while it runs (`berth fork`). Where the message names a process instead, that has them mounted: end it.",
   },
   "layers.wrong_flavour": {
     status: 409,

@@ -11,6 +11,17 @@ export const sized = (what: string, { few, all }: { few: number; all: number }):
   return taken
 }
 
+/** Takes those that always matter; in a whole run, or where `inPart` is false, all. The report says how many of how many. */
+export const mattering = <Item>(
+  what: string,
+  all: readonly Item[],
+  { inPart, matters }: { readonly inPart: boolean; readonly matters: (item: Item) => boolean },
+): readonly Item[] => {
+  const taken = inPart && !isWholeRun ? all.filter(matters) : all
+  noteSample({ what, taken: taken.length, of: all.length })
+  return taken
+}
+
 /** Draws so many of them by the run's seed, in their order; in a whole run, takes all. The report says how many of how many. */
 export const sampled = <Item>(
   what: string,

@@ -14,6 +14,8 @@ export interface Decisions {
   add(sandbox: SandboxId, action: string, reason: string): Promise<void>
   /** Doing what was decided last failed. */
   addFailure(sandbox: SandboxId, action: string, why: string): Promise<void>
+  /** What failed last, and why; undefined: what was decided last has not failed. */
+  failureOf(sandbox: SandboxId): string | undefined
   /** Of one that is gone nothing more is said. */
   end(sandbox: SandboxId): void
   /** Latest first. */
@@ -67,6 +69,7 @@ export const openDecisions = (db: Kysely<Database>, clock: Clock): Decisions => 
       last.delete(sandbox)
       written.delete(sandbox)
     },
+    failureOf: (sandbox) => last.get(sandbox)?.failed,
     of: async (sandbox) => {
       const rows = await db
         .selectFrom("decisions")

@@ -20,6 +20,7 @@ let sandboxes: Sandboxes
 let calls: string[]
 let failing: boolean
 let boots: number
+let refusal: BerthError | undefined
 
 beforeEach(async () => {
   for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)
@@ -27,7 +28,9 @@ beforeEach(async () => {
   calls = []
   failing = false
   boots = 0
+  refusal = undefined
   backend = new MemoryBackend((call) => {
+    if (call === "remove" && refusal !== undefined) throw refusal
     if (call !== "inspect" && call !== "list") calls.push(call)
   })
   const opened = await openMemoryHost({
@@ -121,6 +124,18 @@ describe("the current sandbox of a workspace", () => {
     const refusal = await waiting.catch((each) => each)
     expect(refusal).toMatchObject({ code: "workspace.draining" })
     expect(backend.stateOf(old)).toBe("running")
+  })
+
+  it("says why the one before it does not go, to whoever waits for that", async () => {
+    const { sandbox: old } = await up(1)
+    refusal = new BerthError("backend.engine_failed", "the engine refused: a mount is left")
+    const words = `which is stopping; the last attempt failed: remove: ${refusal.message}`
+    await expect(up(2, 500)).rejects.toMatchObject({
+      code: "workspace.draining",
+      message: `app waits for ${old}, ${words}`,
+    })
+    refusal = undefined
+    expect(await up(2)).toMatchObject({ made: true })
   })
 
   it("is the draining one again when its workspace is as it was, for those who wait as well", async () => {

@@ -37,6 +37,8 @@ export interface EnsureParts {
   readonly wake: (sandbox: SandboxId) => void
   /** The same, and resolves when that is done: one that is dead is not current any more. */
   readonly settle: (sandbox: SandboxId) => Promise<unknown>
+  /** Why it is not gone yet, where something failed last; undefined: nothing did. */
+  readonly whyNotGone: (sandbox: SandboxId) => string | undefined
   /** Resolves when the store has it as gone. */
   readonly gone: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
 }
@@ -139,7 +141,10 @@ export const openEnsure = (parts: EnsureParts) => {
       try {
         await parts.gone(waitFor.id, aWhile)
       } catch (thrown) {
-        if (patience.aborted) throw draining(slug, waitFor, await leases.of(waitFor.id))
+        if (patience.aborted) {
+          const held = await leases.of(waitFor.id)
+          throw draining(slug, waitFor, held, parts.whyNotGone(waitFor.id))
+        }
         if (!aWhile.aborted) throw thrown
       }
     }
@@ -161,12 +166,18 @@ export const bootFailed = ({ id: sandbox, workspace }: SandboxRow, reason = "not
     details: { workspace, sandbox, reason },
   })
 
-const draining = (slug: Slug, { id: sandbox }: SandboxRow, held: readonly Lease[]): BerthError => {
+const draining = (
+  slug: Slug,
+  { id: sandbox }: SandboxRow,
+  held: readonly Lease[],
+  failure: string | undefined,
+): BerthError => {
   const users = usesAmong(held).map(userOf)
   const keptFor = keepsAmong(held).map(userOf)
   const why =
     (users.length > 0 && `used by ${users.join(", ")}`) ||
     (keptFor.length > 0 && `kept for ${keptFor.join(", ")}`) ||
+    (failure !== undefined && `stopping; the last attempt failed: ${failure}`) ||
     "stopping"
   const message = `${slug} waits for ${sandbox}, which is ${why}`
   return new BerthError("workspace.draining", message, {

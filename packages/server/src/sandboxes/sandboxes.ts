@@ -324,6 +324,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       ...{ lives, workers, log, making },
     }),
     gone: (sandbox, signal) => departures.of(sandbox, signal),
+    whyNotGone: decisions.failureOf,
     isBooting,
     hasFailed: (sandbox) => {
       const boot = keepers.get(sandbox)?.boot

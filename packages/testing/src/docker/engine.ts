@@ -15,8 +15,8 @@ export interface DockerEngine {
   readonly host: string
   /** Where it listens beside its socket, if it is one elsewhere: `tcp://127.0.0.1:PORT`. */
   readonly tcp: string
-  /** Kills the engine as a crash would, and starts it again on the same data. */
-  restart(): Promise<void>
+  /** Kills the engine as a crash would, and starts it again on the same data; from then on with live-restore or without, if that is said. */
+  restart(change?: Pick<DockerEngineOptions, "liveRestore">): Promise<void>
   stop(): Promise<void>
 }
 
@@ -45,7 +45,8 @@ export const DOCKER_ADDRESS_POOL = "10.214.0.0/16"
 const ADDRESS_POOL = `base=${DOCKER_ADDRESS_POOL},size=24`
 const FAR_ADDRESS_POOL = "base=10.215.0.0/16,size=24"
 
-export const startDockerEngine = async (options: DockerEngineOptions): Promise<DockerEngine> => {
+export const startDockerEngine = async (given: DockerEngineOptions): Promise<DockerEngine> => {
+  let options = given
   const directory = await mkdtemp(join(tmpdir(), "berth-docker-"))
   const data = join(directory, "data")
   await mkdir(data)
@@ -69,7 +70,8 @@ export const startDockerEngine = async (options: DockerEngineOptions): Promise<D
     data,
     host: `unix://${socket}`,
     tcp,
-    async restart() {
+    async restart(change = {}) {
+      options = { ...options, ...change }
       const ended = once(engine, "exit")
       engine.kill("SIGKILL")
       await ended

@@ -25,14 +25,23 @@ export const importHostImage = async (engine: DockerEngine): Promise<void> => {
 
 const SYSTEM_IMAGE = "berth-test/system:latest"
 
-/** Makes an image with a small system of its own, of the host's packages and these files of it; gives its digest. */
+export interface SystemImage {
+  /** Packages of the host whose files it has beside those of every system. */
+  readonly packages?: readonly string[]
+  /** Further files of the host. */
+  readonly files?: readonly string[]
+  /** The image's name in the engine. */
+  readonly name?: string
+}
+
+/** Makes an image with a small system of its own, from the host's files; gives its digest. */
 export const importSystemImage = async (
   engine: DockerEngine,
-  more: readonly string[] = [],
-  files: readonly string[] = [],
+  { packages = [], files = [], name = SYSTEM_IMAGE }: SystemImage = {},
 ): Promise<string> => {
-  const own = files.map((file) => file.replace(/^\//, ""))
-  return importImage(engine, SYSTEM_IMAGE, [...new Set([...(await systemFiles(more)), ...own])])
+  const added = files.map((file) => file.replace(/^\//, ""))
+  const all = new Set([...(await systemFiles(packages)), ...added])
+  return importImage(engine, name, [...all])
 }
 
 /** Makes an image of a directory that holds a whole system. */

@@ -23,10 +23,12 @@ import { type OnPull, openImages } from "./images.ts"
 import { readInfo } from "./info.ts"
 import { listSandboxes } from "./list.ts"
 import { readLog } from "./logs.ts"
+import { openMountVolumes } from "./mount-volumes.ts"
 import { whyUnfenced } from "./network/fence.ts"
 import { createNetwork } from "./network/network.ts"
 import { exitOfCode, type Observed, observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
+import { pauseContainer } from "./pause.ts"
 import { recoverSandboxes } from "./recover.ts"
 import { removeSandbox } from "./remove.ts"
 import { startContainer } from "./start.ts"
@@ -65,6 +67,8 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       caches: openCaches(engine, () => info, installation),
       systems: openImageSystems(engine, installation, directory),
       keepOut: [directory],
+      mountVolumes: openMountVolumes(engine),
+      started: new Set(),
       leaving: new Set(),
     }
     /** Another version may run after a restart. Where it runs does not change. */
@@ -89,6 +93,9 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
           far?.forget()
           watchers.emit({ kind: "resync" })
           renewInfo()
+          const signal = AbortSignal.timeout(DEADLINES_MS.remove)
+          // Of what is refused again, `recover` tries it another time.
+          parts.mountVolumes.removeLeft(signal).catch(() => {})
         },
       },
       signal,
@@ -241,7 +248,7 @@ const compose = (
         sandbox,
         call,
         need,
-        ({ engineId }, signal) => post(`/containers/${engineId}/pause`, [204], signal),
+        ({ engineId }, signal) => pauseContainer(engine, engineId, signal),
       ),
 
     resume: (sandbox, call) =>

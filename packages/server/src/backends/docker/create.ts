@@ -5,7 +5,7 @@ import type { SandboxSpec } from "@berth/protocol/sandbox"
 import { z } from "zod"
 import type { ObservedSandbox } from "../backend.ts"
 import { type ContainerInput, containerOf, imageOf } from "./container.ts"
-import { inspectSandbox, removeContainer } from "./containers.ts"
+import { inspectSandbox } from "./containers.ts"
 import { deviceMounts } from "./devices.ts"
 import { orDiskFull } from "./disk-full.ts"
 import { type Answer, parseAnswer } from "./engine.ts"
@@ -16,7 +16,7 @@ import { bind, checkMounts, type EngineMount, engineMounts } from "./mounts.ts"
 import { containerName, terminalsVolume } from "./names.ts"
 import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
-import { removeTraces } from "./remove.ts"
+import { removeTraces, removeWhole } from "./remove.ts"
 import { ensureFiles, notedFiles } from "./stacks.ts"
 
 /** How long undoing a failed creation may take; the caller's own deadline may be over by then. */
@@ -222,7 +222,7 @@ const undo = async (parts: Parts, { identity }: SandboxSpec, createdAt: string):
     const found = await inspectSandbox(engine, identity.sandbox, signal)
     const there = found && observe(found, installation, [])
     if (there !== undefined && there.createdAt !== createdAt) return
-    if (there !== undefined) await removeContainer(engine, there.engineId, signal)
+    if (there !== undefined) await removeWhole(parts, identity.sandbox, there.engineId, signal)
     await removeTraces(parts, identity.sandbox, signal)
   } catch {
     // The engine does not answer: `recover` finishes it.

@@ -47,7 +47,16 @@ const ELSEWHERE: Place = {
   ],
 }
 
-const generalNotes = ({ userNamespaces, ownDevices, local, seccomp }: EngineInfo): string[] => [
+const generalNotes = ({
+  userNamespaces,
+  ownDevices,
+  local,
+  seccomp,
+  liveRestore,
+}: EngineInfo): string[] => [
+  liveRestore
+    ? "Sandboxes go on while the engine restarts (live-restore). Engines before 23 keep the empty volumes of a sandbox that did until they start once more; they are removed then."
+    : "Sandboxes end when the engine does: it has no live-restore. Their files stay.",
   ...(userNamespaces
     ? []
     : [

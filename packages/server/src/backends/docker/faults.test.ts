@@ -171,6 +171,15 @@ requires("docker").describe("docker behind a faulty connection", () => {
       expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
     })
 
+    it("comes after a pause that the engine refused at first, as a busy host makes it", async () => {
+      const sandbox = await boot()
+      faulty.fail(/\/pause/, "500", 2)
+      await backend.pause(sandbox)
+      expect(await backend.inspect(sandbox)).toMatchObject({ state: "paused" })
+      await backend.stop(sandbox, { graceMs: 5_000 })
+      expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
+    })
+
     it("has not ended what the engine refused to signal and runs", async () => {
       const sandbox = await boot()
       faulty.fail(/\/kill/, "409", 1)

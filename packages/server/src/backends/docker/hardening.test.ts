@@ -1,6 +1,6 @@
 import { statSync } from "node:fs"
 import { TOOLBOX_TARGET } from "@berth/protocol/inside"
-import { HOST_IMAGE, importHostImage } from "@berth/testing/docker/image"
+import { HOST_IMAGE, importHostImage, importSystemImage } from "@berth/testing/docker/image"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import {
@@ -134,7 +134,8 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     })
 
     it("is refused for want of a library, and leaves nothing", async () => {
-      await expect(create(harness.image)).rejects.toMatchObject({
+      const image = await importSystemImage(harness.engine, { name: "berth-test/small:latest" })
+      await expect(create(image)).rejects.toMatchObject({
         code: "backend.image_unsuitable",
         details: { lacks: "libstdc++.so.6" },
       })

@@ -16,6 +16,7 @@ const InfoAnswer = z.object({
   KernelMemoryTCP: z.boolean().default(false),
   PidsLimit: z.boolean().default(false),
   CpuCfsQuota: z.boolean().default(false),
+  LiveRestoreEnabled: z.boolean().default(false),
   SecurityOptions: z.array(z.string()).nullish(),
 })
 
@@ -31,6 +32,8 @@ export interface EngineInfo {
   readonly userNamespaces: boolean
   /** Whether sandboxes are given a /dev of their own, in the place of the host's nodes. */
   readonly ownDevices: boolean
+  /** Whether sandboxes go on while the engine restarts. */
+  readonly liveRestore: boolean
   /** Whether its host can bound the memory of sockets, which it does not count among the rest. */
   readonly countsSockets: boolean
 }
@@ -61,6 +64,7 @@ export const readInfo = async (
     seccomp: security.some((option) => option.startsWith("name=seccomp")),
     userNamespaces,
     idBase,
+    liveRestore: info.LiveRestoreEnabled,
     countsSockets: info.KernelMemoryTCP,
     ownDevices: local && idBase > 0 && (await holdsDevices(directory, signal)),
   }

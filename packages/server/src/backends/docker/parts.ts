@@ -5,6 +5,7 @@ import type { Engine } from "./engine.ts"
 import type { Far } from "./far/far.ts"
 import type { ImageSystems } from "./image-systems.ts"
 import type { EngineInfo } from "./info.ts"
+import type { MountVolumes } from "./mount-volumes.ts"
 import type { SandboxNetwork } from "./network/network.ts"
 
 /** What sandboxes are made from, put together once. */
@@ -21,6 +22,9 @@ export interface Parts {
   readonly far: Far | undefined
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
+  readonly mountVolumes: MountVolumes
+  /** Sandboxes that the engine has told this server to have started: it knows what runs in them. */
+  readonly started: Set<SandboxId>
   /** The sandboxes that are being stopped or removed. */
   readonly leaving: Set<SandboxId>
 }

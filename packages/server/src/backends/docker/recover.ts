@@ -1,11 +1,11 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Unrecovered } from "../backend.ts"
 import { recovering } from "../recovering.ts"
-import { type Listed, listContainers, removeContainer } from "./containers.ts"
+import { type Listed, listContainers } from "./containers.ts"
 import { asBackendError } from "./failures.ts"
 import { allowedOf, ours, sandboxOf } from "./names.ts"
 import type { Parts } from "./parts.ts"
-import { removeTraces } from "./remove.ts"
+import { removeTraces, removeWhole } from "./remove.ts"
 import { listVolumes } from "./volumes.ts"
 
 /**
@@ -31,7 +31,7 @@ export const recoverSandboxes = async (
   const removed = new Set<Listed>()
   const remove = async (each: Listed) => {
     const isGone = await attempt(sandboxOf(each.labels), (within) =>
-      removeContainer(engine, each.engineId, within),
+      removeWhole(parts, sandboxOf(each.labels), each.engineId, within),
     )
     if (isGone) removed.add(each)
   }

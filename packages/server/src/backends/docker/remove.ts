@@ -2,6 +2,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { removeContainer } from "./containers.ts"
 import { idByName } from "./id-by-name.ts"
 import { ours, SANDBOX_LABEL } from "./names.ts"
+import { endOrphans } from "./orphans.ts"
 import type { Parts } from "./parts.ts"
 import { listVolumes, removeVolume } from "./volumes.ts"
 
@@ -11,13 +12,26 @@ export const removeSandbox = async (
   sandbox: SandboxId,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { engine, directories } = parts
-  const note = await directories.read(sandbox)
-  if (note !== undefined && (await removeContainer(engine, note.engineId, signal)))
+  const note = await parts.directories.read(sandbox)
+  if (note !== undefined && (await removeWhole(parts, sandbox, note.engineId, signal)))
     return removeFiles(parts, sandbox, note.volumes, signal)
   const engineId = await idByName(parts, sandbox, signal)
-  if (engineId !== undefined) await removeContainer(engine, engineId, signal)
+  if (engineId !== undefined) await removeWhole(parts, sandbox, engineId, signal)
   await removeTraces(parts, sandbox, signal)
+}
+
+/** Removes a container with everything that runs in it; false: the engine did not have it. */
+export const removeWhole = async (
+  { engine, far, started }: Pick<Parts, "engine" | "far" | "started">,
+  sandbox: SandboxId | undefined,
+  engineId: string,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  const isGone = await removeContainer(engine, engineId, signal)
+  // What an engine knows to run it ends itself.
+  const isKnown = sandbox !== undefined && started.delete(sandbox)
+  if (!isKnown && far === undefined) await endOrphans(engineId, signal)
+  return isGone
 }
 
 /** Removes what a sandbox had beside a container that is gone. */
@@ -34,13 +48,15 @@ export const removeTraces = async (
 
 /** The directory goes last: until then the sandbox is found again. */
 const removeFiles = async (
-  { engine, directories, network }: Parts,
+  { engine, directories, network, far, mountVolumes }: Parts,
   sandbox: SandboxId,
   volumes: readonly string[],
   signal: AbortSignal,
 ): Promise<void> => {
   await Promise.all([
-    ...volumes.map((name) => removeVolume(engine, name, signal)),
+    ...volumes.map((name) =>
+      far === undefined ? mountVolumes.remove(name, signal) : removeVolume(engine, name, signal),
+    ),
     network.leave(sandbox, signal),
   ])
   await directories.remove(sandbox)

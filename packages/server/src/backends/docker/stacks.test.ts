@@ -1,6 +1,8 @@
+import { readdirSync, readFileSync } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { setImmediate } from "node:timers/promises"
 import { type SandboxId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { StackKey } from "@berth/protocol/layer"
@@ -20,12 +22,31 @@ const stackOf = (workspace: string): StackKey => ({ workspace: Slug.parse(worksp
 const SHOP = stackOf("shop")
 const FORK = stackOf("fork")
 
+const readAll = (pid: string, ...files: readonly string[]): string => {
+  try {
+    return files.map((file) => readFileSync(`/proc/${pid}/${file}`, "utf8")).join("")
+  } catch {
+    return ""
+  }
+}
+const processes = () => readdirSync("/proc").filter((name) => /^\d+$/.test(name))
+/** The processes of a container, and the one outside that watches over them. */
+const processesNaming = (engineId: string): string[] =>
+  processes().filter((pid) => readAll(pid, "cgroup", "cmdline").includes(engineId))
+/** Whether the runtime has made a container's first process, which has the top mounted and waits to be started. */
+const isMade = (engineId: string, top: string): boolean =>
+  processesNaming(engineId).every((pid) => !readAll(pid, "cmdline").includes("\0create\0")) &&
+  processes().some(
+    (pid) => readAll(pid, "cgroup").includes(engineId) && readAll(pid, "mountinfo").includes(top),
+  )
+
 requires("root", "docker").describe("a docker sandbox on stacks of layers", () => {
   let harness: DockerHarness
   let root: string
   let layers: Layers
   beforeAll(async () => {
-    harness = await openHarness()
+    // It is killed and started again.
+    harness = await openHarness({ liveRestore: true })
   }, 120_000)
   afterAll(() => harness?.close(), DEADLINE_MS)
   beforeEach(async () => {
@@ -63,6 +84,28 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
     const { top } = await layers.ensureTop(key)
     await layers.releaseTop(top, sandbox)
   }
+  /** A sandbox whose first process waits to be started, by an engine that was killed and does not know of it. */
+  const startHalfway = async () => {
+    for (;;) {
+      const spec = specFor(harness, {
+        mounts: [{ kind: "stack", stack: SHOP.name, target: "/workspace" }],
+      })
+      const { sandbox } = spec.identity
+      await harness.backend.create({ ...spec, overlays: [await claim(SHOP, sandbox)] })
+      const { body } = await askEngine(harness.engine, "GET", `/containers/berth-${sandbox}/json`)
+      const engineId = (body as { Id: string }).Id
+      const started = harness.backend.start(sandbox).catch(() => {})
+      const { top } = await layers.ensureTop(SHOP)
+      while (!isMade(engineId, top)) await setImmediate()
+      await harness.engine.restart()
+      await started
+      await isIn(sandbox, expect.stringMatching(/created|running/))
+      const isKnown = (await harness.backend.inspect(sandbox))?.state === "running"
+      if (!isKnown && isMade(engineId, top)) return { sandbox, engineId }
+      // The engine was faster, and knows of it, or did not come as far.
+      await release(SHOP, sandbox)
+    }
+  }
   /** Runs a script in a new sandbox on a stack, to its end; gives what it wrote. */
   const runOn = async (
     key: StackKey,
@@ -78,6 +121,12 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   }
   const isUp = async (sandbox: SandboxId) =>
     expect.poll(() => harness.backend.logs(sandbox), { timeout: DEADLINE_MS }).toContain("up\n")
+  const isIn = async (sandbox: SandboxId, state: unknown) =>
+    expect
+      .poll(async () => (await harness.backend.inspect(sandbox).catch(() => undefined))?.state, {
+        timeout: DEADLINE_MS,
+      })
+      .toEqual(state)
   const WAIT = "echo up; while [ ! -e done ]; do sleep 0.02; done"
 
   it(
@@ -165,15 +214,64 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
     async () => {
       const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
       await isUp(sandbox)
-      await harness.engine.restart()
-      await expect
-        .poll(async () => (await harness.backend.inspect(sandbox).catch(() => undefined))?.state, {
-          timeout: DEADLINE_MS,
-        })
-        .toBe("exited")
+      await harness.engine.restart({ liveRestore: false })
+      await isIn(sandbox, "exited")
       await release(SHOP, sandbox)
       expect(await runOn(SHOP, "cat kept")).toBe("kept\n")
+      await harness.engine.restart({ liveRestore: true })
     },
     DEADLINE_MS,
+  )
+
+  it(
+    "[R1.8] [R1.9] goes on through a restart of an engine with live-restore, and is stopped and removed after it",
+    async () => {
+      const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
+      await isUp(sandbox)
+      await harness.engine.restart()
+      await isIn(sandbox, "running")
+      await harness.backend.stop(sandbox, { graceMs: 0 })
+      await release(SHOP, sandbox)
+      expect(await runOn(SHOP, "cat kept")).toBe("kept\n")
+      // Engines of before 23 count mounts of its volumes that are gone, and give these up at their next start.
+      await harness.engine.restart()
+      await expect.poll(() => harness.census()).toMatchObject({ containers: 0, volumes: 0 })
+    },
+    DEADLINE_MS,
+  )
+
+  it(
+    "leaves no mount behind when somebody has looked into it after a restart of the engine",
+    async () => {
+      const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
+      await isUp(sandbox)
+      await harness.engine.restart()
+      await isIn(sandbox, "running")
+      await harness.backend.stop(sandbox, { graceMs: 0 })
+      // As `docker cp` does.
+      const looked = await askEngine(
+        ...[harness.engine, "HEAD", `/containers/berth-${sandbox}/archive?path=/workspace`],
+      )
+      expect(looked.status).toBe(200)
+      await release(SHOP, sandbox)
+      expect(await runOn(SHOP, "cat kept")).toBe("kept\n")
+      await harness.engine.restart()
+      await expect.poll(() => harness.census()).toMatchObject({ containers: 0, volumes: 0 })
+    },
+    DEADLINE_MS,
+  )
+
+  it(
+    "[R1.8] is removed with the processes that an engine has left which was killed in the middle of its start",
+    async () => {
+      const { sandbox, engineId } = await startHalfway()
+      expect(await harness.backend.inspect(sandbox)).toMatchObject({ state: "created" })
+      expect(processesNaming(engineId)).not.toEqual([])
+      await harness.backend.stop(sandbox, { graceMs: 0 })
+      await release(SHOP, sandbox)
+      expect(processesNaming(engineId)).toEqual([])
+      expect(await runOn(SHOP, "echo free")).toBe("free\n")
+    },
+    2 * DEADLINE_MS,
   )
 })

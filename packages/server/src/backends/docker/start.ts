@@ -15,6 +15,7 @@ export const startContainer = async (
 ): Promise<void> => {
   try {
     await start(parts, seen, signal)
+    parts.started.add(seen.identity.sandbox)
     const { local, countsSockets } = parts.info()
     if (local && countsSockets) await boundSockets(parts.engine, seen.engineId, signal)
   } catch (failure) {

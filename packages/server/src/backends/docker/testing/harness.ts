@@ -4,12 +4,8 @@ import { type IncomingMessage, request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
-import {
-  type DockerEngine,
-  type DockerEngineOptions,
-  startDockerEngine,
-} from "@berth/testing/docker/engine"
-import { importSystemImage } from "@berth/testing/docker/image"
+import type { DockerEngine, DockerEngineOptions } from "@berth/testing/docker/engine"
+import { sharedEngine, startEngineWithImage } from "@berth/testing/docker/shared-engine"
 import { z } from "zod"
 import type { Backend } from "../../backend.ts"
 import type { ContractHarness } from "../../contract.ts"
@@ -26,16 +22,21 @@ export interface DockerHarness extends ContractHarness {
   openThrough(address: EngineAddress): Promise<Backend>
 }
 
-/** A private engine with a small image, a backend on it, and the means to see what it leaves there. */
+/**
+ * A backend on an engine with a small image, and the means to see what it leaves there. The engine is the shared one, or with
+ * options for it one of its own.
+ */
 export const openHarness = async (
-  options: Partial<DockerEngineOptions> & { readonly dataIn?: string } = {},
+  options?: Partial<DockerEngineOptions> & { readonly dataIn?: string },
 ): Promise<DockerHarness> => {
-  const { dataIn = tmpdir(), ...ofEngine } = options
+  const { dataIn = tmpdir(), ...ofEngine } = options ?? {}
   const undo = new AsyncDisposableStack()
   try {
-    const engine = await startDockerEngine({ networks: false, ...ofEngine })
+    const engine = await (options === undefined
+      ? sharedEngine()
+      : startEngineWithImage({ networks: false, ...ofEngine }))
     undo.defer(() => engine.stop())
-    const image = await importSystemImage(engine)
+    const { image } = engine
     const opened: Backend[] = []
     const others: Backend[] = []
     const directories: string[] = []
@@ -52,7 +53,7 @@ export const openHarness = async (
       const address = { socketPath: engine.socket }
       const backend = await openDocker({ installation, directory, engine: address, image })
       opened.push(backend)
-      if (options.networks) undo.defer(() => dropFence(networkNames(installation), never))
+      if (options?.networks) undo.defer(() => dropFence(networkNames(installation), never))
       return { backend, installation }
     }
     const makeDirectory = async () => {

@@ -1,0 +1,51 @@
+import { readFileSync } from "node:fs"
+import { BerthError } from "@berth/protocol/errors"
+import { run } from "../../host/run.ts"
+import type { Engine } from "./engine.ts"
+import { findVolume, removeVolume } from "./volumes.ts"
+
+/** Removes volumes that hold nothing themselves: they only say what the engine is to mount. */
+export interface MountVolumes {
+  remove(name: string, signal: AbortSignal): Promise<void>
+  /** Tries those again that the engine would not remove. For when it has started anew. */
+  removeLeft(signal: AbortSignal): Promise<void>
+}
+
+/**
+ * Engines before 23 count a volume's mounts wrongly after a restart with live-restore, and refuse to remove it until their next
+ * start ("volume has active mounts"). Such a volume keeps nobody: whether the files are free is told by the kernel, not by the engine. So
+ * it is left, and removed when the engine was away, or by `recover`.
+ */
+export const openMountVolumes = (engine: Engine): MountVolumes => {
+  const left = new Set<string>()
+  const remove = async (name: string, signal: AbortSignal): Promise<void> => {
+    const request = { method: "DELETE", path: `/volumes/${name}` } as const
+    const { status } = await engine.ask(request, [204, 404, 500], signal)
+    if (status !== 500) return void left.delete(name)
+    await unmountLeft(engine, name, signal)
+    left.add(name)
+  }
+  return {
+    remove,
+    removeLeft: async (signal) => {
+      for (const name of left) {
+        await removeVolume(engine, name, signal)
+        left.delete(name)
+      }
+    },
+  }
+}
+
+/** An engine that counts wrongly does not unmount either. Of a mount that is in use, the kernel keeps it. */
+const unmountLeft = async (engine: Engine, name: string, signal: AbortSignal): Promise<void> => {
+  const mountpoint = (await findVolume(engine, name, signal))?.Mountpoint
+  if (mountpoint === undefined || !isMounted(mountpoint)) return
+  const { status, stderr } = await run(["umount", mountpoint], { signal })
+  if (status === 0 || !isMounted(mountpoint)) return
+  throw new BerthError("backend.mount_left", `${mountpoint} cannot be unmounted`, {
+    details: { volume: name, path: mountpoint, systemSaid: stderr.trim() },
+  })
+}
+
+const isMounted = (path: string): boolean =>
+  readFileSync("/proc/self/mountinfo", "latin1").includes(` ${path} `)

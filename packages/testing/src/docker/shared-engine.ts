@@ -1,0 +1,79 @@
+import { once } from "node:events"
+import { mkdtemp, rm } from "node:fs/promises"
+import { connect, createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { text } from "node:stream/consumers"
+import { BOOT_PACKAGES } from "../system-files.ts"
+import { type DockerEngine, startDockerEngine } from "./engine.ts"
+import { importSystemImage } from "./image.ts"
+
+/** An engine with an image of a small system that can boot: nothing of Berth's is in it. */
+export interface EngineWithImage extends DockerEngine {
+  readonly image: string
+}
+
+type Answer = Pick<EngineWithImage, "socket" | "data" | "host" | "image"> | { failure: string }
+
+/** Where the tests of a run ask for the engine that they share. */
+const ASKED_AT = "BERTH_TEST_ENGINE"
+const askedAt = process.env[ASKED_AT]
+
+/** An engine of its own, whose image has these files of the host, too. Starting it and importing the image takes several seconds. */
+export const startEngineWithImage = async (
+  options: Parameters<typeof startDockerEngine>[0],
+  files: readonly string[] = [],
+): Promise<EngineWithImage> => {
+  const engine = await startDockerEngine(options)
+  try {
+    return { ...engine, image: await importSystemImage(engine, { packages: BOOT_PACKAGES, files }) }
+  } catch (failure) {
+    await engine.stop()
+    throw failure
+  }
+}
+
+/**
+ * The engine without networks that all tests of a run share, started for the first that asks. Whoever restarts, fills or
+ * configures an engine starts one of its own; whoever counts what is in it counts what is of its own installation.
+ */
+export const sharedEngine = async (): Promise<EngineWithImage> => {
+  if (askedAt === undefined) throw new Error(`${ASKED_AT} is not set: no run of tests offers it`)
+  const answer = JSON.parse(await text(connect(askedAt))) as Answer
+  if ("failure" in answer) throw new Error(`the shared engine did not start: ${answer.failure}`)
+  return {
+    ...answer,
+    tcp: "",
+    restart: () => Promise.reject(new Error("others use this engine")),
+    stop: async () => {},
+  }
+}
+
+/** Offers one engine to all tests of a run; gives what ends it. */
+export const offerEngine = async (): Promise<() => Promise<void>> => {
+  const directory = await mkdtemp(join(tmpdir(), "berth-test-engine-"))
+  const path = join(directory, "ask.sock")
+  let started: Promise<EngineWithImage> | undefined
+  const server = createServer((socket) => {
+    socket.on("error", () => {})
+    started ??= startEngineWithImage({ networks: false })
+    void started.then(answerOf, failureOf).then((answer) => socket.end(JSON.stringify(answer)))
+  })
+  server.listen(path)
+  await once(server, "listening")
+  process.env[ASKED_AT] = path
+  return async () => {
+    server.close()
+    await started?.then((engine) => engine.stop()).catch(() => {})
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+const answerOf = ({ socket, data, host, image }: EngineWithImage): Answer => ({
+  socket,
+  data,
+  host,
+  image,
+})
+
+const failureOf = (failure: unknown): Answer => ({ failure: String(failure) })
