@@ -56,7 +56,14 @@ const setUp = async (
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const presence = { of: keptBy, work: async () => {} }
-  const driver = openDriver({ stored, sandboxes, presence, log, toldWithinMs: 50 })
+  const driver = openDriver({
+    stored,
+    sandboxes,
+    presence,
+    clock: systemClock,
+    log,
+    toldWithinMs: 50,
+  })
   whole.onChange(driver.wake)
   onTestFinished(() => driver.close())
   const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))
@@ -181,4 +188,57 @@ it("[R3.3] a prompt that is stopped before its sandbox is reached is never start
   connected.resolve()
   await expect.poll(states).toEqual(["stopped"])
   expect(starts).toBe(0)
+})
+
+it("says what a queued prompt waits for as that changes, and nothing when it runs", async () => {
+  const attempts = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+  const running: string[] = []
+  let attempt = 0
+  const { driver, send, states } = await setUp(undefined, {
+    useOf: async (_, __, ___, onBooting) => {
+      if (attempt++ === 0) {
+        await attempts[0].promise
+        throw new BerthError("workspace.draining", "app waits for sb-1, which is used by you")
+      }
+      onBooting?.(use.sandbox)
+      await attempts[1].promise
+      return use
+    },
+    kept: () =>
+      keeping({
+        agent: "shell",
+        boot: { mode: "fresh", outcome: "running", readyAtMs: null, running, ending: null },
+        startPrompt: async () => ({ state: "ended", result: { state: "succeeded" } }),
+      }),
+  })
+  const { id } = await send("go")
+  await expect
+    .poll(() => driver.waitOf(id))
+    .toMatchObject({
+      code: "sandbox.starting",
+      message: "the sandbox of app is made or woken",
+      since: expect.stringMatching(/^20.*Z$/),
+    })
+  attempts[0].resolve()
+  await expect.poll(() => driver.waitOf(id)?.code).toBe("sandbox.booting")
+  expect(driver.waitOf(id)?.message).toBe(`${use.sandbox} boots`)
+  running.push("git-sync", "agent-start")
+  expect(driver.waitOf(id)?.message).toBe(`${use.sandbox} boots, and is at git-sync, agent-start`)
+  attempts[1].resolve()
+  await expect.poll(states).toEqual(["succeeded"])
+  expect(driver.waitOf(id)).toBeNull()
+})
+
+it("says of a prompt that is refused for now what refuses it, since when it does", async () => {
+  let refusal = 0
+  const { driver, send } = await setUp(undefined, {
+    useOf: async () => {
+      throw new BerthError("backend.unavailable", `the engine is not reached (${++refusal})`)
+    },
+  })
+  const { id } = await send("go")
+  await expect.poll(() => driver.waitOf(id)?.message).toBe("the engine is not reached (1)")
+  const since = driver.waitOf(id)?.since
+  await expect.poll(() => driver.waitOf(id)?.message).not.toBe("the engine is not reached (1)")
+  expect(driver.waitOf(id)).toMatchObject({ code: "backend.unavailable", since })
 })
