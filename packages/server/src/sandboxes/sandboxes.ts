@@ -2,7 +2,7 @@ import { Readable } from "node:stream"
 import { isDeepStrictEqual } from "node:util"
 import type { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { PromptId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { LeaseSource } from "@berth/protocol/lease"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
@@ -30,6 +30,7 @@ import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
 import { openFlattening } from "./flattening.ts"
 import { type ForkCall, openFork } from "./fork.ts"
+import { type GivingUp, openGiveUp } from "./give-up.ts"
 import { Idle } from "./idle.ts"
 import { openKeepers } from "./keepers.ts"
 import type { KeepParts, Kept } from "./kept.ts"
@@ -131,6 +132,8 @@ export interface Sandboxes
     sources: readonly LeaseSource[],
     isOver: (subject: string | null) => boolean,
   ): Promise<void>
+  /** Ends a sandbox that does not answer, unless others use it. Returns whether it ends. */
+  giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<boolean>
   /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>
@@ -227,7 +230,13 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     ...{ clock, leases },
     ask: async (sandbox, change, signal) =>
       await bridges.activity(await linkOf(sandbox), change, signal),
+    onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
   })
+  /** A prompt may have been stopped while its sandbox was not reached, and goes on in there. A failure is found at the next answer. */
+  const stopAgain = async (sandbox: SandboxId, prompts: readonly PromptId[]): Promise<void> => {
+    for (const prompt of await parts.events.stopped(prompts))
+      await keepers.get(sandbox)?.stopPrompt(prompt)
+  }
   const isAlive = async (sandbox: SandboxId): Promise<boolean> => {
     const state = (await backend.inspect(sandbox))?.state
     return state !== undefined && state !== "exited"
@@ -594,6 +603,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       for (const { id, subject } of await leases.by(sources))
         if (isOver(subject)) await leases.release(id)
     },
+
+    giveUp: openGiveUp({ rows, wake: workers.wake }),
 
     gone: (sandbox, signal) => departures.of(sandbox, signal),
 

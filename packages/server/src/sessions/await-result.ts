@@ -11,12 +11,15 @@ import { attachmentPath } from "./deliver.ts"
 import { errorOf } from "./failures.ts"
 import { firstOf } from "./first-of.ts"
 import { FIRST_RETRY_MS, nextRetryMs } from "./retry.ts"
-import type { PendingPrompt } from "./rows.ts"
+import type { AssignedPrompt, PendingPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
+import type { Waits } from "./waits.ts"
+import { openWatchOver, type Talk, type WatchLimits } from "./watch-over.ts"
 
 export interface AwaitResultParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "kept" | "gone">
+  readonly sandboxes: Pick<Sandboxes, "kept" | "gone" | "giveUp">
+  readonly waits: Waits
   /** Rings when something has changed for a session's prompts. */
   readonly bells: Bells<SessionId>
   readonly log: Logger
@@ -27,10 +30,8 @@ export interface AwaitResultParts {
     signal: AbortSignal,
   ) => Promise<Result | undefined>
   readonly toldWithinMs: number
+  readonly limits: WatchLimits
 }
-
-/** A prompt that is a sandbox's. */
-export type AssignedPrompt = PendingPrompt & { readonly sandbox: SandboxId }
 
 const SANDBOX_ENDED: PromptResult = {
   state: "interrupted",
@@ -41,12 +42,16 @@ const SANDBOX_ENDED: PromptResult = {
 export const openAwaitResult = (parts: AwaitResultParts) => {
   const { stored, sandboxes, bells, log, toldWithinMs } = parts
   const { rows, changes } = stored
+  const watchOver = openWatchOver(parts)
 
   /** Says it again after every break: a repeat changes nothing. */
-  const converse = async (prompt: AssignedPrompt, signal: AbortSignal): Promise<void> => {
+  const converse = async (
+    prompt: AssignedPrompt,
+    talk: Talk,
+    signal: AbortSignal,
+  ): Promise<void> => {
     const { id, session, sandbox } = prompt
     let isStarted = false
-    let isStopped = false
     let standing: PromptStanding = { state: "unknown" }
     // Before the look whether it is to stop: whoever asks for that while the sandbox is not reached has the last word.
     await reached(sandbox, signal)
@@ -55,15 +60,17 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
       const now = await currently(prompt)
       if (now === undefined || signal.aborted) return
       try {
-        if (now.isStopRequested && !isStopped) {
+        if (now.isStopRequested && !talk.isStopTaken) {
+          talk.isSettled = false
           standing = await abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
           if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
-          isStopped = true
+          talk.isStopTaken = true
         } else if (!isStarted && !now.isStopRequested) {
           const kept = sandboxes.kept(sandbox)
           standing = await abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
           isStarted = true
         }
+        talk.isSettled = true
       } catch (thrown) {
         if (signal.aborted) return
         const error = errorOf(thrown)
@@ -85,10 +92,11 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
 
   const endWithSandbox = async (
     { id, session, sandbox }: AssignedPrompt,
+    talk: Talk,
     signal: AbortSignal,
   ): Promise<void> => {
     await parts.keepTrying(session, () => sandboxes.gone(sandbox, signal), signal)
-    if (!signal.aborted) await changes.end(id, SANDBOX_ENDED)
+    if (!signal.aborted) await changes.end(id, talk.end)
   }
 
   /** Returns without a connection where there will never be one: whoever speaks to the sandbox next finds that out. */
@@ -104,13 +112,26 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     return next?.id === id ? next : undefined
   }
 
-  return (prompt: AssignedPrompt, signal: AbortSignal): Promise<void> =>
-    firstOf(signal, [(until) => converse(prompt, until), (until) => endWithSandbox(prompt, until)])
+  return async (prompt: AssignedPrompt, signal: AbortSignal): Promise<void> => {
+    const talk: Talk = { isSettled: false, isStopTaken: false, end: SANDBOX_ENDED }
+    try {
+      await firstOf(signal, [
+        (until) => converse(prompt, talk, until),
+        (until) => endWithSandbox(prompt, talk, until),
+        (until) => watchOver(prompt, talk, until),
+      ])
+    } finally {
+      parts.waits.clear(prompt.id)
+    }
+  }
 }
 
 /** Ends a prompt whose sandbox is gone. All that the sandbox had said is stored by then. */
 export const endWithoutSandbox = async (
-  { stored, sandboxes }: Pick<AwaitResultParts, "stored" | "sandboxes">,
+  {
+    stored,
+    sandboxes,
+  }: Pick<AwaitResultParts, "stored"> & { readonly sandboxes: Pick<Sandboxes, "gone"> },
   { id, sandbox }: Pick<AssignedPrompt, "id" | "sandbox">,
   signal: AbortSignal,
 ): Promise<void> => {

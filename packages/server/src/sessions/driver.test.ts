@@ -3,7 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { newId, Slug } from "@berth/protocol/ids"
 import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
-import { expect, it, onTestFinished } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
 import { systemClock } from "../sandboxes/clock.ts"
@@ -63,6 +63,7 @@ const setUp = async (
     clock: systemClock,
     log,
     toldWithinMs: 50,
+    limits: { lookEveryMs: 10, tellAfterMs: 20, stopWithinMs: 50, goneWithinMs: 50 },
   })
   whole.onChange(driver.wake)
   onTestFinished(() => driver.close())
@@ -71,7 +72,7 @@ const setUp = async (
   const states = async () => (await prompts()).map(({ state }) => state)
   const sandboxesOf = async () => (await prompts()).map(({ sandbox }) => sandbox)
   const stop = () => whole.changes.requestStop(session.id, undefined)
-  return { driver, send, stop, states, sandboxesOf }
+  return { driver, send, stop, states, prompts, sandboxesOf }
 }
 
 it("[R3.1] a prompt waits out a store that cannot be read for a while", async () => {
@@ -241,4 +242,82 @@ it("says of a prompt that is refused for now what refuses it, since when it does
   const since = driver.waitOf(id)?.since
   await expect.poll(() => driver.waitOf(id)?.message).not.toBe("the engine is not reached (1)")
   expect(driver.waitOf(id)).toMatchObject({ code: "backend.unavailable", since })
+})
+
+describe("a stop that the sandbox does not take", () => {
+  const mute = () =>
+    keeping({
+      agent: "shell",
+      connected: new Promise<void>(() => {}),
+      silence: { forMs: 1_000, reason: new BerthError("bridge.timed_out", "no answer") },
+    })
+
+  it("[R3.3] ends the prompt with its sandbox, once that is gone", async () => {
+    const gone = Promise.withResolvers<void>()
+    const given: unknown[] = []
+    const { driver, send, stop, prompts, sandboxesOf } = await setUp(undefined, {
+      kept: mute,
+      gone: () => gone.promise,
+      giveUp: async (_, givingUp) => {
+        given.push(givingUp)
+        gone.resolve()
+        return true
+      },
+    })
+    const { id, session } = await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await expect
+      .poll(() => driver.waitOf(id))
+      .toMatchObject({
+        code: "bridge.timed_out",
+        message: `${use.sandbox} is not reached: no answer`,
+      })
+    expect(given).toEqual([])
+    await stop()
+    const reason = `${use.sandbox} did not take the stop within 0.05 s`
+    await expect
+      .poll(prompts)
+      .toMatchObject([{ state: "stopped", reason: `${reason}, and was ended` }])
+    expect(given).toEqual([{ cause: "person", reason, by: [id, session] }])
+    await expect.poll(() => driver.waitOf(id)).toBeNull()
+  })
+
+  it.each([
+    [true, "and its engine has not ended it yet"],
+    [false, "and others use it"],
+  ])("[R3.3] ends the prompt where its sandbox stays (ending: %s)", async (isEnding, why) => {
+    const { send, stop, prompts, sandboxesOf } = await setUp(undefined, {
+      kept: mute,
+      giveUp: async () => isEnding,
+    })
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await stop()
+    await expect
+      .poll(prompts)
+      .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
+  })
+
+  it("is no reason to end a sandbox that answers, however long the prompt takes to stop", async () => {
+    let looks = 0
+    const ended = Promise.withResolvers<void>()
+    const { send, stop, states } = await setUp(undefined, {
+      kept: () => {
+        if (++looks > 20) ended.resolve()
+        return keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          silence: undefined,
+          startPrompt: async () => ({ state: "started" }),
+          stopPrompt: async () => ({ state: "started" }),
+        })
+      },
+      giveUp: async () => expect.unreachable("it answers"),
+    })
+    await send("go")
+    await expect.poll(() => looks).toBeGreaterThan(1)
+    await stop()
+    await ended.promise
+    expect(await states()).toEqual(["queued"])
+  })
 })

@@ -15,18 +15,21 @@ import { FIRST_RETRY_MS, nextRetryMs } from "./retry.ts"
 import type { PendingPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import { Waits } from "./waits.ts"
+import { WATCH_LIMITS, type WatchLimits } from "./watch-over.ts"
 
 export interface DriverParts {
   readonly stored: Stored
   readonly sandboxes: Pick<
     Sandboxes,
-    "useOf" | "useOnly" | "resume" | "endUses" | "kept" | "gone" | "putFile"
+    "useOf" | "useOnly" | "resume" | "endUses" | "kept" | "gone" | "giveUp" | "putFile"
   >
   readonly presence: Pick<Presence, "of" | "work">
   readonly clock: Pick<Clock, "now">
   readonly log: Logger
   /** Default: TOLD_WITHIN_MS. */
   readonly toldWithinMs?: number
+  /** Default: WATCH_LIMITS. */
+  readonly limits?: Partial<WatchLimits>
 }
 
 /** Drives prompts from their place in the queue to their end: those of one session one after another. */
@@ -142,11 +145,13 @@ export const openDriver = (parts: DriverParts): Driver => {
   const awaitResult = openAwaitResult({
     stored,
     sandboxes,
+    waits,
     bells,
     log,
     fail,
     keepTrying,
     toldWithinMs,
+    limits: { ...WATCH_LIMITS, ...parts.limits },
   })
 
   return {

@@ -63,6 +63,9 @@ export interface PendingPrompt extends StoredPrompt {
   readonly isStopRequested: boolean
 }
 
+/** A prompt that is a sandbox's. */
+export type AssignedPrompt = PendingPrompt & { readonly sandbox: SandboxId }
+
 export const openRows = (db: Kysely<Database>): Rows => ({
   create: async ({ workspace, agent, onInterrupt, atMs }) => {
     const id = newId.session()

@@ -20,11 +20,13 @@ export class Waits {
     this.#clock = clock
   }
 
-  /** The time goes on while the code stays the same. */
-  set(prompt: PromptId, reason: WaitReason): void {
+  /** The reason began so long ago. The time goes on while the code stays the same. */
+  set(prompt: PromptId, reason: WaitReason, agoMs = 0): void {
     const before = this.#all.get(prompt)
     const since =
-      before?.code === reason.code ? before.since : new Date(this.#clock.now()).toISOString()
+      before?.code === reason.code
+        ? before.since
+        : new Date(this.#clock.now() - agoMs).toISOString()
     this.#all.set(prompt, { ...reason, since })
   }
 
