@@ -6,7 +6,7 @@ import type { PromptId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { LeaseSource } from "@berth/protocol/lease"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import type { EngineState } from "../backends/backend.ts"
+import type { EngineState, ObservedSandbox } from "../backends/backend.ts"
 import type { Reserve } from "../host/reserve.ts"
 import { serialByKey } from "../host/serial.ts"
 import type { Layers } from "../layers/layers.ts"
@@ -405,8 +405,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
   const unwatched = (err: unknown) => log.error({ op: "sandboxes.watch", err }, "not watched")
   const notPassed = (err: unknown) => log.warn({ op: "sandboxes.pass", err }, "is tried again")
-  const wakeAll = async (): Promise<void> => {
-    for (const sandbox of await everySandbox({ backend, rows })) workers.wake(sandbox)
+  const wakeAll = async (seen?: readonly ObservedSandbox[]): Promise<void> => {
+    for (const sandbox of await everySandbox({ backend, rows }, seen)) workers.wake(sandbox)
   }
   const pass = async (): Promise<void> => {
     wants.refresh()
@@ -542,15 +542,20 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     adopt: (signal) =>
       operation(log, "sandboxes.adopt", {}, async (note) => {
         watching = watch().catch(unwatched)
-        const there = { backend, rows, links, keepers, frozen, log }
-        const sandboxes = await takeUp(there, signal)
-        note({ sandboxes, linksRemoved: await removeOldLinks(there, signal) })
+        const found = await backend.list({ signal })
+        const there = { found, rows, links, keepers, frozen, log }
+        const sandboxes = await takeUp(there)
+        note({ found: found.length, sandboxes, linksRemoved: await removeOldLinks(there) })
         // Before anybody can ask for a workspace of such a name.
         await removeUnfinished().catch(notPassed)
         await guard.watch()
-        void wakeAll().catch(notPassed)
+        void wakeAll(found).catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
-        if (sandboxes > 0) void wants.prepare().then(pass).catch(notPassed)
+        const lookAgain = async () => {
+          wants.refresh()
+          await wakeAll(found)
+        }
+        if (sandboxes > 0) void wants.prepare().then(lookAgain).catch(notPassed)
         passing = setInterval(() => void pass().catch(notPassed), RECONCILE_EVERY_MS).unref()
         pressure.watch()
       }),
