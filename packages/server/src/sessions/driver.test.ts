@@ -1,3 +1,4 @@
+import { queryObjects } from "node:v8"
 import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import { newId, Slug } from "@berth/protocol/ids"
@@ -321,3 +322,27 @@ describe("a stop that the sandbox does not take", () => {
     expect(await states()).toEqual(["queued"])
   })
 })
+
+it("keeps nothing of the looks at a prompt that runs for long", async () => {
+  const { driver, send, sandboxesOf } = await setUp(undefined, {
+    kept: () =>
+      keeping({
+        agent: "shell",
+        connected: Promise.resolve(),
+        startPrompt: async () => ({ state: "started" }),
+      }),
+  })
+  const { session } = await send("go")
+  await expect.poll(sandboxesOf).toEqual([use.sandbox])
+  const looks = async (count: number): Promise<number> => {
+    for (let look = 0; look < count; look++) {
+      driver.wake(session)
+      await sandboxesOf()
+    }
+    return queryObjects(Promise, { format: "count" })
+  }
+  const before = await looks(50)
+  expect((await looks(LOOKS)) - before).toBeLessThan(LOOKS / 2)
+})
+
+const LOOKS = 400
