@@ -125,7 +125,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       bridges: ["bridge", "sandboxes"],
       "open-backend": ["backends", "backends/*", ...BELOW_ALL],
       api: ["sessions", "sandboxes", "events", "doctor", "host", ...BELOW_ALL],
-      sessions: ["sandboxes", "events", "keys", ...BELOW_ALL],
+      sessions: ["sandboxes", "events", "keys", "host", ...BELOW_ALL],
       sandboxes: [
         ...["backends", "layers", "toolbox", "repos", "host-ports", "keys", "certificates"],
         ...["host", ...BELOW_ALL],

@@ -52,15 +52,22 @@ export const sessionLeases = (stage: () => Stage): void => {
       const again = stage().client().sessions.at(session.id)
       const later = await stage().client().sessions.create({ workspace: "thinking" })
       const waiting = await later.prompt("cat said")
-      const reason = `it waits for a sandbox: thinking waits for ${box.id}, which is kept for session ${session.id}`
+      const reason = `thinking waits for ${box.id}, which is kept for session ${session.id}`
       for await (const { body } of later.events())
-        if (body.type === "warning" && body.message === reason) break
+        if (body.type === "prompt.waiting" && body.message === reason) break
+      const waitsFor = { code: "workspace.draining", message: reason }
+      expect(await later.prompts()).toMatchObject([{ state: "queued", waitsFor }])
+      expect(await later.get()).toMatchObject({ waitsFor })
+      for (const command of ["sessions", "ps"])
+        expect((await stage().told(command)).stdout).toContain(reason)
+      expect((await stage().told("log", later.id)).stdout).toContain(`(queued: ${reason})`)
       expect(await ran(again, "echo second >> said")).toBe(box.id)
       expect(await stage().phaseOf(box)).toBe("draining")
 
       await again.close()
       expect(await end(later, waiting.id)).not.toBe(box.id)
       expect(await stage().phaseOf(box)).toBe("gone")
+      expect(await later.prompts()).toMatchObject([{ waitsFor: null }])
       const parts = (await later.messages()).turns[0]?.parts
       expect(parts).toContainEqual(
         expect.objectContaining({ kind: "text", text: "first\nsecond\n" }),

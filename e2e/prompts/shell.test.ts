@@ -1,9 +1,10 @@
 import type { Event, EventBody } from "@berth/protocol/event"
-import { newId } from "@berth/protocol/ids"
+import { newId, SandboxId } from "@berth/protocol/ids"
 import { usesAmong } from "@berth/protocol/lease"
 import type { Prompt, Session } from "@berth/protocol/session"
 import type { Transcript } from "@berth/protocol/sessions"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { findInside, kill } from "../crash/inside.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { openCalls, type SessionCalls } from "./calls.ts"
 
@@ -155,6 +156,57 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     const after = await calls.until(session.id, 0, (body) => ended(body, next.id))
     expect(textOf(after)).toBe("on\nkept\n")
     expect((await promptOf(session.id, next.id)).sandbox).not.toBe(sandbox)
+  })
+
+  it.concurrent("[R3.3] is stopped though its supervisor stands still for good, with its sandbox, and goes on with its files", async () => {
+    const session = await open("mute")
+    const running = await calls.prompt(session.id, "echo kept > kept; echo on; sleep 987")
+    await calls.until(session.id, 0, isDelta)
+    const { sandbox } = await promptOf(session.id, running.id)
+    const inside = findInside(SandboxId.parse(sandbox))
+    kill(inside?.supervisor, "SIGSTOP")
+    await calls.post(`/v1/sessions/${session.id}/stop`, {}, 200)
+    const events = await calls.until(session.id, 0, (body) => ended(body, running.id))
+    expect(bodies(events).at(-1)).toMatchObject({
+      state: "stopped",
+      reason: `${sandbox} did not take the stop within 10 s, and was ended`,
+    })
+    const next = await calls.prompt(session.id, "cat kept")
+    const after = await calls.until(session.id, 0, (body) => ended(body, next.id))
+    expect(textOf(after)).toBe("on\nkept\n")
+    expect((await promptOf(session.id, next.id)).sandbox).not.toBe(sandbox)
+  })
+
+  it.concurrent("[R3.3] is stopped though its supervisor stands still while others use its sandbox, which is left to them", async () => {
+    const [session, other] = [await open("shared"), await open("shared")]
+    const running = await calls.prompt(session.id, "echo on; sleep 986")
+    await calls.until(session.id, 0, isDelta)
+    const theirs = await calls.prompt(other.id, "echo on; until [ -e go ]; do sleep 0.02; done")
+    await calls.until(other.id, 0, isDelta)
+    const { sandbox } = await promptOf(session.id, running.id)
+    const inside = findInside(SandboxId.parse(sandbox))
+    kill(inside?.supervisor, "SIGSTOP")
+    await calls.post(`/v1/sessions/${session.id}/stop`, {}, 200)
+    const events = await calls.until(session.id, 0, (body) => ended(body, running.id))
+    expect(bodies(events).at(-1)).toMatchObject({
+      state: "stopped",
+      reason: expect.stringContaining("others use it"),
+    })
+    // A prompt of a sandbox that is not reached says so, in its record and by an event.
+    const isWaiting = (body: EventBody) => body.type === "prompt.waiting"
+    await calls.until(other.id, 0, isWaiting)
+    expect(await promptOf(other.id, theirs.id)).toMatchObject({
+      state: "running",
+      waitsFor: { message: expect.stringContaining(`${sandbox} is not reached`) },
+    })
+    kill(inside?.supervisor, "SIGCONT")
+    const look = "until ! pgrep -fx 'sleep 986'; do sleep 0.02; done; touch go"
+    const next = await calls.prompt(session.id, look)
+    const after = await calls.until(session.id, 0, (body) => ended(body, next.id))
+    expect(bodies(after).filter((body) => ended(body, running.id))).toHaveLength(1)
+    const rest = await calls.until(other.id, 0, (body) => ended(body, theirs.id))
+    expect(bodies(rest).at(-1)).toMatchObject({ state: "succeeded" })
+    expect(await promptOf(other.id, theirs.id)).toMatchObject({ sandbox, waitsFor: null })
   })
 
   it("refuses what cannot be", async () => {

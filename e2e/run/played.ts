@@ -72,7 +72,9 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
       return {
         ...{ id: prompt, session: id, number: 1, text, attachments: [], state: "queued" },
         ...{ reason: null, sandbox: null, deadlineMs: null, createdAt, startedAt: null },
-        ...{ endedAt: null, continues: null },
+        endedAt: null,
+        continues: null,
+        waitsFor: null,
       }
     },
     answer: async (_session: unknown, answer: AskAnswer) => {
@@ -98,6 +100,7 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
     onInterrupt: "wait",
     lastEvent: log.length,
     pending: [],
+    waitsFor: null,
     asks: openAsks(log.map(({ json }) => JSON.parse(json))),
   })
   const secrets = new Secrets()

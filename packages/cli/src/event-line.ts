@@ -38,6 +38,8 @@ export const lineOf = (body: EventBody, toolOf: (call: string) => string): strin
       return `boot: ready after ${Math.round(body.atMs)} ms`
     case "boot.ending":
       return `boot: it ended early: ${inLine(body.ending.reason)}`
+    case "prompt.waiting":
+      return `waiting: ${inLine(body.message)}`
     case "boot.warning":
     case "warning":
       return `warning: ${indented(body.message)}`

@@ -33,13 +33,16 @@ export const sessionFor = async (
 ): Promise<FoundSession> => {
   if (session !== undefined) {
     if (workspace !== undefined || name !== undefined || replace || Object.keys(flags).length > 0)
-      throw new BerthError("input.usage", "--session has its workspace, which is left as it is")
+      throw new BerthError(
+        "input.usage",
+        "--session goes on in its workspace as that is: leave out --session, or the flags that name or change a workspace",
+      )
     return { session: await findSession(client, session), changes: {} }
   }
   if (workspace !== undefined && (name !== undefined || replace))
     throw new BerthError("input.usage", "--name and --replace are for the repo that one stands in")
   const url = workspace === undefined ? urlOf(requireRepoHere()) : undefined
-  const slug = slugOf(workspace ?? name, url)
+  const slug = slugOf(workspace ?? name, url, workspace === undefined ? "--name" : "--workspace")
   const known = await knownAs(client, slug)
   if (known === undefined && url === undefined)
     throw new BerthError("not_found", `there is no workspace ${slug}`)

@@ -187,10 +187,14 @@ const pathOf = (repo: string): string => {
 }
 
 /** What a workspace is called, unless it is said: as its repo. */
-export const slugOf = (name: string | undefined, url: string | undefined): Slug => {
+export const slugOf = (
+  name: string | undefined,
+  url: string | undefined,
+  flag = "--name",
+): Slug => {
   const parsed = Slug.safeParse(name ?? slugify(url === undefined ? "" : basename(url, ".git")))
   if (parsed.success) return parsed.data
-  throw new BerthError("input.usage", `--name ${parsed.error.issues[0]?.message}`)
+  throw new BerthError("input.usage", `${flag} ${parsed.error.issues[0]?.message}`)
 }
 
 const slugify = (text: string): string =>

@@ -28,7 +28,7 @@ export const ERRORS = {
   "config.invalid": {
     status: 400,
     retry: "never",
-    hint: "Correct the key that the details name; `berth config --help` lists every key.",
+    hint: "Correct what the details name; `berth config --help` lists every key of the configuration.",
   },
   "auth.required": {
     status: 401,

@@ -33,6 +33,8 @@ export type Todo = z.infer<typeof Todo>
 /** What happens in a session, in one vocabulary for every agent. */
 export const EventBody = z.discriminatedUnion("type", [
   event("prompt.state", { prompt: PromptId, state: PromptState, reason: z.string().optional() }),
+  /** A prompt does not run yet, or its sandbox is not reached: told when the reason changes. `waitsFor` says it, too. */
+  event("prompt.waiting", { prompt: PromptId, code: z.string(), message: z.string() }),
   /** More of a text: what came before is not said again. */
   event("message.delta", { prompt: PromptId, message: z.string(), text: z.string() }),
   event("message.completed", { prompt: PromptId, message: z.string() }),
@@ -102,7 +104,12 @@ export const Event = z.strictObject({
 export type Event = z.infer<typeof Event>
 
 /** Told by the server alone: what it has lost or decided is not a sandbox's to say. */
-const SERVER_ONLY: readonly EventBody["type"][] = ["gap", "sandbox.phase", "output.cut"]
+const SERVER_ONLY: readonly EventBody["type"][] = [
+  "gap",
+  "prompt.waiting",
+  "sandbox.phase",
+  "output.cut",
+]
 
 /** An event's content as a sandbox may tell it. */
 export const SandboxEventBody = EventBody.refine(

@@ -1,5 +1,5 @@
 import { z } from "zod"
-import { BootEnding, BootMode, BootTrace } from "./boot.ts"
+import { BootEnding, BootMode, BootStep, BootTrace } from "./boot.ts"
 import { SandboxId, Slug } from "./ids.ts"
 import { Lease } from "./lease.ts"
 import { SandboxPhase, SandboxStatus } from "./sandbox.ts"
@@ -27,6 +27,8 @@ export const BootSummary = z.object({
   outcome: BootTrace.shape.outcome,
   /** Since the boot's start; null: prompts do not pass yet. */
   readyAtMs: BootTrace.shape.readyAtMs,
+  /** The steps that run now. */
+  running: z.array(BootStep.shape.name),
   /** Why it ended early. */
   ending: z.object({ step: BootEnding.shape.step, reason: BootEnding.shape.reason }).nullable(),
 })

@@ -26,6 +26,22 @@ export const OpenAsk = z.object({
 })
 export type OpenAsk = z.infer<typeof OpenAsk>
 
+/**
+ * What a prompt waits for before it runs; of a running one, that its sandbox is not reached. The server that runs says
+ * it anew after a restart, with its first attempt.
+ */
+export const PromptWait = z.object({
+  /**
+   * `prompt.earlier`: another prompt of the session comes first. `sandbox.starting`: its sandbox is made or replaced.
+   * `sandbox.booting`: the boot has not come to its end. Otherwise the code of the error that the last attempt met.
+   */
+  code: z.string(),
+  message: z.string(),
+  /** The moment from which on this code has been the reason. */
+  since: z.iso.datetime(),
+})
+export type PromptWait = z.infer<typeof PromptWait>
+
 /** A conversation with an agent in a workspace: prompts in, events out. */
 export const Session = z.object({
   id: SessionId,
@@ -38,6 +54,8 @@ export const Session = z.object({
   lastEvent: z.int().min(0),
   /** The prompts that wait or run, in their order. */
   pending: z.array(PromptId),
+  /** What the prompt waits for that is to run next, or that runs; null: nothing, or that is not known yet. */
+  waitsFor: PromptWait.nullable(),
   /** The asks that wait for an answer, the oldest first. Until it comes, the agent waits. */
   asks: z.array(OpenAsk),
 })
@@ -67,6 +85,8 @@ export const Prompt = z.object({
   text: PromptText,
   attachments: z.array(FileName),
   state: PromptState,
+  /** What it waits for; null: it has ended or it runs, or the server has not tried it yet. */
+  waitsFor: PromptWait.nullable(),
   /** Why it ended as it did. */
   reason: z.string().nullable(),
   /** Where it runs or ran. */

@@ -34,7 +34,7 @@ export interface Sandbox {
   readonly git: Git
   get(options?: CallOptions): Promise<SandboxView>
   /** Resolves when it is ready for prompts. Rejects when its boot fails, with what it ended of. */
-  ready(options?: CallOptions): Promise<SandboxView>
+  ready(options?: ReadyOptions): Promise<SandboxView>
   /** How it booted, step by step. */
   boot(options?: CallOptions): Promise<BootTrace>
   /**
@@ -73,6 +73,11 @@ export interface NamedOptions extends CallOptions {
   readonly start?: boolean
 }
 
+export interface ReadyOptions extends CallOptions {
+  /** Told the steps that the boot is at, in words, once a second while it goes on. */
+  readonly onWait?: (reason: string) => void
+}
+
 export interface EndOptions extends CallOptions {
   readonly force?: boolean
 }
@@ -96,6 +101,9 @@ export interface Sandboxes {
 
 /** A sandbox has its time to end in order. */
 const END_DEADLINE_MS = 60_000
+
+/** How often whoever waits for a boot is told the step that it is at. */
+const TELL_EVERY_MS = 1_000
 
 /** Setup hooks alone may take half an hour. */
 const READY_DEADLINE_MS = 60 * 60_000
@@ -132,16 +140,19 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
     ports: portsOf(place),
     git: gitOf(place),
     get,
-    ready: async ({ signal, deadlineMs = READY_DEADLINE_MS } = {}) => {
+    ready: async ({ signal, onWait, deadlineMs = READY_DEADLINE_MS } = {}) => {
       const endMs = performance.now() + deadlineMs
+      const mostMs = onWait === undefined ? MAX_WAIT_MS : TELL_EVERY_MS
       for (;;) {
         const leftMs = Math.max(1, Math.floor(endMs - performance.now()))
-        const waitMs = Math.min(MAX_WAIT_MS, leftMs)
+        const waitMs = Math.min(mostMs, leftMs)
         const ask = { path: `${path}?wait=${waitMs}` }
         const view = await call(connection, ask, SandboxView, {
           ...{ signal, deadlineMs: waitMs + connection.deadlineMs },
         })
         if (isReady(view)) return view
+        const running = view.boot?.running ?? []
+        if (running.length > 0) onWait?.(`the boot is at ${running.join(", ")}`)
         if (performance.now() >= endMs)
           throw new BerthError("deadline.exceeded", `${id} was not ready within ${deadlineMs} ms`, {
             details: { sandbox: id, deadlineMs },

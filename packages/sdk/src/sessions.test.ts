@@ -259,7 +259,7 @@ describe("a session", () => {
 const PROMPT_VIEW = {
   ...{ id: PROMPT, session: SESSION, number: 1, text: "do it", attachments: [], state: "queued" },
   ...{ reason: null, sandbox: null, deadlineMs: null, createdAt: new Date(0).toISOString() },
-  ...{ startedAt: null, endedAt: null, continues: null },
+  ...{ startedAt: null, endedAt: null, continues: null, waitsFor: null },
 }
 
 const SESSION_VIEW = {
@@ -272,6 +272,7 @@ const SESSION_VIEW = {
   lastEvent: 0,
   pending: [],
   asks: [],
+  waitsFor: null,
 }
 
 const ANSWERS: Readonly<Record<string, unknown>> = {

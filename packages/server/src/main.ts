@@ -176,7 +176,7 @@ const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) 
     const fields = agent === undefined ? {} : { agent }
     const built = operation(log, "toolbox.build", fields, async (note) => {
       const onProgress: BuildCall["onProgress"] = ({ step, bytesDone, bytesTotal }) => {
-        const tenths = `${step} ${Math.floor((10 * bytesDone) / bytesTotal)}0 %`
+        const tenths = `${step} ${10 * Math.floor((10 * bytesDone) / bytesTotal)} %`
         if (tenths === building.said) return
         building.said = tenths
         log.debug({ op: "toolbox.build", progress: tenths }, `toolbox.build: ${tenths}`)

@@ -71,7 +71,7 @@ export const startSandboxes = (start: SandboxesStart) => {
     closeBackend = backend.close
     for (const { sandbox, failure: err } of await backend.recover({ signal }))
       log.warn({ op: "backend.recover", sandbox, err }, "is tried again")
-    note({ backend: backend.name, sandboxes: (await backend.list({ signal })).length })
+    note({ backend: backend.name })
     const [{ openLayers }, { openLinks }, { openRecords }] = await Promise.all([
       import("./layers/open.ts"),
       import("./sandboxes/links.ts"),

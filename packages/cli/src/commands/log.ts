@@ -11,7 +11,7 @@ import { cancelledBySignal } from "../signals.ts"
 import { printable } from "../terminal.ts"
 
 const HELP = `
-Each prompt, with what the agent said and did about it and how it ended. Then what the agent waits for, and how to
+Each prompt, with what the agent said and did about it and how it ended, or what it waits for. Then what the agent waits for, and how to
 answer it. With --follow, then what happens, until
 ctrl-c; the session goes on. With --json the whole as one value; with both, every event since the first, one a line.
 
@@ -65,7 +65,9 @@ const show = ({ turns }: Transcript, screen: Screen): void => {
   for (const { prompt, parts } of turns) {
     screen.showPrompt(prompt.text)
     for (const part of parts) screen.showPart(part)
-    if (prompt.state !== "running") screen.line(endOf(prompt.state, prompt.reason))
+    const { state, waitsFor } = prompt
+    if (waitsFor !== null) screen.line(`(${state}: ${waitsFor.message})`)
+    else if (state !== "running") screen.line(endOf(state, prompt.reason))
   }
 }
 

@@ -11,7 +11,7 @@ import { usersOf } from "../users.ts"
 
 const HELP = `
 Each line is a sandbox: its id, its workspace, its phase, how long ago it was made, and why it is halted, what its agent
-waits for, who uses it, for whom it is kept, or why its boot or the sandbox itself ended. One that is stopped or paused is
+or the next prompt of its workspace waits for, the step that its boot is at, who uses it, for whom it is kept, or why its boot or the sandbox itself ended. One that is stopped or paused is
 there again with its next use: berth exec, for instance. One that is draining is replaced when nobody uses it any more. One
 that is halted takes too much of the disk: berth make-room lets you delete files in it. One that is
 failed did not boot, and stays up for a while to be looked at: berth up --retry boots again. With --json a stopped one is "gone".
@@ -56,7 +56,13 @@ const cellsOf = (
   const asks = asking?.asks.map((ask) => `${sayAsk(ask)} (berth answer ${asking.id})`)[0]
   const users = usersOf(leases)
   const failed = phase === "failed" && [boot?.ending?.reason, users].filter(Boolean).join("; ")
-  const note = halted || failed || asks || users || boot?.ending?.reason || ended || ""
+  const waiting = sessions.find(
+    ({ workspace, waitsFor }) => workspace === identity.workspace && waitsFor !== null,
+  )
+  const waits = waiting && `${waiting.id} waits: ${waiting.waitsFor?.message}`
+  const booting = boot !== null && boot.running.length > 0 && `boot: ${boot.running.join(", ")}`
+  const note =
+    halted || failed || asks || waits || booting || users || boot?.ending?.reason || ended || ""
   // Its workspace is there, with its files: otherwise it were not listed.
   return [identity.sandbox, identity.workspace, phase === "gone" ? "stopped" : phase, age, note]
 }

@@ -7,6 +7,7 @@ import type { Client } from "@berth/sdk/client"
 import type { Session } from "@berth/sdk/sessions"
 import { watchPrompt } from "@berth/sdk/watch-prompt"
 import { AskAnswers } from "../answer-asks.ts"
+import { BootWaits } from "../boot-waits.ts"
 import { type CommandContext, type DefineCommand, toJsonLine } from "../command.ts"
 import { addConfigFlags } from "../config-flags.ts"
 import { DONE, FAILED, LEFT } from "../exit-status.ts"
@@ -76,7 +77,7 @@ export const define: DefineCommand = async (command, context) => {
       context.out(json ? toJsonLine(accepted) : `${session.id}\n`)
       return
     }
-    const hasRun = await attend({ session, prompt, after, json }, context)
+    const hasRun = await watch({ session, prompt, after, json }, context)
     if (hasRun && diff && !json) await showDiff(client, slug, context)
   })
 }
@@ -97,8 +98,8 @@ interface Running {
 }
 
 /** Shows what happens until the prompt has ended. Says whether it has run and ended. */
-const attend = async (
-  { session, prompt: { id: prompt }, after, json }: Running,
+const watch = async (
+  { session, prompt: { id: prompt, waitsFor }, after, json }: Running,
   { out, err, exitWith }: CommandContext,
 ): Promise<boolean> => {
   const isShown = process.stdout.isTTY === true
@@ -109,9 +110,11 @@ const attend = async (
     session: session.id,
     isAttended: !json && process.stdin.isTTY === true && process.stderr.isTTY === true,
   })
+  const boot = new BootWaits(line)
   const show = (event: Event) => {
     if (json) out(toJsonLine(event))
     else screen.show(event.body)
+    boot.take(event.body)
     asks.take(event.body)
   }
   const onBreak = ({ message }: BerthError) => line(`${message}: it is waited for`)
@@ -124,6 +127,7 @@ const attend = async (
     })
   }
   line(`session ${session.id}`)
+  if (waitsFor?.code === "prompt.earlier") line(`waiting: ${waitsFor.message}`)
   exitWith(FAILED)
   try {
     const { state, reason, hasRun } = await leftBySecondSignal(stop, (signal) =>
@@ -138,6 +142,7 @@ const attend = async (
     return false
   } finally {
     over.abort()
+    boot.end()
     asks.close()
   }
 }

@@ -77,17 +77,16 @@ export const define: DefineCommand = async (command, { out, err }) => {
         if (!said.has(reason)) err(printable(`waiting: ${reason}\n`))
         said.add(reason)
       }
-      const onPreparing = (progress: string) => {
-        if (!said.has(progress)) err(printable(`waiting: ${progress}\n`))
-        said.add(progress)
-      }
       const sandbox = await orReplace(
         replace,
         (replace) =>
-          client.sandboxes.create({ workspace, replace, retry }, { signal, onWait, onPreparing }),
+          client.sandboxes.create(
+            { workspace, replace, retry },
+            { signal, onWait, onPreparing: onWait },
+          ),
         signal,
       )
-      const view = wait ? await sandbox.ready({ signal }) : await sandbox.get({ signal })
+      const view = wait ? await sandbox.ready({ signal, onWait }) : await sandbox.get({ signal })
       // The sandbox is ready whatever comes of this: a boot that cannot be read has nothing to add.
       const boot = wait ? await sandbox.boot({ signal }).catch(() => undefined) : undefined
       const booted = boot?.warnings.map(({ message }) => message) ?? []

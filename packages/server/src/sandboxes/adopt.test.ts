@@ -21,7 +21,7 @@ import { openRecords } from "./records.ts"
 import { openRows } from "./rows.ts"
 import { openSandboxes } from "./sandboxes.ts"
 
-it("goes on after the last event that was acknowledged, with those that it knows", async () => {
+it("[R1.9] looks at the engine once, and goes on after the last event that was acknowledged, with those that it knows", async () => {
   const root = mkdtempSync(join(tmpdir(), "berth-adopt-"))
   onTestFinished(() => rmSync(root, { recursive: true }))
   const [known, stranger, gone] = [newId.sandbox(), newId.sandbox(), newId.sandbox()]
@@ -35,6 +35,8 @@ it("goes on after the last event that was acknowledged, with those that it knows
     await links.make(BootPlan.parse({ sandbox, mode: "fresh", ...boot }))
   }
 
+  let lists = 0
+  const asked = Promise.withResolvers<void>()
   const opened: BridgeCall[] = []
   const notAskedFor = () => Promise.reject(new Error("not asked for"))
   const open: Bridges["open"] = (options) => {
@@ -57,7 +59,10 @@ it("goes on after the last event that was acknowledged, with those that it knows
   }))
   const backend = {
     describe: async () => ({ pause: true, layers: true }),
-    list: async () => observed,
+    list: async () => {
+      lists++
+      return observed
+    },
     inspect: async (sandbox: SandboxId) =>
       observed.find(({ identity }) => identity.sandbox === sandbox),
     watch: async function* () {},
@@ -82,10 +87,15 @@ it("goes on after the last event that was acknowledged, with those that it knows
     ...{ keys: NO_KEYS, events },
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
     bridges: { open, activity: () => Promise.reject(new Error("silent")) } as unknown as Bridges,
-    toolbox: () => Promise.reject(new Error("not asked for")),
+    toolbox: async () => {
+      asked.resolve()
+      return await Promise.reject(new Error("there is none"))
+    },
   })
   const { signal } = new AbortController()
   await sandboxes.adopt(signal)
+  await asked.promise
+  expect(lists).toBe(1)
   expect(opened).toMatchObject([{ sandbox: known, lastSeen: 41 }])
   const phases = (await sandboxes.list(signal)).map(({ identity, phase }) => [
     ...[identity.sandbox, phase],

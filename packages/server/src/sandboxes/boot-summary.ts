@@ -3,17 +3,28 @@ import type { EventBody } from "@berth/protocol/event"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 
 export const begunBoot = (mode: BootMode): BootSummary => ({
-  ...{ mode, outcome: "running", readyAtMs: null, ending: null },
+  mode,
+  outcome: "running",
+  readyAtMs: null,
+  running: [],
+  ending: null,
 })
 
-export const summaryOf = ({ mode, outcome, readyAtMs, ending }: BootTrace): BootSummary => ({
-  ...{ mode, outcome, readyAtMs },
+export const summaryOf = ({ mode, outcome, readyAtMs, steps, ending }: BootTrace): BootSummary => ({
+  mode,
+  outcome,
+  readyAtMs,
+  running: steps.filter(({ state }) => state === "running").map(({ name }) => name),
   ending: ending && { step: ending.step, reason: ending.reason },
 })
 
 /** The boot as it stands after this event. */
 export const follow = (boot: BootSummary, body: EventBody): BootSummary => {
   switch (body.type) {
+    case "boot.step.started":
+      return { ...boot, running: [...new Set([...boot.running, body.step])] }
+    case "boot.step.ended":
+      return { ...boot, running: boot.running.filter((step) => step !== body.step) }
     case "boot.ready":
       return { ...boot, readyAtMs: body.atMs }
     case "boot.ending":

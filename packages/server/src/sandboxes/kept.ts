@@ -23,6 +23,8 @@ export interface SandboxEvents {
   take(sandbox: SandboxId, events: readonly Event[]): Promise<void>
   /** The number of the last event that is stored. */
   lastSeen(sandbox: SandboxId): Promise<number>
+  /** Those of these prompts that have been stopped. */
+  stopped(prompts: readonly PromptId[]): Promise<PromptId[]>
   /** What is done to a sandbox, for those who talk with an agent in it. */
   tell(sandbox: SandboxId, bodies: readonly EventBody[]): Promise<void>
   /** Closes the sessions of a workspace that is being removed. Twice is as good as once. */
@@ -71,6 +73,9 @@ export class Kept {
   #isBootOverTold = false
   #hasExited = false
   #complaint: BerthError["code"] | undefined
+  /** Since when there is no connection, by the monotonic clock. */
+  #silentSinceMs: number | undefined = performance.now()
+  #silentFor: BerthError | undefined
 
   constructor(parts: KeepParts, { link, record, lastSeen, boot }: Keeping) {
     const { sandbox, socket: path, token } = link
@@ -100,6 +105,9 @@ export class Kept {
         onState: ({ kind, reason }) => {
           if (reason?.retry === "never") this.#complain(reason)
           if (kind === "up") this.#connected.resolve()
+          this.#silentSinceMs =
+            kind === "up" ? undefined : (this.#silentSinceMs ?? performance.now())
+          if (kind === "down") this.#silentFor = reason
           if (kind === "down" && this.#hasExited) this.#over.abort()
           else if (kind === "down") parts.onDown(sandbox)
         },
@@ -111,6 +119,13 @@ export class Kept {
   /** How far its boot has come, if it has told. */
   get boot(): BootSummary | undefined {
     return this.#boot
+  }
+
+  /** How long there has been no connection to it, and why; undefined: it is connected. */
+  get silence(): { readonly forMs: number; readonly reason: BerthError | undefined } | undefined {
+    const sinceMs = this.#silentSinceMs
+    if (sinceMs === undefined) return undefined
+    return { forMs: performance.now() - sinceMs, reason: this.#silentFor }
   }
 
   /** Asks the sandbox for it, which may not answer. */

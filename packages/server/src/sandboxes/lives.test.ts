@@ -30,6 +30,7 @@ const start = async (): Promise<void> => {
   leases = await openLeases({ db: store.db, clock, onFree: (sandbox) => freed.push(sandbox) })
   const { close } = leases
   lives = openLives({
+    onPrompts: () => {},
     ...{ clock, leases },
     ask: (_, change, signal) => inside.answer(change, signal),
   })
@@ -109,6 +110,7 @@ describe("what lives in a sandbox", () => {
     const sandbox = await insertRow(rows, "ready")
     const late = Promise.withResolvers<void>()
     const slow = openLives({
+      onPrompts: () => {},
       ...{ clock, leases },
       ask: async (_, change, signal) => {
         const activity = await inside.answer(change, signal)
@@ -132,6 +134,7 @@ describe("what lives in a sandbox", () => {
     const sandbox = await insertRow(rows, "ready")
     const never = new Promise<never>(() => {})
     const asking = openLives({
+      onPrompts: () => {},
       ...{ clock, leases },
       // Only the test asks, so that nobody does while its time goes by.
       ask: (_, change, signal) =>

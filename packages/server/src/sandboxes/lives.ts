@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import type { Activity } from "@berth/protocol/activity"
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxId } from "@berth/protocol/ids"
+import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { LeaseKind } from "@berth/protocol/lease"
 import { serialByKey } from "../host/serial.ts"
 import type { Clock } from "./clock.ts"
@@ -26,6 +26,8 @@ export interface LivesParts {
     change: { readonly after: number; readonly waitMs: number } | undefined,
     signal: AbortSignal,
   ) => Promise<Activity>
+  /** Told the prompts that run in a sandbox by its own word. */
+  readonly onPrompts: (sandbox: SandboxId, prompts: readonly PromptId[]) => void
 }
 
 /**
@@ -44,7 +46,7 @@ export interface Lives {
   close(): void
 }
 
-export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
+export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives => {
   const over = new AbortController()
   const lives = new Map<SandboxId, Life>()
   const silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
@@ -76,6 +78,7 @@ export const openLives = ({ clock, leases, ask }: LivesParts): Lives => {
     told.set(sandbox, { version: activity.version, had })
     lives.set(sandbox, lifeOf(activity))
     silences.delete(sandbox)
+    if (activity.prompts.length > 0) onPrompts(sandbox, activity.prompts)
     if (living.size > 0) follow(sandbox, activity.version)
     else unfollow(sandbox)
   }

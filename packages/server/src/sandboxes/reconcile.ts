@@ -1,7 +1,7 @@
 import { toWireError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { ReconciledSandbox, ReconcileReport } from "@berth/protocol/sandboxes"
-import type { Backend } from "../backends/backend.ts"
+import type { Backend, ObservedSandbox } from "../backends/backend.ts"
 import { type LookParts, type Seen, see } from "./look.ts"
 import type { Rows } from "./rows.ts"
 import type { Workers } from "./workers.ts"
@@ -25,12 +25,12 @@ export const reconcile = async (
   return { dryRun, durationMs: performance.now() - startedMs, sandboxes }
 }
 
-/** Those that the store knows, and those that the engine has. */
-export const everySandbox = async ({
-  backend,
-  rows,
-}: Pick<ReconcileParts, "backend" | "rows">): Promise<Set<SandboxId>> => {
-  const [known, found] = await Promise.all([rows.list(), backend.list()])
+/** Those that the store knows, and those that the engine has: as it was just looked at, or as it is looked at now. */
+export const everySandbox = async (
+  { backend, rows }: Pick<ReconcileParts, "backend" | "rows">,
+  seen?: readonly ObservedSandbox[],
+): Promise<Set<SandboxId>> => {
+  const [known, found] = await Promise.all([rows.list(), seen ?? backend.list()])
   return new Set([...known.map(({ id }) => id), ...found.map(({ identity }) => identity.sandbox)])
 }
 

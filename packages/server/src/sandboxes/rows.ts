@@ -66,8 +66,15 @@ export interface Rows {
   warn(sandbox: SandboxId, warnings: readonly string[]): Promise<void>
   /** By Berth itself. False: somebody uses or keeps it, or it is stopping already. */
   beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
-  /** Because somebody asked for it. False: somebody uses it, or it is stopping already. Leases that yield end with it. */
-  beginStopUnlessUsed(sandbox: SandboxId, stop: Stop): Promise<boolean>
+  /**
+   * Because somebody asked for it. False: somebody uses it, or it is stopping already. Leases that yield end with it, and
+   * so do those of the given subjects.
+   */
+  beginStopUnlessUsed(
+    sandbox: SandboxId,
+    stop: Stop,
+    subjects?: readonly string[],
+  ): Promise<boolean>
   /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
   beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /** Of one that was taken for dead and is not; false: it is not such a one. */
@@ -97,6 +104,7 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
     sandbox: SandboxId,
     { cause, reason }: Stop,
     unless: "leased" | "used" | "nothing",
+    subjects: readonly string[] = [],
   ): Promise<boolean> => {
     const update = on
       .updateTable("sandboxes")
@@ -108,14 +116,22 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
       .where("phase", "in", STOPPABLE)
     const bounded = update.where(({ not, exists, selectFrom }) => {
       const own = selectFrom("leases").select("id").where("leases.sandbox", "=", sandbox)
-      return not(exists(unless === "used" ? own.where("leases.yields", "=", 0) : own))
+      const uses = own
+        .where("leases.yields", "=", 0)
+        .where(({ eb, or }) => or([eb("subject", "is", null), eb("subject", "not in", subjects)]))
+      return not(exists(unless === "used" ? uses : own))
     })
     const { numUpdatedRows } = await (unless === "nothing" ? update : bounded).executeTakeFirst()
     return numUpdatedRows === 1n
   }
-  const toStoppingWithLeases = (sandbox: SandboxId, stop: Stop, unless: "used" | "nothing") =>
+  const toStoppingWithLeases = (
+    sandbox: SandboxId,
+    stop: Stop,
+    unless: "used" | "nothing",
+    subjects?: readonly string[],
+  ) =>
     db.transaction().execute(async (trx) => {
-      if (!(await toStopping(trx, sandbox, stop, unless))) return false
+      if (!(await toStopping(trx, sandbox, stop, unless, subjects))) return false
       await trx.deleteFrom("leases").where("sandbox", "=", sandbox).execute()
       return true
     })
@@ -213,7 +229,8 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
         .execute()
     },
     beginStop: (sandbox, stop) => toStopping(db, sandbox, stop, "leased"),
-    beginStopUnlessUsed: (sandbox, stop) => toStoppingWithLeases(sandbox, stop, "used"),
+    beginStopUnlessUsed: (sandbox, stop, subjects) =>
+      toStoppingWithLeases(sandbox, stop, "used", subjects),
     beginStopRegardless: (sandbox, stop) => toStoppingWithLeases(sandbox, stop, "nothing"),
     revive: async (sandbox, phase) => {
       const { numUpdatedRows } = await db

@@ -2,11 +2,11 @@ import { Readable } from "node:stream"
 import { isDeepStrictEqual } from "node:util"
 import type { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { PromptId, SandboxId, Slug } from "@berth/protocol/ids"
 import type { LeaseSource } from "@berth/protocol/lease"
 import type { ReconcileReport } from "@berth/protocol/sandboxes"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
-import type { EngineState } from "../backends/backend.ts"
+import type { EngineState, ObservedSandbox } from "../backends/backend.ts"
 import { openHostCertificates } from "../certificates/host-certificates.ts"
 import type { Reserve } from "../host/reserve.ts"
 import { serialByKey } from "../host/serial.ts"
@@ -31,6 +31,7 @@ import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
 import { openFlattening } from "./flattening.ts"
 import { type ForkCall, openFork } from "./fork.ts"
+import { type GivingUp, openGiveUp } from "./give-up.ts"
 import { Idle } from "./idle.ts"
 import { openKeepers } from "./keepers.ts"
 import type { KeepParts, Kept } from "./kept.ts"
@@ -132,6 +133,8 @@ export interface Sandboxes
     sources: readonly LeaseSource[],
     isOver: (subject: string | null) => boolean,
   ): Promise<void>
+  /** Ends a sandbox that does not answer, unless others use it. Returns whether it ends. */
+  giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<boolean>
   /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>
@@ -229,7 +232,13 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     ...{ clock, leases },
     ask: async (sandbox, change, signal) =>
       await bridges.activity(await linkOf(sandbox), change, signal),
+    onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
   })
+  /** A prompt may have been stopped while its sandbox was not reached, and goes on in there. A failure is found at the next answer. */
+  const stopAgain = async (sandbox: SandboxId, prompts: readonly PromptId[]): Promise<void> => {
+    for (const prompt of await parts.events.stopped(prompts))
+      await keepers.get(sandbox)?.stopPrompt(prompt)
+  }
   const isAlive = async (sandbox: SandboxId): Promise<boolean> => {
     const state = (await backend.inspect(sandbox))?.state
     return state !== undefined && state !== "exited"
@@ -399,8 +408,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
 
   const unwatched = (err: unknown) => log.error({ op: "sandboxes.watch", err }, "not watched")
   const notPassed = (err: unknown) => log.warn({ op: "sandboxes.pass", err }, "is tried again")
-  const wakeAll = async (): Promise<void> => {
-    for (const sandbox of await everySandbox({ backend, rows })) workers.wake(sandbox)
+  const wakeAll = async (seen?: readonly ObservedSandbox[]): Promise<void> => {
+    for (const sandbox of await everySandbox({ backend, rows }, seen)) workers.wake(sandbox)
   }
   const pass = async (): Promise<void> => {
     wants.refresh()
@@ -536,15 +545,20 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     adopt: (signal) =>
       operation(log, "sandboxes.adopt", {}, async (note) => {
         watching = watch().catch(unwatched)
-        const there = { backend, rows, links, keepers, frozen, log }
-        const sandboxes = await takeUp(there, signal)
-        note({ sandboxes, linksRemoved: await removeOldLinks(there, signal) })
+        const found = await backend.list({ signal })
+        const there = { found, rows, links, keepers, frozen, log }
+        const sandboxes = await takeUp(there)
+        note({ found: found.length, sandboxes, linksRemoved: await removeOldLinks(there) })
         // Before anybody can ask for a workspace of such a name.
         await removeUnfinished().catch(notPassed)
         await guard.watch()
-        void wakeAll().catch(notPassed)
+        void wakeAll(found).catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
-        if (sandboxes > 0) void wants.prepare().then(pass).catch(notPassed)
+        const lookAgain = async () => {
+          wants.refresh()
+          await wakeAll(found)
+        }
+        if (sandboxes > 0) void wants.prepare().then(lookAgain).catch(notPassed)
         passing = setInterval(() => void pass().catch(notPassed), RECONCILE_EVERY_MS).unref()
         pressure.watch()
       }),
@@ -597,6 +611,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       for (const { id, subject } of await leases.by(sources))
         if (isOver(subject)) await leases.release(id)
     },
+
+    giveUp: openGiveUp({ rows, wake: workers.wake }),
 
     gone: (sandbox, signal) => departures.of(sandbox, signal),
 

@@ -1,12 +1,13 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Backend } from "../backends/backend.ts"
+import type { ObservedSandbox } from "../backends/backend.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { Keepers } from "./keepers.ts"
 import type { Links } from "./links.ts"
 import type { Rows } from "./rows.ts"
 
 export interface TakeUpParts {
-  readonly backend: Pick<Backend, "list">
+  /** The engine's sandboxes: one look serves all that is done at the start. */
+  readonly found: readonly ObservedSandbox[]
   readonly rows: Pick<Rows, "list" | "listShown">
   readonly links: Pick<Links, "list" | "remove">
   readonly keepers: Pick<Keepers, "takeUp">
@@ -19,18 +20,19 @@ export interface TakeUpParts {
  * Those that this server had before are connected to again; one that cannot be is seen by its worker. Says how many
  * there are.
  */
-export const takeUp = async (
-  { backend, rows, keepers, frozen, log }: TakeUpParts,
-  signal: AbortSignal,
-): Promise<number> => {
+export const takeUp = async ({
+  found: all,
+  rows,
+  keepers,
+  frozen,
+  log,
+}: TakeUpParts): Promise<number> => {
   const live = new Set(
     (await rows.list())
       .filter(({ phase }) => phase !== "quarantined" && phase !== "stopping")
       .map(({ id }) => id),
   )
-  const found = (await backend.list({ signal })).filter(({ identity }) =>
-    live.has(identity.sandbox),
-  )
+  const found = all.filter(({ identity }) => live.has(identity.sandbox))
   const taken = await Promise.allSettled(
     found.map(async ({ identity: { sandbox }, state }) => {
       if (state === "paused") frozen.add(sandbox)
@@ -45,13 +47,10 @@ export const takeUp = async (
 }
 
 /** Links of sandboxes that nobody has any more. Says how many there were. */
-export const removeOldLinks = async (
-  { backend, rows, links }: TakeUpParts,
-  signal: AbortSignal,
-): Promise<number> => {
+export const removeOldLinks = async ({ found, rows, links }: TakeUpParts): Promise<number> => {
   const here = new Set([
     ...(await rows.listShown()).map(({ id }) => id),
-    ...(await backend.list({ signal })).map(({ identity }) => identity.sandbox),
+    ...found.map(({ identity }) => identity.sandbox),
   ])
   const old = (await links.list()).filter((sandbox) => !here.has(sandbox))
   for (const sandbox of old) await links.remove(sandbox)

@@ -36,8 +36,16 @@ export type Claim = Omit<LeaseRequest, "sandbox">
 export interface Uses {
   /** Takes it from whoever would stop it; wakes it if it sleeps, and makes another where it is gone. */
   use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
-  /** The same of a workspace's current one, made if there is none. Fails if its boot does. */
-  useOf(workspace: Slug, claim: Claim, signal: AbortSignal): Promise<Use>
+  /**
+   * The same of a workspace's current one, made if there is none. Fails if its boot does. `onBooting` is told which
+   * sandbox's boot is waited for.
+   */
+  useOf(
+    workspace: Slug,
+    claim: Claim,
+    signal: AbortSignal,
+    onBooting?: (sandbox: SandboxId) => void,
+  ): Promise<Use>
   /** Of this one, as it is: stale or not. Fails where it is not to be used any more. */
   useOnly(sandbox: SandboxId, claim: Claim): Promise<Use>
   /** The lease alone, of it or of what takes its place: whoever holds a sandbox calls nothing in it. */
@@ -130,11 +138,12 @@ export const openUses = (parts: UseParts): Uses => {
       }
     },
 
-    useOf: async (workspace, claim, signal) => {
+    useOf: async (workspace, claim, signal, onBooting) => {
       const options = { mode: "fresh", isRequested: false, waitMs: UNTOLD_MS } as const
       const { sandbox } = await ensure(workspace, options, signal)
       const use = await begin(await acquire(parts, sandbox, claim, signal), claim)
       try {
+        onBooting?.(use.sandbox)
         await parts.booted(use.sandbox, signal)
         signal.throwIfAborted()
         const boot = parts.bootOf(use.sandbox)

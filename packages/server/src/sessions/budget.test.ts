@@ -45,7 +45,7 @@ const setUp = async () => {
     phase: "ready",
   })
   const { id: prompt } = await stored.changes.accept(session.id, CreatePrompt.parse({ text: "go" }))
-  await stored.changes.give(prompt, sandbox)
+  await stored.changes.assign(prompt, sandbox)
   let last = 0
   /** Says it in the place of its sandbox. Returns the events, so that they can be said again. */
   const say = async (...bodies: readonly EventBody[]): Promise<readonly Event[]> => {

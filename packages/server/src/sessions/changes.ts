@@ -2,14 +2,14 @@ import type { PromptResult } from "@berth/protocol/bridge"
 import { MAX_REASON_CHARS } from "@berth/protocol/bridge-limits"
 import type { EventBody } from "@berth/protocol/event"
 import type { PromptId, SandboxId, SessionId, Slug } from "@berth/protocol/ids"
-import type { Prompt, PromptState } from "@berth/protocol/session"
+import type { PromptState } from "@berth/protocol/session"
 import type { CreatePrompt } from "@berth/protocol/sessions"
 import type { Transaction } from "kysely"
 import type { EventLog } from "../events/log.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { Database } from "../store/database.ts"
 import type { Store } from "../store/open.ts"
-import { insertPrompt, PENDING, sessionOf } from "./rows.ts"
+import { insertPrompt, PENDING, type StoredPrompt, sessionOf } from "./rows.ts"
 
 /** So many interruptions in a row are taken up; then a person decides. */
 export const MAX_CONTINUED = 3
@@ -25,9 +25,9 @@ export interface ChangesParts {
 /** How prompts move on: each change with the event that tells it, on disk before anything follows from it. */
 export interface Changes {
   /** Sent again under the same key, it is the same prompt. */
-  accept(session: SessionId, sent: CreatePrompt): Promise<Prompt>
-  /** Notes whom a prompt is given to, before it is. False: it has been stopped. */
-  give(prompt: PromptId, sandbox: SandboxId): Promise<boolean>
+  accept(session: SessionId, sent: CreatePrompt): Promise<StoredPrompt>
+  /** Notes which sandbox a prompt is for, before that is told of it. False: the prompt has been stopped. */
+  assign(prompt: PromptId, sandbox: SandboxId): Promise<boolean>
   /** What a sandbox says of one is part of that sandbox's transaction. False: it had ended before. */
   moveIn(trx: Transaction<Database>, prompt: PromptId, move: Move): Promise<boolean>
   /** Of one that ends without its sandbox's word. */
@@ -147,7 +147,7 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
         return prompt
       }),
 
-    give: (prompt, sandbox) =>
+    assign: (prompt, sandbox) =>
       store.durably(async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("prompts")

@@ -1,9 +1,10 @@
+import { queryObjects } from "node:v8"
 import type { PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import { newId, Slug } from "@berth/protocol/ids"
 import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
-import { expect, it, onTestFinished } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { createLogger } from "../logging/logger.ts"
 import { Secrets } from "../logging/secrets.ts"
 import { systemClock } from "../sandboxes/clock.ts"
@@ -56,7 +57,15 @@ const setUp = async (
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const presence = { of: keptBy, work: async () => {} }
-  const driver = openDriver({ stored, sandboxes, presence, log, toldWithinMs: 50 })
+  const driver = openDriver({
+    stored,
+    sandboxes,
+    presence,
+    clock: systemClock,
+    log,
+    toldWithinMs: 50,
+    limits: { lookEveryMs: 10, tellAfterMs: 20, stopWithinMs: 50, goneWithinMs: 50 },
+  })
   whole.onChange(driver.wake)
   onTestFinished(() => driver.close())
   const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))
@@ -64,7 +73,7 @@ const setUp = async (
   const states = async () => (await prompts()).map(({ state }) => state)
   const sandboxesOf = async () => (await prompts()).map(({ sandbox }) => sandbox)
   const stop = () => whole.changes.requestStop(session.id, undefined)
-  return { driver, send, stop, states, sandboxesOf }
+  return { driver, send, stop, states, prompts, sandboxesOf }
 }
 
 it("[R3.1] a prompt waits out a store that cannot be read for a while", async () => {
@@ -182,3 +191,158 @@ it("[R3.3] a prompt that is stopped before its sandbox is reached is never start
   await expect.poll(states).toEqual(["stopped"])
   expect(starts).toBe(0)
 })
+
+it("says what a queued prompt waits for as that changes, and nothing when it runs", async () => {
+  const attempts = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+  const running: string[] = []
+  let attempt = 0
+  const { driver, send, states } = await setUp(undefined, {
+    useOf: async (_, __, ___, onBooting) => {
+      if (attempt++ === 0) {
+        await attempts[0].promise
+        throw new BerthError("workspace.draining", "app waits for sb-1, which is used by you")
+      }
+      onBooting?.(use.sandbox)
+      await attempts[1].promise
+      return use
+    },
+    kept: () =>
+      keeping({
+        agent: "shell",
+        boot: { mode: "fresh", outcome: "running", readyAtMs: null, running, ending: null },
+        startPrompt: async () => ({ state: "ended", result: { state: "succeeded" } }),
+      }),
+  })
+  const { id } = await send("go")
+  await expect
+    .poll(() => driver.waitOf(id))
+    .toMatchObject({
+      code: "sandbox.starting",
+      message: "the sandbox of app is made or woken",
+      since: expect.stringMatching(/^20.*Z$/),
+    })
+  attempts[0].resolve()
+  await expect.poll(() => driver.waitOf(id)?.code).toBe("sandbox.booting")
+  expect(driver.waitOf(id)?.message).toBe(`${use.sandbox} boots`)
+  running.push("git-sync", "agent-start")
+  expect(driver.waitOf(id)?.message).toBe(`${use.sandbox} boots, and is at git-sync, agent-start`)
+  attempts[1].resolve()
+  await expect.poll(states).toEqual(["succeeded"])
+  expect(driver.waitOf(id)).toBeNull()
+})
+
+it("says of a prompt that is refused for now what refuses it, since when it does", async () => {
+  let refusal = 0
+  const { driver, send } = await setUp(undefined, {
+    useOf: async () => {
+      throw new BerthError("backend.unavailable", `the engine is not reached (${++refusal})`)
+    },
+  })
+  const { id } = await send("go")
+  await expect.poll(() => driver.waitOf(id)?.message).toBe("the engine is not reached (1)")
+  const since = driver.waitOf(id)?.since
+  await expect.poll(() => driver.waitOf(id)?.message).not.toBe("the engine is not reached (1)")
+  expect(driver.waitOf(id)).toMatchObject({ code: "backend.unavailable", since })
+})
+
+describe("a stop that the sandbox does not take", () => {
+  const mute = () =>
+    keeping({
+      agent: "shell",
+      connected: new Promise<void>(() => {}),
+      silence: { forMs: 1_000, reason: new BerthError("bridge.timed_out", "no answer") },
+    })
+
+  it("[R3.3] ends the prompt with its sandbox, once that is gone", async () => {
+    const gone = Promise.withResolvers<void>()
+    const given: unknown[] = []
+    const { driver, send, stop, prompts, sandboxesOf } = await setUp(undefined, {
+      kept: mute,
+      gone: () => gone.promise,
+      giveUp: async (_, givingUp) => {
+        given.push(givingUp)
+        gone.resolve()
+        return true
+      },
+    })
+    const { id, session } = await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await expect
+      .poll(() => driver.waitOf(id))
+      .toMatchObject({
+        code: "bridge.timed_out",
+        message: `${use.sandbox} is not reached: no answer`,
+      })
+    expect(given).toEqual([])
+    await stop()
+    const reason = `${use.sandbox} did not take the stop within 0.05 s`
+    await expect
+      .poll(prompts)
+      .toMatchObject([{ state: "stopped", reason: `${reason}, and was ended` }])
+    expect(given).toEqual([{ cause: "person", reason, by: [id, session] }])
+    await expect.poll(() => driver.waitOf(id)).toBeNull()
+  })
+
+  it.each([
+    [true, "and its engine has not ended it yet"],
+    [false, "and others use it"],
+  ])("[R3.3] ends the prompt where its sandbox stays (ending: %s)", async (isEnding, why) => {
+    const { send, stop, prompts, sandboxesOf } = await setUp(undefined, {
+      kept: mute,
+      giveUp: async () => isEnding,
+    })
+    await send("go")
+    await expect.poll(sandboxesOf).toEqual([use.sandbox])
+    await stop()
+    await expect
+      .poll(prompts)
+      .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
+  })
+
+  it("is no reason to end a sandbox that answers, however long the prompt takes to stop", async () => {
+    let looks = 0
+    const ended = Promise.withResolvers<void>()
+    const { send, stop, states } = await setUp(undefined, {
+      kept: () => {
+        if (++looks > 20) ended.resolve()
+        return keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          silence: undefined,
+          startPrompt: async () => ({ state: "started" }),
+          stopPrompt: async () => ({ state: "started" }),
+        })
+      },
+      giveUp: async () => expect.unreachable("it answers"),
+    })
+    await send("go")
+    await expect.poll(() => looks).toBeGreaterThan(1)
+    await stop()
+    await ended.promise
+    expect(await states()).toEqual(["queued"])
+  })
+})
+
+it("keeps nothing of the looks at a prompt that runs for long", async () => {
+  const { driver, send, sandboxesOf } = await setUp(undefined, {
+    kept: () =>
+      keeping({
+        agent: "shell",
+        connected: Promise.resolve(),
+        startPrompt: async () => ({ state: "started" }),
+      }),
+  })
+  const { session } = await send("go")
+  await expect.poll(sandboxesOf).toEqual([use.sandbox])
+  const looks = async (count: number): Promise<number> => {
+    for (let look = 0; look < count; look++) {
+      driver.wake(session)
+      await sandboxesOf()
+    }
+    return queryObjects(Promise, { format: "count" })
+  }
+  const before = await looks(50)
+  expect((await looks(LOOKS)) - before).toBeLessThan(LOOKS / 2)
+})
+
+const LOOKS = 400

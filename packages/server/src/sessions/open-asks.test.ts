@@ -29,7 +29,7 @@ const setUp = async () => {
     phase: "ready",
   })
   const { id: prompt } = await changes.accept(session, CreatePrompt.parse({ text: "go" }))
-  await changes.give(prompt, sandbox)
+  await changes.assign(prompt, sandbox)
   let last = 0
   const say = async (...bodies: readonly EventBody[]) =>
     await events.take(

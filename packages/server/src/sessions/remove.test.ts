@@ -56,7 +56,7 @@ it("refuses while a prompt waits, and waits for the end of one that is stopped",
   const { changes, rows, create, accept } = await setUp()
   const session = await create()
   const { id } = await accept(session)
-  await changes.give(id, newId.sandbox())
+  await changes.assign(id, newId.sandbox())
   await expect(requireIdle(rows, session.id)).rejects.toMatchObject({
     code: "session.busy",
     message: `a prompt of ${session.id} runs or waits`,

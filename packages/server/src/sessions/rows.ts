@@ -25,14 +25,14 @@ const IS_THERE = "SELECT 1 FROM sessions WHERE id = ?"
 
 /** What the store knows of sessions and their prompts. */
 export interface Rows {
-  create(session: NewSession): Promise<Session>
+  create(session: NewSession): Promise<SessionWithAsks>
   get(session: SessionId): Promise<StoredSession>
   /** Throws where there is no such session. */
   require(session: SessionId): Promise<void>
   /** Like get, with the asks that wait for an answer. */
-  view(session: SessionId): Promise<Session>
-  list(): Promise<Session[]>
-  prompts(session: SessionId): Promise<Prompt[]>
+  view(session: SessionId): Promise<SessionWithAsks>
+  list(): Promise<SessionWithAsks[]>
+  prompts(session: SessionId): Promise<StoredPrompt[]>
   /** Whether a prompt was taken on under this key. */
   hasKey(session: SessionId, key: string): Promise<boolean>
   /** The one that is to run next, or that runs. */
@@ -53,12 +53,18 @@ export interface NewSession {
   readonly atMs: number
 }
 
-export interface PendingPrompt extends Prompt {
+/** A prompt without what it waits for, which is not stored. */
+export type StoredPrompt = Omit<Prompt, "waitsFor">
+
+export interface PendingPrompt extends StoredPrompt {
   readonly workspace: Slug
   /** Whom it was written for. */
   readonly agent: AgentSpec["kind"]
   readonly isStopRequested: boolean
 }
+
+/** A prompt that is a sandbox's. */
+export type AssignedPrompt = PendingPrompt & { readonly sandbox: SandboxId }
 
 export const openRows = (db: Kysely<Database>): Rows => ({
   create: async ({ workspace, agent, onInterrupt, atMs }) => {
@@ -169,10 +175,13 @@ export const openRows = (db: Kysely<Database>): Rows => ({
   },
 })
 
-/** A session without its asks, which are not looked up where a prompt is taken on. */
-export type StoredSession = Omit<Session, "asks">
+/** A session without what it waits for, which is not stored. */
+export type SessionWithAsks = Omit<Session, "waitsFor">
 
-const StoredSession = Session.omit({ asks: true })
+/** The same without its asks, which are not looked up where a prompt is taken on. */
+export type StoredSession = Omit<SessionWithAsks, "asks">
+
+const StoredSession = Session.omit({ asks: true, waitsFor: true })
 
 /** Fails if there is none. */
 const unknownSession = (id: SessionId): BerthError =>
@@ -203,7 +212,7 @@ export const insertPrompt = async (
   session: StoredSession,
   sent: CreatePrompt,
   facts: { readonly atMs: number; readonly continues?: PromptId },
-): Promise<{ readonly prompt: Prompt; readonly isNew: boolean }> => {
+): Promise<{ readonly prompt: StoredPrompt; readonly isNew: boolean }> => {
   const digest = digestOf(sent)
   const before = sent.key === undefined ? undefined : await underKey(trx, session.id, sent.key)
   if (before !== undefined) {
@@ -268,7 +277,7 @@ const shown = (
     ...{ lastEvent: row.last_event, pending: pending.map(({ id }) => id) },
   })
 
-export const promptOf = (row: Selectable<PromptsTable>): Prompt => ({
+export const promptOf = (row: Selectable<PromptsTable>): StoredPrompt => ({
   ...{ id: row.id, session: row.session, number: row.number, text: row.text, state: row.state },
   ...{ attachments: Prompt.shape.attachments.parse(JSON.parse(row.attachments)) },
   ...{ reason: row.reason, sandbox: row.sandbox, deadlineMs: row.deadline_ms },

@@ -64,3 +64,25 @@ it("[R1.6] a session that keeps its sandbox goes on with the agent in that, what
     state: "queued",
   })
 })
+
+it("shows what prompts wait for: the next one for its sandbox, the others for the one before", async () => {
+  const { sessions, id } = await setUp()
+  const first = await sessions.prompt(id, CreatePrompt.parse({ text: "one" }))
+  const second = await sessions.prompt(id, CreatePrompt.parse({ text: "two" }))
+  const behind = {
+    code: "prompt.earlier",
+    message: `${first.id} of the same session comes first`,
+    since: second.createdAt,
+  }
+  expect(second.waitsFor).toEqual(behind)
+  const starting = { code: "sandbox.starting", message: "the sandbox of app is made or woken" }
+  await expect
+    .poll(() => sessions.prompts(id))
+    .toMatchObject([{ waitsFor: starting }, { waitsFor: behind }])
+  expect((await sessions.get(id)).waitsFor).toMatchObject(starting)
+  expect((await sessions.list())[0]?.waitsFor).toMatchObject(starting)
+  expect((await sessions.transcript(id)).turns[0]?.prompt.waitsFor).toMatchObject(starting)
+  await sessions.stop(id, {})
+  expect((await sessions.prompts(id)).map(({ waitsFor }) => waitsFor)).toEqual([null, null])
+  expect((await sessions.get(id)).waitsFor).toBeNull()
+})

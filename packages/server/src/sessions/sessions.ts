@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { PromptId, SessionId } from "@berth/protocol/ids"
-import type { AskAnswer, Prompt, Session } from "@berth/protocol/session"
+import type { AskAnswer, Prompt, PromptWait, Session } from "@berth/protocol/session"
 import type { CreatePrompt, CreateSession, StopPrompts, Transcript } from "@berth/protocol/sessions"
 import { AgentSpec, type WorkspaceSpec } from "@berth/protocol/workspace"
 import { Bells } from "../events/bells.ts"
@@ -15,7 +15,7 @@ import { agentChanged } from "./agent-changed.ts"
 import { openDriver } from "./driver.ts"
 import { openPresence } from "./presence.ts"
 import { removeRows, requireIdle, untilIdle } from "./remove.ts"
-import type { StoredSession } from "./rows.ts"
+import type { PendingPrompt, SessionWithAsks, StoredPrompt, StoredSession } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import { tidy } from "./tidy.ts"
 
@@ -102,6 +102,20 @@ export const openSessions = async (
     await keys.read(agent.keys)
   }
 
+  const withWait = (session: SessionWithAsks): Session => {
+    const waits = session.pending.map((prompt) => driver.waitOf(prompt))
+    return { ...session, waitsFor: waits.find((wait) => wait !== null) ?? null }
+  }
+  const view = async (session: SessionId): Promise<Session> => withWait(await rows.view(session))
+  const shownPrompt = (prompt: StoredPrompt, next: PendingPrompt | undefined): Prompt => {
+    const isBehind = prompt.state === "queued" && next !== undefined && next.id !== prompt.id
+    return { ...prompt, waitsFor: isBehind ? behind(prompt, next) : driver.waitOf(prompt.id) }
+  }
+  const prompts = async (session: SessionId): Promise<Prompt[]> => {
+    const [all, next] = await Promise.all([rows.prompts(session), rows.next(session)])
+    return all.map((prompt) => shownPrompt(prompt, next))
+  }
+
   return {
     create: async ({ workspace, replace, onInterrupt, agent: own }, signal) => {
       const { slug, agent: wanted } = await specOf(sandboxes, workspace)
@@ -113,14 +127,15 @@ export const openSessions = async (
       await keys.read(wanted.keys)
       // Last, so that a session that is refused changes nothing.
       if (typeof workspace !== "string") await sandboxes.describe(workspace, { replace }, signal)
-      return await rows.create({ workspace: slug, agent, onInterrupt, atMs: clock.now() })
+      const created = { workspace: slug, agent, onInterrupt, atMs: clock.now() }
+      return withWait(await rows.create(created))
     },
-    list: () => rows.list(),
-    get: (session) => rows.view(session),
+    list: async () => (await rows.list()).map(withWait),
+    get: (session) => view(session),
     close: async (session) => {
       await changes.close(session)
       await presence.end(session)
-      return await rows.view(session)
+      return await view(session)
     },
     remove: async (session, { force }) => {
       if (!force) await requireIdle(rows, session)
@@ -134,9 +149,10 @@ export const openSessions = async (
       // One that is sent again was accepted, whatever has changed since.
       const isKnown = sent.key !== undefined && (await rows.hasKey(session, sent.key))
       if (!isKnown) await check(await rows.get(session))
-      return await changes.accept(session, sent)
+      const accepted = await changes.accept(session, sent)
+      return shownPrompt(accepted, await rows.next(session))
     },
-    prompts: (session) => rows.prompts(session),
+    prompts,
     stop: async (session, { prompt }) => {
       const stopped = await changes.requestStop(session, prompt)
       if (prompt === undefined || stopped.length > 0) return stopped
@@ -156,9 +172,9 @@ export const openSessions = async (
     },
     transcript: async (session) => {
       const { lastEvent } = await rows.get(session)
-      const prompts = await rows.prompts(session)
+      const shown = await prompts(session)
       const fold = await foldLog(log, session, lastEvent)
-      const turns = prompts.map((prompt) => ({ prompt, parts: fold.partsOf(prompt.id) }))
+      const turns = shown.map((prompt) => ({ prompt, parts: fold.partsOf(prompt.id) }))
       return { lastEvent, turns }
     },
     events: async (session, after, signal) => {
@@ -176,6 +192,13 @@ export const openSessions = async (
     },
   }
 }
+
+/** A prompt that is not the next of its session has waited for the others since it was accepted. */
+const behind = ({ createdAt }: StoredPrompt, { id, state }: PendingPrompt): PromptWait => ({
+  code: "prompt.earlier",
+  message: `${id} of the same session ${state === "running" ? "runs" : "comes first"}`,
+  since: createdAt,
+})
 
 const specOf = async (
   sandboxes: Pick<Sandboxes, "workspace">,

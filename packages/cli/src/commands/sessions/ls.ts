@@ -9,7 +9,7 @@ import { printable } from "../../terminal.ts"
 
 const HELP = `
 Each line is a session: its id, its workspace, its agent, whether it takes prompts, how long ago it began, how many
-prompts run or wait in it, and what its agent waits for, which berth answer gives. berth log shows what was said, and
+prompts run or wait in it, and what its agent waits for, which berth answer gives, or what its next prompt waits for. berth log shows what was said, and
 berth run --session goes on with it.
 
 Examples:
@@ -36,9 +36,11 @@ const render = (sessions: readonly Session[]): string =>
         sessions.map(cellsOf),
       )
 
-const cellsOf = ({ id, workspace, agent, state, createdAt, pending, asks }: Session): string[] => {
+const cellsOf = (session: Session): string[] => {
+  const { id, workspace, agent, state, createdAt, pending, asks, waitsFor } = session
   const age = sayDuration(Math.max(0, Date.now() - Date.parse(createdAt)))
   const waiting = pending.length === 0 ? "" : `${pending.length} to do`
   const [ask] = asks
-  return [id, workspace, agent.kind, state, age, waiting, ask === undefined ? "" : sayAsk(ask)]
+  const note = ask === undefined ? (waitsFor?.message ?? "") : sayAsk(ask)
+  return [id, workspace, agent.kind, state, age, waiting, note]
 }

@@ -57,6 +57,7 @@ export const openMemoryHost = ({
         lastSeen: async () => 0,
         tell: async () => {},
         closeSessions: async () => {},
+        stopped: async () => [],
       },
     },
     bridges: {

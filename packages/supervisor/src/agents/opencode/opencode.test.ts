@@ -1,11 +1,13 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
+import type { ClientRequest } from "node:http"
 import { join } from "node:path"
 import { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import { MAX_TOOL_TEXT_CHARS } from "@berth/protocol/session-limits"
 import type { ModelReply, ModelTurn } from "@berth/testing/scripted-model"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import type { Agent, AgentReport } from "../agent.ts"
 import { ask, ignore, never, type Told } from "../testing/ask.ts"
@@ -338,6 +340,34 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     })
     expect(interrupted.types).toEqual(["message.delta", "message.completed"])
     expect(await ask(agent, "again", { session: other })).toMatchObject({ text: "Hello, world" })
+  })
+
+  it("whose event stream breaks fails that prompt, which it no longer works on; those of other sessions go on", async () => {
+    const { agent } = stage
+    const pid = stage.processes.get("opencode")?.status().pid
+    const streams: ClientRequest[] = []
+    const onRequest = (message: unknown) => {
+      const { request } = message as { readonly request: ClientRequest }
+      if (request.path.startsWith("/event")) streams.push(request)
+    }
+    subscribe("http.client.request.start", onRequest)
+    onTestFinished(() => void unsubscribe("http.client.request.start", onRequest))
+    const stop = new AbortController()
+    const heard = Promise.withResolvers<void>()
+    const other = { signal: stop.signal, onEvent: () => heard.resolve() }
+    const bystander = ask(agent, "hang", other)
+    await heard.promise
+    const session = newId.session()
+    const told = await ask(agent, "hang", {
+      session,
+      onEvent: ({ type }) => type === "message.delta" && streams.at(-1)?.destroy(),
+    })
+    expect(told.result.state).toBe("failed")
+    // It is idle, so that the session's next prompt finds nobody at work.
+    expect(await ask(agent, "again", { session })).toMatchObject({ text: "Hello, world" })
+    stop.abort()
+    expect((await bystander).result).toEqual({ state: "stopped" })
+    expect(stage.processes.get("opencode")?.status().pid).toBe(pid)
   })
 
   it("starts again after a crash, and is told the directory before the next prompt", async () => {

@@ -140,7 +140,7 @@ class OpenCode implements Agent {
       ...{ client, where, session, say, signal, model: this.#model, clock: this.#parts.clock },
       ...{ asks, directory: this.#directory ?? "/", isHeld: isPromptHeld },
       endProcess: () => this.#server.replace(life, prompt),
-      replaceBroken: () => this.#server.replace(life),
+      replaceCrashed: () => this.#server.replace(life),
     })
   }
 

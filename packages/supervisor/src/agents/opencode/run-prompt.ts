@@ -1,9 +1,11 @@
+import { setTimeout as pause } from "node:timers/promises"
 import type { PromptResult, PromptStart } from "@berth/protocol/bridge"
 import { BerthError } from "@berth/protocol/errors"
 import type { Clock } from "../../processes/clock.ts"
 import type { Say } from "../agent.ts"
 import { withAttachments } from "../attachments.ts"
 import { HELD_INSTRUCTION } from "../held.ts"
+import { objectIn } from "../read.ts"
 import { together } from "../together.ts"
 import type { Asks } from "./asks.ts"
 import type { Client } from "./client.ts"
@@ -18,6 +20,9 @@ export const STOP_WITHIN_MS = 700
 export const BEGIN_WITHIN_MS = 60_000
 /** For what comes after the first word of its end: the rest is told within some 100 ms. */
 export const SETTLE_MS = 300
+
+/** Between two looks whether a conversation that is not heard has stopped. */
+const STATUS_EVERY_MS = 50
 
 export interface PromptParts {
   readonly client: Client
@@ -35,14 +40,14 @@ export interface PromptParts {
   readonly signal: AbortSignal
   /** For an agent that does not do as it is told. */
   readonly endProcess: () => Promise<void>
-  /** For one that does not speak any more: it has crashed, or should be taken for that. */
-  readonly replaceBroken: () => Promise<void>
+  /** For one that has crashed. */
+  readonly replaceCrashed: () => Promise<void>
 }
 
 /** Gives OpenCode a prompt, and passes on what it says until it is idle. */
 export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
   const { client, clock, where, session, model, asks, say, signal } = parts
-  const { endProcess, replaceBroken } = parts
+  const { endProcess, replaceCrashed } = parts
   const { prompt } = start
   const text = withAttachments(start.text, start.attachments)
   const explained = (words: string) => explain(words, model)
@@ -62,6 +67,14 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
       over.abort()
       void endProcess()
     })
+  }
+  /** Its events broke off. One that lives may still be at work: where it stops that, the prompts of others go on in it. */
+  const endBroken = async (): Promise<void> => {
+    try {
+      await stopUnheard(client, { session, where })
+    } catch (thrown) {
+      await (hasCrashed(thrown) ? replaceCrashed() : endProcess())
+    }
   }
   const stop = () => (mayWork ? end() : over.abort())
   signal.addEventListener("abort", stop, { once: true })
@@ -103,7 +116,7 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
   } finally {
     signal.removeEventListener("abort", stop)
     deadlines.clearAll()
-    const end = over.signal.aborted ? endProcess : replaceBroken
+    const end = over.signal.aborted ? endProcess : endBroken
     over.abort()
     await events.return(undefined)
     if (mayWork && !conversation.isIdle) await end()
@@ -129,6 +142,24 @@ const STOPPED_BY_FORCE = {
   reason: `OpenCode did not stop within ${STOP_WITHIN_MS} ms, so its process was ended`,
 } as const
 const STOPPED_INSIDE = { state: "stopped", reason: "it was stopped inside the sandbox" } as const
+
+/** Stops a conversation whose events are not heard. Throws where it does not stop in time. */
+const stopUnheard = async (
+  client: Client,
+  { session, where }: Pick<PromptParts, "session" | "where">,
+): Promise<void> => {
+  const signal = AbortSignal.timeout(STOP_WITHIN_MS)
+  await client.post(`/session/${session}/abort${where}`, { signal })
+  for (;;) {
+    const busy = objectIn(await client.get(`/session/status${where}`, { signal }))
+    if (busy[session] === undefined) return
+    await pause(STATUS_EVERY_MS, undefined, { signal })
+  }
+}
+
+/** Whether nobody is there to be asked. */
+const hasCrashed = (thrown: unknown): boolean =>
+  thrown instanceof BerthError && thrown.code === "agent.unavailable"
 
 const isRefusal = (thrown: unknown): boolean =>
   thrown instanceof BerthError && typeof thrown.details.status === "number"

@@ -55,7 +55,7 @@ export class Server {
     return this.#process.trouble()
   }
 
-  /** Ends that life, at once, because of a prompt or because it is broken; another starts. One that has ended needs nothing. */
+  /** Ends that life, at once, because of a prompt or because it has crashed; another starts. One that has ended needs nothing. */
   async replace(life: Life, prompt?: PromptId): Promise<void> {
     if (life.number !== this.#listening.lives || !this.#process.isReady) return
     life.endedFor = prompt

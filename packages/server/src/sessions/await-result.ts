@@ -1,0 +1,170 @@
+import { setTimeout as pause } from "node:timers/promises"
+import type { PromptResult, PromptStanding } from "@berth/protocol/bridge"
+import type { BerthError } from "@berth/protocol/errors"
+import type { PromptId, SandboxId, SessionId } from "@berth/protocol/ids"
+import type { AgentSpec } from "@berth/protocol/workspace"
+import type { Bells } from "../events/bells.ts"
+import { abortable } from "../host/abortable.ts"
+import type { Logger } from "../logging/logger.ts"
+import type { Sandboxes } from "../sandboxes/sandboxes.ts"
+import { attachmentPath } from "./deliver.ts"
+import { errorOf } from "./failures.ts"
+import { firstOf } from "./first-of.ts"
+import { FIRST_RETRY_MS, nextRetryMs } from "./retry.ts"
+import type { AssignedPrompt, PendingPrompt } from "./rows.ts"
+import type { Stored } from "./stored.ts"
+import type { Waits } from "./waits.ts"
+import { openWatchOver, type Talk, type WatchLimits } from "./watch-over.ts"
+
+export interface AwaitResultParts {
+  readonly stored: Pick<Stored, "rows" | "changes">
+  readonly sandboxes: Pick<Sandboxes, "kept" | "gone" | "giveUp">
+  readonly waits: Waits
+  /** Rings when something has changed for a session's prompts. */
+  readonly bells: Bells<SessionId>
+  readonly log: Logger
+  readonly fail: (prompt: PromptId, error: BerthError) => Promise<void>
+  readonly keepTrying: <Result>(
+    session: SessionId,
+    work: () => Promise<Result>,
+    signal: AbortSignal,
+  ) => Promise<Result | undefined>
+  readonly toldWithinMs: number
+  readonly limits: WatchLimits
+}
+
+const SANDBOX_ENDED: PromptResult = {
+  state: "interrupted",
+  reason: "its sandbox ended while it had it",
+}
+
+/** Tells a sandbox of its prompt, and resolves when the end of the prompt is stored. */
+export const openAwaitResult = (parts: AwaitResultParts) => {
+  const { stored, sandboxes, bells, log, toldWithinMs } = parts
+  const { rows, changes } = stored
+  const watchOver = openWatchOver(parts)
+
+  /** Says it again after every break: a repeat changes nothing. */
+  const converse = async (
+    prompt: AssignedPrompt,
+    talk: Talk,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const { id, session, sandbox } = prompt
+    let isStarted = false
+    let standing: PromptStanding = { state: "unknown" }
+    // Before the look whether it is to stop: whoever asks for that while the sandbox is not reached has the last word.
+    await reached(sandbox, signal)
+    for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
+      const rung = bells.next(session, signal)
+      const now = await currently(prompt)
+      if (now === undefined || signal.aborted) return
+      try {
+        if (now.isStopRequested && !talk.isStopTaken) {
+          talk.isSettled = false
+          standing = await abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
+          if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
+          talk.isStopTaken = true
+        } else if (!isStarted && !now.isStopRequested) {
+          const kept = sandboxes.kept(sandbox)
+          standing = await abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
+          isStarted = true
+        }
+        talk.isSettled = true
+      } catch (thrown) {
+        if (signal.aborted) return
+        const error = errorOf(thrown)
+        if (error.code === "bridge.refused" && error.details.code === "internal")
+          return await parts.fail(id, error)
+        log.debug(
+          { op: "prompt.start", prompt: id, sandbox, err: error },
+          "the sandbox is told again",
+        )
+        waitMs = nextRetryMs(waitMs)
+        await pause(waitMs, undefined, { signal }).catch(() => {})
+        continue
+      }
+      if (standing.state !== "ended") await rung
+      else if (await isSilentFor(toldWithinMs, rung, signal))
+        return await changes.end(id, standing.result)
+    }
+  }
+
+  const endWithSandbox = async (
+    { id, session, sandbox }: AssignedPrompt,
+    talk: Talk,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    await parts.keepTrying(session, () => sandboxes.gone(sandbox, signal), signal)
+    if (!signal.aborted) await changes.end(id, talk.end)
+  }
+
+  /** Returns without a connection where there will never be one: whoever speaks to the sandbox next finds that out. */
+  const reached = async (sandbox: SandboxId, signal: AbortSignal): Promise<void> => {
+    try {
+      await abortable(sandboxes.kept(sandbox).connected, signal)
+    } catch {}
+  }
+
+  /** undefined: it has ended. */
+  const currently = async ({ id, session }: PendingPrompt): Promise<PendingPrompt | undefined> => {
+    const next = await rows.next(session)
+    return next?.id === id ? next : undefined
+  }
+
+  return async (prompt: AssignedPrompt, signal: AbortSignal): Promise<void> => {
+    const talk: Talk = { isSettled: false, isStopTaken: false, end: SANDBOX_ENDED }
+    try {
+      await firstOf(signal, [
+        (until) => converse(prompt, talk, until),
+        (until) => endWithSandbox(prompt, talk, until),
+        (until) => watchOver(prompt, talk, until),
+      ])
+    } finally {
+      parts.waits.clear(prompt.id)
+    }
+  }
+}
+
+/** Ends a prompt whose sandbox is gone. All that the sandbox had said is stored by then. */
+export const endWithoutSandbox = async (
+  {
+    stored,
+    sandboxes,
+  }: Pick<AwaitResultParts, "stored"> & { readonly sandboxes: Pick<Sandboxes, "gone"> },
+  { id, sandbox }: Pick<AssignedPrompt, "id" | "sandbox">,
+  signal: AbortSignal,
+): Promise<void> => {
+  await sandboxes.gone(sandbox, signal)
+  await stored.changes.end(id, SANDBOX_ENDED)
+}
+
+const startOf = (
+  { id, session, text, attachments, deadlineMs, agent }: PendingPrompt,
+  there: AgentSpec["kind"],
+) => ({
+  prompt: id,
+  session,
+  text,
+  ...(attachments.length > 0 && {
+    attachments: attachments.map((name) => attachmentPath(id, name)),
+  }),
+  ...(deadlineMs !== null && { deadlineMs }),
+  ...(agent === "shell" && there !== "shell" && { agent }),
+})
+
+/** Whether it has not rung for so long. False also when the signal fired. */
+const isSilentFor = async (
+  ms: number,
+  rung: Promise<void>,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => resolve(!signal.aborted), ms)
+  void rung.then(() => resolve(false))
+  try {
+    return await promise
+  } finally {
+    clearTimeout(timer)
+  }
+}
