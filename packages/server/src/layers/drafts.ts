@@ -42,6 +42,25 @@ export const inDraft = async <Result>(
   }
 }
 
+/** Makes layers aside, one draft within another: a failure in one leaves nothing of all. */
+export const inDrafts = <Made extends { readonly id: LayerId }, Result>(
+  context: Context,
+  all: readonly Made[],
+  work: (drafted: readonly (Made & Drafted)[]) => Promise<Result>,
+  signal?: AbortSignal,
+  begun: readonly (Made & Drafted)[] = [],
+): Promise<Result> => {
+  const [made, ...others] = all
+  if (made === undefined) return work(begun)
+  const prepare = (draft: TreePaths) =>
+    inDrafts(context, others, work, signal, [...begun, { ...made, draft }])
+  return inDraft(context, made.id, prepare, signal)
+}
+
+interface Drafted {
+  readonly draft: TreePaths
+}
+
 export interface Description {
   readonly id: LayerId
   readonly parents: readonly LayerId[]
