@@ -87,6 +87,7 @@ export const describe = async (
     size,
     summary: digest,
   }
+  // Not synced by itself: the flush of the whole file system that follows takes it along.
   await writePassingRecord(record, described)
   await flushTree(tree, signal)
   return size
