@@ -22,6 +22,8 @@ export const makeSmallDisk = () => {
   const ballast = join(directory, "ballast")
   return {
     directory,
+    /** Everything that was ever written to the disk, as bytes. */
+    image,
     /** Without those that are root's own. */
     freeBytes: () => {
       const { bavail, bsize } = statfsSync(directory)

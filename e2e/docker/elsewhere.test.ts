@@ -140,7 +140,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
       DEADLINE_MS,
     )
 
-    it("refuses a fork with its reason before anything is made", async () => {
+    it("refuses a fork, an export and an import with its reason before anything is made", async () => {
       const before = (await engine.volumes()).map(({ Name }) => Name).toSorted()
       const refused = await server.berth(["fork", "app", "copy", "--json"])
       expect(refused.status).not.toBe(0)
@@ -150,7 +150,18 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
       })
       expect((await engine.volumes()).map(({ Name }) => Name).toSorted()).toEqual(before)
       expect((await server.berth(["ps"])).stdout.toString()).not.toContain("copy")
-      const listed = await server.berth(["layers", "--data-dir", server.dataDir])
+      for (const deed of [
+        ["export", "app"],
+        ["import", "copy"],
+      ]) {
+        const { stdout, stderr, status } = await server.berth(["layers", ...deed], "anything")
+        expect({ stdout: stdout.toString(), status }).toEqual({ stdout: "", status: 1 })
+        expect(stderr).toMatch(/volumes of its engine, .*: it cannot be (ex|im)ported/)
+      }
+      await expect(server.client().workspaces.get("copy")).rejects.toMatchObject({
+        code: "not_found",
+      })
+      const listed = await server.berth(["layers"])
       expect(listed.stdout.toString()).toContain("docker volume ls")
     })
 

@@ -7,7 +7,7 @@ import { ConfigHash } from "@berth/protocol/sandbox"
 import type { CreateOptions } from "@berth/sdk/create"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { openStore } from "@berth/server/store/open"
-import { openServer } from "../sandboxes/server.ts"
+import { onDataDir, openServer } from "../sandboxes/server.ts"
 
 /** A real server that can be started again with other times after which sandboxes rest. */
 export const setStage = async (config: string, flags: readonly string[] = []) => {
@@ -37,10 +37,10 @@ export const setStage = async (config: string, flags: readonly string[] = []) =>
       return sandbox
     },
     /** Runs a command in this process, which takes a fraction of a process's start. */
-    told: async (name: string, ...args: readonly string[]) => {
+    told: async (...args: readonly string[]) => {
       let stdout = ""
       let stderr = ""
-      const status = await run([name, "--data-dir", server.dataDir, ...args], {
+      const status = await run(onDataDir(server.dataDir, args), {
         out: (text) => {
           stdout += text
         },

@@ -17,6 +17,16 @@ export interface Told {
   readonly status: number | NodeJS.Signals
 }
 
+/** Commands that have commands of their own. */
+const GROUPS = ["layers", "sessions", "toolbox"]
+
+/** A command for a data directory: the flag stands behind the words that name the command. */
+export const onDataDir = (dataDir: string, args: readonly string[]): string[] => {
+  const [name = "", second = "-"] = args
+  const words = GROUPS.includes(name) && !second.startsWith("-") ? 2 : 1
+  return [...args.slice(0, words), "--data-dir", dataDir, ...args.slice(words)]
+}
+
 /** A real server on a data directory of its own, which can be killed and started again. */
 export const openServer = async (
   flags: readonly string[] = [],
@@ -55,8 +65,7 @@ export const openServer = async (
     server.kill(signal)
     await ended
   }
-  const commandOf = ([name = "", ...args]: readonly string[]) =>
-    [...BERTH, name, "--data-dir", dataDir, ...args] as const
+  const commandOf = (args: readonly string[]) => [...BERTH, ...onDataDir(dataDir, args)] as const
   const berth = async (args: readonly string[], input: string | Buffer = ""): Promise<Told> => {
     const child = startBerth(args)
     child.stdin.end(input)
@@ -67,8 +76,8 @@ export const openServer = async (
     ])
     return { stdout: Buffer.concat(chunks), stderr, status: status ?? signal }
   }
-  const startBerth = ([name = "", ...args]: readonly string[]) => {
-    const [node, ...own] = commandOf([name, ...args])
+  const startBerth = (args: readonly string[]) => {
+    const [node, ...own] = commandOf(args)
     return spawn(node, own, { env, cwd: base })
   }
   let access = await start()

@@ -1,6 +1,7 @@
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe } from "vitest"
 import { setStage } from "../leases/stage.ts"
+import { archives } from "./archives.ts"
 import { earlierIds } from "./earlier-ids.ts"
 import { inUse } from "./in-use.ts"
 import { otherRepo } from "./other-repo.ts"
@@ -23,6 +24,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     describe("a repo whose name another workspace has", () => otherRepo(() => stage))
     describe("the id of an earlier sandbox", () => earlierIds(() => stage))
     describe("a workspace that is removed", () => removedWorkspaces(() => stage))
+    describe("an archive of a workspace's files", () => archives(() => stage))
     describe("in use", () => inUse(() => stage, { backend: "embedded", inPart: false }))
   },
 )

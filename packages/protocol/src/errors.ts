@@ -358,15 +358,10 @@ export const ERRORS = {
     retry: "never",
     hint: "A path of these files is longer than 4,096 bytes, and nothing can copy it: remove the folder that it begins with, or stop the sandbox first, since a fork of a stopped one copies nothing.",
   },
-  "layers.parent_missing": {
-    status: 409,
-    retry: "never",
-    hint: "Import the layers that it stands on first, lowest first; the details name those that are missing.",
-  },
   "layers.changed_meanwhile": {
     status: 409,
     retry: "now",
-    hint: "The files were frozen in the meantime, and nothing was changed: run `berth fork` again.",
+    hint: "The files were frozen in the meantime, and nothing was changed: run the command again.",
   },
   "layers.disk_full": {
     status: 507,
@@ -381,7 +376,7 @@ export const ERRORS = {
   "layers.archive_refused": {
     status: 400,
     retry: "never",
-    hint: "The archive holds what no layer may hold, or is cut short; the details name the entry.",
+    hint: "Nothing was made of it. Import a file that `berth layers export` wrote; one that is cut short or damaged is to be exported or copied again. The details say what is wrong, and with which entry.",
   },
   "layers.archive_too_large": {
     status: 413,

@@ -13,6 +13,7 @@ export const expires = (kind: LeaseKind): boolean => kind !== "prompt" && kind !
  *
  * call      a call through the API, for as long as it lasts
  * fork      a fork of the sandbox, until its files are copied
+ * export    an export of its workspace's files, until they are copied
  * prompt    the server, while it runs a prompt
  * session   a session, between its prompts
  * watcher   whoever reads a session's events
@@ -22,6 +23,7 @@ export const expires = (kind: LeaseKind): boolean => kind !== "prompt" && kind !
 export const LeaseSource = z.enum([
   "call",
   "fork",
+  "export",
   "prompt",
   "session",
   "watcher",

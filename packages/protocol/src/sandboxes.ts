@@ -133,6 +133,14 @@ export const ForkLine = z.discriminatedUnion("type", [
 ])
 export type ForkLine = z.infer<typeof ForkLine>
 
+/**
+ * The form of an archive: tar with zstd. `GET /v1/workspaces/{slug}/archive` answers with the files of a workspace as they are
+ * at one moment. `PUT` to the same path makes a workspace of that name on the files of an archive, and answers with its
+ * sandbox (201, a SandboxView), which boots on. The workspace has default settings: an archive holds files, and nothing of
+ * networks, keys or agents. Closing the connection cancels either, and leaves nothing.
+ */
+export const ARCHIVE_TYPE = "application/zstd"
+
 /** What `POST /v1/reconcile` takes. */
 export const Reconcile = z.strictObject({
   /** Says what would be done, and does nothing. */

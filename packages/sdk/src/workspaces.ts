@@ -1,12 +1,35 @@
+import { ARCHIVE_TYPE, SandboxView } from "@berth/protocol/sandboxes"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { type CallOptions, type Connection, get } from "./call.ts"
+import { type CallOptions, type Connection, call, get, type Sendable, stream } from "./call.ts"
 
 export interface Workspaces {
   /** As it was described last. */
   get(slug: string, options?: CallOptions): Promise<WorkspaceSpec>
+  /**
+   * The files of a workspace as they are at one moment, as an archive. Resolves when it begins, after what was written since
+   * the last time is copied. One that breaks off fails the stream. Leaving the stream ends the export.
+   */
+  exportFiles(slug: string, options?: CallOptions): Promise<ReadableStream<Uint8Array>>
+  /**
+   * Makes a workspace, which must not exist, on the files of an archive. Resolves when its sandbox has started; it boots on.
+   * A signal cancels it, and leaves nothing.
+   */
+  importFiles(slug: string, archive: Sendable, options?: CallOptions): Promise<SandboxView>
 }
 
-export const workspacesOf = (connection: Connection): Workspaces => ({
-  get: (slug, options) =>
-    get(connection, `/v1/workspaces/${encodeURIComponent(slug)}`, WorkspaceSpec, options),
-})
+/** Of files of any size: the server gives up long before on a client or a disk that has stopped. */
+const TRANSFER_DEADLINE_MS = 24 * 60 * 60_000
+
+export const workspacesOf = (connection: Connection): Workspaces => {
+  const at = (slug: string, rest = "") => `/v1/workspaces/${encodeURIComponent(slug)}${rest}`
+  return {
+    get: (slug, options) => get(connection, at(slug), WorkspaceSpec, options),
+    exportFiles: (slug, { signal, deadlineMs = TRANSFER_DEADLINE_MS } = {}) =>
+      stream(connection, { path: at(slug, "/archive") }, { signal, deadlineMs }),
+    importFiles: (slug, body, { signal, deadlineMs = TRANSFER_DEADLINE_MS } = {}) => {
+      const headers = { "content-type": ARCHIVE_TYPE }
+      const ask = { method: "PUT", path: at(slug, "/archive"), body, headers } as const
+      return call(connection, ask, SandboxView, { signal, deadlineMs })
+    },
+  }
+}

@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import { SandboxId, SessionId } from "@berth/protocol/ids"
+import { SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { z } from "zod"
 
 /** What a request brought, as what it should be. */
@@ -33,5 +33,13 @@ export const sessionIdOf = (text: string): SessionId => {
   if (parsed.success) return parsed.data
   throw new BerthError("session.unknown", "there is no such session", {
     details: { session: text.slice(0, 100) },
+  })
+}
+
+export const workspaceOf = (text: string): Slug => {
+  const parsed = Slug.safeParse(text)
+  if (parsed.success) return parsed.data
+  throw new BerthError("not_found", "there is no such workspace", {
+    details: { workspace: text.slice(0, 100) },
   })
 }

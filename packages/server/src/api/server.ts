@@ -12,6 +12,7 @@ import { logRequests } from "./log-requests.ts"
 import { proxyRoutes } from "./proxy/routes.ts"
 import { passUpgrades } from "./proxy/upgrades.ts"
 import { limitReceiving } from "./receive.ts"
+import { archiveRoutes } from "./routes/archives.ts"
 import { forkRoute } from "./routes/fork.ts"
 import { type Facts, healthRoute } from "./routes/health.ts"
 import { holdRoutes } from "./routes/holds.ts"
@@ -70,6 +71,7 @@ export const createApi = (options: ApiOptions) => {
   holdRoutes(api, sandboxes)
   reconcileRoute(api, sandboxes)
   workspaceRoute(api, sandboxes)
+  archiveRoutes(api, sandboxes)
   sessionRoutes(api, { provide: sessions, heartbeatMs: limits.heartbeatMs })
   proxyRoutes(api, sandboxes)
   passUpgrades(api, { log, token, provide: sandboxes })

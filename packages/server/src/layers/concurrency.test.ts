@@ -102,7 +102,7 @@ requires("root").describe("at the same time", () => {
         }, done)
       },
     })
-    await layers.exportLayer(layer, sink)
+    await layers.exportTrees([{ name: shop.name, layer }], sink, { isBooted: true })
     expect(during).toEqual([])
     expect((await layers.collect()).layers).toEqual([layer])
   })

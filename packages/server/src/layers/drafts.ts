@@ -42,6 +42,25 @@ export const inDraft = async <Result>(
   }
 }
 
+/** Makes layers aside, one draft within another: a failure in one leaves nothing of all. */
+export const inDrafts = <Made extends { readonly id: LayerId }, Result>(
+  context: Context,
+  all: readonly Made[],
+  work: (drafted: readonly (Made & Drafted)[]) => Promise<Result>,
+  signal?: AbortSignal,
+  begun: readonly (Made & Drafted)[] = [],
+): Promise<Result> => {
+  const [made, ...others] = all
+  if (made === undefined) return work(begun)
+  const prepare = (draft: TreePaths) =>
+    inDrafts(context, others, work, signal, [...begun, { ...made, draft }])
+  return inDraft(context, made.id, prepare, signal)
+}
+
+interface Drafted {
+  readonly draft: TreePaths
+}
+
 export interface Description {
   readonly id: LayerId
   readonly parents: readonly LayerId[]
@@ -68,6 +87,7 @@ export const describe = async (
     size,
     summary: digest,
   }
+  // Not synced by itself: the flush of the whole file system that follows takes it along.
   await writePassingRecord(record, described)
   await flushTree(tree, signal)
   return size

@@ -1,12 +1,12 @@
 import type { Writable } from "node:stream"
-import type { LayerId, PinId, SandboxId, TopId } from "@berth/protocol/ids"
+import type { LayerId, PinId, SandboxId, Slug, TopId } from "@berth/protocol/ids"
 import type { LayersListing, LayersReport, StackKey } from "@berth/protocol/layer"
-import type { ImportOptions } from "./archive/import.ts"
+import type { ExportedTree, ExportOptions } from "./archive/export.ts"
+import type { Imported, ImportOptions } from "./archive/import.ts"
 import type { Collected } from "./collect/collect.ts"
 import type { Call, Discarding } from "./context.ts"
 import type { Flattened } from "./flatten.ts"
 import type { Frozen } from "./freeze.ts"
-import type { Pinned } from "./pins/pin.ts"
 import type { Snapshot, SnapshotOptions } from "./snapshot.ts"
 import type { PutOptions } from "./stacks/put.ts"
 import type { ClaimedTop, IsAlive } from "./tops/claim.ts"
@@ -28,6 +28,11 @@ export interface Layers {
   put(key: StackKey, layer: LayerId | null, options?: PutOptions): Promise<void>
   /** Forgets a stack; of an unknown one: nothing. */
   remove(key: StackKey): Promise<void>
+  /** The workspaces that have stacks, and those of which it is noted that nobody is known to own them. */
+  findOwnerless(): Promise<{ readonly stacked: readonly Slug[]; readonly noted: readonly Slug[] }>
+  /** Notes that nobody is known to own a workspace's stacks. Returns since when that is so. */
+  noteOwnerless(workspace: Slug): Promise<number>
+  noteOwned(workspace: Slug): Promise<void>
   /** The stack's top, made if it has none. */
   ensureTop(key: StackKey, root?: TreeRoot): Promise<EnsuredTop>
   /** Gives the stack's top to one sandbox, and says how to mount it. */
@@ -48,8 +53,14 @@ export interface Layers {
   collect(call?: Discarding): Promise<Collected>
   verify(options?: VerifyOptions): Promise<LayersReport>
   list(call?: Call): Promise<LayersListing>
-  exportLayer(layer: LayerId, to: Writable, call?: Call): Promise<void>
-  importLayer(from: AsyncIterable<Buffer>, options: ImportOptions): Promise<Pinned>
+  /** Writes what frozen layers show as an archive, which any other store can take. */
+  exportTrees(trees: readonly ExportedTree[], to: Writable, options: ExportOptions): Promise<void>
+  /** Takes these trees from an archive, which may come from anybody. */
+  importTrees(
+    from: AsyncIterable<Buffer>,
+    names: readonly Slug[],
+    options: ImportOptions,
+  ): Promise<Imported>
   /** Stops deleting what was thrown away; the next process that opens the store goes on. */
   close(): Promise<void>
 }

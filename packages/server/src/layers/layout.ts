@@ -1,5 +1,5 @@
 import { join } from "node:path"
-import type { LayerId, PinId, TopId } from "@berth/protocol/ids"
+import type { LayerId, PinId, Slug, TopId } from "@berth/protocol/ids"
 import { LayerId as LayerIdSchema } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 
@@ -11,6 +11,7 @@ import type { StackKey } from "@berth/protocol/layer"
  * layers/ly-…/{layer.json,tree/}   frozen, with flat.json if it was flattened
  * tops/tp-…/{top.json,tree/,work/} writable, with claim.json while a sandbox has it
  * stacks/<workspace>/<name>.json   the highest layer and the top
+ * ownerless/<workspace>            since when no workspace is known for its stacks
  * pins/pin-….json                  what else keeps a layer
  * incoming/                        trees in the making: they count for nothing until they are renamed
  * trash/                           trees on their way out
@@ -25,6 +26,7 @@ export interface Layout {
   readonly layers: string
   readonly tops: string
   readonly stacks: string
+  readonly ownerless: string
   readonly pins: string
   readonly incoming: string
   readonly trash: string
@@ -34,6 +36,8 @@ export interface Layout {
   /** A layer in the making. */
   draft(id: LayerId): TreePaths
   stack(key: StackKey): string
+  /** Exists while nobody is known to own a workspace's stacks, and is as old as that. */
+  ownerlessNote(workspace: Slug): string
   pin(id: PinId): string
 }
 
@@ -59,6 +63,8 @@ const LAYER_RECORD = "layer.json"
 export const TOP_RECORD = "top.json"
 export const FLAT_RECORD = "flat.json"
 export const WORK = "work"
+/** The files of a layer or a top. */
+export const TREE = "tree"
 /** Which sandbox a snapshot in the making froze. */
 export const SNAPSHOT_RECORD = "snapshot.json"
 
@@ -66,6 +72,7 @@ export const layoutAt = (root: string): Layout => {
   const layers = join(root, "layers")
   const tops = join(root, "tops")
   const stacks = join(root, "stacks")
+  const ownerless = join(root, "ownerless")
   const pins = join(root, "pins")
   const incoming = join(root, "incoming")
   return {
@@ -74,6 +81,7 @@ export const layoutAt = (root: string): Layout => {
     layers,
     tops,
     stacks,
+    ownerless,
     pins,
     incoming,
     trash: join(root, "trash"),
@@ -93,6 +101,7 @@ export const layoutAt = (root: string): Layout => {
     },
     draft: (id) => treePaths(join(incoming, id), LAYER_RECORD),
     stack: ({ workspace, name }) => join(stacks, workspace, `${name}.json`),
+    ownerlessNote: (workspace) => join(ownerless, workspace),
     pin: (id) => join(pins, `${id}.json`),
   }
 }
@@ -100,7 +109,7 @@ export const layoutAt = (root: string): Layout => {
 const treePaths = (directory: string, record: string): TreePaths => ({
   directory,
   record: join(directory, record),
-  tree: join(directory, "tree"),
+  tree: join(directory, TREE),
 })
 
 /** The id that a top has as a layer: the same letters, so that what became of a top needs no record. */

@@ -1,8 +1,9 @@
-import { createReadStream, createWriteStream } from "node:fs"
+import { createReadStream } from "node:fs"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
 import { sized } from "@berth/testing/sampled"
 import { expect } from "vitest"
+import { exportTo, importFrom } from "./testing/archive.ts"
 import { key } from "./testing/key.ts"
 import { makeRoot, openForTest, work, workAndFreeze } from "./testing/store.ts"
 
@@ -34,10 +35,11 @@ requires("root").it(
     expect(await work(layers, shop, count)).toBe(shown)
     const { layer } = await layers.freeze(shop)
     const archive = join(root, "archive.tar.zst")
-    await layers.exportLayer(layer, createWriteStream(archive))
+    await exportTo(layers, layer, archive)
     const other = await openForTest(makeRoot("/dev/shm"))
-    await other.importLayer(createReadStream(archive), { reason: "test" })
-    await other.put(shop, layer)
+    const carried = await importFrom(other, createReadStream(archive))
+    await other.put(shop, carried.layer)
+    await other.unpin(carried.pin)
     expect(await work(other, shop, count)).toBe(shown)
     expect(shown).toBe(`${(FILES / 100) * 98 + 1}\nnew\n`)
     expect(await other.verify()).toMatchObject({ repairs: [], problems: [] })

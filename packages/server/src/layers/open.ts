@@ -1,8 +1,8 @@
 import { mkdir } from "node:fs/promises"
 import type { LayerFlavour } from "@berth/protocol/layer"
 import { serialByKey } from "../host/serial.ts"
-import { exportLayer } from "./archive/export.ts"
-import { importLayer } from "./archive/import.ts"
+import { exportTrees } from "./archive/export.ts"
+import { importTrees } from "./archive/import.ts"
 import { collect } from "./collect/collect.ts"
 import type { Context } from "./context.ts"
 import { flatten } from "./flatten.ts"
@@ -16,6 +16,7 @@ import { readRecord, writeRecord } from "./records/files.ts"
 import { StoreRecord } from "./records/schemas.ts"
 import { snapshot } from "./snapshot.ts"
 import { assertFits } from "./stacks/layer.ts"
+import { findOwnerless, noteOwned, noteOwnerless } from "./stacks/ownerless.ts"
 import { putStack } from "./stacks/put.ts"
 import { removeStack } from "./stacks/remove.ts"
 import { claimTop, releaseStack, releaseTop } from "./tops/claim.ts"
@@ -63,6 +64,9 @@ export const openLayers = async ({
   return {
     put: (key, layer, options) => putStack(context, key, layer, options),
     remove: (key) => removeStack(context, key),
+    findOwnerless: () => findOwnerless(context),
+    noteOwnerless: (workspace) => noteOwnerless(context, workspace),
+    noteOwned: (workspace) => noteOwned(context, workspace),
     ensureTop: (key, treeRoot = OF_ROOT) => ensureTop(context, key, treeRoot),
     claimTop: (key, sandbox, isAlive) => claimTop(context, key, sandbox, isAlive),
     releaseTop: (top, sandbox) => releaseTop(context, top, sandbox),
@@ -75,8 +79,8 @@ export const openLayers = async ({
     collect: (call) => collect(context, call),
     verify: (options) => verify(context, options),
     list: (call) => listLayers(context, call),
-    exportLayer: (layer, to, call) => exportLayer(context, layer, to, call),
-    importLayer: (from, options) => importLayer(context, from, options),
+    exportTrees: (trees, to, options) => exportTrees(context, trees, to, options),
+    importTrees: (from, names, options) => importTrees(context, from, names, options),
     close: () => context.trash.close(),
   }
 }
@@ -100,6 +104,7 @@ const prepare = async (layout: Context["layout"], wanted: StoreRecord): Promise<
       "layers",
       "tops",
       "stacks",
+      "ownerless",
       "pins",
       "incoming",
       "trash",

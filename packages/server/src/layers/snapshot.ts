@@ -3,7 +3,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { type LayerId, newId, type SandboxId, type TopId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 import { type Call, type Context, STORE } from "./context.ts"
-import { describe, inDraft, install } from "./drafts.ts"
+import { describe, inDrafts, install } from "./drafts.ts"
 import { SNAPSHOT_RECORD, type TreePaths } from "./layout.ts"
 import { type CopyProgress, type LiveCopy, openLiveCopy } from "./live-copy.ts"
 import { type Pinned, writePin } from "./pins/pin.ts"
@@ -58,15 +58,19 @@ export const snapshot = async (
 ): Promise<Snapshot> => {
   const sources = await Promise.all(keys.map((key) => findSource(context, key, options.sandbox)))
   const parents = async () => sources.flatMap((source) => source.parents)
-  return whileKeeping(context, parents, () =>
-    inDrafts(context, sources, options.signal, async (copying) => {
-      await copyWhileItRuns(copying, options)
-      const frozenMs = await serially(context, keys, () => copyRest(context, copying, options))
-      for (const one of copying) await complete(context, one, options.signal)
-      await context.at("snapshot.described")
-      return { layers: await installAll(context, copying, options.reason), frozenMs }
-    }),
-  )
+  const begun = sources.map((source) => ({ ...source, id: newId.layer() }))
+  const copyAll = async (drafted: readonly Omit<Copying, "copy">[]): Promise<Snapshot> => {
+    const copying = drafted.map((one) => {
+      const { tree } = context.layout.top(one.top)
+      return { ...one, copy: openLiveCopy(context, tree, one.draft) }
+    })
+    await copyWhileItRuns(copying, options)
+    const frozenMs = await serially(context, keys, () => copyRest(context, copying, options))
+    for (const one of copying) await complete(context, one, options.signal)
+    await context.at("snapshot.described")
+    return { layers: await installAll(context, copying, options.reason), frozenMs }
+  }
+  return whileKeeping(context, parents, () => inDrafts(context, begun, copyAll, options.signal))
 }
 
 const findSource = async (context: Context, key: StackKey, sandbox: SandboxId): Promise<Source> => {
@@ -79,24 +83,6 @@ const findSource = async (context: Context, key: StackKey, sandbox: SandboxId): 
   await assertClaimedBy(context, top, sandbox)
   const { parents } = await readTop(context, top)
   return { key, top, parents: await flatParents(context, parents) }
-}
-
-/** Makes one draft within another: a failure in one leaves nothing of all. */
-const inDrafts = async <Result>(
-  context: Context,
-  sources: readonly Source[],
-  signal: AbortSignal | undefined,
-  work: (copying: readonly Copying[]) => Promise<Result>,
-  begun: readonly Copying[] = [],
-): Promise<Result> => {
-  const [source, ...others] = sources
-  if (source === undefined) return work(begun)
-  const id = newId.layer()
-  const prepare = (draft: TreePaths): Promise<Result> => {
-    const copy = openLiveCopy(context, context.layout.top(source.top).tree, draft)
-    return inDrafts(context, others, signal, work, [...begun, { ...source, id, draft, copy }])
-  }
-  return inDraft(context, id, prepare, signal)
 }
 
 /** Holds the stacks, in the order that their callers name them in. */

@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream } from "node:fs"
+import { createReadStream } from "node:fs"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
@@ -7,6 +7,7 @@ import { requires } from "@berth/testing/requires"
 import { expect, it } from "vitest"
 import type { Layers } from "./layers.ts"
 import { openLayers } from "./open.ts"
+import { exportTo, importFrom } from "./testing/archive.ts"
 import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
 import { HOST_ROOT, inMount } from "./testing/mount.ts"
@@ -47,18 +48,16 @@ very/deep/tree/there/file: deep
 /** Five megabytes of which nearly all is a hole take less than a hundred kilobytes. */
 const HOLES = "test $(stat -c %b holes) -lt 200 && echo holes"
 
-/** The same layers in the store of another installation, with other ids. */
+/** The same files in the store of another installation, with other ids. */
 const carryOver = async (layers: Layers, stack: StackKey, idBase: number): Promise<Layers> => {
   const root = makeRoot()
   const other = await openLayers({ root, idBase })
-  const { stacks } = await layers.list()
-  const found = stacks.find(({ workspace }) => workspace === stack.workspace)
-  for (const layer of found?.layers ?? []) {
-    const file = join(root, `${layer}.tar.zst`)
-    await layers.exportLayer(layer, createWriteStream(file))
-    await other.importLayer(createReadStream(file), { reason: "test" })
-  }
-  await other.put(stack, found?.layers.at(-1) ?? null)
+  const { layer } = await layers.freeze(stack)
+  const file = join(root, "archive.tar.zst")
+  await exportTo(layers, layer, file)
+  const carried = await importFrom(other, createReadStream(file))
+  await other.put(stack, carried.layer)
+  await other.unpin(carried.pin)
   return other
 }
 

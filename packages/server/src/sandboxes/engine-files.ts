@@ -16,8 +16,8 @@ export const openEngineFiles = (
     await backend.removeFiles(workspace)
     await here.remove(workspace)
   },
-  assertForkable: (workspace) => {
-    const message = `the files of ${workspace} are volumes of its engine, which is elsewhere: it cannot be forked`
+  assertHere: (workspace, deed) => {
+    const message = `the files of ${workspace} are volumes of its engine, which is elsewhere: it cannot be ${deed}`
     throw new BerthError("backend.unsupported", message, {
       details: { workspace, supported: ["`berth up --name` of the same repo", "`berth cp`"] },
     })

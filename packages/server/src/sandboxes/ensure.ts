@@ -6,6 +6,7 @@ import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Serially } from "../host/serial.ts"
 import type { Leases } from "./leases.ts"
 import { isCurrentPhase, type Rows, type SandboxRow } from "./rows.ts"
+import { unknownWorkspace } from "./unknown.ts"
 import type { Wanted, Wants } from "./wanted.ts"
 import type { Workspaces } from "./workspaces.ts"
 
@@ -152,9 +153,6 @@ export const openEnsure = (parts: EnsureParts) => {
 }
 
 const isCurrent = ({ phase }: SandboxRow): boolean => isCurrentPhase(phase)
-
-const unknownWorkspace = (slug: Slug): BerthError =>
-  new BerthError("not_found", `there is no workspace ${slug}`, { details: { workspace: slug } })
 
 const failing = (slug: Slug, { boots, why }: { boots: number; why: string }): BerthError =>
   new BerthError("workspace.failing", `the last ${boots} boots of ${slug} failed: ${why}`, {

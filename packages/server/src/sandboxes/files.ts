@@ -1,10 +1,14 @@
+import type { Writable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import { type LayerId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { AGENT_USER, WORKSPACE_TARGET } from "@berth/protocol/inside"
 import type { StackKey } from "@berth/protocol/layer"
 import type { Mount, Overlay } from "@berth/protocol/sandbox"
+import type { ExportOptions } from "../layers/archive/export.ts"
+import type { ImportOptions } from "../layers/archive/import.ts"
 import type { Layers } from "../layers/layers.ts"
 import type { CopyProgress } from "../layers/live-copy.ts"
+import type { Pinned } from "../layers/pins/pin.ts"
 import { FLATTEN_AT_LAYERS } from "../layers/stacks/depth.ts"
 import type { IsAlive } from "../layers/tops/claim.ts"
 import type { TreeRoot } from "../layers/tops/ensure.ts"
@@ -33,23 +37,39 @@ export interface WorkspaceFiles {
   release(workspace: Slug, sandbox: SandboxId): Promise<void>
   /** Takes them away at once; the disk has their space back when they are deleted, which goes on after the call. */
   remove(workspace: Slug): Promise<void>
-  /** Refuses where files cannot be copied. */
-  assertForkable(workspace: Slug): void
-  /**
-   * Puts another workspace on a copy of them, which costs what was written since the last one. Returns how long the
-   * sandbox that has them stood still.
-   */
-  fork(from: Slug, to: Slug, how: Forking): Promise<number>
+  /** Refuses where files are not on this host, so that they cannot be "forked", "exported" or "imported". */
+  assertHere(workspace: Slug, deed: string): void
+  /** Freezes them as they are now, which costs what was written since the last time. */
+  freeze(workspace: Slug, how: Freezing): Promise<FrozenFiles>
+  /** Puts another workspace on frozen files. */
+  put(workspace: Slug, frozen: Pick<FrozenFiles, "layers">): Promise<void>
+  /** Writes frozen files as an archive. */
+  export(frozen: Pick<FrozenFiles, "layers">, to: Writable, options: ExportOptions): Promise<void>
+  /** Takes files from an archive for a workspace that has none, and says whether they have been through a whole boot. */
+  import(workspace: Slug, from: AsyncIterable<Buffer>, how: Importing): Promise<boolean>
   /** Removes what no workspace stands on. */
   collect(signal?: AbortSignal): Promise<void>
 }
 
-export interface Forking {
+export interface Freezing {
+  /** Why they are frozen, for people. */
+  readonly reason: string
   /** The sandbox that has the files. Undefined: none has. */
   readonly live: FrozenWhile | undefined
   readonly signal: AbortSignal
   readonly onProgress: (progress: CopyProgress) => void
 }
+
+/** The files of a workspace as they were at one moment. */
+export interface FrozenFiles {
+  readonly layers: readonly LayerId[]
+  /** How long the sandbox that has them stood still. */
+  readonly frozenMs: number
+  /** Lets go of them, when something else keeps them or they are not needed any more. */
+  end(): Promise<void>
+}
+
+export type Importing = Pick<ImportOptions, "signal" | "assertRoom">
 
 /** The sandbox that has the files, which stands still while they are copied. */
 export interface FrozenWhile extends Freezer {
@@ -89,6 +109,23 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
     const { cwd: base, lower, upper, work, options } = mount
     return { ...{ stack: name, base, lower: [...lower], upper, work, options: [...options] } }
   }
+  const keysOf = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))
+  const put: WorkspaceFiles["put"] = async (workspace, { layers }) => {
+    const made: StackKey[] = []
+    try {
+      for (const [index, key] of keysOf(workspace).entries()) {
+        await store.put(key, layers[index] ?? null)
+        made.push(key)
+        await at("files.put")
+      }
+    } catch (thrown) {
+      for (const key of made) await store.remove(key)
+      throw thrown
+    }
+  }
+  const unpin = async (pinned: readonly Pinned[]): Promise<void> => {
+    for (const { pin } of pinned) await store.unpin(pin)
+  }
   return {
     claim: (workspace, sandbox) =>
       Promise.all(STACKS.map((stack) => claimOne(stack, workspace, sandbox))),
@@ -99,40 +136,36 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
       for (const { name } of STACKS) await store.remove({ workspace, name })
       await store.collect({ wait: false })
     },
-    assertForkable: () => {},
-    fork: async (from, to, { live, signal, onProgress }) => {
-      const reason = `${from} is forked to ${to}`
-      const of = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))
-      const made: StackKey[] = []
-      const putAll = async (layers: readonly LayerId[]): Promise<void> => {
-        for (const [index, key] of of(to).entries()) {
-          await store.put(key, layers[index] ?? null)
-          made.push(key)
-          await at("fork.put")
-        }
+    assertHere: () => {},
+    freeze: async (workspace, { reason, live, signal, onProgress }) => {
+      if (live === undefined) {
+        const layers: LayerId[] = []
+        for (const key of keysOf(workspace))
+          layers.push((await store.freeze(key, { signal })).layer)
+        return { layers, frozenMs: 0, end: async () => {} }
       }
-      const putFrozen = async (): Promise<number> => {
-        const frozen: LayerId[] = []
-        for (const key of of(from)) frozen.push((await store.freeze(key, { signal })).layer)
-        await putAll(frozen)
-        return 0
-      }
-      const putCopied = async (sandbox: FrozenWhile): Promise<number> => {
-        const options = { ...sandbox, reason, signal, onProgress }
-        const { layers: pinned, frozenMs } = await store.snapshot(of(from), options)
-        try {
-          await putAll(pinned.map(({ layer }) => layer))
-        } finally {
-          for (const { pin } of pinned) await store.unpin(pin)
-        }
-        return frozenMs
-      }
+      const options = { ...live, reason, signal, onProgress }
+      const { layers: pinned, frozenMs } = await store.snapshot(keysOf(workspace), options)
+      return { layers: pinned.map(({ layer }) => layer), frozenMs, end: () => unpin(pinned) }
+    },
+    put,
+    export: ({ layers }, to, options) => {
+      const trees = STACKS.flatMap(({ name }, at) => {
+        const layer = layers[at]
+        return layer === undefined ? [] : [{ name, layer }]
+      })
+      return store.exportTrees(trees, to, options)
+    },
+    import: async (workspace, from, how) => {
+      const names = STACKS.map(({ name }) => name)
+      const reason = `${workspace} is imported`
+      const { layers: pinned, isBooted } = await store.importTrees(from, names, { ...how, reason })
       try {
-        return await (live === undefined ? putFrozen() : putCopied(live))
-      } catch (thrown) {
-        for (const key of made) await store.remove(key)
-        throw thrown
+        await put(workspace, { layers: pinned.map(({ layer }) => layer) })
+      } finally {
+        await unpin(pinned)
       }
+      return isBooted
     },
     collect: async (signal) => {
       await store.collect({ wait: false, ...(signal && { signal }) })

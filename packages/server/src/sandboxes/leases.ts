@@ -21,7 +21,7 @@ export interface LeaseRequest {
 }
 
 /** Leases of what this server itself does at the moment, which the next one does not go on with. */
-const ENDING_WITH_SERVER = ["call", "fork"] as const satisfies readonly LeaseSource[]
+const ENDING_WITH_SERVER = ["call", "fork", "export"] as const satisfies readonly LeaseSource[]
 
 /**
  * Who uses which sandbox. A row is a lease that lives: whatever ends one deletes its row, so that "in use" is

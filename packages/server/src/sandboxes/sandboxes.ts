@@ -31,17 +31,20 @@ import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
 import { openFlattening } from "./flattening.ts"
 import { type ForkCall, openFork } from "./fork.ts"
+import { openFreezing } from "./freezing.ts"
 import { type GivingUp, openGiveUp } from "./give-up.ts"
 import { Idle } from "./idle.ts"
 import { openKeepers } from "./keepers.ts"
 import type { KeepParts, Kept } from "./kept.ts"
 import type { LaunchParts } from "./launch.ts"
 import { openLeases } from "./leases.ts"
+import { openLeftFiles } from "./left-files.ts"
 import type { Links, SandboxLink } from "./links.ts"
 import { openLives } from "./lives.ts"
 import { type LookParts, look } from "./look.ts"
 import { openMake } from "./make.ts"
 import { type Names, openNames } from "./names.ts"
+import { openNewcomers } from "./newcomers.ts"
 import { otherRepo, otherRepoError } from "./other-repo.ts"
 import { openPressure } from "./pressure.ts"
 import { everySandbox, reconcile } from "./reconcile.ts"
@@ -51,7 +54,8 @@ import { requireHeld } from "./require-held.ts"
 import { isCurrentPhase, openRows, USABLE_PHASES } from "./rows.ts"
 import type { Shortage } from "./shortage.ts"
 import { removeOldLinks, takeUp } from "./take-up.ts"
-import { unknownSandbox } from "./unknown.ts"
+import { openTransfer, type Transfer } from "./transfer.ts"
+import { unknownSandbox, unknownWorkspace } from "./unknown.ts"
 import { openUses, type Uses } from "./use.ts"
 import { openValidate } from "./validate.ts"
 import { openViews, type Views } from "./views.ts"
@@ -113,6 +117,9 @@ export interface Sandboxes
   up(workspace: WorkspaceSpec, options: UpOptions, signal: AbortSignal): Promise<Ensured>
   /** Another workspace like this sandbox's, on a copy of its files, with a sandbox of its own. */
   fork(sandbox: SandboxId, to: Slug, call: ForkCall): Promise<Forked>
+  exportTo: Transfer["exportTo"]
+  /** The workspace of an archive's files, with a sandbox. Resolves when it has started; it boots on. */
+  importFrom(...call: Parameters<Transfer["importFrom"]>): Promise<Ensured>
   /**
    * Lets a halted sandbox go on for a while, so that a person can delete files in it. All that runs in it ends, but its
    * supervisor. Fails if it is not halted.
@@ -351,21 +358,32 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
-  const { fork, removeUnfinished } = openFork({
+  const newcomers = openNewcomers({ workspaces, files, log, at, serially })
+  const { removeUnfinished } = newcomers
+  const sweepLeftFiles = openLeftFiles({
+    layers: parts.layers,
     backend,
     rows,
     workspaces,
+    files: filesHere,
+    serially,
+    clock,
+    log,
+    keepMs: policy.quarantineMs,
+  })
+  const freeze = openFreezing({
+    backend,
     leases,
     files,
-    log,
-    at,
     making,
     copying,
-    serially,
     held,
     wake: workers.wake,
     onThaw: () => void guard.look().catch(() => {}),
   })
+  const fork = openFork({ rows, workspaces, files, freeze, newcomers, log })
+  const { shortage } = parts
+  const transfer = openTransfer({ rows, workspaces, files, freeze, newcomers, shortage, log })
 
   const kept = (sandbox: SandboxId): Kept => {
     const found = keepers.get(sandbox)
@@ -415,6 +433,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     wants.refresh()
     await rows.forgetGone(REMEMBER_MS)
     await removeUnfinished().catch(notPassed)
+    await sweepLeftFiles().catch(notPassed)
     await wakeAll()
   }
   const watch = async (): Promise<void> => {
@@ -553,6 +572,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         await removeUnfinished().catch(notPassed)
         await guard.watch()
         void wakeAll(found).catch(notPassed)
+        void sweepLeftFiles().catch(notPassed)
         // What is wanted of those that are known follows from the toolbox, which may have to be built.
         const lookAgain = async () => {
           wants.refresh()
@@ -585,6 +605,15 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       return { ...ensured, frozenMs }
     },
 
+    exportTo: transfer.exportTo,
+
+    importFrom: async (workspace, from, signal) => {
+      // An import that there is no room for is refused before anything is read.
+      await pressure.admit()
+      await transfer.importFrom(workspace, from, signal)
+      return await ensure(workspace, { mode: "fresh", isRequested: true }, signal)
+    },
+
     booted: async (sandbox, signal) => await booted(await names.current(sandbox), signal),
 
     ...uses,
@@ -594,9 +623,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     workspace: async (slug) => {
       const found = await workspaces.get(slug)
       if (found !== undefined) return found.spec
-      throw new BerthError("not_found", `there is no workspace ${slug}`, {
-        details: { workspace: slug },
-      })
+      throw unknownWorkspace(slug)
     },
 
     putFile: async (sandbox, path, content, signal) => {

@@ -1,5 +1,5 @@
 import { BerthError } from "@berth/protocol/errors"
-import type { SandboxId } from "@berth/protocol/ids"
+import type { SandboxId, Slug } from "@berth/protocol/ids"
 
 export const unknownSandbox = (sandbox: SandboxId): BerthError =>
   new BerthError("not_found", `there is no sandbox ${sandbox}`, { details: { sandbox } })
@@ -9,3 +9,6 @@ export const detached = (sandbox: SandboxId): BerthError =>
   new BerthError("sandbox.ended", `${sandbox} has ended, and no other takes its place`, {
     details: { sandbox },
   })
+
+export const unknownWorkspace = (workspace: Slug): BerthError =>
+  new BerthError("not_found", `there is no workspace ${workspace}`, { details: { workspace } })

@@ -33,6 +33,8 @@ export interface Workspaces {
   complete(slug: Slug): Promise<void>
   /** The workspaces that are reserved and not complete. */
   reserved(): Promise<readonly Slug[]>
+  /** All names that are taken. */
+  slugs(): Promise<readonly Slug[]>
   get(slug: Slug): Promise<Workspace | undefined>
   /** The most that the files of workspaces may take, of those that say it. */
   diskLimits(): Promise<ReadonlyMap<Slug, DiskLimits>>
@@ -45,8 +47,9 @@ export interface Workspaces {
 }
 
 export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces => ({
+  // On disk before its files are: a power loss leaves none of which it is not known whose they are.
   put: (spec) =>
-    db.transaction().execute(async (trx) => {
+    durably(db, async (trx) => {
       const known = await trx
         .selectFrom("workspaces")
         .select(["spec", "forking"])
@@ -83,6 +86,10 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
       .select("slug")
       .where("forking", "=", 1)
       .execute()
+    return found.map(({ slug }) => slug)
+  },
+  slugs: async () => {
+    const found = await db.selectFrom("workspaces").select("slug").execute()
     return found.map(({ slug }) => slug)
   },
   get: async (slug) => {

@@ -1,16 +1,15 @@
-import { BerthError } from "@berth/protocol/errors"
-import { Slug } from "@berth/protocol/ids"
 import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { FastifyInstance } from "fastify"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
+import { workspaceOf } from "../parse.ts"
+
+export interface OfWorkspace {
+  Params: { slug: string }
+}
 
 export const workspaceRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
-  api.get<{ Params: { slug: string } }>(
-    "/v1/workspaces/:slug",
-    async ({ params }): Promise<WorkspaceSpec> => {
-      const slug = Slug.safeParse(params.slug)
-      if (!slug.success) throw new BerthError("not_found", "there is no such workspace")
-      return await (await provide()).workspace(slug.data)
-    },
-  )
+  api.get<OfWorkspace>("/v1/workspaces/:slug", async ({ params }): Promise<WorkspaceSpec> => {
+    const workspace = workspaceOf(params.slug)
+    return await (await provide()).workspace(workspace)
+  })
 }

@@ -32,7 +32,7 @@ import { openIdRanges } from "./ids/ranges.ts"
 import { openSandboxIds } from "./ids/sandbox-ids.ts"
 import { readLog } from "./log.ts"
 import { createNetwork } from "./network/network.ts"
-import { describeExit, findExit, observe } from "./observe.ts"
+import { describeExit, findExit, observe, untilEnded } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 import { signalProcess } from "./process.ts"
 import { openReclaims } from "./reclaims.ts"
@@ -246,12 +246,15 @@ const compose = (
             reclaims.end(sandbox)
             if (await cgroup.isFrozen()) await cgroup.thaw(signal)
             const grace = AbortSignal.any([signal, AbortSignal.timeout(graceMs)])
-            const inTime = await exits.wait(sandbox, grace).catch(() => undefined)
+            const isInTime = await untilEnded(state, exits, grace).then(
+              () => true,
+              () => false,
+            )
             signal.throwIfAborted()
-            if (inTime !== undefined) return
+            if (isInTime) return
             if (state.init) signalProcess(state.init, "SIGKILL")
             if (cgroups.held.kill.held) await cgroup.kill(signal)
-            await exits.wait(sandbox, signal)
+            await untilEnded(state, exits, signal)
           }),
       ),
 

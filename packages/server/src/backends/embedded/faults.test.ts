@@ -1,14 +1,16 @@
 import { spawnSync } from "node:child_process"
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
+import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
-import { expect, it, onTestFinished } from "vitest"
+import { expect, it, onTestFinished, vi } from "vitest"
 import { findTool } from "../../host/find-tool.ts"
 import { PLAIN_ENV } from "../../host/run.ts"
+import { sandboxesOf } from "../testing/sandboxes.ts"
 import { openEmbedded } from "./backend.ts"
+import { identifyProcess } from "./process.ts"
 import { openHarness } from "./testing/harness.ts"
 import { specFor } from "./testing/spec.ts"
 
@@ -110,6 +112,29 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(await harness.census()).toEqual(empty)
       },
     )
+
+    it.each([
+      ["that ends when it is asked to", "exec sleep 1000"],
+      ["that has to be killed", "trap '' TERM; while :; do sleep 1000; done"],
+    ])("stops a sandbox %s without waiting for a conmon that was killed", async (kind, script) => {
+      const harness = await openHarness()
+      onTestFinished(() => harness.close())
+      const sandboxes = sandboxesOf(harness)
+      const sandbox = await sandboxes.boot(["/bin/sh", "-c", `echo up; ${script}`])
+      await sandboxes.said(sandbox, "up")
+      const noted = join(harness.directory, "sandboxes", sandbox, "monitor.pid")
+      const monitor = Number(await readFile(noted, "utf8"))
+      process.kill(monitor, "SIGKILL")
+      await vi.waitUntil(() => identifyProcess(monitor) === undefined)
+      // Whoever waits for the exit file, which nobody writes any more, waits longer than this test may take.
+      const graceMs = kind.includes("killed") ? 100 : 3_600_000
+      await harness.backend.stop(sandbox, { graceMs }, { deadlineMs: 3_600_000 })
+      expect(await harness.backend.inspect(sandbox)).toMatchObject({
+        state: "exited",
+        exit: { code: null, reason: "unknown" },
+      })
+      await harness.backend.remove(sandbox)
+    })
 
     it("waits for conmon's own pid where the container is there before it", async () => {
       const script = `for argument do

@@ -62,6 +62,32 @@ const lastRecord = async (
   return exits.read(sandbox)
 }
 
+/**
+ * Waits for the end of a sandbox whose first process was signalled. conmon notes it in a file; a conmon that was killed notes
+ * nothing, and then the first process itself is looked at. Rejects when the signal fires.
+ */
+export const untilEnded = async (
+  { spec, init, monitor }: SandboxState,
+  exits: Exits,
+  signal: AbortSignal,
+): Promise<void> => {
+  const over = new AbortController()
+  const either = AbortSignal.any([signal, over.signal])
+  const isGone = (process: ProcessIdentity | undefined) =>
+    process === undefined || !isAlive(process)
+  const unseen = async () => {
+    while (!isGone(init) || !isGone(monitor)) {
+      await new Promise((resolve) => setTimeout(resolve, MONITOR_POLL_MS))
+      either.throwIfAborted()
+    }
+  }
+  try {
+    await Promise.race([exits.wait(spec.identity.sandbox, either), unseen()])
+  } finally {
+    over.abort()
+  }
+}
+
 /** tini and conmon tell a signal as 128 and its number. */
 export const describeExit = async (
   { code, at }: ExitRecord,

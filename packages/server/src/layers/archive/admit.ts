@@ -4,9 +4,6 @@ import { refuse } from "./refuse.ts"
 import { isSparse, sparseBody, sparsePath, sparseRecords } from "./sparse.ts"
 import type { TarEntry } from "./tar-read.ts"
 
-/** Every entry of a tree lies below this name; the tree itself comes first. */
-export const TREE = "tree"
-
 export interface ArchiveLimits {
   readonly maxEntries: number
   /** Of all contents, unpacked. */
@@ -22,50 +19,64 @@ export const DEFAULT_LIMITS: ArchiveLimits = {
   maxNameBytes: 512 * 1024 ** 2,
 }
 
+/** Counts what an archive holds, and refuses more than its limits. */
+export const countWithin = (limits: ArchiveLimits) => {
+  const counted = { maxEntries: 0, maxBytes: 0, maxNameBytes: 0 }
+  return (entryBytes: number, nameBytes: number): void => {
+    counted.maxEntries += 1
+    counted.maxBytes += entryBytes
+    counted.maxNameBytes += nameBytes
+    for (const limit of Object.keys(counted) as (keyof ArchiveLimits)[])
+      tooLarge(limit, counted[limit], limits)
+  }
+}
+
 /** What changes on the way into or out of an archive. */
 export interface Translation {
+  /** Every entry of the tree lies below this name; the tree itself comes first. */
+  readonly root: string
+  /** What that name becomes. */
+  readonly newRoot: string
   /** Undefined refuses the entry. */
   owner(id: number): number | undefined
   xattrs(pax: ReadonlyMap<string, Buffer>, entry: string): Map<string, Buffer>
 }
 
 /**
- * Lets through what a layer may hold, and nothing else, written anew: what tar unpacks is exactly what was
+ * Lets through what a tree may hold, and nothing else, written anew: what tar unpacks is exactly what was
  * looked at here. Every name is unique and lies in a directory that came before it, so no entry can be written
  * through a link. Where a symbolic link points is content: nothing on the host ever follows one, and inside
  * it leads nowhere but into the sandbox.
  */
 export async function* admit(
   entries: AsyncIterable<TarEntry>,
-  { owner, xattrs }: Translation,
-  limits: ArchiveLimits,
+  { root, newRoot, owner, xattrs }: Translation,
+  count: ReturnType<typeof countWithin>,
 ): AsyncGenerator<TarEntry> {
   const known = knownPaths()
-  let bytes = 0
-  let nameBytes = 0
+  const renamed = (path: string): string => newRoot + path.slice(root.length)
   for await (const entry of entries) {
     const sparse = isSparse(entry)
-    const path = checkedPath(sparse ? sparsePath(entry) : entry.path)
+    const path = checkedPath(sparse ? sparsePath(entry) : entry.path, root)
     if (known.kindOf(path) !== undefined) refuse("a name comes twice", path)
-    if (path === TREE ? entry.type !== "5" : known.kindOf(parentOf(path)) !== "directory") {
+    if (path === root ? entry.type !== "5" : known.kindOf(parentOf(path)) !== "directory") {
       refuse("it does not lie in a directory that came before it", path)
     }
     if (sparse && entry.type !== "0") refuse("only a file can be sparse", path)
     checkType(entry, path, known)
     known.add(path, entry.type === "5")
-    bytes += entry.bodyBytes
-    nameBytes += path.length + entry.linkPath.length
-    tooLarge("maxEntries", known.count, limits)
-    tooLarge("maxBytes", bytes, limits)
-    tooLarge("maxNameBytes", nameBytes, limits)
+    count(entry.bodyBytes, path.length + entry.linkPath.length)
     yield {
       ...entry,
-      path,
+      path: renamed(path),
       mode: entry.mode & 0o7777,
       uid: owner(entry.uid) ?? refuse(`no sandbox has the user ${entry.uid}`, path),
       gid: owner(entry.gid) ?? refuse(`no sandbox has the group ${entry.gid}`, path),
-      linkPath: entry.type === "1" || entry.type === "2" ? entry.linkPath : "",
-      pax: new Map([...(sparse ? sparseRecords(entry, path) : []), ...xattrs(entry.pax, path)]),
+      linkPath: linkOf(entry, renamed),
+      pax: new Map([
+        ...(sparse ? sparseRecords(entry, renamed(path)) : []),
+        ...xattrs(entry.pax, path),
+      ]),
       body: sparse ? sparseBody(entry) : entry.body,
     }
   }
@@ -75,12 +86,17 @@ export async function* admit(
 const MAX_PATH_BYTES = 4_096
 const MAX_NAME_BYTES = 255
 
-const checkedPath = (raw: string): string => {
+const linkOf = ({ type, linkPath }: TarEntry, renamed: (path: string) => string): string => {
+  if (type === "1") return renamed(linkPath)
+  return type === "2" ? linkPath : ""
+}
+
+const checkedPath = (raw: string, root: string): string => {
   const path = raw.endsWith("/") ? raw.slice(0, -1) : raw
   if (path.length > MAX_PATH_BYTES) refuse(`a path is longer than ${MAX_PATH_BYTES} bytes`, path)
   const names = path.split("/")
   const wellFormed =
-    names[0] === TREE &&
+    names[0] === root &&
     names.every(
       (name) =>
         name !== "" &&
@@ -110,8 +126,9 @@ const checkType = (entry: TarEntry, path: string, known: KnownPaths): void => {
         refuse("a symbolic link has no usable target", path)
       }
       return
-    case "3": // a device, which only as a whiteout is none
-      if (entry.deviceMajor !== 0 || entry.deviceMinor !== 0) refuse("it is a device", path)
+    case "3": // devices, of which an overlay takes some for marks
+    case "4":
+      refuse("it is a device", path)
       return
     default:
       refuse(`its type ${JSON.stringify(entry.type)} is unknown`, path)

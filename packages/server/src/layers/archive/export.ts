@@ -1,19 +1,33 @@
+import { relative } from "node:path"
 import type { Writable } from "node:stream"
 import { pipeline } from "node:stream/promises"
 import { constants, createZstdCompress } from "node:zlib"
-import type { LayerId } from "@berth/protocol/ids"
+import type { LayerId, Slug } from "@berth/protocol/ids"
 import type { Call, Context } from "../context.ts"
-import { type Program, startProgram } from "../programs.ts"
-import { whileReading } from "../reading.ts"
-import { readLayer } from "../stacks/layer.ts"
-import { toldEntries } from "../trees/told.ts"
-import { admit, TREE } from "./admit.ts"
+import { TREE } from "../layout.ts"
+import { startProgram } from "../programs.ts"
+import { whileKeeping } from "../reading.ts"
+import { stackBelow } from "../stacks/layer.ts"
+import { MOUNT_ENV } from "../tops/mount.ts"
+import { seeingMerged } from "../trees/merged.ts"
+import { admit, countWithin } from "./admit.ts"
 import { inside } from "./ids.ts"
-import { fileEntry, manifestEntry } from "./manifest.ts"
+import { manifestEntry } from "./manifest.ts"
 import { tarOutput } from "./tar-output.ts"
 import type { TarEntry } from "./tar-read.ts"
 import { writeTar } from "./tar-write.ts"
 import { xattrsOut } from "./xattrs.ts"
+
+/** The files that a frozen layer shows with all below it, under the name that they have in the archive. */
+export interface ExportedTree {
+  readonly name: Slug
+  readonly layer: LayerId
+}
+
+export interface ExportOptions extends Call {
+  /** Whether the files have been through a whole boot. */
+  readonly isBooted: boolean
+}
 
 const ZSTD_PARAMS = {
   /** Fast, and most of what a stronger level saves is saved. */
@@ -21,92 +35,81 @@ const ZSTD_PARAMS = {
   [constants.ZSTD_c_checksumFlag]: 1,
 }
 
-/** What is in a store may be in an archive, however much it is: the limits are for what comes in. */
-const NO_LIMITS = {
+/** Everything of a store may be in an archive, however much it is: the limits are for archives that come in. */
+const uncounted = countWithin({
   maxEntries: Number.POSITIVE_INFINITY,
   maxBytes: Number.POSITIVE_INFINITY,
   maxNameBytes: Number.POSITIVE_INFINITY,
-}
+})
 
 /**
- * Writes one layer as tar with zstd: its description first, then its tree with whiteouts, marks and
- * attributes. Owners are written as the sandbox sees them, so that any installation can take the archive.
+ * Writes the files of stacks as tar with zstd, as a sandbox sees them: nothing of layers, and owners by the ids of the
+ * inside, so that any installation can take the archive. Sockets, on which nobody listens, are left out.
  */
-export const exportLayer = (
+export const exportTrees = (
   context: Context,
-  layer: LayerId,
+  trees: readonly ExportedTree[],
   to: Writable,
-  { signal }: Call = {},
-): Promise<void> =>
-  whileReading(context, layer, async () => {
-    const { directory } = context.layout.layer(layer)
-    const tar = startProgram(
-      [
-        ...(["tar", "-c", "--format=pax", "--pax-option=delete=atime,delete=ctime"] as const),
-        ...["--sparse", "--numeric-owner", "--xattrs", "--xattrs-include=*", "-f", "-", TREE],
-      ],
-      { signal, on: directory, cwd: directory },
-    )
-    tar.stdin.end()
-    try {
-      await pipeline(
-        writeTar(archived(context, layer, tar, signal)),
-        createZstdCompress({ params: ZSTD_PARAMS }),
-        to,
-        signal ? { signal } : {},
-      )
-    } finally {
-      tar.stop()
-    }
+  { isBooted, signal }: ExportOptions,
+): Promise<void> => {
+  const stacks = () => Promise.all(trees.map(({ layer }) => stackBelow(context, layer)))
+  return whileKeeping(
+    context,
+    async () => (await stacks()).flat(),
+    async () => {
+      const names = trees.map(({ name }) => name)
+      const all = archived(context, trees, manifestOf(names, isBooted), signal)
+      const zstd = createZstdCompress({ params: ZSTD_PARAMS })
+      await pipeline(writeTar(all), zstd, to, signal ? { signal } : {})
+    },
+  )
+}
+
+const manifestOf = (trees: Slug[], isBooted: boolean): TarEntry =>
+  manifestEntry({
+    kind: "berth.workspace",
+    version: 1,
+    trees,
+    isBooted,
+    createdAt: new Date().toISOString(),
   })
 
 async function* archived(
   context: Context,
-  layer: LayerId,
-  tar: Program,
+  trees: readonly ExportedTree[],
+  manifest: TarEntry,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<TarEntry> {
-  const { flavour, idBase } = context
-  const { id, parents, createdAt } = await readLayer(context, layer)
-  yield manifestEntry({ version: 1, id, flavour, parents, createdAt })
-  yield* admit(
-    tarOutput(tar),
-    {
-      owner: (owner) => inside(owner, idBase),
-      xattrs: (pax) => xattrsOut(pax, flavour, idBase),
-    },
-    NO_LIMITS,
-  )
-  yield* deadSockets(context, layer, signal)
+  yield manifest
+  for (const tree of trees) yield* merged(context, tree, signal)
 }
 
-/**
- * Tar has no sockets. One that nobody listens on is written as an empty file: it hides what lies below it, and
- * whoever connects to it is refused, just as before.
- */
-async function* deadSockets(
+async function* merged(
   context: Context,
-  layer: LayerId,
+  { name, layer }: ExportedTree,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<TarEntry> {
-  const { layout, idBase } = context
-  const sockets = toldEntries(context, layout.layer(layer).tree, "s", signal)
-  for await (const { path, mode, uid, gid, changedNs } of sockets) {
-    yield {
-      ...fileEntry(`${TREE}/${Buffer.from(path).toString("latin1")}`, Buffer.alloc(0)),
-      mode: mode & 0o7777,
-      uid: inside(uid, idBase),
-      gid: inside(gid, idBase),
-      mtime: seconds(changedNs),
-    }
+  const { idBase, layout } = context
+  const { directory, tree } = layout.layer(layer)
+  const command = [
+    ...["tar", "-C", relative(layout.root, directory), "-c", "--format=pax"],
+    ...["--pax-option=delete=atime,delete=ctime", "--sparse", "--numeric-owner"],
+    ...["--xattrs", "--xattrs-include=*", "-f", "-", TREE],
+  ]
+  const layers = await stackBelow(context, layer)
+  const tar = startProgram(seeingMerged(context, layers, tree, command), {
+    ...{ signal, on: directory, cwd: layout.root, env: MOUNT_ENV },
+  })
+  tar.stdin.end()
+  const translation = {
+    root: TREE,
+    newRoot: name,
+    owner: (owner: number) => inside(owner, idBase),
+    xattrs: (pax: TarEntry["pax"]) => xattrsOut(pax, idBase),
   }
-}
-
-const NS_PER_S = 1_000_000_000n
-
-/** Seconds with nine digits of their fraction, also of a time before 1970. */
-const seconds = (ns: bigint): string => {
-  const size = ns < 0n ? -ns : ns
-  const fraction = String(size % NS_PER_S).padStart(9, "0")
-  return `${ns < 0n ? "-" : ""}${size / NS_PER_S}.${fraction}`
+  try {
+    yield* admit(tarOutput(tar), translation, uncounted)
+  } finally {
+    tar.stop()
+  }
 }

@@ -1,67 +1,108 @@
 import { pipeline } from "node:stream/promises"
 import { constants, createZstdDecompress } from "node:zlib"
-import { BerthError } from "@berth/protocol/errors"
+import { newId, type Slug } from "@berth/protocol/ids"
 import { type Call, type Context, STORE } from "../context.ts"
-import { describe, inDraft, install } from "../drafts.ts"
-import { namesIn } from "../names-in.ts"
+import { describe, inDrafts, install } from "../drafts.ts"
+import { TREE } from "../layout.ts"
 import { type Pinned, writePin } from "../pins/pin.ts"
 import { startProgram } from "../programs.ts"
 import { hasCode } from "../records/files.ts"
-import { findLayer } from "../stacks/layer.ts"
-import { type ArchiveLimits, admit, DEFAULT_LIMITS, tooLarge } from "./admit.ts"
+import { type ArchiveLimits, admit, countWithin, DEFAULT_LIMITS, tooLarge } from "./admit.ts"
 import { outside } from "./ids.ts"
-import { type ArchiveManifest, readManifest } from "./manifest.ts"
+import { readManifest } from "./manifest.ts"
 import { refuse } from "./refuse.ts"
+import { splitTrees } from "./split-trees.ts"
 import { readTar, type TarEntry } from "./tar-read.ts"
 import { writeTar } from "./tar-write.ts"
 import { xattrsIn } from "./xattrs.ts"
 
 export interface ImportOptions extends Call {
-  /** Why the layer is kept, for people. */
+  /** Why the layers are kept, for people. */
   readonly reason: string
   readonly limits?: Partial<ArchiveLimits>
+  /** Asked again and again while files are unpacked. Rejects where the disk has no room for more. */
+  readonly assertRoom?: () => Promise<void>
+}
+
+export interface Imported {
+  /** A layer for each tree, in their order. The pins end with this process, if they are not ended before. */
+  readonly layers: readonly Pinned[]
+  /** Whether the files have been through a whole boot. */
+  readonly isBooted: boolean
 }
 
 /** What zstd may ask for to unpack: the window of its strongest ordinary level. */
 const MAX_WINDOW_LOG = 27
 
 /**
- * Takes a layer from an archive, under its own id, on the layers that it was made on; they come first. Every
- * entry is looked at and written anew on its way to tar, which unpacks nothing else.
+ * Takes these trees from an archive as layers of their own, under new ids and on nothing. Every entry is looked at and
+ * written anew on its way to tar, which unpacks nothing else.
  */
-export const importLayer = async (
+export const importTrees = async (
   context: Context,
   from: AsyncIterable<Buffer>,
-  { signal, reason, limits = {} }: ImportOptions,
-): Promise<Pinned> => {
+  names: readonly Slug[],
+  { signal, reason, limits = {}, assertRoom = async () => {} }: ImportOptions,
+): Promise<Imported> => {
   const { at } = context
   const most: ArchiveLimits = { ...DEFAULT_LIMITS, ...limits }
-  const entries = readTar(atMost(unpacked(from, signal), most))
-  const manifest = await readManifest((await entries.next()).value ?? undefined)
-  await assertWelcome(context, manifest)
-  const { id, parents } = manifest
-  return inDraft(context, id, async (draft) => {
-    await at("import.prepared")
-    await unpack(context, entries, draft.directory, most, signal)
-    await at("import.unpacked")
-    await describe(context, { id, parents, origin: "import" }, draft, signal)
-    await at("import.described")
-    return context.serially(STORE, async () => {
-      await assertWelcome(context, manifest)
-      await install(context, draft.directory, id)
-      await at("import.renamed")
-      const pin = await writePin(context, id, reason)
-      await at("import.pinned")
-      return { layer: id, pin }
-    })
-  })
+  const over = new AbortController()
+  const either = AbortSignal.any([over.signal, ...(signal ? [signal] : [])])
+  try {
+    const entries = readTar(bounded(unpacked(from, either), most, assertRoom))
+    const { isBooted } = await readManifest((await entries.next()).value ?? undefined, names)
+    const trees = splitTrees(entries)
+    const count = countWithin(most)
+    const wanted = names.map((name) => ({ name, id: newId.layer() }))
+    const layers = await inDrafts(
+      context,
+      wanted,
+      async (drafted) => {
+        await at("import.prepared")
+        for (const { name, draft } of drafted)
+          await unpack(admitted(context, trees.of(name), name, count), draft.directory, signal)
+        trees.assertEnded()
+        await at("import.unpacked")
+        for (const { id, draft } of drafted)
+          await describe(context, { id, parents: [], origin: "import" }, draft, signal)
+        await at("import.described")
+        return context.serially(STORE, async () => {
+          for (const { id, draft } of drafted) await install(context, draft.directory, id)
+          await at("import.renamed")
+          const pinned: Pinned[] = []
+          for (const { id } of drafted)
+            pinned.push({ layer: id, pin: await writePin(context, id, reason, { passing: true }) })
+          await at("import.pinned")
+          return pinned
+        })
+      },
+      signal,
+    )
+    return { layers, isBooted }
+  } finally {
+    // Nobody reads the archive any more.
+    over.abort()
+  }
+}
+
+const admitted = (
+  { idBase }: Context,
+  entries: AsyncIterable<TarEntry>,
+  name: Slug,
+  count: ReturnType<typeof countWithin>,
+): AsyncGenerator<TarEntry> => {
+  const translation = {
+    root: name,
+    newRoot: TREE,
+    owner: (id: number) => outside(id, idBase),
+    xattrs: (pax: TarEntry["pax"], entry: string) => xattrsIn(pax, idBase, entry),
+  }
+  return admit(entries, translation, count)
 }
 
 const unpack = async (
-  { flavour, idBase }: Context,
   entries: AsyncIterable<TarEntry>,
   directory: string,
-  limits: ArchiveLimits,
   signal: AbortSignal | undefined,
 ): Promise<void> => {
   const tar = startProgram(
@@ -72,16 +113,8 @@ const unpack = async (
     { signal, on: directory, cwd: directory },
   )
   tar.stdout.resume()
-  const admitted = admit(
-    entries,
-    {
-      owner: (id) => outside(id, idBase),
-      xattrs: (pax, entry) => xattrsIn(pax, flavour, idBase, entry),
-    },
-    limits,
-  )
   try {
-    await pipeline(writeTar(admitted), tar.stdin, signal ? { signal } : {})
+    await pipeline(writeTar(entries), tar.stdin, signal ? { signal } : {})
     await tar.ended
   } catch (thrown) {
     // If tar ended first, its own words say more than the broken pipe.
@@ -99,71 +132,41 @@ const HEADER_BYTES = 8 * 1024
 /** For the description, and what little archives have beside their contents. */
 const SPARE_BYTES = 1024 * 1024
 
+/** Between two looks at the disk. */
+const LOOK_EVERY_BYTES = 16 * 1024 * 1024
+
 /** Ends an archive that unpacks to more than its limits can need, whatever it is made of: headers, too, pack well. */
-async function* atMost(
+async function* bounded(
   chunks: AsyncIterable<Buffer>,
   limits: ArchiveLimits,
+  assertRoom: () => Promise<void>,
 ): AsyncGenerator<Buffer> {
-  const room = SPARE_BYTES + limits.maxBytes + limits.maxEntries * HEADER_BYTES
+  const most = SPARE_BYTES + limits.maxBytes + limits.maxEntries * HEADER_BYTES
   let bytes = 0
+  let lookAt = 0
   for await (const chunk of chunks) {
+    if (bytes >= lookAt) {
+      await assertRoom()
+      lookAt = bytes + LOOK_EVERY_BYTES
+    }
     bytes += chunk.length
-    if (bytes > room) tooLarge("maxBytes", bytes, limits)
+    if (bytes > most) tooLarge("maxBytes", bytes, limits)
     yield chunk
   }
 }
 
-async function* unpacked(
-  from: AsyncIterable<Buffer>,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Buffer> {
+async function* unpacked(from: AsyncIterable<Buffer>, signal: AbortSignal): AsyncGenerator<Buffer> {
   const zstd = createZstdDecompress({
     params: { [constants.ZSTD_d_windowLogMax]: MAX_WINDOW_LOG },
   })
-  const feeding = pipeline(from, zstd, signal ? { signal } : {})
+  const feeding = pipeline(from, zstd, { signal })
   feeding.catch(() => {})
   try {
     for await (const chunk of zstd) yield chunk
     await feeding
   } catch (thrown) {
-    signal?.throwIfAborted()
+    signal.throwIfAborted()
     if (!/^Z(STD)?_/.test(String((thrown as NodeJS.ErrnoException).code))) throw thrown
     refuse(`it is not whole: ${(thrown as Error).message}`, "")
   }
-}
-
-const assertWelcome = async (
-  context: Context,
-  { id, flavour, parents }: ArchiveManifest,
-): Promise<void> => {
-  if (flavour !== context.flavour) {
-    throw new BerthError(
-      "layers.wrong_flavour",
-      `the archive's layer is of the flavour ${flavour}, this store of ${context.flavour}`,
-      { details: { subject: id, found: flavour, wanted: context.flavour } },
-    )
-  }
-  if ((await namesIn(context.layout.layers)).includes(id)) {
-    throw new BerthError("layers.exists", `the layer ${id} is here already`, {
-      details: { layer: id },
-    })
-  }
-  await assertParents(context, id, parents)
-}
-
-/** The layers below must be here, and stand on each other as they did where the layer was made. */
-const assertParents = async (
-  context: Context,
-  id: string,
-  parents: ArchiveManifest["parents"],
-): Promise<void> => {
-  const missing: string[] = []
-  for (const [at, parent] of parents.entries()) {
-    const record = await findLayer(context, parent)
-    if (record?.parents.join() !== parents.slice(0, at).join()) missing.push(parent)
-  }
-  if (missing.length === 0) return
-  throw new BerthError("layers.parent_missing", `${id} stands on layers that are not here`, {
-    details: { layer: id, missing },
-  })
 }

@@ -1,37 +1,50 @@
-import { LayerId } from "@berth/protocol/ids"
-import { LayerFlavour } from "@berth/protocol/layer"
+import { Slug } from "@berth/protocol/ids"
 import { z } from "zod"
 import { refuse } from "./refuse.ts"
 import type { TarEntry } from "./tar-read.ts"
 
 /** The first entry of an archive. */
-export const MANIFEST = "layer.json"
+const MANIFEST = "berth.json"
 
-/** A hundred times what a layer on the deepest stack needs. */
-const MAX_MANIFEST_BYTES = 256 * 1024
+const MAX_MANIFEST_BYTES = 16 * 1024
 
-/** What an archive says of its layer. Owners in it are as the sandbox sees them, so it names no range. */
+/**
+ * The description of an archive. It says nothing of how a sandbox is made (network, keys, ports of the host, system): an
+ * archive comes from anybody, and whoever imports it decides that.
+ */
 export const ArchiveManifest = z.strictObject({
+  kind: z.literal("berth.workspace"),
   version: z.literal(1),
-  id: LayerId,
-  flavour: LayerFlavour,
-  /** Lowest first. The layer means something on exactly these. */
-  parents: z.array(LayerId).max(1_000),
+  /** The trees in their order; each is a directory of that name. */
+  trees: z.array(Slug).max(16),
+  /** Whether the files have been through a whole boot. */
+  isBooted: z.boolean(),
   createdAt: z.iso.datetime(),
 })
 export type ArchiveManifest = z.infer<typeof ArchiveManifest>
 
-export const readManifest = async (entry: TarEntry | undefined): Promise<ArchiveManifest> => {
+/** Reads the description, which must be of these trees. */
+export const readManifest = async (
+  entry: TarEntry | undefined,
+  trees: readonly Slug[],
+): Promise<ArchiveManifest> => {
   if (entry?.path !== MANIFEST || entry.type !== "0") {
-    return refuse("it does not begin with the description of a layer", entry?.path ?? "")
+    return refuse("it does not begin with the description of a workspace", entry?.path ?? "")
   }
   if (entry.bodyBytes > MAX_MANIFEST_BYTES) return refuse("its description is too long", MANIFEST)
   const chunks: Buffer[] = []
   for await (const chunk of entry.body) chunks.push(chunk)
+  const { data } = ArchiveManifest.safeParse(parsed(Buffer.concat(chunks).toString("utf8")))
+  if (data === undefined) return refuse("its description cannot be read", MANIFEST)
+  if (data.trees.join() !== trees.join()) return refuse("it has other trees", MANIFEST)
+  return data
+}
+
+const parsed = (text: string): unknown => {
   try {
-    return ArchiveManifest.parse(JSON.parse(Buffer.concat(chunks).toString("utf8")))
+    return JSON.parse(text)
   } catch {
-    return refuse("its description cannot be read", MANIFEST)
+    return undefined
   }
 }
 

@@ -1,4 +1,3 @@
-import type { LayerFlavour } from "@berth/protocol/layer"
 import { inside, outside } from "./ids.ts"
 import { refuse } from "./refuse.ts"
 
@@ -6,19 +5,17 @@ import { refuse } from "./refuse.ts"
 export const XATTR = "SCHILY.xattr."
 
 /**
- * The attributes of one entry as they stand in an archive: those of a person's own, those that decide what
- * an overlay shows, and access rights with the ids of the inside. All others say something of this disk only
- * (where a copied file came from, labels of the host) and stay behind.
+ * The attributes of one entry as they stand in an archive: those of a person's own, and access rights with the ids of
+ * the inside. All others say something of this disk only (labels of the host, marks of an overlay) and stay behind.
  */
 export const xattrsOut = (
   pax: ReadonlyMap<string, Buffer>,
-  flavour: LayerFlavour,
   idBase: number,
 ): Map<string, Buffer> => {
   const kept = new Map<string, Buffer>()
   for (const [key, value] of pax) {
     if (!key.startsWith(XATTR)) continue
-    const kind = kindOf(key.slice(XATTR.length), flavour)
+    const kind = kindOf(key.slice(XATTR.length))
     const out =
       kind === "acl"
         ? mapAcl(value, (id) => inside(id, idBase))
@@ -35,7 +32,6 @@ export const xattrsOut = (
 /** The same back; what could not have come from `xattrsOut` is refused. */
 export const xattrsIn = (
   pax: ReadonlyMap<string, Buffer>,
-  flavour: LayerFlavour,
   idBase: number,
   entry: string,
 ): Map<string, Buffer> => {
@@ -43,16 +39,8 @@ export const xattrsIn = (
   for (const [key, value] of pax) {
     if (!key.startsWith(XATTR)) continue
     const name = key.slice(XATTR.length)
-    switch (kindOf(name, flavour)) {
+    switch (kindOf(name)) {
       case "own":
-        taken.set(key, value)
-        break
-      case "opaque":
-        if (value.toString("latin1") !== "y") refuse(`${name} has an unknown value`, entry)
-        taken.set(key, value)
-        break
-      case "redirect":
-        if (!isRedirect(value.toString("latin1"))) refuse(`${name} leads out of the tree`, entry)
         taken.set(key, value)
         break
       case "acl":
@@ -65,7 +53,7 @@ export const xattrsIn = (
         taken.set(key, capabilityIn(value, idBase) ?? refuse(`${name} is damaged`, entry))
         break
       default:
-        refuse(`the attribute ${name} has no place in a layer`, entry)
+        refuse(`the attribute ${name} has no place in an archive`, entry)
     }
   }
   return taken
@@ -74,22 +62,14 @@ export const xattrsIn = (
 /** The kernel takes 255 bytes; the rest keeps a name from being read as something else on its way. */
 const OWN = /^user\.[\x21-\x7e\x80-\xff]{1,250}$/
 
-type Kind = "own" | "opaque" | "redirect" | "acl" | "capability"
+type Kind = "own" | "acl" | "capability"
 
-const kindOf = (name: string, flavour: LayerFlavour): Kind | undefined => {
-  if (name === `${flavour}.overlay.opaque`) return "opaque"
-  if (name === `${flavour}.overlay.redirect`) return "redirect"
+const kindOf = (name: string): Kind | undefined => {
   if (name === "system.posix_acl_access" || name === "system.posix_acl_default") return "acl"
   if (name === "security.capability") return "capability"
   if (OWN.test(name) && !name.startsWith("user.overlay.")) return "own"
   return undefined
 }
-
-/** The kernel takes a name in the same directory, or a path from the overlay's root. */
-const isRedirect = (value: string): boolean =>
-  (value.startsWith("/") ? value.slice(1).split("/") : [value]).every(
-    (name) => name !== "" && name !== "." && name !== ".." && !/[/\0]/.test(name),
-  )
 
 const ACL_VERSION = 2
 const ACL_HEADER_BYTES = 4

@@ -1,9 +1,34 @@
+import { createWriteStream } from "node:fs"
 import { promisify } from "node:util"
 import { constants, zstdCompress } from "node:zlib"
-import { newId } from "@berth/protocol/ids"
+import { type LayerId, Slug } from "@berth/protocol/ids"
+import type { ImportOptions } from "../archive/import.ts"
 import { type ArchiveManifest, fileEntry, manifestEntry } from "../archive/manifest.ts"
 import type { TarEntry } from "../archive/tar-read.ts"
 import { writeTar } from "../archive/tar-write.ts"
+import type { Layers } from "../layers.ts"
+import type { Pinned } from "../pins/pin.ts"
+
+/** The trees of the archives of tests. */
+export const TREES: readonly Slug[] = [Slug.parse("tree")]
+
+/** Writes what a layer shows to a file. */
+export const exportTo = (layers: Layers, layer: LayerId, file: string): Promise<void> => {
+  const trees = TREES.map((name) => ({ name, layer }))
+  return layers.exportTrees(trees, createWriteStream(file), { isBooted: true })
+}
+
+/** Takes the one layer of an archive. */
+export const importFrom = async (
+  layers: Layers,
+  from: AsyncIterable<Buffer>,
+  options: Partial<ImportOptions> = {},
+): Promise<Pinned> => {
+  const imported = await layers.importTrees(from, TREES, { reason: "test", ...options })
+  const [pinned] = imported.layers
+  if (pinned === undefined) throw new Error("no layer was imported")
+  return pinned
+}
 
 /** An archive as someone else might make it: whatever entries are given, after a good description. */
 export const makeArchive = async (
@@ -11,10 +36,10 @@ export const makeArchive = async (
   manifest: Partial<ArchiveManifest> = {},
 ): Promise<Buffer> => {
   const described: ArchiveManifest = {
+    kind: "berth.workspace",
     version: 1,
-    id: newId.layer(),
-    flavour: "trusted",
-    parents: [],
+    trees: [...TREES],
+    isBooted: true,
     createdAt: new Date().toISOString(),
     ...manifest,
   }

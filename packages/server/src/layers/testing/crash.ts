@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { newId, SandboxId } from "@berth/protocol/ids"
 import type { Layers } from "../layers.ts"
 import { openLayers } from "../open.ts"
+import { importFrom } from "./archive.ts"
 import { AGENT, ID_BASE } from "./ids.ts"
 import { key } from "./key.ts"
 
@@ -55,8 +56,7 @@ const OPERATIONS: Readonly<Record<string, (layers: Layers) => Promise<unknown>>>
     return store.flatten(shop)
   },
   collect: (store) => store.collect(),
-  import: (store) =>
-    store.importLayer(createReadStream(process.env.ARCHIVE ?? ""), { reason: "test" }),
+  import: (store) => importFrom(store, createReadStream(process.env.ARCHIVE ?? "")),
 }
 
 await OPERATIONS[operation]?.(layers)

@@ -1,9 +1,10 @@
-import { createReadStream, createWriteStream } from "node:fs"
+import { createReadStream } from "node:fs"
 import { open, rm, stat, truncate } from "node:fs/promises"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { newId } from "@berth/protocol/ids"
 import { openLayers } from "../open.ts"
+import { exportTo, importFrom } from "./archive.ts"
 import { AGENT, ID_BASE } from "./ids.ts"
 import { key } from "./key.ts"
 import { inMount } from "./mount.ts"
@@ -81,11 +82,11 @@ const TRIALS: Readonly<Record<string, Trial>> = {
         sent,
       )
       const { layer } = await layers.freeze(sent)
-      await layers.exportLayer(layer, createWriteStream(archive))
+      await exportTo(layers, layer, archive)
       await layers.remove(sent)
       await layers.collect()
     },
-    attempt: () => layers.importLayer(createReadStream(archive), { reason: "test" }),
+    attempt: () => importFrom(layers, createReadStream(archive)),
   },
 }
 

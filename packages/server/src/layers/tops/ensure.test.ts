@@ -15,13 +15,7 @@ requires("root", "strace").it(
     const layers = await openForTest(root)
     await layers.put(shop, null)
     await work(layers, shop, "echo one > file")
-    const traceFile = join(makeRoot(), "trace")
-    const script = join(import.meta.dirname, "../testing/crash.ts")
-    execFileSync("strace", [
-      ...["-f", "-y", "-e", "trace=fsync,rename", "-o", traceFile],
-      ...[process.execPath, "--conditions=source", script, root, "top", "none"],
-    ])
-    const calls = readFileSync(traceFile, "utf8").split("\n")
+    const calls = traced(root, "top", "fsync,rename")
     const moved = calls.findIndex((call) => /rename\(.*\/incoming\/.*\/tops\//.test(call))
     const named = calls.findLastIndex((call) => /rename\(.*\/workspace\.json\.new"/.test(call))
     const between = calls.slice(moved, named)
@@ -30,11 +24,40 @@ requires("root", "strace").it(
   },
 )
 
+requires("root", "strace").it(
+  "the record of a new layer is on disk with its tree before it has a layer's name, so that a loss of power leaves none damaged",
+  async () => {
+    const root = makeRoot()
+    const layers = await openForTest(root)
+    await layers.put(shop, null)
+    await work(layers, shop, "echo one > file")
+    const calls = traced(root, "freeze", "syncfs,rename")
+    const written = calls.findIndex((call) => /rename\(.*layer\.json\.new"/.test(call))
+    const named = calls.findIndex((call) => /rename\(.*\/tops\/.*\/layers\//.test(call))
+    expect(written).toBeGreaterThanOrEqual(0)
+    expect(named).toBeGreaterThan(written)
+    expect(ended(calls.slice(written, named), /syncfs\(\d+<.*\/tree>/)).toBe(true)
+  },
+)
+
+/** The calls of one operation, by a process of its own. */
+const traced = (root: string, operation: string, calls: string): string[] => {
+  const traceFile = join(makeRoot(), "trace")
+  const script = join(import.meta.dirname, "../testing/crash.ts")
+  execFileSync("strace", [
+    ...["-f", "-y", "-e", `trace=${calls}`, "-o", traceFile],
+    ...[process.execPath, "--conditions=source", script, root, operation, "none"],
+  ])
+  return readFileSync(traceFile, "utf8").split("\n")
+}
+
 /** Whether a call ended well: another thread's call may stand between its begin and its end. */
 const ended = (calls: readonly string[], call: RegExp): boolean => {
   const begin = calls.findIndex((line) => call.test(line))
   const line = calls[begin] ?? ""
   if (!line.includes("<unfinished ...>")) return line.endsWith("= 0")
   const [pid] = line.split(" ", 1)
-  return calls.slice(begin).some((later) => later.startsWith(`${pid} <... fsync resumed>`))
+  return calls
+    .slice(begin)
+    .some((later) => later.startsWith(`${pid} <... `) && later.endsWith("= 0"))
 }

@@ -57,16 +57,18 @@ export const overlayMount = async (context: Context, top: TopId): Promise<Overla
   return { cwd: layout.root, lower, upper, work, options, env: MOUNT_ENV }
 }
 
-/** The options that show frozen layers alone, read-only. It takes two at least. */
+/** The options that show frozen layers alone, read-only. The kernel wants two directories at least. */
 export const readOnlyOptions = (
   { layout, flavour }: Context,
   layers: readonly LayerId[],
 ): string => {
+  const lower = lowerOf(layout, layers)
+  if (lower.length < 2) lower.push(relative(layout.root, layout.empty))
   const options = [
     "ro",
     ...(flavour === "trusted" ? ["redirect_dir=follow"] : ["userxattr"]),
     ...FIXED_OPTIONS,
-    `lowerdir=${lowerOf(layout, layers).join(":")}`,
+    `lowerdir=${lower.join(":")}`,
   ]
   assertFitsIntoPage(options)
   return options.join(",")

@@ -12,10 +12,7 @@ export interface MergedPaths {
   readonly tree: string
 }
 
-/**
- * Copies what a stack of two layers or more shows. The mount is in a namespace of the copying process
- * alone and ends with it, so nothing stays mounted after a crash.
- */
+/** Copies what a stack shows. */
 export const copyMerged = async (
   context: Context,
   layers: readonly LayerId[],
@@ -23,13 +20,24 @@ export const copyMerged = async (
   signal?: AbortSignal,
 ): Promise<void> => {
   const { root } = context.layout
-  const options = readOnlyOptions(context, layers)
-  const [from, to] = [relative(root, merged), relative(root, tree)]
-  const inNamespace = ["unshare", "--mount", "--propagation=private"] as const
-  await runProgram(
-    [...inNamespace, "sh", "-ec", MOUNT_AND_RUN, "sh", options, from, ...COPY, "--", from, to],
-    { signal, on: tree, cwd: root, env: MOUNT_ENV },
-  )
+  const copy = [...COPY, "--", relative(root, merged), relative(root, tree)]
+  await runProgram(seeingMerged(context, layers, merged, copy), {
+    ...{ signal, on: tree, cwd: root, env: MOUNT_ENV },
+  })
 }
+
+/**
+ * A command, for the store's root and MOUNT_ENV, that finds what a stack shows mounted read-only on a directory. The mount
+ * is in a namespace of the command alone and ends with it, so nothing stays mounted after a crash.
+ */
+export const seeingMerged = (
+  context: Context,
+  layers: readonly LayerId[],
+  on: string,
+  command: readonly string[],
+): [string, ...string[]] => [
+  ...(["unshare", "--mount", "--propagation=private", "sh", "-ec", MOUNT_AND_RUN, "sh"] as const),
+  ...[readOnlyOptions(context, layers), relative(context.layout.root, on), ...command],
+]
 
 const MOUNT_AND_RUN = 'mount -t overlay overlay -o "$1" "$2"; shift 2; exec "$@"'

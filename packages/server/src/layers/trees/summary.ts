@@ -34,7 +34,7 @@ export const summarizeTree = async (
   const marks = overlayMarks(tree, signal)
   try {
     const { files, bytes, moved, digest } = await store.walk(tree, store.idBase, {
-      tell: { kind: "d", take: marks.add },
+      take: marks.add,
       signal,
       ...(deadlineMs !== undefined && { deadlineMs }),
     })

@@ -10,8 +10,8 @@ export interface WalkOrder {
   readonly idBase: number
   /** A name that does not exist, for what does not fit into memory. */
   readonly spill: string
-  /** Entries of this kind are told one by one. */
-  readonly tell: "d" | "s" | undefined
+  /** Whether directories are told one by one. */
+  readonly tell: boolean
   /** How many batches may still be told: the thread waits while it is 0. */
   readonly credit: SharedArrayBuffer
 }
@@ -19,10 +19,6 @@ export interface WalkOrder {
 export interface ToldEntry {
   /** From the tree's root. */
   readonly path: Uint8Array
-  readonly mode: number
-  readonly uid: number
-  readonly gid: number
-  readonly changedNs: bigint
 }
 
 export interface WalkSums {
@@ -70,7 +66,7 @@ export const walk = (order: WalkOrder, post: (message: WalkMessage) => void): Wa
     files += 1
     count(stats, kind)
     digest.add(line(levels.hashAt(depth), name, kind, stats, link, order.idBase))
-    if (kind === order.tell) tell.entry(levels.pathOf(depth, name), stats)
+    if (order.tell && kind === "d") tell.entry(levels.pathOf(depth, name))
     if (files % SEEN_EVERY === 0) post({ seen: files })
     return kind === "d"
   }
@@ -90,16 +86,10 @@ const teller = ({ credit }: WalkOrder, post: (message: WalkMessage) => void) => 
     post({ told: batch })
     batch = []
   }
-  const entry = (path: Buffer | undefined, stats: BigIntStats): void => {
+  const entry = (path: Buffer | undefined): void => {
     // No program could do anything with an entry whose path is too long.
     if (path === undefined) return
-    batch.push({
-      path,
-      mode: Number(stats.mode),
-      uid: Number(stats.uid),
-      gid: Number(stats.gid),
-      changedNs: stats.mtimeNs,
-    })
+    batch.push({ path })
     if (batch.length === BATCH_ENTRIES) rest()
   }
   return { entry, rest }

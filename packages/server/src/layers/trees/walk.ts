@@ -13,8 +13,8 @@ export const WALK_DEADLINE_MS = 10 * 60_000
 const BATCHES_AHEAD = 4
 
 export interface Walk {
-  /** The kind of entries that are told one by one, and their taker. The walk waits until they are taken. */
-  readonly tell?: { readonly kind: "d" | "s"; take(entries: readonly ToldEntry[]): Promise<void> }
+  /** Takes the directories, which are told one by one. The walk waits until they are taken. */
+  readonly take?: (directories: readonly ToldEntry[]) => Promise<void>
   readonly signal?: AbortSignal | undefined
   readonly deadlineMs?: number
 }
@@ -29,13 +29,13 @@ export type WalkTree = (tree: string, idBase: number, walk?: Walk) => Promise<Wa
  */
 export const openWalks =
   ({ incoming }: Pick<Layout, "incoming">, threads: Threads): WalkTree =>
-  async (tree, idBase, { tell, signal, deadlineMs = WALK_DEADLINE_MS } = {}) => {
+  async (tree, idBase, { take: takeAll, signal, deadlineMs = WALK_DEADLINE_MS } = {}) => {
     const credit = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)
     Atomics.store(new Int32Array(credit), 0, BATCHES_AHEAD)
     let seen = 0
     let taking = Promise.resolve()
     const take = async (entries: readonly ToldEntry[]): Promise<void> => {
-      await tell?.take(entries)
+      await takeAll?.(entries)
       const batches = new Int32Array(credit)
       Atomics.add(batches, 0, 1)
       Atomics.notify(batches, 0)
@@ -45,7 +45,7 @@ export const openWalks =
     const spill = join(incoming, `walk-${randomUUID()}`)
     try {
       return await inThread<WalkMessage, WalkSums>(threads, {
-        order: { tree, idBase, spill, tell: tell?.kind, credit },
+        order: { tree, idBase, spill, tell: takeAll !== undefined, credit },
         hear: (message, { done, fail }) => {
           if ("seen" in message) seen = message.seen
           else if ("told" in message) taking = taking.then(() => take(message.told))

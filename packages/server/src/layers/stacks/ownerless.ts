@@ -1,0 +1,29 @@
+import { open, rm } from "node:fs/promises"
+import { Slug } from "@berth/protocol/ids"
+import type { Context } from "../context.ts"
+import { ioError } from "../io-error.ts"
+import { namesIn } from "../names-in.ts"
+
+/** The workspaces that have stacks, and those of which it is noted that nobody is known to own them. */
+export const findOwnerless = async ({ layout }: Context) => ({
+  stacked: await slugsIn(layout.stacks),
+  noted: await slugsIn(layout.ownerless),
+})
+
+/** Notes on the disk that nobody is known to own a workspace's stacks. Returns since when that is so. */
+export const noteOwnerless = async ({ layout }: Context, workspace: Slug): Promise<number> => {
+  const file = layout.ownerlessNote(workspace)
+  try {
+    await using handle = await open(file, "a", 0o600)
+    return (await handle.stat()).mtimeMs
+  } catch (thrown) {
+    throw ioError(thrown, file)
+  }
+}
+
+/** Takes that note back. */
+export const noteOwned = ({ layout }: Context, workspace: Slug): Promise<void> =>
+  rm(layout.ownerlessNote(workspace), { force: true })
+
+const slugsIn = async (directory: string): Promise<readonly Slug[]> =>
+  (await namesIn(directory)).filter((name) => Slug.safeParse(name).success) as Slug[]

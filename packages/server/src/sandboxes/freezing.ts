@@ -1,0 +1,96 @@
+import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { LeaseSource } from "@berth/protocol/lease"
+import type { Backend } from "../backends/backend.ts"
+import type { CopyProgress } from "../layers/live-copy.ts"
+import type { Freezer } from "../layers/while-frozen.ts"
+import type { FrozenFiles, WorkspaceFiles } from "./files.ts"
+import type { Leases } from "./leases.ts"
+
+export interface FreezingParts {
+  readonly backend: Pick<Backend, "inspect" | "pause" | "resume">
+  readonly leases: Leases
+  readonly files: WorkspaceFiles
+  readonly wake: (sandbox: SandboxId) => void
+  /** Those that nobody else is to touch. */
+  readonly making: Set<SandboxId>
+  /** The sandboxes that stand still for their files to be copied. */
+  readonly copying: Set<SandboxId>
+  /** Why a sandbox stays halted, if it does. */
+  readonly held: (sandbox: SandboxId) => string | undefined
+  /** The files of a sandbox that stood still are copied: it may be let go on, or halted, now. */
+  readonly onThaw: () => void
+}
+
+export interface FreezeFiles {
+  readonly workspace: Slug
+  /** The workspace's latest sandbox, which may run or be gone. Undefined: it has none. */
+  readonly sandbox: SandboxId | undefined
+  /** Keeps the sandbox until its files are copied. */
+  readonly lease: {
+    readonly source: LeaseSource
+    readonly subject: string
+    readonly holder: string
+  }
+  readonly signal: AbortSignal
+  readonly onProgress: (progress: CopyProgress) => void
+}
+
+/**
+ * Freezes the files of a workspace as they are at one moment. Whoever uses its sandbox goes on with it, after a moment in
+ * which it stands still.
+ */
+export const openFreezing = (parts: FreezingParts) => {
+  const { backend, leases, files, making, copying } = parts
+
+  /** While it stands still, nobody wakes it or puts it to sleep. */
+  const freezerOf = (sandbox: SandboxId): Freezer => {
+    let isFrozenByUs = false
+    return {
+      freeze: async () => {
+        making.add(sandbox)
+        copying.add(sandbox)
+        if ((await backend.inspect(sandbox))?.state === "paused") return
+        isFrozenByUs = true
+        await backend.pause(sandbox)
+      },
+      thaw: async () => {
+        // Halted meanwhile for what it takes of the disk, it stays as it is.
+        if (isFrozenByUs && parts.held(sandbox) === undefined) await backend.resume(sandbox)
+        making.delete(sandbox)
+        copying.delete(sandbox)
+        parts.onThaw()
+        // A caller that came meanwhile may have found it frozen.
+        parts.wake(sandbox)
+      },
+    }
+  }
+
+  const freezeLive = async (sandbox: SandboxId, wanted: FreezeFiles): Promise<FrozenFiles> => {
+    const { workspace, lease, signal, onProgress } = wanted
+    // Nobody takes it away meanwhile.
+    const held = await leases.acquire({ sandbox, kind: "hold", ...lease })
+    try {
+      const live = { sandbox, ...freezerOf(sandbox) }
+      return await files.freeze(workspace, { reason: lease.holder, live, signal, onProgress })
+    } finally {
+      await leases.release(held)
+      // A thaw that failed leaves it to whoever looks at it next.
+      making.delete(sandbox)
+      copying.delete(sandbox)
+      parts.wake(sandbox)
+    }
+  }
+
+  return async (wanted: FreezeFiles): Promise<FrozenFiles> => {
+    const { workspace, sandbox, lease, signal, onProgress } = wanted
+    const state = sandbox && (await backend.inspect(sandbox, { signal }))?.state
+    if (sandbox !== undefined && (state === "running" || state === "paused"))
+      return await freezeLive(sandbox, wanted)
+    return await files.freeze(workspace, {
+      reason: lease.holder,
+      live: undefined,
+      signal,
+      onProgress,
+    })
+  }
+}

@@ -1,0 +1,58 @@
+import type { Slug } from "@berth/protocol/ids"
+import type { Backend } from "../backends/backend.ts"
+import type { Serially } from "../host/serial.ts"
+import type { Layers } from "../layers/layers.ts"
+import type { Logger } from "../logging/logger.ts"
+import type { Clock } from "./clock.ts"
+import type { WorkspaceFiles } from "./files.ts"
+import type { Rows } from "./rows.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+export interface LeftFilesParts {
+  readonly layers: Pick<Layers, "findOwnerless" | "noteOwnerless" | "noteOwned">
+  readonly backend: Pick<Backend, "list">
+  readonly rows: Pick<Rows, "list">
+  readonly workspaces: Pick<Workspaces, "slugs">
+  readonly files: Pick<WorkspaceFiles, "remove">
+  readonly serially: Serially
+  readonly clock: Clock
+  readonly log: Logger
+  /** How long files of no known workspace are kept. */
+  readonly keepMs: number
+}
+
+/**
+ * Removes files that no workspace owns. The row of a workspace is on disk before its files are, so such files are of a
+ * database that was lost or put back from a copy, and a person may want them: they are kept for as long as a sandbox that
+ * the store does not know.
+ */
+export const openLeftFiles = (parts: LeftFilesParts) => {
+  const { layers, backend, rows, workspaces, files, serially, clock, log, keepMs } = parts
+
+  /** Also the workspaces that are being made. */
+  const known = async (): Promise<ReadonlySet<Slug>> => {
+    const [slugs, sandboxes] = await Promise.all([workspaces.slugs(), rows.list()])
+    return new Set([...slugs, ...sandboxes.map(({ workspace }) => workspace)])
+  }
+
+  const sweepOne = async (workspace: Slug): Promise<void> => {
+    // Somebody may have made the workspace since, and a sandbox may not be known yet.
+    if ((await known()).has(workspace)) return
+    if ((await backend.list()).some(({ identity }) => identity.workspace === workspace)) return
+    const sinceMs = await layers.noteOwnerless(workspace)
+    if (clock.now() - sinceMs < keepMs) return
+    await files.remove(workspace)
+    await layers.noteOwned(workspace)
+    log.warn({ op: "files.sweep", workspace }, "files were removed that no workspace had owned")
+  }
+
+  /** Looks at all files once. */
+  return async (): Promise<void> => {
+    const { stacked, noted } = await layers.findOwnerless()
+    const owned = await known()
+    for (const workspace of noted)
+      if (owned.has(workspace) || !stacked.includes(workspace)) await layers.noteOwned(workspace)
+    for (const workspace of stacked)
+      if (!owned.has(workspace)) await serially(workspace, () => sweepOne(workspace))
+  }
+}

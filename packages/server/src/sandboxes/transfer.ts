@@ -1,0 +1,72 @@
+import type { Writable } from "node:stream"
+import { BerthError } from "@berth/protocol/errors"
+import type { Slug } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { Logger } from "../logging/logger.ts"
+import { operation } from "../logging/operation.ts"
+import type { WorkspaceFiles } from "./files.ts"
+import type { openFreezing } from "./freezing.ts"
+import type { Newcomers } from "./newcomers.ts"
+import type { Rows } from "./rows.ts"
+import type { Shortage } from "./shortage.ts"
+import { unknownWorkspace } from "./unknown.ts"
+import type { Workspaces } from "./workspaces.ts"
+
+export interface TransferParts {
+  readonly rows: Pick<Rows, "ofWorkspace">
+  readonly workspaces: Workspaces
+  readonly files: WorkspaceFiles
+  readonly freeze: ReturnType<typeof openFreezing>
+  readonly newcomers: Newcomers
+  readonly shortage: Shortage
+  readonly log: Logger
+}
+
+/** Carries the files of workspaces to other installations, and takes those of others. */
+export interface Transfer {
+  /** Writes the files of a workspace as they are at one moment. */
+  exportTo(workspace: Slug, to: Writable, signal: AbortSignal): Promise<void>
+  /** Makes a workspace on the files of an archive, which may come from anybody. */
+  importFrom(workspace: Slug, from: AsyncIterable<Buffer>, signal: AbortSignal): Promise<void>
+}
+
+export const openTransfer = (parts: TransferParts): Transfer => {
+  const { rows, workspaces, files, freeze, newcomers, log } = parts
+
+  /** A running sandbox is not to find the disk full because of an import. */
+  const assertRoom = async (): Promise<void> => {
+    const lack = await parts.shortage("out")
+    if (lack?.of !== "disk") return
+    throw new BerthError("layers.disk_full", `there is no room for the import: ${lack.words}`)
+  }
+
+  return {
+    exportTo: async (workspace, to, signal) => {
+      const known = await workspaces.get(workspace)
+      if (known === undefined) throw unknownWorkspace(workspace)
+      files.assertHere(workspace, "exported")
+      await operation(log, "workspace.export", { workspace }, async () => {
+        const [latest] = await rows.ofWorkspace(workspace)
+        const lease = { source: "export", subject: workspace, holder: "an export" } as const
+        const how = { workspace, sandbox: latest?.id, lease, signal, onProgress: () => {} }
+        const frozen = await freeze(how)
+        try {
+          await files.export(frozen, to, { isBooted: known.isBooted, signal })
+        } finally {
+          await frozen.end()
+        }
+      })
+    },
+    importFrom: async (workspace, from, signal) => {
+      files.assertHere(workspace, "imported")
+      // An archive says nothing of how its sandbox is made: whoever imports it does, with the next `up`.
+      const spec = WorkspaceSpec.parse({ slug: workspace })
+      await operation(log, "workspace.import", { workspace }, () =>
+        newcomers.make({ spec, isBooted: false }, async () => {
+          if (await files.import(workspace, from, { signal, assertRoom }))
+            await workspaces.booted(workspace)
+        }),
+      )
+    },
+  }
+}
