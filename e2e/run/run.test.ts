@@ -165,7 +165,11 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
     [["run", "true"], 2, "this is not in a git repo"],
     [["run", "--workspace", "nobody", "true"], 1, "there is no workspace nobody"],
     [["run", "--session", "ses-nobody", "true"], 1, "there is no session ses-nobody"],
-    [["run", "--session", "x", "--workspace", "app", "true"], 2, "--session has its workspace"],
+    [
+      ["run", "--session", "x", "--workspace", "app", "true"],
+      2,
+      "--session goes on in its workspace",
+    ],
     [
       ["run", "--workspace", "app", "--agent", "acp", "true"],
       2,
