@@ -223,19 +223,29 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
     DEADLINE_MS,
   )
 
+  /** A sandbox that went on through a restart of its engine, and was stopped after it. */
+  const outliveEngine = async (): Promise<SandboxId> => {
+    const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
+    await isUp(sandbox)
+    await harness.engine.restart()
+    await isIn(sandbox, "running")
+    await harness.backend.stop(sandbox, { graceMs: 0 })
+    return sandbox
+  }
+  /** Engines before 23 count mounts of its volumes that are gone, and give these up at their next start. */
+  const leavesNothing = async (sandbox: SandboxId): Promise<void> => {
+    await release(SHOP, sandbox)
+    expect(await runOn(SHOP, "cat kept")).toBe("kept\n")
+    await harness.engine.restart()
+    await expect.poll(() => harness.census()).toMatchObject({ containers: 0, volumes: 0 })
+  }
+
   it(
     "[R1.8] [R1.9] goes on through a restart of an engine with live-restore, and is stopped and removed after it",
     async () => {
-      const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
-      await isUp(sandbox)
-      await harness.engine.restart()
-      await isIn(sandbox, "running")
-      await harness.backend.stop(sandbox, { graceMs: 0 })
-      await release(SHOP, sandbox)
-      expect(await runOn(SHOP, "cat kept")).toBe("kept\n")
-      // Engines of before 23 count mounts of its volumes that are gone, and give these up at their next start.
-      await harness.engine.restart()
-      await expect.poll(() => harness.census()).toMatchObject({ containers: 0, volumes: 0 })
+      await leavesNothing(await outliveEngine())
+      const { notes } = await harness.backend.describe()
+      expect(notes).toContainEqual(expect.stringContaining("(live-restore)"))
     },
     DEADLINE_MS,
   )
@@ -243,20 +253,11 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   it(
     "leaves no mount behind when somebody has looked into it after a restart of the engine",
     async () => {
-      const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
-      await isUp(sandbox)
-      await harness.engine.restart()
-      await isIn(sandbox, "running")
-      await harness.backend.stop(sandbox, { graceMs: 0 })
+      const sandbox = await outliveEngine()
       // As `docker cp` does.
-      const looked = await askEngine(
-        ...[harness.engine, "HEAD", `/containers/berth-${sandbox}/archive?path=/workspace`],
-      )
-      expect(looked.status).toBe(200)
-      await release(SHOP, sandbox)
-      expect(await runOn(SHOP, "cat kept")).toBe("kept\n")
-      await harness.engine.restart()
-      await expect.poll(() => harness.census()).toMatchObject({ containers: 0, volumes: 0 })
+      const path = `/containers/berth-${sandbox}/archive?path=/workspace`
+      expect(await askEngine(harness.engine, "HEAD", path)).toMatchObject({ status: 200 })
+      await leavesNothing(sandbox)
     },
     DEADLINE_MS,
   )
