@@ -1,4 +1,5 @@
 import { requires } from "@berth/testing/requires"
+import { conversations } from "./journeys/conversations.ts"
 import { npm } from "./journeys/npm.ts"
 import { onEveryBackend } from "./journeys/on-every-backend.ts"
 import { ordinaryUser } from "./journeys/ordinary-user.ts"
@@ -16,6 +17,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
     const close = async () => {}
     const machine = useMachine({ name: "embedded", open, close })
     onEveryBackend(machine)
+    conversations(machine)
     npm(machine)
     sameName(machine)
     words(machine)

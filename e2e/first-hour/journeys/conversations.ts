@@ -7,7 +7,7 @@ export const conversations = ({ journey }: Machine): void =>
     "conversations",
     "lists, removes and closes sessions, and removes all sandboxes",
     async ({ sees }) => {
-      await sees("cd my-repo")
+      await sees("cd my-repo && berth up --network none")
       expect(await sees("berth run 'echo hello'")).toMatch(
         /^session (ses-\w+)\nhello\nsucceeded\nnothing has changed in my-repo$/,
       )

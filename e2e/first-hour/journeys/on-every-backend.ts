@@ -1,6 +1,5 @@
 import type { Machine } from "../newcomer.ts"
 import { background } from "./background.ts"
-import { conversations } from "./conversations.ts"
 import { copiedFolder } from "./copied-folder.ts"
 import { earlierId } from "./earlier-id.ts"
 import { firstSandbox } from "./first-sandbox.ts"
@@ -14,6 +13,5 @@ export const onEveryBackend = (machine: Machine): void => {
   background(machine)
   copiedFolder(machine)
   liveFork(machine)
-  conversations(machine)
   earlierId(machine)
 }
