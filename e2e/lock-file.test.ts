@@ -42,6 +42,13 @@ describe("the lock file", () => {
     },
   )
 
+  it("names the same versions of Node for this project and each of its packages that names any", () => {
+    const ours = Object.keys(locked).filter((place) => !place.includes("node_modules/"))
+    const named = ours.flatMap((place) => locked[place]?.engines?.node ?? [])
+    expect(named.length).toBeGreaterThan(1)
+    expect(new Set(named)).toEqual(new Set([readJson("package.json").engines.node]))
+  })
+
   // `npm ci` refuses a lock file that lacks a package, also one that is for another platform.
   it("has every package that another needs, for every platform", () => {
     expect(missing("dependencies")).toEqual([])

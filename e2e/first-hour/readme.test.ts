@@ -9,12 +9,10 @@ import { makeRepo } from "../boot/stage.ts"
 import { giveToolbox } from "../toolboxes/give.ts"
 import { type Meanwhile, sitAtBash } from "./person.ts"
 import { readmeBlocks } from "./readme-blocks.ts"
+import { keepScreen } from "./screens.ts"
 
 const ROOT = join(import.meta.dirname, "../..")
 const [DEMO = [], TESTS = [], PATH = [], USE = [], PROMPTS = []] = readmeBlocks("sh")
-
-/** Where people find what the screens have shown. */
-const SCREENS = join(ROOT, "node_modules/.cache/screens")
 
 /** Sandboxes boot, agents start and two toolboxes are put together, beside other tests. */
 const DEADLINE_MS = 180_000
@@ -102,8 +100,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("the
     await run(`stty cols 250; cd ${base}/checkout`)
   }, DEADLINE_MS)
   afterAll(async () => {
-    mkdirSync(SCREENS, { recursive: true })
-    writeFileSync(join(SCREENS, "readme.txt"), person.screen())
+    keepScreen("readme", person.screen())
     await person?.run("berth rm --all --force")
     await person?.run("kill %1; wait")
     await person?.close()

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { Event } from "@berth/protocol/event"
 import { Transcript } from "@berth/protocol/sessions"
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { startProcess } from "./process.ts"
@@ -162,7 +162,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
   )
 
   it.each([
-    [["run", "true"], 2, "this is not in a git repo"],
     [["run", "--workspace", "nobody", "true"], 1, "there is no workspace nobody"],
     [["run", "--session", "ses-nobody", "true"], 1, "there is no session ses-nobody"],
     [
@@ -171,26 +170,14 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
       "--session goes on in its workspace",
     ],
     [
-      ["run", "--workspace", "app", "--agent", "acp", "true"],
+      ["run", "--workspace", "app", "--model", "a/b", "true"],
       2,
-      "--agent is shell, opencode, claude, codex or acp:COMMAND",
+      "--model is not for the agent shell; name another with --agent",
     ],
-    [["run", "--workspace", "app", "--model", "a/b", "true"], 2, "the agent cannot be so"],
-    [["log", "nobody"], 1, "there is no session nobody"],
     [["answer", "app"], 2, "one of --allow, --deny, --decline and an answer is needed"],
   ])("refuses %j", async (args, status, message) => {
     const told = await run(args, "/")
     expect(told).toMatchObject({ stdout: "", status })
     expect(told.stderr).toContain(message)
-  })
-
-  describe("berth sessions", () => {
-    it("lists them, the latest first", async () => {
-      const { stdout: made } = await run(["run", "--detach", "true"])
-      const { stdout } = await run(["sessions"])
-      expect(stdout.split("\n")[0]).toMatch(new RegExp(`^${made.trim()}  app +shell  open  \\d+ `))
-      const json = JSON.parse((await run(["sessions", "--json"])).stdout)
-      expect(json.sessions[0]).toMatchObject({ id: made.trim(), workspace: "app", state: "open" })
-    })
   })
 })

@@ -13,7 +13,6 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
-import { createInterface } from "node:readline"
 import { requires } from "@berth/testing/requires"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, processesOf } from "../boot/stage.ts"
@@ -42,26 +41,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
 
     const exec = (line: readonly string[], input?: string | Buffer) =>
       server.berth(["exec", box.id, "--", ...line], input)
-
-    it("runs commands in the background, and brings their ports to this machine", async () => {
-      const script = `
-        const server = require("node:http").createServer((_, reply) => reply.end("from inside\\n"))
-        server.listen(0, "127.0.0.1", () => require("node:fs").writeFileSync("port", String(server.address().port)))`
-      const line = ["exec", "--detach", "app", "--", "/opt/berth/bin/node", "-e", script]
-      const { stdout, status } = await server.berth(line)
-      expect(status).toBe(0)
-      await expect.poll(() => box.commands.run("cat port")).toMatchObject({ status: 0 })
-      const { stdout: port } = await box.commands.run("cat port; rm port")
-      const forward = server.startBerth(["port-forward", "app", `0:${port}`, "--json"])
-      const [first] = await once(createInterface({ input: forward.stdout }), "line")
-      const { address } = JSON.parse(first) as { address: string }
-      expect(await (await fetch(`http://${address}/`)).text()).toBe("from inside\n")
-      const ended = once(forward, "close")
-      forward.kill("SIGINT")
-      expect(await ended).toEqual([0, null])
-      await expect(fetch(`http://${address}/`)).rejects.toThrow()
-      await box.commands.kill(stdout.toString().trim())
-    })
 
     it("brings commits and changes of the sandbox into the repo on the host", async () => {
       const git = (...args: string[]) =>

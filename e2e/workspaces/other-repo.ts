@@ -3,7 +3,6 @@ import { beforeAll, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import type { setStage } from "../leases/stage.ts"
 import { startProcess } from "../run/process.ts"
-import { sitAt } from "../sandboxes/pty.ts"
 
 type Stage = Awaited<ReturnType<typeof setStage>>
 
@@ -58,43 +57,18 @@ export const otherRepo = (stage: () => Stage): void => {
     await client().sandboxes.create({ workspace: same as never })
   })
 
-  it("has a workspace of its own under another name", async () => {
-    const { stdout, status } = await runIn(other, "run", "--name", "app-b", "cat WHOSE")
-    expect({ stdout, status }).toEqual({ stdout: "b\n", status: 0 })
-  })
-
   it(
-    "replaces the other with --replace, after a question at a terminal",
+    "replaces the other with --replace where nobody sits at a terminal, unless somebody uses it",
     async () => {
-      const command = stage().commandOf(["up", other, "--replace", "--network", "none"])
-      const asked = async (answer: string) => {
-        const person = sitAt(command, stage().env)
-        try {
-          await person.see(/app is for another repo: .*\/a\/app.*replace it\? \[y\/N\] /s)
-          person.type(`${answer}\n`)
-          return { status: await person.ended, shown: person.shown() }
-        } finally {
-          await person.close()
-        }
-      }
-      expect(await asked("n")).toMatchObject({ status: 1 })
-      const { stdout: ps } = await stage().told("ps")
-      const [current = ""] = /^sb-\S+(?= +app )/m.exec(ps) ?? []
-      expect(await whose(current)).toBe("a\n")
-
+      const current = (await stage().client().sandboxes.named("app")).sandbox
       const held = await stage().sandbox(current).hold({ holder: "ada" })
       expect(await stage().told("up", other, "--replace")).toMatchObject({
         ...{ status: 1, stderr: expect.stringContaining("is used by a hold of ada") },
       })
       expect(await whose(current)).toBe("a\n")
       await stage().sandbox(current).release(held.id)
-
-      const { status, shown } = await asked("y")
-      expect({ status }, shown).toEqual({ status: 0 })
-      expect(await whose(/sb-\w{20}/.exec(shown)?.[0] ?? "")).toBe("b\n")
-      // Where nobody sits at a terminal the flag is the answer.
-      expect(await runIn(mine, "run", "--replace", "--no-diff", "cat WHOSE")).toMatchObject({
-        ...{ stdout: "a\n", status: 0 },
+      expect(await runIn(other, "run", "--replace", "--no-diff", "cat WHOSE")).toMatchObject({
+        ...{ stdout: "b\n", status: 0 },
       })
     },
     DEADLINE_MS,

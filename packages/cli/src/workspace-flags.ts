@@ -163,11 +163,18 @@ const agentOf = (
   })
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
-  if (issue?.path[0] === "kind" || issue?.path[0] === "command")
+  const others = issue?.code === "unrecognized_keys" ? issue.keys : []
+  if (issue?.path[0] === "kind" || issue?.path[0] === "command" || others.includes("command"))
     throw new BerthError(
       "input.usage",
       `--agent is shell, opencode, claude, codex or acp:COMMAND, not ${agent}`,
     )
+  if (others.length > 0) {
+    const flags = others.map((name) => `--${name}`).join(" and ")
+    const way = agent === undefined ? "; name another with --agent" : ""
+    const message = `${flags} ${others.length === 1 ? "is" : "are"} not for the agent ${agent ?? known.kind}${way}`
+    throw new BerthError("input.usage", message)
+  }
   const where = issue?.path.join(".") || agent || known.kind
   throw new BerthError("input.usage", `the agent cannot be so: ${where}: ${issue?.message}`)
 }

@@ -34,7 +34,7 @@ export const findServer = async (options: HostOptions): Promise<FoundServer> =>
 export const findRunning = async ({ dataDir, token }: FindOptions): Promise<FoundServer> => {
   const holder = readLockHolder(dataDir)
   if (holder?.url === undefined) throw notFound(dataDir, holder?.pid)
-  return { url: holder.url, token: token ?? (await readToken(dataDir)) }
+  return { url: holder.url, token: token ?? (await readToken(dataDir, holder.group)) }
 }
 
 export interface WaitOptions {

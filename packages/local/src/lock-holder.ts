@@ -13,6 +13,8 @@ const LockHolder = z.object({
   since: z.iso.datetime(),
   /** Where it answers clients, once it does. */
   url: z.url().optional(),
+  /** The id of the group that it shares its token with. */
+  group: z.number().int().nonnegative().optional(),
 })
 export type LockHolder = z.infer<typeof LockHolder>
 
@@ -27,6 +29,7 @@ export const writeLockHolder = (dataDir: string, url?: string, group?: number): 
     processStart: processStart(process.pid) ?? "",
     since: new Date().toISOString(),
     ...(url !== undefined && { url }),
+    ...(group !== undefined && { group }),
   }
   const draft = `${notePath(dataDir)}.new`
   writeFileSync(draft, `${JSON.stringify(note)}\n`, { mode: ONLY_OWNER })

@@ -349,7 +349,7 @@ const startLogging = async ({ logLevel, token }: LoadedConfig["config"]) => {
   const log = await createLogger({
     level: logLevel,
     pretty: process.stderr.isTTY === true,
-    color: !process.env.NO_COLOR,
+    color: !process.env.NO_COLOR && process.env.TERM !== "dumb",
     secrets,
     destination: standardError(),
   })

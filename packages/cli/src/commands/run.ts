@@ -70,14 +70,15 @@ export const define: DefineCommand = async (command, context) => {
     const { session, changes, agent } = await sessionFor(client, place, flags)
     for (const change of json ? [] : sayChanges(changes)) context.err(printable(`${change}\n`))
     if (agent !== undefined && !json) context.err(`agent: ${agent} (for this session)\n`)
-    const { lastEvent: after, workspace: slug } = await session.get()
+    const { lastEvent: after, workspace: slug, agent: asking } = await session.get()
     const prompt = await session.prompt(text, { key: newId.prompt() })
     if (detach) {
       const accepted = { session: session.id, prompt: prompt.id, set: changes }
       context.out(json ? toJsonLine(accepted) : `${session.id}\n`)
       return
     }
-    const hasRun = await watch({ session, prompt, after, json }, context)
+    const isDenied = "permissions" in asking && asking.permissions === "deny"
+    const hasRun = await watch({ session, prompt, after, json, isDenied }, context)
     if (hasRun && diff && !json) await showDiff(client, slug, context)
   })
 }
@@ -95,11 +96,13 @@ interface Running {
   readonly prompt: Prompt
   readonly after: number
   readonly json: boolean
+  /** Whether the answer to all that the agent may ask to do is no already. */
+  readonly isDenied: boolean
 }
 
 /** Shows what happens until the prompt has ended. Says whether it has run and ended. */
 const watch = async (
-  { session, prompt: { id: prompt, waitsFor }, after, json }: Running,
+  { session, prompt: { id: prompt, waitsFor }, after, json, isDenied }: Running,
   { out, err, exitWith }: CommandContext,
 ): Promise<boolean> => {
   const isShown = process.stdout.isTTY === true
@@ -115,7 +118,7 @@ const watch = async (
     if (json) out(toJsonLine(event))
     else screen.show(event.body)
     boot.take(event.body)
-    asks.take(event.body)
+    if (!isDenied || event.body.type !== "permission.asked") asks.take(event.body)
   }
   const onBreak = ({ message }: BerthError) => line(`${message}: it is waited for`)
   const over = new AbortController()

@@ -3,7 +3,6 @@ import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "no
 import { connect } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { text } from "node:stream/consumers"
 import { BERTH } from "@berth/testing/berth"
 import { describe, expect, it } from "vitest"
 import { berth, exitOf, makeDir, startProcess, startServer } from "../testing/berth.ts"
@@ -24,41 +23,7 @@ const hangingRequest = async (url: string) => {
   return socket
 }
 
-/** A group that every Linux has. */
-const SHARED = { name: "users", id: 100 }
-const NOBODY = 65_534
-
-/** Asks for the status of a server as a user without rights, in the given group. */
-const statusAs = async (gid: number, dataDir: string) => {
-  const [node, ...own] = BERTH
-  const child = startProcess(node, [...own, "status", "--json", ...on(dataDir)], {
-    as: { uid: NOBODY, gid },
-    env: { HOME: "/", XDG_STATE_HOME: undefined, XDG_CONFIG_HOME: undefined },
-  })
-  const [stdout, status] = await Promise.all([text(child.stdout), exitOf(child)])
-  return { stdout, status }
-}
-
 describe("berth serve", () => {
-  it.runIf(process.geteuid?.() === 0)(
-    "can be used by the members of a group that it names, and by nobody else",
-    async () => {
-      const dir = makeDir()
-      chmodSync(dir, 0o711)
-      const dataDir = join(dir, "data")
-      const { url, stop } = await startServer([...on(dataDir), "--group", SHARED.name])
-      const member = await statusAs(SHARED.id, dataDir)
-      expect({ ...member, stdout: JSON.parse(member.stdout) }).toMatchObject({
-        stdout: { url },
-        status: 0,
-      })
-      expect(await statusAs(NOBODY, dataDir)).toMatchObject({ stdout: "", status: 1 })
-      await stop()
-      const alone = await berth(["serve", ...on(dataDir), "--group", "no-such-group"])
-      expect(alone.stderr).toContain("this machine has no group no-such-group")
-    },
-  )
-
   it("is waited for by a command that was typed together with it", async () => {
     const dataDir = join(makeDir(), "data")
     const listed = berth(["sessions", ...on(dataDir)])

@@ -12,6 +12,16 @@ describe("a line of the log for people", () => {
     expect(line).toMatch(/^\d\d:\d\d:05 sandbox\.create sandbox=sb-1 mode="two words" 12\.3 ms\n$/)
   })
 
+  it("is none for a request that reads, unless it failed by our fault or all is asked for", () => {
+    const look = { op: "request.answer", method: "GET", msg: "request.answer ok" }
+    const brief = (fields: object) =>
+      lineForPeople(JSON.stringify({ ...LINE, ...fields }), { color: false, isWhole: false })
+    expect(brief(look)).toBe("")
+    expect(brief({ ...look, level: "error" })).toContain("request.answer")
+    expect(brief({ ...look, method: "POST" })).toContain("request.answer")
+    expect(render(look)).toContain("request.answer")
+  })
+
   it("says why an operation failed, with the stack of a defect alone", () => {
     const failed = { level: "warn", msg: "request.answer failed" }
     const expected = {

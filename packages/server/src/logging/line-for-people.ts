@@ -17,11 +17,15 @@ const LEFT_OUT = new Set([
 const DIM = 2
 const COLORS: Readonly<Record<string, number>> = { warn: 33, error: 31, fatal: 31 }
 
-/** Renders a line of JSON as one line of text, with the stack of a defect below it. */
-export const lineForPeople = (json: string, { color }: { readonly color: boolean }): string => {
+/** Renders a line of JSON as one line of text, with the stack of a defect below it; empty where a person has no use for it. */
+export const lineForPeople = (
+  json: string,
+  { color, isWhole = true }: { readonly color: boolean; readonly isWhole?: boolean },
+): string => {
   const paint = (code: number | undefined, text: string) =>
     color && code !== undefined ? `\u001b[${code}m${text}\u001b[0m` : text
   const fields = JSON.parse(json) as Fields
+  if (!isWhole && isLook(fields)) return ""
   const { level, time, msg, durationMs, err } = fields
   const tone = COLORS[String(level)]
   const parts = [
@@ -34,6 +38,10 @@ export const lineForPeople = (json: string, { color }: { readonly color: boolean
   ]
   return `${parts.join(" ")}${reason(err)}\n`
 }
+
+/** A request that reads: every command sends a few of them, whose answers it shows itself. */
+const isLook = ({ level, op, method }: Fields): boolean =>
+  level === "info" && op === "request.answer" && (method === "GET" || method === "HEAD")
 
 /** The time of day, here. */
 const clock = (time: string): string => new Date(time).toLocaleTimeString("en-GB")

@@ -44,8 +44,14 @@ export const createLogger = async (options: LoggerOptions): Promise<Logger> =>
     options.pretty ? forPeople(options) : options.destination,
   )
 
-const forPeople = ({ destination, color = false }: LoggerOptions): DestinationStream => ({
-  write: (line) => destination.write(lineForPeople(line, { color })),
+/** Whoever asks for more than the usual gets all of it. */
+const isWhole = (level: LoggerOptions["level"]): boolean => level === "debug" || level === "trace"
+
+const forPeople = ({ destination, color = false, level }: LoggerOptions): DestinationStream => ({
+  write: (line) => {
+    const text = lineForPeople(line, { color, isWhole: isWhole(level) })
+    if (text !== "") destination.write(text)
+  },
 })
 
 /** Where logs go: standard output belongs to what a command answers. */

@@ -1,0 +1,26 @@
+import { expect } from "vitest"
+import type { Machine } from "../newcomer.ts"
+
+/** Becomes a user without rights, in a home of nobody's, for one command. */
+const as = (group: string) =>
+  `setpriv --reuid=nobody --regid=${group} --clear-groups env -u XDG_STATE_HOME -u XDG_CONFIG_HOME HOME=/nonexistent`
+
+/** A user of the machine who is not root, and root's server that a group may use. */
+export const ordinaryUser = ({ journey }: Machine): void =>
+  journey(
+    "ordinary-user",
+    "tells an ordinary user that sandboxes need root, and lets the members of a group use root's server",
+    async ({ dataDir, sees }) => {
+      const doctor = await sees(`${as("nogroup")} berth doctor`, { status: 1 })
+      expect(doctor).toMatch(/privileges.*who cannot run a server with embedded sandboxes/)
+      expect(doctor).not.toContain("Berth runs on this host")
+      expect(await sees(`${as("nogroup")} berth ps`, { status: 1 })).toContain("no server runs")
+      expect(await sees(`${as("users")} berth status --data-dir ${dataDir}`)).toContain(
+        "answers on",
+      )
+      await sees(`${as("nogroup")} berth status --data-dir ${dataDir}`, { status: 1 })
+      expect(
+        await sees("berth serve --data-dir ~/other --group no-such-group", { status: 2 }),
+      ).toContain("this machine has no group no-such-group")
+    },
+  )

@@ -1,0 +1,134 @@
+import { execFileSync } from "node:child_process"
+import { chmodSync, cpSync, globSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
+import { homedir, tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, expect, it } from "vitest"
+import { giveToolbox } from "../toolboxes/give.ts"
+import { type Answer, type Meanwhile, sitAtBash } from "./person.ts"
+import { keepScreen } from "./screens.ts"
+
+const ROOT = join(import.meta.dirname, "../..")
+
+/** An engine starts, a toolbox is put together, sandboxes boot and agents start, beside other tests. */
+const DEADLINE_MS = 180_000
+
+export const CTRL_C = "\x03"
+
+/** A newcomer at a terminal, in a home of their own. */
+export interface Newcomer {
+  /** Where they stand when a terminal opens. */
+  readonly home: string
+  /** Where the server keeps its data. */
+  readonly dataDir: string
+  /** Types a line, which has to end with this status, and gives what the screen showed for it. */
+  sees(line: string, options?: Expected): Promise<string>
+}
+
+interface Expected {
+  /** Of the line's exit; 0 where it is not said. */
+  readonly status?: number
+  readonly meanwhile?: Meanwhile
+}
+
+export interface Machine {
+  /** Adds a test that types at a terminal of its own, whose screen is kept as text by that name. */
+  journey(name: string, title: string, steps: (newcomer: Newcomer) => Promise<void>): void
+}
+
+export interface Backend {
+  readonly name: "embedded" | "docker"
+  /** Flags of `berth serve`, once they are known. */
+  readonly open: () => Promise<readonly string[]>
+  readonly close: () => Promise<void>
+}
+
+/** A fresh machine for the tests of one block: a clone, a home with nothing in it, and one server for all journeys. */
+export const useMachine = ({ name: backend, open, close }: Backend): Machine => {
+  let base = ""
+  const at = (...names: readonly string[]) => join(base, ...names)
+  let takeToolbox = async () => {}
+  let first: Window | undefined
+
+  const openWindow = async (): Promise<Window> => {
+    const { PATH, NODE_COMPILE_CACHE, NODE_EXTRA_CA_CERTS } = process.env
+    const person = sitAtBash({
+      PATH: `${at("home/berth/bin")}:${PATH}`,
+      HOME: at("home"),
+      NODE_COMPILE_CACHE,
+      // In the place of /var/lib and /etc, which all tests of this machine would share.
+      XDG_STATE_HOME: at("state"),
+      XDG_CONFIG_HOME: at("config"),
+      BERTH_PORT: "0",
+      // The screens are kept as text.
+      NO_COLOR: "1",
+      // The machine's way to its registry, and what was fetched from there before.
+      NODE_EXTRA_CA_CERTS,
+      NPM_CONFIG_USERCONFIG: join(homedir(), ".npmrc"),
+      NPM_CONFIG_CACHE: join(homedir(), ".npm"),
+    })
+    await person.run("stty cols 500; cd")
+    return person
+  }
+
+  beforeAll(async () => {
+    base = mkdtempSync(join(tmpdir(), "berth-newcomer-"))
+    // Sandboxes have their files below it, and are nobody outside.
+    chmodSync(base, 0o711)
+    for (const directory of ["home", "state", "state/berth"])
+      mkdirSync(at(directory), { mode: 0o711 })
+    cloneTo(at("home/berth"))
+    const flags = await open()
+    takeToolbox = await giveToolbox(at("state/berth"))
+    first = await openWindow()
+    await first.run(`berth ${["serve", ...flags].join(" ")} &`)
+  }, DEADLINE_MS)
+
+  afterAll(async () => {
+    try {
+      if (first !== undefined) {
+        await first.run("berth rm --all --force")
+        await first.run("kill %1; wait")
+        keepScreen(`serve-${backend}`, first.screen())
+        await first.close()
+      }
+    } finally {
+      await takeToolbox()
+      await close()
+      rmSync(base, { recursive: true, force: true })
+    }
+  }, DEADLINE_MS)
+
+  const journey: Machine["journey"] = (name, title, steps) =>
+    it(
+      title,
+      async () => {
+        const window = await openWindow()
+        const sees = async (line: string, { status = 0, meanwhile }: Expected = {}) => {
+          const answer: Answer = await window.told(line, meanwhile)
+          expect(answer, line).toMatchObject({ status })
+          return answer.shown
+        }
+        try {
+          await steps({ home: at("home"), dataDir: at("state/berth"), sees })
+        } finally {
+          keepScreen(`${name}-${backend}`, window.screen())
+          await window.close()
+        }
+      },
+      DEADLINE_MS,
+    )
+  return { journey }
+}
+
+type Window = ReturnType<typeof sitAtBash>
+
+/**
+ * Clones this repository, and brings into the clone the files that `npm install` and `npm run build` would make there: an
+ * install of its own takes minutes and a gigabyte. The builds are copied, since `npm pack` follows no links.
+ */
+const cloneTo = (checkout: string): void => {
+  execFileSync("git", ["clone", "--quiet", ROOT, checkout])
+  symlinkSync(join(ROOT, "node_modules"), join(checkout, "node_modules"))
+  for (const built of globSync("packages/*/dist", { cwd: ROOT }))
+    cpSync(join(ROOT, built), join(checkout, built), { recursive: true, preserveTimestamps: true })
+}
