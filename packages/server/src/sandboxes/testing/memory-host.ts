@@ -23,7 +23,7 @@ export interface MemoryHost {
   /** Of each boot: resolves when it is ready, rejects with why it failed. */
   readonly boot?: (sandbox: SandboxId) => void | Promise<void>
   /** What lives in each. */
-  readonly inside?: Inside
+  readonly inside?: (sandbox: SandboxId) => Pick<Inside, "answer">
 }
 
 const toolbox = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }
@@ -58,8 +58,8 @@ export const openMemoryHost = ({
     },
     bridges: {
       open: (call) => open(call, boot),
-      activity: (_, change, signal) =>
-        inside === undefined ? Promise.resolve(NOTHING) : inside.answer(change, signal),
+      activity: ({ sandbox }, change, signal) =>
+        inside === undefined ? Promise.resolve(NOTHING) : inside(sandbox).answer(change, signal),
       dial: refuse,
       put: refuse,
       left: async function* () {},
