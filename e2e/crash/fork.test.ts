@@ -51,7 +51,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         world().dieAt(step)
         await expect(origin.fork("copy")).rejects.toMatchObject({ code: "server.unreachable" })
         await world().death()
-        await world().restart()
+        await world().start()
         await world().client().sandboxes.list()
         expect(namesIn("stacks")).toEqual(["origin"])
         expect(namesIn("pins")).toEqual([])
