@@ -32,8 +32,8 @@ const openWatchedStore = async (mutate?: (statement: string) => string) => {
   return sqlite
 }
 
-/** All orders of the scenes below, as a whole run counts them. */
-const ORDERS = 100_000
+/** About all orders of the scenes below, as a whole run counts them. */
+const ORDERS = 130_000
 
 /** Orders that a run draws of each scene, if it does not take all. */
 const DRAWN = 10
