@@ -15,7 +15,7 @@ import { type ChildSettings, TOKEN } from "./settings.ts"
  */
 
 const settings = JSON.parse(process.argv[2] ?? "") as ChildSettings
-const { dataDir, toolbox, backend, port } = settings
+const { dataDir, toolbox, backend, port, policy } = settings
 let dieAt: string | undefined
 createInterface({ input: process.stdin }).on("line", (line) => {
   dieAt = line
@@ -37,7 +37,7 @@ const started = startSandboxes({
     sessionKeepMs: 1_000,
     toolbox: () => async () => toolbox,
   },
-  policy: { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null },
+  policy: { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null, ...policy },
   at: (step) => {
     if (step === dieAt) process.kill(process.pid, "SIGKILL")
   },

@@ -1,19 +1,18 @@
 import { setTimeout as pause } from "node:timers/promises"
-import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Prompt } from "@berth/protocol/session"
 import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
+import type { Sandbox } from "@berth/sdk/sandboxes"
 import { expect } from "vitest"
+import { insist, PATIENCE_MS, POLL_MS } from "./insist.ts"
 import type { Mishap } from "./mishaps.ts"
+import { STOCK_EVERY_MS, type Stock, takeSettledStock, takeStock } from "./stock.ts"
 import type { World } from "./world.ts"
 
 const WORKSPACE: WorkspaceSpecInput = { slug: "prompts", network: { kind: "none" } }
 const SESSIONS = 2
 const PROMPTS = 2
-/** A boot, on a machine that does other things as well, and what is tried again before it. */
-const SETTLED_MS = 60_000
-const POLL_MS = 50
 
 /** Sessions that live through many mishaps: each prompt adds a line of its own to one file. */
 export class Conversation {
@@ -22,6 +21,8 @@ export class Conversation {
   readonly #sessions: SessionId[] = []
   readonly #followed = new Map<SessionId, Event[]>()
   readonly #over = new AbortController()
+  /** What there is on the host between two rounds. */
+  #stock: Stock | undefined
   #round = 0
 
   constructor(world: World, random: () => number) {
@@ -31,21 +32,32 @@ export class Conversation {
 
   async open(): Promise<void> {
     for (let count = 0; count < SESSIONS; count++) {
-      const { id } = await this.#world.client().sessions.create({ workspace: WORKSPACE })
+      const { id } = await insist(() =>
+        this.#world.client().sessions.create({ workspace: WORKSPACE }),
+      )
       this.#sessions.push(id)
       const events: Event[] = []
       this.#followed.set(id, events)
       void this.#follow(id, events)
     }
+    await this.#world.restart()
+    await this.#again()
+    this.#stock = await takeSettledStock(this.#world)
   }
 
-  async round(mishap: Mishap): Promise<void> {
+  /** False: there was nothing for the mishap to strike. */
+  async round(mishap: Mishap): Promise<boolean> {
     this.#round += 1
     const sent = this.#sessions.map((session, place) => this.#send(session, place))
     await pause(this.#random() * 600)
-    await mishap(this.#world, await this.#sandbox(), this.#random)
+    const isStruck = await mishap(this.#world, await this.#sandbox(), this.#random)
     await Promise.all(sent)
     await this.#settled()
+    await this.#again()
+    await expect
+      .poll(() => takeStock(this.#world), { interval: STOCK_EVERY_MS })
+      .toEqual(this.#stock)
+    return isStruck
   }
 
   /** Of all rounds. */
@@ -74,29 +86,14 @@ export class Conversation {
     for (let number = 0; number < PROMPTS; number++) {
       const line = `${this.#round}-${place}-${number}`
       const text = `echo ${line} >> /workspace/lines; sleep 0.${Math.floor(this.#random() * 3)}; # ${line}`
-      await this.#insist(() =>
-        this.#world.client().sessions.at(session).prompt(text, { key: line }),
-      )
-    }
-  }
-
-  /** Whoever got no answer sends it again under the same key. */
-  async #insist<Result>(call: () => Promise<Result>): Promise<Result> {
-    const until = performance.now() + SETTLED_MS
-    for (;;) {
-      try {
-        return await call()
-      } catch (thrown) {
-        const isBreak = thrown instanceof BerthError && thrown.retry !== "never"
-        if (!isBreak || performance.now() > until) throw thrown
-        await pause(POLL_MS)
-      }
+      // Whoever got no answer sends it again under the same key.
+      await insist(() => this.#world.client().sessions.at(session).prompt(text, { key: line }))
     }
   }
 
   /** The one that a prompt runs in now. */
   async #sandbox(): Promise<SandboxId | undefined> {
-    const prompts = await this.#insist(() =>
+    const prompts = await insist(() =>
       this.#world
         .client()
         .sessions.at(this.#sessions[0] as SessionId)
@@ -106,9 +103,9 @@ export class Conversation {
   }
 
   async #settled(): Promise<void> {
-    const until = performance.now() + SETTLED_MS
+    const until = performance.now() + PATIENCE_MS
     for (;;) {
-      const pending = (await this.#insist(() => this.#world.client().sessions.list())).flatMap(
+      const pending = (await insist(() => this.#world.client().sessions.list())).flatMap(
         (session) => session.pending,
       )
       if (pending.length === 0) return
@@ -117,9 +114,23 @@ export class Conversation {
     }
   }
 
-  async #lines(): Promise<string[]> {
-    const sandbox = await this.#world.client().sandboxes.create({ workspace: WORKSPACE })
+  /** Another sandbox in its place, whatever struck it: the helpers that a server starts for the first one that it makes are there then, too. */
+  async #again(): Promise<void> {
+    // Whoever watches a session uses it.
+    await (await this.#up()).stop({ force: true })
+    await (await this.#up()).commands.run("true")
+  }
+
+  async #up(): Promise<Sandbox> {
+    const sandbox = await insist(() =>
+      this.#world.client().sandboxes.create({ workspace: WORKSPACE }),
+    )
     await sandbox.ready()
+    return sandbox
+  }
+
+  async #lines(): Promise<string[]> {
+    const sandbox = await this.#up()
     const { stdout } = await sandbox.commands.run("cat /workspace/lines")
     return stdout.trim().split("\n")
   }

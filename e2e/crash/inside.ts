@@ -25,12 +25,14 @@ export const findInside = (sandbox: SandboxId): Inside | undefined => {
 
 const parentOf = (pid: string): number => Number(/\) \S (\d+)/.exec(read(pid, "stat"))?.[1])
 
-/** It may have ended before. */
-export const kill = (pid: number | undefined, signal: NodeJS.Signals): void => {
+/** False: it had ended before. */
+export const kill = (pid: number | undefined, signal: NodeJS.Signals): boolean => {
+  if (pid === undefined) return false
   try {
-    if (pid !== undefined) process.kill(pid, signal)
+    return process.kill(pid, signal)
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== "ESRCH") throw thrown
+    return false
   }
 }
 

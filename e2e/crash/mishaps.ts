@@ -4,64 +4,67 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
 import { openBridge } from "@berth/server/bridge/bridge"
 import { findLinks } from "@berth/server/sandboxes/links"
-import { findInside, kill } from "./inside.ts"
+import { findInside, type Inside, kill } from "./inside.ts"
 import type { World } from "./world.ts"
 
-/** What may happen at any moment. When it resolves, it has; the server runs again. */
+/**
+ * What may happen at any moment. When it resolves, the server runs again. False: there was nothing to strike, because the sandbox
+ * was not there yet or any more.
+ */
 export type Mishap = (
   world: World,
   sandbox: SandboxId | undefined,
   random: () => number,
-) => Promise<void>
+) => Promise<boolean>
 
 export const MISHAPS: Readonly<Record<string, Mishap>> = {
-  nothing: async () => {},
+  nothing: async () => true,
   "the server is killed": async (world) => {
     await world.restart()
+    return true
   },
   "the server is killed twice": async (world, _, random) => {
     await world.restart()
     await pause(random() * 200)
     await world.restart()
+    return true
   },
   "the server stands still": async (world, _, random) => {
     kill(world.pid(), "SIGSTOP")
     await pause(200 + random() * 1_500)
-    kill(world.pid(), "SIGCONT")
+    return kill(world.pid(), "SIGCONT")
   },
-  "the bridge is cut": async (world, sandbox) => {
-    if (sandbox !== undefined) await cut(world, sandbox)
-  },
-  "the supervisor is killed": async (_, sandbox) => {
-    if (sandbox !== undefined) kill(findInside(sandbox)?.supervisor, "SIGKILL")
-  },
+  "the bridge is cut": async (world, sandbox) => sandbox !== undefined && cut(world, sandbox),
+  "the supervisor is killed": async (_, sandbox) => kill(insideOf(sandbox)?.supervisor, "SIGKILL"),
   "the supervisor stands still": async (_, sandbox, random) => {
-    const found = sandbox === undefined ? undefined : findInside(sandbox)
+    const found = insideOf(sandbox)
     kill(found?.supervisor, "SIGSTOP")
     await pause(200 + random() * 1_000)
-    kill(found?.supervisor, "SIGCONT")
+    return kill(found?.supervisor, "SIGCONT")
   },
-  "the sandbox is killed": async (_, sandbox) => {
-    if (sandbox !== undefined) kill(findInside(sandbox)?.first, "SIGKILL")
-  },
+  "the sandbox is killed": async (_, sandbox) => kill(insideOf(sandbox)?.first, "SIGKILL"),
   "what keeps its log is killed, then the sandbox": async (_, sandbox, random) => {
-    const found = sandbox === undefined ? undefined : findInside(sandbox)
-    kill(found?.monitor, "SIGKILL")
+    const found = insideOf(sandbox)
+    const isStruck = kill(found?.monitor, "SIGKILL")
     await pause(random() * 300)
-    kill(found?.first, "SIGKILL")
+    return kill(found?.first, "SIGKILL") && isStruck
   },
   "server and sandbox are killed": async (world, sandbox) => {
     await world.kill()
-    if (sandbox !== undefined) kill(findInside(sandbox)?.first, "SIGKILL")
-    await world.restart()
+    const isStruck = kill(insideOf(sandbox)?.first, "SIGKILL")
+    await world.start()
+    return isStruck
   },
 }
 
+const insideOf = (sandbox: SandboxId | undefined): Inside | undefined =>
+  sandbox && findInside(sandbox)
+
 /** Another connection takes the place of the server's, and ends. It says what the server has said: nothing is forgotten for it. */
-const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<void> => {
+const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<boolean> => {
   const link = await findLinks(join(dataDir, "links")).find(sandbox)
   const lastSeen = lastSeenOf(dataDir, sandbox)
-  if (link === undefined || lastSeen === undefined) return
+  if (link === undefined || lastSeen === undefined) return false
   const over = new AbortController()
   const { promise: tried, resolve } = Promise.withResolvers<void>()
   const bridge = openBridge(
@@ -77,6 +80,7 @@ const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<void> => {
   await tried
   over.abort()
   await bridge.closed
+  return true
 }
 
 const lastSeenOf = (dataDir: string, sandbox: SandboxId): number | undefined => {

@@ -6,8 +6,7 @@ import { openStore } from "@berth/server/store/open"
 import { requires } from "@berth/testing/requires"
 import { sampled } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
-import { useSharedEngine } from "../docker/engine.ts"
-import { type World, worldOfFile } from "./world.ts"
+import { onSharedEngine, type World, worldOfFile } from "./world.ts"
 
 /** Steps of a fork in their order: of a sandbox that runs, and of one that is stopped. */
 const STEPS = {
@@ -76,7 +75,7 @@ const dyingServers = (world: () => World, backend: string, count: number): void 
       world().dieAt(step)
       await expect(origin.fork("copy")).rejects.toMatchObject({ code: "server.unreachable" })
       await world().death()
-      await world().restart()
+      await world().start()
       await world().client().sandboxes.list()
       expect(namesIn("stacks")).toEqual(["origin"])
       expect(namesIn("pins")).toEqual([])
@@ -107,7 +106,7 @@ const dyingServers = (world: () => World, backend: string, count: number): void 
         code: "server.unreachable",
       })
       await world().death()
-      await world().restart()
+      await world().start()
       await world().client().sandboxes.list()
       expect(namesIn("stacks")).toEqual(["origin"])
       expect([...namesIn("pins"), ...namesIn("incoming")]).toEqual([])
@@ -151,14 +150,14 @@ const leftFiles = (world: () => World): void => {
       utimesSync(note, then, then)
     }
     await forget("lost", "young", "unknown")
-    await world().restart()
+    await world().start()
     await expect.poll(() => namesIn("ownerless")).toEqual(["lost", "young"])
     expect(namesIn("stacks").toSorted()).toEqual(slugs.toSorted())
 
     await world().kill()
     age("lost")
     age("kept")
-    await world().restart()
+    await world().start()
     await expect.poll(() => namesIn("stacks").toSorted()).toEqual(["kept", "unknown", "young"])
     await expect.poll(() => namesIn("ownerless")).toEqual(["young"])
     const kept = await make("kept")
@@ -177,10 +176,5 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
 
 requires("root", "docker", "tini").describe(
   "a server that is killed in the middle of a fork or an import, on Docker",
-  () =>
-    dyingServers(
-      worldOfFile(async () => (await useSharedEngine()).choice),
-      "docker",
-      1,
-    ),
+  () => dyingServers(worldOfFile(onSharedEngine), "docker", 1),
 )

@@ -33,14 +33,14 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const { id: ended } = await old.commands.start(["sleep", "1000"])
       await world().kill()
       copyAll("", ".backup")
-      await world().restart()
+      await world().start()
       await world().client().sandboxes.at(old.id).commands.kill(ended)
       const later = await make("later")
       await later.files.write("kept", "still here\n")
       const { id: running } = await later.commands.start(["sleep", "1000"])
       await world().kill()
       copyAll(".backup", "")
-      await world().restart()
+      await world().start()
 
       const { sandboxes } = world().client()
       const usersOf = async (id: string) =>
@@ -64,7 +64,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         .toEqual(["running"])
       await world().kill()
       copyAll("", ".backup")
-      await world().restart()
+      await world().start()
       await again().stop()
       await again().prompt("echo later >> /workspace/ran")
       await expect
@@ -73,7 +73,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const { lastEvent } = await again().get()
       await world().kill()
       copyAll(".backup", "")
-      await world().restart()
+      await world().start()
 
       expect(await again().prompts()).toMatchObject([{ id, state: "interrupted" }])
       const { prompt } = again()

@@ -2,23 +2,43 @@ import { type ChildProcessByStdio, spawn } from "node:child_process"
 import { once } from "node:events"
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
 import type { Readable, Writable } from "node:stream"
 import { fileURLToPath } from "node:url"
+import { InstallationId } from "@berth/protocol/ids"
 import { type Client, createClient } from "@berth/sdk/client"
 import { afterAll, beforeAll } from "vitest"
+import { startEngine, useSharedEngine } from "../docker/engine.ts"
 import { buildToolbox } from "../toolboxes/build.ts"
+import { insist } from "./insist.ts"
 import { type ChildSettings, TOKEN } from "./settings.ts"
 
 const CHILD = fileURLToPath(new URL("./child.ts", import.meta.url))
 
 type Server = ChildProcessByStdio<Writable, Readable, Readable>
 
+/** An engine that the sandboxes are on, and what leads to it on the host. */
+export interface WorldEngine {
+  readonly backend: ChildSettings["backend"]
+  /** Names that stand in mounts, cgroups and commands of its containers, also of those that are gone. */
+  readonly marks: () => Promise<readonly string[]>
+  readonly network: "none" | "open"
+}
+
+const EMBEDDED: WorldEngine = {
+  backend: { name: "embedded" },
+  marks: async () => [],
+  network: "open",
+}
+
+/** A server that has not come in this time to where it was to die does not come there. */
+const DEATH_MS = 30_000
+
 /** A data directory, and the server on it, which dies where it is told to. */
 export const openWorld = async (
   signal: AbortSignal,
-  backend: ChildSettings["backend"] = { name: "embedded" },
+  { backend, marks, network }: WorldEngine = EMBEDDED,
 ) => {
   const base = mkdtempSync(join(tmpdir(), "berth-crash-e2e-"))
   chmodSync(base, 0o711)
@@ -30,8 +50,8 @@ export const openWorld = async (
   let client: Client | undefined
   let log: string[] = []
 
-  const start = async (): Promise<void> => {
-    const settings: ChildSettings = { dataDir, toolbox, backend, port }
+  const start = async (policy: ChildSettings["policy"] = {}): Promise<void> => {
+    const settings: ChildSettings = { dataDir, toolbox, backend, port, policy }
     const args = ["--conditions=source", CHILD, JSON.stringify(settings)]
     const { PATH, NODE_COMPILE_CACHE } = process.env
     const env = { PATH, NODE_COMPILE_CACHE, HOME: base }
@@ -48,16 +68,26 @@ export const openWorld = async (
   }
 
   const isDead = () => server?.exitCode !== null || server.signalCode !== null
+  /** Fails if somebody else had ended it, or it has ended in another way. */
   const kill = async (): Promise<void> => {
-    if (server === undefined || isDead()) return
+    if (server === undefined || isDead()) throw new Error("the server had ended before")
     const ended = once(server, "exit")
     server.kill("SIGKILL")
     await ended
+    requireKilled()
+  }
+  const requireKilled = () => {
+    if (server?.signalCode !== "SIGKILL")
+      throw new Error(`the server was not killed: it ended with ${server?.exitCode}`)
   }
 
   await start()
+  const { installationId } = await (client as unknown as Client).status()
   return {
     dataDir,
+    network,
+    installation: InstallationId.parse(installationId),
+    engineMarks: marks,
     pid: () => server?.pid ?? 0,
     client: () => client as Client,
     log: () => log,
@@ -65,22 +95,29 @@ export const openWorld = async (
     dieAt: (step: string) => server?.stdin.write(`${step}\n`),
     isDead,
     kill,
-    /** Resolves when it has died of its own. */
+    /** Resolves when it has killed itself where it was told to. Fails if it does not come there, or ends in another way. */
     death: async () => {
-      if (server !== undefined && !isDead()) await once(server, "exit")
+      if (server !== undefined && !isDead())
+        await once(server, "exit", { signal: AbortSignal.timeout(DEATH_MS) }).catch((cause) => {
+          throw new Error("the server did not come to where it was to die", { cause })
+        })
+      requireKilled()
     },
-    restart: async () => {
+    /** After its death. */
+    start,
+    /** Kills it, and starts another. */
+    restart: async (policy: ChildSettings["policy"] = {}) => {
       await kill()
-      await start()
+      await start(policy)
     },
     links: () => readdirSync(join(dataDir, "links")),
     tops: () => entries(join(dataDir, "layers", "tops")),
     close: async () => {
       if (isDead()) await start()
       const { sandboxes } = client as Client
-      for (const { identity } of await sandboxes.list())
+      for (const { identity } of await insist(() => sandboxes.list()))
         await sandboxes.remove(identity.sandbox, { force: true })
-      await kill()
+      if (!isDead()) await kill()
       rmSync(base, { recursive: true, force: true })
     },
   }
@@ -92,14 +129,44 @@ export type World = Awaited<ReturnType<typeof openWorld>>
 
 /** One for all tests of a file. */
 export const worldOfFile = (
-  backend: () => Promise<ChildSettings["backend"]> = async () => ({ name: "embedded" }),
+  engine: () => Promise<WorldEngine> = async () => EMBEDDED,
 ): (() => World) => {
   let world: World | undefined
   beforeAll(async () => {
-    world = await openWorld(AbortSignal.timeout(STAGE_MS), await backend())
+    world = await openWorld(AbortSignal.timeout(STAGE_MS), await engine())
   }, STAGE_MS)
   afterAll(() => world?.close(), STAGE_MS)
   return () => world as World
+}
+
+/** The Docker engine that the tests of a run share. */
+export const onSharedEngine = async (): Promise<WorldEngine> => {
+  const { choice: backend } = await useSharedEngine()
+  return { backend, marks: async () => [], network: "none" }
+}
+
+/** Like worldOfFile, on a Docker engine of its own. */
+export const dockerWorldOfFile = () => {
+  let engine: Awaited<ReturnType<typeof startEngine>> | undefined
+  let world: World | undefined
+  beforeAll(async () => {
+    engine = await startEngine()
+    const { choice: backend, data, containers } = engine
+    const seen = new Set([dirname(data)])
+    const marks = async () => {
+      for (const { Id } of await containers()) seen.add(Id)
+      return [...seen]
+    }
+    world = await openWorld(AbortSignal.timeout(STAGE_MS), { backend, marks, network: "none" })
+  }, STAGE_MS)
+  afterAll(async () => {
+    try {
+      await world?.close()
+    } finally {
+      await engine?.stop()
+    }
+  }, STAGE_MS)
+  return { world: () => world as World, engine: () => engine as NonNullable<typeof engine> }
 }
 
 const STAGE_MS = 180_000

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { inspect } from "node:util"
 import { BerthError } from "@berth/protocol/errors"
-import type { SessionId } from "@berth/protocol/ids"
+import type { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Client } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 
@@ -16,22 +16,54 @@ interface Workspace {
   session: SessionId | undefined
 }
 
+/** How often the resident sandbox is used. */
+const RESIDENT_PAUSE_MS = 200
+
+const workspaceOf = (name: string): Workspace => ({
+  name,
+  lines: [],
+  version: 0,
+  isBusy: false,
+  wasCut: false,
+  session: undefined,
+})
+
 /** Many workspaces that are used and changed at random. Each remembers what its files must hold. */
 export class Soaked {
   readonly counts = { prompts: 0, commands: 0, background: 0, terminals: 0, changes: 0, stops: 0 }
   readonly #client: () => Client
   readonly #random: () => number
   readonly #workspaces: Workspace[]
+  readonly #resident = workspaceOf("soak-resident")
   #up: Promise<void> = Promise.resolve()
   #crashes = 0
 
   constructor(client: () => Client, count: number, random: () => number) {
     this.#client = client
     this.#random = random
-    this.#workspaces = Array.from({ length: count }, (_, index) => ({
-      ...{ name: `soak-${index}`, lines: [], version: 0 },
-      ...{ isBusy: false, wasCut: false, session: undefined },
-    }))
+    this.#workspaces = Array.from({ length: count }, (_, index) => workspaceOf(`soak-${index}`))
+  }
+
+  /** Makes a sandbox that is held, so that its supervisor lives for as long as the run. */
+  async openResident(): Promise<SandboxId> {
+    const sandbox = await this.#sandbox(this.#resident)
+    await sandbox.hold({ holder: "the soak" })
+    return sandbox.id
+  }
+
+  /** Uses the resident sandbox, and never changes or stops it. */
+  async useResident(): Promise<void> {
+    await this.#up
+    await this.#unlessCut(this.#resident, async () => {
+      if (this.#resident.wasCut) await this.#endLeft(this.#resident)
+      const sandbox = await this.#sandbox(this.#resident)
+      const chance = this.#random()
+      if (chance < 0.4) await this.#write(sandbox, this.#resident)
+      else if (chance < 0.6) await this.#prompt(this.#resident)
+      else if (chance < 0.8) await this.#leave(sandbox)
+      else await this.#look(sandbox)
+    })
+    await pause(RESIDENT_PAUSE_MS)
   }
 
   /** Nobody begins anything meanwhile; what is under way is cut off, as a crash does. */
@@ -46,9 +78,13 @@ export class Soaked {
     const workspace = this.#workspaces[Math.floor(this.#random() * this.#workspaces.length)]
     if (workspace === undefined || workspace.isBusy) return await pause(10)
     workspace.isBusy = true
+    await this.#unlessCut(workspace, () => this.#act(workspace))
+  }
+
+  async #unlessCut(workspace: Workspace, act: () => Promise<void>): Promise<void> {
     const crashes = this.#crashes
     try {
-      await this.#act(workspace)
+      await act()
     } catch (thrown) {
       const isCut = thrown instanceof BerthError && CUT.has(thrown.code) && this.#crashes > crashes
       if (!isCut) throw new Error(`${workspace.name}: ${inspect(thrown)}`, { cause: thrown })
@@ -61,7 +97,9 @@ export class Soaked {
   /** What of the files is not as it was left, in words. */
   async check(): Promise<string[]> {
     const wrong: string[] = []
-    for (const workspace of this.#workspaces.filter(({ lines }) => lines.length > 0)) {
+    for (const workspace of [this.#resident, ...this.#workspaces].filter(
+      ({ lines }) => lines.length > 0,
+    )) {
       const sandbox = await this.#sandbox(workspace)
       const { stdout } = await sandbox.commands.run("cat kept")
       const found = stdout.split("\n").slice(0, -1)

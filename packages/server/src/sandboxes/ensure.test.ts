@@ -156,7 +156,7 @@ describe("the current sandbox of a workspace", () => {
     const inside = new Inside()
     inside.silence()
     sandboxes = await openMemoryHost({
-      ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, inside },
+      ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, inside: () => inside },
     })
     onTestFinished(() => sandboxes.close())
     await sandboxes.adopt(signal)

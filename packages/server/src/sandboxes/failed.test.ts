@@ -43,7 +43,7 @@ const openFailing = async ({
   let boots = 0
   const sandboxes = await openMemoryHost({
     ...{ db: store.db, backend, clock, policy: { ...POLICY, failedBootKeepMs: keepMs } },
-    ...(inside && { inside }),
+    ...(inside && { inside: () => inside }),
     boot: () => {
       boots += 1
       if (isMended) return

@@ -1,200 +1,224 @@
-import { setImmediate as turn } from "node:timers/promises"
-import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
-import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { isWholeRun, sized } from "@berth/testing/sampled"
+import { isWholeRun } from "@berth/testing/sampled"
+import { noteSample } from "@berth/testing/samples"
 import { seededFor } from "@berth/testing/seed"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import type { Sandboxes } from "./sandboxes.ts"
-import { FakeClock } from "./testing/clock.ts"
-import { MemoryBackend } from "./testing/memory-backend.ts"
-import { openMemoryHost } from "./testing/memory-host.ts"
-import { heldUp, openMemoryStore } from "./testing/memory-store.ts"
-import { type Choose, drawnOrders, everyOrder, Schedule } from "./testing/schedule.ts"
+import type Sqlite from "better-sqlite3"
+import { afterAll, afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest"
+import { openMemoryStore } from "./testing/memory-store.ts"
+import { type Actor, play, watchStore } from "./testing/scene.ts"
+import { type Choose, drawnOrders, everyOrder } from "./testing/schedule.ts"
 import { POLICY } from "./testing/world.ts"
 
-/** Drawn orders of each scene, beside all the orders in which somebody else goes on once. */
-const DRAWN = sized("drawn orders of an interleaving", { few: 15, all: 200 })
-
-/** More than any order takes. */
-const MAX_STEPS = 600
-
-let sqlite: Awaited<ReturnType<typeof openMemoryStore>>
-beforeAll(async () => {
-  sqlite = await openMemoryStore()
+/** Time stands still while anybody has something to do, so that the same choices lead to the same order. */
+beforeEach(() => {
+  vi.useFakeTimers({
+    toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "performance"],
+    fakeNodeBuiltins: true,
+  })
+  vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+    const over = new AbortController()
+    setTimeout(() => over.abort(new DOMException("the time is over", "TimeoutError")), ms)
+    return over.signal
+  })
 })
-afterAll(() => {
-  sqlite.close()
+afterEach(() => {
+  vi.restoreAllMocks()
+  vi.useRealTimers()
 })
 
-const specOf = (slug: Slug, version: number): WorkspaceSpec =>
-  WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
+const openWatchedStore = async (mutate?: (statement: string) => string) => {
+  const sqlite = await openMemoryStore(mutate)
+  onTestFinished(() => void sqlite.close())
+  watchStore(sqlite)
+  return sqlite
+}
 
-const { signal } = new AbortController()
+/** About all orders of the scenes below, as a whole run counts them. */
+const ORDERS = 132_715
 
-/** One workspace with a sandbox that is ready and has been idle for so long, and those who are at it. */
+/** Orders that a run draws of each scene, if it does not take all. */
+const DRAWN = 10
+
 interface Scene {
-  readonly sandboxes: Sandboxes
-  readonly sandbox: SandboxId
-  readonly backend: MemoryBackend
-  /** Somebody who uses it, for a moment or until nobody else has anything to do. */
-  use(options?: { isLong?: boolean }): Promise<void>
-  /** The workspace as it is now, or changed. */
-  up(version: number): Promise<void>
-  stop(): Promise<void>
-  reconcile(): Promise<void>
+  readonly name: string
+  readonly idleMs: number
+  /** Whoever comes first would go on to their end; so the users are the last. */
+  readonly actors: readonly Actor[]
 }
 
-type Actor = (scene: Scene) => Promise<void>
-
-/** Plays one order of all that the actors do, and looks at everything that may never be. */
-const play = async (actors: Actor[], idleMs: number, choose: Choose): Promise<void> => {
-  const schedule = new Schedule(choose)
-  const slug = Slug.parse(`w-${newId.sandbox()}`)
-  const clock = new FakeClock()
-  const wrong: string[] = []
-  const leasesOf = (sandbox: SandboxId) =>
-    sqlite.prepare("SELECT holder FROM leases WHERE sandbox = ?").all(sandbox).length
-  const backend = new MemoryBackend(async (call, sandbox) => {
-    await schedule.point(call)
-    const isEnd = call === "stop" || call === "remove"
-    if (isEnd && sandbox && leasesOf(sandbox) > 0) wrong.push(`${call} of one in use`)
-  })
-  const sandboxes = await openMemoryHost({
-    ...{ backend, clock, policy: POLICY },
-    db: heldUp(sqlite, () => schedule.point("store")),
-    boot: () => schedule.point("boot"),
-  })
-  const { sandbox } = await sandboxes.up(specOf(slug, 1), { mode: "fresh" }, signal)
-  await sandboxes.booted(sandbox, signal)
-  // A first use and its end: from there on it is idle.
-  await (
-    await sandboxes.use(sandbox, { kind: "exec", source: "call", holder: "first" }, signal)
-  ).end()
-  clock.pass(idleMs)
-  await turn()
-
-  schedule.begin()
-  const look = () => {
-    const rows = sqlite.prepare("SELECT phase FROM sandboxes WHERE workspace = ?").all(slug)
-    const phases = (rows as { phase: string }[]).map(({ phase }) => phase)
-    const isCurrent = (phase: string) => ["creating", "booting", "ready"].includes(phase)
-    if (phases.filter(isCurrent).length > 1) wrong.push("two current ones")
-    if (backend.liveOf(slug).length > 1) wrong.push("two that live")
-    return phases
+/** Plays one order of a scene. Fails with what was wrong, and the order in which it came to that. */
+const playOn =
+  (sqlite: Sqlite.Database, { idleMs, actors }: Scene) =>
+  async (choose: Choose): Promise<void> => {
+    const passTime = () => void vi.advanceTimersToNextTimer()
+    const { wrong, trace } = await play(actors, { sqlite, idleMs, choose, passTime })
+    vi.clearAllTimers()
+    if (wrong.length > 0) throw new Error(`${wrong.join("; ")}, in the order ${trace}`)
   }
-  const scene: Scene = {
-    ...{ sandboxes, sandbox, backend },
-    use: async ({ isLong = false } = {}) => {
-      const use = await sandboxes.use(
-        sandbox,
-        { kind: "exec", source: "call", holder: "somebody" },
-        signal,
-      )
-      const check = (when: string, states: readonly (string | undefined)[]) => {
-        const state = backend.stateOf(use.sandbox)
-        if (!states.includes(state)) wrong.push(`${state} ${when}`)
-        look()
-      }
-      // It may be frozen by who has just decided so, and is thawed again without being asked.
-      check("when its use begins", ["running", "paused"])
-      await schedule.point("use")
-      check("in use", ["running", "paused"])
-      if (isLong) {
-        await schedule.idle()
-        check("in use, when all is done", ["running"])
-      }
-      await use.end()
-    },
-    up: async (version) => {
-      await sandboxes.up(specOf(slug, version), { mode: "fresh" }, signal)
-    },
-    stop: async () => {
-      const stopped = sandboxes.stop(sandbox, { force: false })
-      await stopped.catch((thrown) => {
-        if (thrown.code !== "sandbox.in_use") throw thrown
-      })
-    },
-    reconcile: async () => {
-      const { sandboxes: all } = await sandboxes.reconcile({ dryRun: false })
-      for (const { error } of all) if (error !== undefined) wrong.push(error.message)
-    },
-  }
-  const waiting = new Set(actors)
-  for (const actor of actors)
-    void actor(scene)
-      .catch((thrown) => wrong.push(String(thrown)))
-      .finally(() => waiting.delete(actor))
-  await schedule.run(MAX_STEPS, () => waiting.size === 0)
-  // Everybody got what they wanted, and nothing is left half done.
-  for (const actor of waiting) wrong.push(`still waits: ${actor}`)
-  const phases = look().filter((phase) => phase !== "gone")
-  if (phases.some((phase) => phase !== "ready")) wrong.push(`ends ${phases.join(", ")}`)
-  if (phases.length !== backend.liveOf(slug).length) wrong.push("the engine has another number")
-  schedule.end()
-  await sandboxes.close()
-  sqlite.exec("DELETE FROM leases; DELETE FROM sandboxes; DELETE FROM workspaces")
-  expect({ wrong, trace: wrong.length > 0 ? schedule.trace.join(" ") : "" }).toEqual({
-    ...{ wrong: [], trace: "" },
-  })
+
+const change: Actor = (scene) => scene.up(2)
+const changeBack: Actor = async (scene) => {
+  await scene.up(2)
+  await scene.up(1)
 }
 
-const UNUSED_MS = POLICY.pauseAfterMs
+/** Those who would take the sandbox away. */
+const TAKERS: Readonly<Record<string, readonly [idleMs: number, Actor]>> = {
+  "its workspace changes": [0, change],
+  "a person stops it": [0, (scene) => scene.stop()],
+  "it is idle for so long that it is frozen": [POLICY.pauseAfterMs, (scene) => scene.reconcile()],
+  "it is idle for so long that it is stopped": [POLICY.stopAfterMs, (scene) => scene.reconcile()],
+}
 
-/** Whoever comes first would go on to their end; so the users are the last. */
-const SCENES: [string, number, Actor[]][] = [
-  [
-    "somebody comes while it is replaced",
-    0,
-    [(scene) => scene.up(2), (scene) => scene.reconcile(), (scene) => scene.use()],
-  ],
-  [
-    "somebody stays while it is to be replaced",
-    0,
-    [(scene) => scene.up(2), (scene) => scene.use({ isLong: true })],
-  ],
-  [
-    "two come, and its workspace changes there and back",
-    0,
-    [
-      async (scene) => {
-        await scene.up(2)
-        await scene.up(1)
-      },
-      (scene) => scene.up(1),
-      (scene) => scene.use(),
+/** Those who use the sandbox. */
+const USERS: Readonly<Record<string, Actor>> = {
+  "a command that ends": (scene) => scene.use(),
+  "a command that runs on": (scene) => scene.use({ isLong: true }),
+  "a prompt": (scene) => scene.prompt({ isLong: true }),
+  "a session with two prompts": async (scene) => {
+    await scene.prompt()
+    await scene.prompt()
+  },
+  "a session that is watched": async (scene) => {
+    await scene.prompt()
+    await scene.watch()
+  },
+  "a hold": (scene) => scene.hold({ isLong: true }),
+  "a terminal": (scene) => scene.terminal({ isLong: true }),
+}
+
+const PAIRS: readonly Scene[] = Object.entries(USERS).flatMap(([user, use]) =>
+  Object.entries(TAKERS).map(([taker, [idleMs, take]]) => ({
+    name: `${user} comes when ${taker}`,
+    idleMs,
+    actors: [take, use],
+  })),
+)
+
+const there = Object.entries(USERS).map(([user, use]) => ({
+  name: `${user} comes when its workspace changes there and back`,
+  idleMs: 0,
+  actors: [changeBack, use],
+}))
+
+/** These have so many orders with three deviations that hours would pass. */
+const CROWDS: readonly Scene[] = [
+  ...there,
+  {
+    name: "a command comes when its workspace changes and a pass looks at it",
+    idleMs: 0,
+    actors: [change, (scene) => scene.reconcile(), (scene) => scene.use()],
+  },
+  {
+    name: "a command comes when it is frozen, changed and stopped at once",
+    idleMs: POLICY.pauseAfterMs,
+    actors: [change, (scene) => scene.stop(), (scene) => scene.use()],
+  },
+  {
+    name: "two commands come when it is idle for so long that it is stopped",
+    idleMs: POLICY.stopAfterMs,
+    actors: [
+      (scene) => scene.reconcile(),
+      (scene) => scene.use({ isLong: true }),
       (scene) => scene.use(),
     ],
-  ],
-  [
-    "somebody comes while a person stops it",
-    0,
-    [(scene) => scene.stop(), (scene) => scene.reconcile(), (scene) => scene.use()],
-  ],
-  [
-    "somebody stays while it is to be frozen",
-    UNUSED_MS,
-    [(scene) => scene.reconcile(), (scene) => scene.use({ isLong: true })],
-  ],
-  [
-    "somebody comes while it is frozen, changed and stopped at once",
-    UNUSED_MS,
-    [(scene) => scene.up(2), (scene) => scene.stop(), (scene) => scene.use()],
-  ],
-  [
-    "somebody comes when it has been idle for too long",
-    POLICY.stopAfterMs,
-    [(scene) => scene.reconcile(), (scene) => scene.use({ isLong: true }), (scene) => scene.use()],
-  ],
+  },
+  {
+    name: "a prompt, a hold and a terminal come when its workspace changes",
+    idleMs: 0,
+    actors: [
+      change,
+      (scene) => scene.prompt(),
+      (scene) => scene.hold(),
+      (scene) => scene.terminal(),
+    ],
+  },
 ]
 
-describe(`[R1.6] [R1.7] in every order of events with one deviation, and in ${DRAWN} drawn ones, nobody is cut off, and all ends settled:`, () => {
-  it.each(SCENES)(
-    "%s",
-    async (scene, idleMs, actors) => {
-      const run = (choose: Choose) => play(actors, idleMs, choose)
-      await everyOrder(1, run)
-      await drawnOrders(DRAWN, seededFor(scene), run)
-    },
-    isWholeRun ? 600_000 : 60_000,
-  )
+const LIMIT_MS = isWholeRun ? 3_600_000 : 60_000
+const explored = { orders: 0 }
+
+/** Orders of a scene: all of them, or so many drawn ones after those with few deviations. */
+const explore = async (
+  scene: Scene,
+  deviations: { readonly sampled: number; readonly whole: number },
+): Promise<void> => {
+  const { name } = scene
+  const run = playOn(await openWatchedStore(), scene)
+  const orders = await everyOrder(isWholeRun ? deviations.whole : deviations.sampled, run)
+  explored.orders += orders
+  if (isWholeRun) return console.log(`${name}: ${orders.toLocaleString("en")} orders`)
+  await drawnOrders({ orders: DRAWN, maxDeviations: deviations.whole }, seededFor(name), run)
+  explored.orders += DRAWN
+}
+
+const PAIRS_TITLE = isWholeRun
+  ? "in every order with up to three deviations"
+  : `in every order with one deviation, and in ${DRAWN} drawn from those with up to three`
+describe(`[R1.6] [R1.7] of what two actors do to a sandbox, ${PAIRS_TITLE}, nobody is cut off and all ends settled:`, () => {
+  it.each(PAIRS)("$name", (scene) => explore(scene, { sampled: 1, whole: 3 }), LIMIT_MS)
+})
+
+const CROWDS_TITLE = isWholeRun
+  ? "in every order with up to two deviations"
+  : `in ${DRAWN} orders drawn from those with up to two deviations`
+describe(`[R1.6] [R1.7] of what several actors do to a sandbox, ${CROWDS_TITLE}, nobody is cut off and all ends settled:`, () => {
+  it.each(CROWDS)("$name", (scene) => explore(scene, { sampled: 0, whole: 2 }), LIMIT_MS)
+})
+
+afterAll(() => {
+  const { orders: taken } = explored
+  if (isWholeRun) console.log(`${taken.toLocaleString("en")} orders in all`)
+  else noteSample({ what: "orders of interleavings", taken, of: ORDERS, isDrawn: true })
+})
+
+/** Faults in the statements that keep a sandbox from being taken away in use. */
+const FAULTS = [
+  {
+    fault: "a stop that does not look at the leases",
+    from: 'from "leases" where "leases"."sandbox"',
+    to: 'from "leases" where 0 and "leases"."sandbox"',
+    says: "stopping in use",
+  },
+  {
+    fault: "a lease that does not look at the phase",
+    from: "AND sandboxes.phase IN",
+    to: "OR 0 AND sandboxes.phase IN",
+    says: "leased though stopping",
+  },
+] as const
+
+describe("the search through orders", () => {
+  it.each(FAULTS)("finds $fault with one deviation", async ({ from, to, says }) => {
+    let mutated = 0
+    const sqlite = await openWatchedStore((statement) => {
+      if (statement.includes(from)) mutated += 1
+      return statement.replace(from, to)
+    })
+    const scenes = PAIRS.filter(({ name }) => name.startsWith("a command that runs on"))
+    const faults: string[] = []
+    for (const scene of scenes)
+      await everyOrder(1, playOn(sqlite, scene)).catch((thrown) => faults.push(String(thrown)))
+    expect(mutated).toBeGreaterThan(0)
+    expect(faults.join("\n")).toContain(says)
+  })
+
+  it("goes through each order with so many deviations once", async () => {
+    // Three steps, at each of which one of three goes on.
+    const orders = new Set<string>()
+    const count = await everyOrder(2, async (choose) => {
+      orders.add([choose(3), choose(3), choose(3)].join(""))
+    })
+    expect(count).toBe(1 + 3 * 2 + 3 * 4)
+    expect(orders.size).toBe(count)
+  })
+
+  it("says that a scene is not the same each time, rather than miss orders of it", async () => {
+    let runs = 0
+    const run = async (choose: Choose) => {
+      runs += 1
+      choose(2)
+      choose(runs)
+    }
+    await expect(everyOrder(2, run)).rejects.toThrow("went another way")
+  })
 })

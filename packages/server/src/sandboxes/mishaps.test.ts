@@ -25,7 +25,7 @@ let clock: FakeClock
 let sandboxes: Sandboxes
 
 const start = (on = backend): Promise<Sandboxes> =>
-  openMemoryHost({ db: store.db, backend: on, clock, policy: POLICY, inside })
+  openMemoryHost({ db: store.db, backend: on, clock, policy: POLICY, inside: () => inside })
 
 beforeEach(async () => {
   for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)

@@ -25,7 +25,7 @@ let sandboxes: Sandboxes
 /** As a server that starts with what an earlier one left. */
 const start = async (): Promise<Sandboxes> => {
   const opened = await openMemoryHost({
-    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, inside },
+    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, inside: () => inside },
   })
   onTestFinished(() => opened.close())
   return opened

@@ -7,6 +7,7 @@ import type { WorkspaceSpec } from "@berth/protocol/workspace"
 import type { Backend } from "../backends/backend.ts"
 import type { Serially } from "../host/serial.ts"
 import { removeCaches } from "./caches/remove.ts"
+import type { FailPoint } from "./fail-point.ts"
 import type { WorkspaceFiles } from "./files.ts"
 import type { Leases } from "./leases.ts"
 import type { Links } from "./links.ts"
@@ -33,6 +34,7 @@ export interface RequestsParts {
   readonly lease: Uses["lease"]
   /** Closes the sessions of a workspace whose files are about to go. */
   readonly closeSessions: (workspace: Slug) => Promise<void>
+  readonly at: FailPoint
 }
 
 /** Who has just seen a command end may be faster than the end of its connection. */
@@ -55,7 +57,7 @@ export interface Requests {
 }
 
 export const openRequests = (parts: RequestsParts): Requests => {
-  const { rows, workspaces, records, leases, workers, files, links } = parts
+  const { rows, workspaces, records, leases, workers, files, links, at } = parts
 
   const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
     const begin = force ? rows.beginStopRegardless : rows.beginStopUnlessUsed
@@ -107,10 +109,14 @@ export const openRequests = (parts: RequestsParts): Requests => {
   /** The row last: what a crash leaves can be removed again, and boots anew if it is used instead. */
   const removeWorkspace = async (workspace: Slug): Promise<void> => {
     await parts.closeSessions(workspace)
+    await at("removal.closed")
     await workspaces.unbooted(workspace)
+    await at("removal.unbooted")
     await files.remove(workspace)
+    await at("removal.files")
     await removeCaches(parts.backend, workspace)
     for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
+    await at("removal.links")
     await workspaces.remove(workspace)
   }
 

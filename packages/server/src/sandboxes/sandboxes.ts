@@ -496,6 +496,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     lease: uses.lease,
     closeSessions: parts.events.closeSessions,
     bootOf: async (sandbox) => (await views.get(sandbox, over.signal)).boot,
+    at,
   })
 
   const makeRoom = async (sandbox: SandboxId): Promise<void> => {

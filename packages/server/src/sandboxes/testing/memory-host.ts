@@ -24,7 +24,7 @@ export interface MemoryHost {
   /** Of each boot: resolves when it is ready, rejects with why it failed. A BerthError names the step in its details. */
   readonly boot?: (sandbox: SandboxId) => void | Promise<void>
   /** What lives in each. */
-  readonly inside?: Inside
+  readonly inside?: (sandbox: SandboxId) => Pick<Inside, "answer">
   readonly trace?: Bridges["trace"]
 }
 
@@ -62,8 +62,8 @@ export const openMemoryHost = ({
     },
     bridges: {
       open: (call) => open(call, boot),
-      activity: (_, change, signal) =>
-        inside === undefined ? Promise.resolve(NOTHING) : inside.answer(change, signal),
+      activity: ({ sandbox }, change, signal) =>
+        inside === undefined ? Promise.resolve(NOTHING) : inside(sandbox).answer(change, signal),
       dial: refuse,
       put: refuse,
       left: async function* () {},

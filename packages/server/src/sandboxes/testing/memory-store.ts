@@ -1,5 +1,5 @@
 import Sqlite from "better-sqlite3"
-import { Kysely, SqliteAdapter } from "kysely"
+import { type DatabaseConnection, Kysely, SqliteAdapter } from "kysely"
 import type { Database } from "../../store/database.ts"
 import { storeDialect } from "../../store/dialect.ts"
 import { migrate } from "../../store/migrate.ts"
@@ -12,15 +12,17 @@ class UnguardedAdapter extends SqliteAdapter {
   }
 }
 
-/** The store's own tables, in memory. */
-export const openMemoryStore = async (): Promise<Sqlite.Database> => {
+/** The store's own tables, in memory. `mutate` changes statements: what a fault in one of them does. */
+export const openMemoryStore = async (
+  mutate: (statement: string) => string = (statement) => statement,
+): Promise<Sqlite.Database> => {
   const sqlite = new Sqlite(":memory:")
   sqlite.pragma("foreign_keys = ON")
   // The same few statements, thousands of times.
   const prepare = sqlite.prepare.bind(sqlite)
   const prepared = new Map<string, Sqlite.Statement>()
   sqlite.prepare = ((source: string) => {
-    const statement = prepared.get(source) ?? prepare(source)
+    const statement = prepared.get(source) ?? prepare(mutate(source))
     prepared.set(source, statement)
     return statement
   }) as typeof sqlite.prepare
@@ -28,22 +30,44 @@ export const openMemoryStore = async (): Promise<Sqlite.Database> => {
   return sqlite
 }
 
-/** The store's own statements: each, and each transaction, waits for `before` first. */
-export const heldUp = (sqlite: Sqlite.Database, before: () => Promise<void>): Kysely<Database> => {
+/** What the statements of a store wait for. */
+export interface Hold {
+  readonly beforeRead: () => Promise<void>
+  /** Of a statement that writes, or of a transaction. */
+  readonly beforeWrite: () => Promise<void>
+}
+
+/** The store's own statements, each of which waits first, and so does each transaction. */
+export const heldUp = (
+  sqlite: Sqlite.Database,
+  { beforeRead, beforeWrite }: Hold,
+): Kysely<Database> => {
   const dialect = storeDialect(sqlite)
-  return new Kysely<Database>({
-    dialect: {
-      ...dialect,
-      createAdapter: () => new UnguardedAdapter(),
-      createDriver: () => {
-        const driver = dialect.createDriver()
-        const acquire = driver.acquireConnection.bind(driver)
-        driver.acquireConnection = async (...given) => {
-          await before()
-          return await acquire(...given)
-        }
-        return driver
+  const createDriver = () => {
+    const driver = dialect.createDriver()
+    const acquire = driver.acquireConnection.bind(driver)
+    const begin = driver.beginTransaction.bind(driver)
+    driver.acquireConnection = async (...given) => heldConnection(await acquire(...given))
+    driver.beginTransaction = async (connection, settings) => {
+      await beforeWrite()
+      inTransaction.add(connection)
+      await begin(connection, settings)
+    }
+    return driver
+  }
+  const inTransaction = new WeakSet<DatabaseConnection>()
+  const heldConnection = (connection: DatabaseConnection): DatabaseConnection => {
+    const held: DatabaseConnection = {
+      executeQuery: async (query) => {
+        const before = sqlite.prepare(query.sql).readonly ? beforeRead : beforeWrite
+        if (!inTransaction.has(held)) await before()
+        return await connection.executeQuery(query)
       },
-    },
+      streamQuery: (...given) => connection.streamQuery(...given),
+    }
+    return held
+  }
+  return new Kysely<Database>({
+    dialect: { ...dialect, createAdapter: () => new UnguardedAdapter(), createDriver },
   })
 }

@@ -1,17 +1,23 @@
-import { setTimeout as pause, setImmediate as turn } from "node:timers/promises"
+import { AsyncLocalStorage } from "node:async_hooks"
+import { setImmediate as turn } from "node:timers/promises"
 
-/** So long, in ms, timers are waited for when there is nothing else to do. */
-const MAX_TIMERS = 6_000
+/** Timers that fire, at most, while there is nothing else to do. */
+const MAX_TIMERS = 200
 
-/** Where somebody waits to go on; the schedule lets one go on at a time. */
+/** A place where an actor waits to go on. The schedule lets one go on at a time. */
 export type Point = (name: string) => Promise<void>
 
 /** Says which of so many goes on. The first is who follows from what went on last, if anybody does. */
 export type Choose = (count: number) => number
 
+/** Lets time pass until the next timer fires. */
+export type PassTime = () => void
+
 interface Waiting {
+  readonly actor: string
   readonly name: string
-  readonly go: () => void
+  readonly isRead: boolean
+  readonly go: (() => void)[]
 }
 
 /**
@@ -20,19 +26,40 @@ interface Waiting {
  */
 export class Schedule {
   readonly trace: string[] = []
+  readonly #actors = new AsyncLocalStorage<string>()
   readonly #choose: Choose
+  readonly #passTime: PassTime
+  /** In the order in which they came; those of the last step apart. */
   #waiting: Waiting[] = []
+  #arrived: Waiting[] = []
   #idlers: (() => void)[] = []
   #isHolding = false
 
-  constructor(choose: Choose) {
+  constructor(choose: Choose, passTime: PassTime) {
     this.#choose = choose
+    this.#passTime = passTime
   }
 
-  readonly point: Point = (name) => {
+  /** An actor, who comes when the schedule lets it. What follows from it is the same actor's. */
+  async enter(actor: string, act: () => Promise<void>): Promise<void> {
+    await this.#actors.run(actor, async () => {
+      await this.point("comes")
+      await act()
+    })
+  }
+
+  readonly point: Point = (name) => this.#wait(name, false)
+
+  /** Whatever one actor reads at once is one step: reads change nothing for each other. */
+  readonly readPoint: Point = (name) => this.#wait(name, true)
+
+  #wait(name: string, isRead: boolean): Promise<void> {
     if (!this.#isHolding) return Promise.resolve()
+    const actor = this.#actors.getStore() ?? "server"
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#waiting.push({ name, go: resolve })
+    const together = isRead && this.#arrived.find((each) => each.isRead && each.actor === actor)
+    if (together) together.go.push(resolve)
+    else this.#arrived.push({ actor, name, isRead, go: [resolve] })
     return promise
   }
 
@@ -46,73 +73,100 @@ export class Schedule {
     return new Promise((resolve) => this.#idlers.push(resolve))
   }
 
-  /** Until nobody has anything left to do. `isDone`: nobody waits for a timer either. */
+  /**
+   * Until nobody has anything left to do. `isDone`: nobody waits for a timer either. Time passes only while nothing else can be
+   * done.
+   */
   async run(maxSteps: number, isDone: () => boolean): Promise<void> {
-    let known = new Set<Waiting>()
     for (let step = 0, timers = 0; ; ) {
       // Whatever follows without passing a point happens first.
       await turn()
-      const next = this.#waiting.filter((each) => !known.has(each))
-      const others = this.#waiting.filter((each) => known.has(each))
-      const ordered = [...next, ...others]
+      const ordered = [...this.#arrived.splice(0), ...this.#waiting]
       if (ordered.length === 0) {
         const idler = this.#idlers.shift()
         if (idler !== undefined) idler()
         else if (isDone() || timers > MAX_TIMERS) return
         else {
           timers += 1
-          await pause(1)
+          this.#passTime()
         }
         continue
       }
       const chosen = ordered[this.#choose(ordered.length)]
       if (chosen === undefined) throw new Error("chose nobody")
       if (++step > maxSteps) throw new Error(`never ends: ${this.trace.slice(-40).join(" ")}`)
-      this.trace.push(chosen.name)
+      this.trace.push(`${chosen.actor}:${chosen.name}`)
       this.#waiting = ordered.filter((each) => each !== chosen)
-      known = new Set(this.#waiting)
-      chosen.go()
+      for (const go of chosen.go) go()
     }
   }
 
   /** From here on nobody is held up. */
   end(): void {
     this.#isHolding = false
-    for (const { go } of this.#waiting.splice(0)) go()
+    for (const { go } of [...this.#arrived.splice(0), ...this.#waiting.splice(0)])
+      for (const goOn of go) goOn()
   }
+}
+
+interface Made {
+  readonly chosen: number
+  readonly count: number
 }
 
 /**
- * Every order in which, so many times at most, somebody else goes on than who would. Most faults of concurrent
- * code show with one or two. Each call of `run` is one order; resolves with how many there were.
+ * Every order with at most so many deviations: somebody else goes on than who would. Most faults of concurrent code show with
+ * one or two. Each call of `run` is one order; resolves with how many there were.
  */
 export const everyOrder = async (
-  maxTurns: number,
+  maxDeviations: number,
   run: (choose: Choose) => Promise<void>,
 ): Promise<number> => {
-  let prefix: number[] = []
+  let before: readonly Made[] = []
   for (let orders = 1; ; orders += 1) {
-    const made: { readonly chosen: number; readonly count: number }[] = []
-    let turns = 0
+    const made: Made[] = []
     await run((count) => {
-      const chosen = prefix[made.length] ?? 0
-      made.push({ chosen, count: chosen === 0 && turns >= maxTurns ? 1 : count })
-      if (chosen > 0) turns += 1
+      const known = before[made.length]
+      if (known !== undefined && known.count !== count)
+        throw new Error(`the same order went another way at step ${made.length + 1}`)
+      const chosen = known?.chosen ?? 0
+      made.push({ chosen, count })
       return chosen
     })
-    // The last choice that has another one left takes it; what came after begins anew.
-    const last = made.findLastIndex(({ chosen, count }) => chosen + 1 < count)
-    if (last === -1) return orders
-    prefix = made.slice(0, last + 1).map(({ chosen }, at) => (at === last ? chosen + 1 : chosen))
+    const next = nextOf(made, maxDeviations)
+    if (next === undefined) return orders
+    before = next
   }
 }
 
-/** So many orders that are drawn. */
+/** The beginning of the next order: the last choice that has another one left takes it, and what came after is open again. */
+const nextOf = (made: readonly Made[], maxDeviations: number): readonly Made[] | undefined => {
+  let deviations = made.filter(({ chosen }) => chosen > 0).length
+  for (let at = made.length - 1; at >= 0; at -= 1) {
+    const { chosen, count } = made[at] as Made
+    if (chosen > 0) deviations -= 1
+    if (chosen + 1 < count && deviations < maxDeviations)
+      return [...made.slice(0, at), { chosen: chosen + 1, count }]
+  }
+  return undefined
+}
+
+/** So many orders, drawn from those with at most so many deviations. */
 export const drawnOrders = async (
-  orders: number,
+  { orders, maxDeviations }: { readonly orders: number; readonly maxDeviations: number },
   random: () => number,
   run: (choose: Choose) => Promise<void>,
 ): Promise<void> => {
-  for (let order = 1; order <= orders; order += 1)
-    await run((count) => Math.floor(random() * count))
+  const below = (limit: number) => Math.floor(random() * limit)
+  // The order without a deviation says how many steps there are to deviate at.
+  let steps = 0
+  await run(() => {
+    steps += 1
+    return 0
+  })
+  for (let order = 1; order <= orders; order += 1) {
+    const deviating = new Set(Array.from({ length: maxDeviations }, () => below(steps)))
+    let step = 0
+    await run((count) => (deviating.has(step++) && count > 1 ? 1 + below(count - 1) : 0))
+  }
 }

@@ -1,0 +1,71 @@
+import { seededFor } from "@berth/testing/seed"
+import { it } from "vitest"
+import { chosenRounds } from "./chosen.ts"
+import { Conversation } from "./conversation.ts"
+import type { Mishap } from "./mishaps.ts"
+import { ROUNDS, Story } from "./rounds.ts"
+import type { World } from "./world.ts"
+
+/** A boot on a busy machine, what is tried again before it, and a look at the host. */
+const ROUND_MS = 120_000
+
+/** A mishap of a sandbox that has just ended strikes nothing: it is tried again. */
+const MAX_TRIES = 10
+
+export interface CrashSuite {
+  readonly backend: string
+  readonly world: () => World
+  /** By their names. */
+  readonly mishaps: Readonly<Record<string, Mishap>>
+  /** How many rounds of each kind a run takes that leaves most out. */
+  readonly few: { readonly steps: number; readonly mishaps: number }
+}
+
+export const crashSuite = ({ backend, world, mishaps, few }: CrashSuite): void => {
+  const steps = chosenRounds(`crash points of a server, ${backend}`, ROUNDS, few.steps)
+  const names = chosenRounds(
+    `mishaps during prompts, ${backend}`,
+    Object.keys(mishaps),
+    few.mishaps,
+  )
+
+  it(
+    `[R1.6] [R1.9] a server that is killed at ${steps.length} steps of what it does with sandboxes loses no file, takes nothing away that is used, and leaves on the host what was there before`,
+    async ({ onTestFailed }) => {
+      onTestFailed(() => console.error(world().log().join("\n")))
+      const story = new Story(world())
+      await story.open()
+      for (const [round, { flow, step }] of steps.entries())
+        await story.round(flow, step).catch((thrown: unknown) => {
+          throw new Error(`round ${round + 1}, ${flow} at ${step}`, { cause: thrown })
+        })
+      await story.close()
+    },
+    (1 + steps.length) * ROUND_MS,
+  )
+
+  it(
+    `[R1.9] [R3.2] [R3.4] prompts are neither lost nor run twice in ${names.length} mishaps, neither is an event, and the host is left as it was before`,
+    async ({ onTestFailed }) => {
+      onTestFailed(() => console.error(world().log().join("\n")))
+      const conversation = new Conversation(world(), seededFor("prompts and when mishaps come"))
+      await conversation.open()
+      try {
+        for (const [round, name] of names.entries())
+          await strike(conversation, mishaps[name] as Mishap).catch((thrown: unknown) => {
+            throw new Error(`round ${round + 1}, ${name}`, { cause: thrown })
+          })
+        await conversation.check()
+      } finally {
+        conversation.close()
+      }
+    },
+    (1 + names.length) * ROUND_MS,
+  )
+}
+
+/** A round counts only if the mishap struck something. */
+const strike = async (conversation: Conversation, mishap: Mishap): Promise<void> => {
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) if (await conversation.round(mishap)) return
+  throw new Error(`it struck nothing in ${MAX_TRIES} rounds`)
+}
