@@ -14,8 +14,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   () => {
     // A group that every Linux has.
     const open = async () => ["--group", "users"]
-    const close = async () => {}
-    const machine = useMachine({ name: "embedded", open, close })
+    const machine = useMachine({ name: "embedded", open })
     onEveryBackend(machine)
     conversations(machine)
     npm(machine)

@@ -39,11 +39,10 @@ export interface Backend {
   readonly name: "embedded" | "docker"
   /** Flags of `berth serve`, once they are known. */
   readonly open: () => Promise<readonly string[]>
-  readonly close: () => Promise<void>
 }
 
 /** A fresh machine for the tests of one block: a clone, a home with nothing in it, and one server for all journeys. */
-export const useMachine = ({ name: backend, open, close }: Backend): Machine => {
+export const useMachine = ({ name: backend, open }: Backend): Machine => {
   let base = ""
   const at = (...names: readonly string[]) => join(base, ...names)
   let takeToolbox = async () => {}
@@ -93,7 +92,6 @@ export const useMachine = ({ name: backend, open, close }: Backend): Machine => 
       }
     } finally {
       await takeToolbox()
-      await close()
       rmSync(base, { recursive: true, force: true })
     }
   }, DEADLINE_MS)

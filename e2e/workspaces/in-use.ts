@@ -150,7 +150,7 @@ export const inUse = (stage: () => Stage, { backend, inPart }: InUseOptions): vo
       const session = await stage().client().sessions.create({ workspace: name })
       const waiting = await session.prompt("echo $A")
       for await (const { body } of session.events())
-        if (body.type === "warning" && body.message.includes(`waits for ${box.id}`)) break
+        if (body.type === "prompt.waiting" && body.message.includes(`waits for ${box.id}`)) break
       // It has the changed workspace's sandbox the moment that the use ends, whoever keeps the old one.
       await end()
       const find = async () => (await session.prompts()).find(({ id }) => id === waiting.id)

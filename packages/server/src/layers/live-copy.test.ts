@@ -96,7 +96,8 @@ requires("root").describe("the copy of a running sandbox's files", () => {
       expect(told.filter(({ stage }) => stage === "copying").at(-1)?.files).toBeGreaterThan(1_600)
       const still = told.filter(({ stage }) => stage === "frozen").at(-1)?.of ?? 0
       expect(still).toBeGreaterThan(50)
-      expect(still).toBeLessThan(300)
+      // The changes, and on a busy machine those of the first round as well; never all files again.
+      expect(still).toBeLessThan(800)
       expect(frozenMs).toBeGreaterThan(0)
       expect((await stat(join(layoutAt(root).layer(layer).tree, "holes"))).blocks).toBeLessThan(100)
       expect(await readdir(join(layoutAt(root).layer(layer).directory))).toEqual([

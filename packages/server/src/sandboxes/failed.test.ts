@@ -1,4 +1,4 @@
-import type { BootTrace } from "@berth/protocol/boot"
+import { BootTrace } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import { type SandboxId, Slug } from "@berth/protocol/ids"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
@@ -51,7 +51,16 @@ const openFailing = async ({
     },
     trace: async () => {
       const ending = { step: "setup-hook", reason: "no compiler", atMs: 1, others: [] }
-      return { mode: "fresh", outcome: "failed", readyAtMs: null, ending } as unknown as BootTrace
+      return BootTrace.parse({
+        mode: "fresh",
+        startedAt: "2026-01-01T00:00:00.000Z",
+        outcome: "failed",
+        readyAtMs: null,
+        endedAtMs: 1,
+        ending,
+        warnings: [],
+        steps: [],
+      })
     },
   })
   onTestFinished(() => sandboxes.close())
