@@ -1,6 +1,14 @@
 import { ARCHIVE_TYPE, SandboxView } from "@berth/protocol/sandboxes"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { type CallOptions, type Connection, call, command, get, type Sendable, stream } from "./call.ts"
+import {
+  type CallOptions,
+  type Connection,
+  call,
+  command,
+  get,
+  type Sendable,
+  stream,
+} from "./call.ts"
 
 export interface Workspaces {
   /** As it was described last. */

@@ -356,7 +356,9 @@ describe("a repo of the host", () => {
     const told = await place.sync({ repos: [host()], hostRepos })
     expect(told.facts).toMatchObject({ did: ["cloned"] })
     expect(depths).toEqual(Array.from({ length: MAX_SUBMODULE_DEPTH + 1 }, (_, depth) => depth))
-    const deepest = Array.from({ length: MAX_SUBMODULE_DEPTH }, (_, at) => `deep${at + 1}`).join("/")
+    const deepest = Array.from({ length: MAX_SUBMODULE_DEPTH }, (_, at) => `deep${at + 1}`).join(
+      "/",
+    )
     expect(readFileSync(at(`web/${deepest}/README.md`), "utf8")).toBe("one\n")
     expect(told.warnings).toEqual([
       expect.stringContaining(`submodule ${deepest}/deep${MAX_SUBMODULE_DEPTH + 1} is left out`),
