@@ -1,3 +1,4 @@
+import { BerthError } from "@berth/protocol/errors"
 import type { Client } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { type CommandContext, toJsonLine } from "./command.ts"
@@ -9,35 +10,49 @@ export interface Ending {
   readonly word: "removed" | "stopped"
   readonly json: boolean
   readonly end: (sandbox: Sandbox) => Promise<void>
+  /** Ends what has that name and no sandbox. Default: nothing is ended without one. */
+  readonly endUnmade?: (name: string) => Promise<void>
 }
 
 /** Ends all that are named, each whatever becomes of the others, also of those that are not there. */
 export const endEach = async (
   client: Client,
   names: readonly string[],
-  { word, json, end }: Ending,
+  { word, json, end, endUnmade }: Ending,
   { out, err, fail }: CommandContext,
 ): Promise<void> => {
   const failed = (thrown: unknown) => {
     fail()
     err(renderError(thrown, { json }))
   }
+  const ended: string[] = []
+  const succeeded = (name: string) => {
+    ended.push(name)
+    if (!json) out(`${name}\n`)
+  }
+  const endWithoutSandbox = async (name: string, unknown: unknown): Promise<void> => {
+    if (endUnmade === undefined || !isUnknown(unknown)) return failed(unknown)
+    try {
+      await endUnmade(name)
+      succeeded(name)
+    } catch (thrown) {
+      failed(isUnknown(thrown) ? unknown : thrown)
+    }
+  }
   const found: Sandbox[] = []
   for (const name of names) {
     try {
       found.push(await findSandbox(client, name, err))
     } catch (thrown) {
-      failed(thrown)
+      await endWithoutSandbox(name, thrown)
     }
   }
   const sandboxes = [...new Map(found.map((sandbox) => [sandbox.id, sandbox])).values()]
-  const ended: string[] = []
   await Promise.all(
     sandboxes.map(async (sandbox) => {
       try {
         await end(sandbox)
-        ended.push(sandbox.id)
-        if (!json) out(`${sandbox.id}\n`)
+        succeeded(sandbox.id)
       } catch (thrown) {
         failed(thrown)
       }
@@ -45,3 +60,6 @@ export const endEach = async (
   )
   if (json) out(toJsonLine({ [word]: ended }))
 }
+
+const isUnknown = (thrown: unknown): boolean =>
+  thrown instanceof BerthError && thrown.code === "not_found"

@@ -1,9 +1,11 @@
 import { createInterface } from "node:readline/promises"
 import { BerthError } from "@berth/protocol/errors"
 
+const REPLACEABLE: ReadonlySet<string> = new Set(["workspace.other_repo", "workspace.files_left"])
+
 /**
- * Does what was asked. Where the server refuses it because the workspace is for another repo, and --replace was given, it is
- * done in that one's place: at a terminal, when the person there agrees.
+ * Does what was asked. Where the server refuses it because the workspace is for another repo, or because files of that name are left,
+ * and --replace was given, it is done in their place: at a terminal, when the person there agrees.
  */
 export const orReplace = async <Result>(
   isAllowed: boolean,
@@ -14,8 +16,7 @@ export const orReplace = async <Result>(
     return await work(false)
   } catch (thrown) {
     if (!isAllowed || !(thrown instanceof BerthError)) throw thrown
-    if (thrown.code !== "workspace.other_repo" || !(await agrees(thrown.message, signal)))
-      throw thrown
+    if (!REPLACEABLE.has(thrown.code) || !(await agrees(thrown.message, signal))) throw thrown
   }
   return await work(true)
 }

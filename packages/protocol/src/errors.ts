@@ -86,6 +86,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Choose another name: `berth ps` lists the workspaces that there are.",
   },
+  "workspace.files_left": {
+    status: 409,
+    retry: "never",
+    hint: "The database that knew them was lost or put back from a copy. `berth adopt` gives them back where `berth ps` shows their sandbox as quarantined; `berth layers export` saves them, and `berth layers import` takes them under another name. Choose another name with --name, or remove them with `berth up --replace`.",
+  },
   "workspace.failing": {
     status: 409,
     retry: "never",

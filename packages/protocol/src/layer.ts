@@ -64,6 +64,8 @@ export const LayersListing = z.strictObject({
   stacks: z.array(ListedStack),
   layers: z.array(ListedLayer),
   pins: z.array(ListedPin),
+  /** Workspaces that have stacks and that the database does not know. */
+  ownerless: z.array(Slug),
   /** How many trees are thrown away and not yet deleted. */
   trash: z.int().nonnegative(),
   /** Of all layers and tops, each counted once. */

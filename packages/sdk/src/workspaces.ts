@@ -1,10 +1,20 @@
 import { ARCHIVE_TYPE, SandboxView } from "@berth/protocol/sandboxes"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
-import { type CallOptions, type Connection, call, get, type Sendable, stream } from "./call.ts"
+import {
+  type CallOptions,
+  type Connection,
+  call,
+  command,
+  get,
+  type Sendable,
+  stream,
+} from "./call.ts"
 
 export interface Workspaces {
   /** As it was described last. */
   get(slug: string, options?: CallOptions): Promise<WorkspaceSpec>
+  /** Removes one that has no sandbox; `sandboxes.remove` removes a sandbox with its workspace. */
+  remove(slug: string, options?: CallOptions): Promise<void>
   /**
    * The files of a workspace as they are at one moment, as an archive. Resolves when it begins, after what was written since
    * the last time is copied. One that breaks off fails the stream. Leaving the stream ends the export.
@@ -12,10 +22,13 @@ export interface Workspaces {
   exportFiles(slug: string, options?: CallOptions): Promise<ReadableStream<Uint8Array>>
   /**
    * Makes a workspace, which must not exist, on the files of an archive. Resolves when its sandbox has started; it boots on.
-   * A signal cancels it, and leaves nothing.
+   * A signal cancels it, and leaves nothing unless the sandbox is begun already.
    */
   importFiles(slug: string, archive: Sendable, options?: CallOptions): Promise<SandboxView>
 }
+
+/** A server on a busy disk has its time to move files away. */
+const REMOVE_DEADLINE_MS = 60_000
 
 /** Of files of any size: the server gives up long before on a client or a disk that has stopped. */
 const TRANSFER_DEADLINE_MS = 24 * 60 * 60_000
@@ -24,6 +37,12 @@ export const workspacesOf = (connection: Connection): Workspaces => {
   const at = (slug: string, rest = "") => `/v1/workspaces/${encodeURIComponent(slug)}${rest}`
   return {
     get: (slug, options) => get(connection, at(slug), WorkspaceSpec, options),
+    remove: (slug, options) =>
+      command(
+        connection,
+        { method: "DELETE", path: at(slug) },
+        { deadlineMs: REMOVE_DEADLINE_MS, ...options },
+      ),
     exportFiles: (slug, { signal, deadlineMs = TRANSFER_DEADLINE_MS } = {}) =>
       stream(connection, { path: at(slug, "/archive") }, { signal, deadlineMs }),
     importFiles: (slug, body, { signal, deadlineMs = TRANSFER_DEADLINE_MS } = {}) => {

@@ -298,7 +298,14 @@ export const layers = async (options: HostOptions): Promise<HostLayers> => {
     list: async (signal) => {
       const found = await openLayersFound(root)
       return (
-        (await found?.list({ signal })) ?? { stacks: [], layers: [], pins: [], trash: 0, bytes: 0 }
+        (await found?.list({ signal })) ?? {
+          stacks: [],
+          layers: [],
+          pins: [],
+          ownerless: [],
+          trash: 0,
+          bytes: 0,
+        }
       )
     },
     verify: async (signal) => {

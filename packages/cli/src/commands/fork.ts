@@ -11,7 +11,7 @@ const HELP = `
 The new workspace is like the other one as it is described now, and has a copy of its files as they are at one
 moment; from then on each has its own. Nobody who uses the other one is disturbed: most is copied while it runs, then it
 stands still for what has changed since, and how long that was is said. The copy takes the time that it needs; Ctrl-C
-ends it, and leaves nothing. Of a sandbox that is stopped nothing is copied. The id of the new sandbox is written to
+ends it, and leaves nothing; once the new sandbox is begun, berth rm removes it. Of a sandbox that is stopped nothing is copied. The id of the new sandbox is written to
 standard output when it is ready.
 
 Examples:

@@ -11,7 +11,8 @@ describe("berth layers", () => {
       status: 0,
     })
     const { stdout } = await berth([...given, "--json"])
-    expect(JSON.parse(stdout)).toEqual({ stacks: [], layers: [], pins: [], trash: 0, bytes: 0 })
+    const nothing = { stacks: [], layers: [], pins: [], ownerless: [], trash: 0, bytes: 0 }
+    expect(JSON.parse(stdout)).toEqual(nothing)
   })
 
   it("has nothing to verify where there are none", async () => {

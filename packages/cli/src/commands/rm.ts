@@ -8,6 +8,7 @@ const HELP = `
 A sandbox is named by its id, by the beginning of it, or by its workspace where that has only one. What runs
 in it is asked to end, and has ten seconds for it. The files of its workspace go with it, and its sessions are closed:
 berth stop keeps them. The id of an earlier sandbox of the workspace is as good as the current one's. One that somebody uses is left alone, with status 1, unless forced: berth why says who does.
+A workspace that has no sandbox is removed by its name.
 
 Examples:
   berth rm app
@@ -31,6 +32,7 @@ export const define: DefineCommand = async (command, context) => {
     const client = await connect(host)
     const names = all ? (await client.sandboxes.list()).map((view) => view.identity.sandbox) : named
     const end: Ending["end"] = (sandbox) => sandbox.remove({ force })
-    await endEach(client, names, { word: "removed", json, end }, context)
+    const endUnmade = (name: string) => client.workspaces.remove(name)
+    await endEach(client, names, { word: "removed", json, end, endUnmade }, context)
   })
 }

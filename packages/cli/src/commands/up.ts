@@ -23,7 +23,8 @@ Outside of a repo, and with --empty, the sandbox begins empty. A workspace that 
 another, with the same files, as soon as nobody uses the old one; until then this waits, for five minutes at most,
 and says for whom. A session between its prompts is no use: it goes on in the next one. What cannot be made is refused
 before anything is changed. A workspace of the same name that is for another repo is left alone: choose another --name,
-or --replace it, which removes its files and closes its sessions. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
+or --replace it, which removes its files and closes its sessions. The same holds for files of that name that no workspace owns,
+after a database was lost: berth layers export saves them. The id is written to standard output when the sandbox is ready: hooks have run, and prompts
 pass. The exit status is 1 when its boot failed: the sandbox then stays up for a while (failedBootKeep), so that berth boot,
 shell, exec and cp show why. What is mended in its files there is kept: --retry boots again on them.
 

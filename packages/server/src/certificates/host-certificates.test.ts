@@ -7,6 +7,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -181,6 +182,16 @@ describe("the certificates of a host", () => {
       files: [],
       warnings: [expect.stringContaining(`'${join(directory, "delivered")}'; make that readable`)],
     })
+  })
+
+  it("are whole again as soon as what a warning names is mended, though no file of theirs has changed", () => {
+    const one = makeAuthority("one")
+    const host = makeHost(NODE(one.file))
+    const [delivered, away] = [join(directory, "delivered"), join(directory, "away")]
+    renameSync(delivered, away)
+    expect(host.read().warnings).toHaveLength(1)
+    renameSync(away, delivered)
+    expect(host.read()).toMatchObject({ added: [one.pem], warnings: [] })
   })
 
   it("are read again when a file has changed, and not before", () => {

@@ -28,7 +28,10 @@ export interface HostCertificatesOptions {
   readonly system?: SystemTrust | undefined
 }
 
-/** Gives the host's authorities as they are now. The files are read again when one has changed. */
+/**
+ * Gives the host's authorities as they are now. The files are read again when one has changed; after a warning, each time, since
+ * the state of a file does not show every mend: the owner of a link, the mode of a directory, the system's own certificates.
+ */
 export const openHostCertificates = ({
   environment,
   clock,
@@ -38,8 +41,10 @@ export const openHostCertificates = ({
   let known: { readonly state: string; readonly found: HostCertificates } | undefined
   return () => {
     const state = sources.map(stateOf).join()
-    if (known?.state !== state) known = { state, found: readAll(sources, system, clock.now()) }
-    return known.found
+    if (known?.state === state) return known.found
+    const found = readAll(sources, system, clock.now())
+    known = found.warnings.length === 0 ? { state, found } : undefined
+    return found
   }
 }
 

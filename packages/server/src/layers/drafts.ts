@@ -1,5 +1,4 @@
 import { mkdir, rename } from "node:fs/promises"
-import { BerthError } from "@berth/protocol/errors"
 import type { LayerId } from "@berth/protocol/ids"
 import type { LayerOrigin, TreeSize } from "@berth/protocol/layer"
 import type { Context } from "./context.ts"
@@ -20,15 +19,8 @@ export const inDraft = async <Result>(
   signal?: AbortSignal,
 ): Promise<Result> => {
   const draft = layout.draft(id)
-  if (underWay.has(id)) {
-    throw new BerthError("layers.exists", `the layer ${id} is being made`, {
-      details: { layer: id },
-    })
-  }
   underWay.add(id)
   try {
-    // What has this name was left by a crash: an import has its id from its archive.
-    await discardTree(draft.directory)
     await mkdir(draft.directory, { mode: 0o700 })
     return await work(draft)
   } catch (thrown) {

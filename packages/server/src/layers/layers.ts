@@ -30,6 +30,8 @@ export interface Layers {
   remove(key: StackKey): Promise<void>
   /** The workspaces that have stacks, and those of which it is noted that nobody is known to own them. */
   findOwnerless(): Promise<{ readonly stacked: readonly Slug[]; readonly noted: readonly Slug[] }>
+  /** Whether a workspace has any stack. */
+  hasStacks(workspace: Slug): Promise<boolean>
   /** Notes that nobody is known to own a workspace's stacks. Returns since when that is so. */
   noteOwnerless(workspace: Slug): Promise<number>
   noteOwned(workspace: Slug): Promise<void>

@@ -12,6 +12,7 @@ import { everyLayer, everyPin, everyStack, everyTop } from "./inventory.ts"
 import { readPin } from "./pins/pin.ts"
 import { FLATTEN_AT_LAYERS } from "./stacks/depth.ts"
 import { readLayer, stackBelow } from "./stacks/layer.ts"
+import { findOwnerless } from "./stacks/ownerless.ts"
 import { readStack, readTop } from "./stacks/read.ts"
 import { readClaim } from "./tops/read-claim.ts"
 import { measureTree } from "./trees/summary.ts"
@@ -39,6 +40,7 @@ export const listLayers = async (
     }),
     layers,
     pins,
+    ownerless: [...(await findOwnerless(context)).noted],
     trash: await context.trash.count(),
     bytes: sum([...layerBytes.values()]) + sum([...sizes.values()].map(({ bytes }) => bytes)),
   }

@@ -16,7 +16,7 @@ import { readRecord, writeRecord } from "./records/files.ts"
 import { StoreRecord } from "./records/schemas.ts"
 import { snapshot } from "./snapshot.ts"
 import { assertFits } from "./stacks/layer.ts"
-import { findOwnerless, noteOwned, noteOwnerless } from "./stacks/ownerless.ts"
+import { findOwnerless, hasStacks, noteOwned, noteOwnerless } from "./stacks/ownerless.ts"
 import { putStack } from "./stacks/put.ts"
 import { removeStack } from "./stacks/remove.ts"
 import { claimTop, releaseStack, releaseTop } from "./tops/claim.ts"
@@ -65,6 +65,7 @@ export const openLayers = async ({
     put: (key, layer, options) => putStack(context, key, layer, options),
     remove: (key) => removeStack(context, key),
     findOwnerless: () => findOwnerless(context),
+    hasStacks: (workspace) => hasStacks(context, workspace),
     noteOwnerless: (workspace) => noteOwnerless(context, workspace),
     noteOwned: (workspace) => noteOwned(context, workspace),
     ensureTop: (key, treeRoot = OF_ROOT) => ensureTop(context, key, treeRoot),

@@ -2,6 +2,7 @@ import { chmod, chown, mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { hideCredentials } from "@berth/protocol/url-credentials"
 import { boundBundle, MAX_BUNDLE_BYTES, MAX_GIT_MEMORY_BYTES, PACKING_NICENESS } from "./bounds.ts"
 import { type GitEnd, gitStream } from "./git.ts"
 import {
@@ -16,7 +17,7 @@ import {
   openHostRepo,
 } from "./host-repo.ts"
 import { FETCHED, makeLensDirectory, removeLens } from "./lenses.ts"
-import { PROMISOR, promisorEnv, shownUrl } from "./promisor.ts"
+import { PROMISOR, promisorEnv } from "./promisor.ts"
 import { openSubmodule, type SubmoduleWanted } from "./submodule.ts"
 
 /** For the whole of a repo, as slowly as the sandbox reads it. Some have gigabytes. */
@@ -148,13 +149,13 @@ const sendFrom = async (
 }
 
 const failure = ({ path, promisor }: HostRepo, { status, said }: GitEnd): BerthError => {
-  const details = { path, status, gitSaid: shownUrl(said) }
+  const details = { path, status, gitSaid: hideCredentials(said) }
   if (promisor === undefined)
     return new BerthError("repo.bundle_failed", "git could not pack the repo on the host", {
       details,
     })
   const { remote } = promisor
-  const url = shownUrl(promisor.url)
+  const url = hideCredentials(promisor.url)
   return new BerthError(
     "repo.promisor_failed",
     `the repo on the host is a partial clone, and what it lacks could not be fetched from its remote ${remote} (${url})`,

@@ -182,7 +182,8 @@ export const holds = async (
   signal: AbortSignal,
 ): Promise<boolean> => {
   if (known.length === 0) return false
-  const args = ["rev-list", "--max-count=1", commit, ...known.map((id) => `^${id}`)]
+  // Of a tree or a blob, git would list no commits either.
+  const args = ["rev-list", "--max-count=1", `${commit}^{commit}`, ...known.map((id) => `^${id}`)]
   const { status, stdout } = await askRepo(repo, args, signal)
   return status === 0 && stdout === ""
 }

@@ -58,9 +58,6 @@ export const promisorEnv = (
   GIT_HTTP_LOW_SPEED_TIME: String(STALL_S),
 })
 
-/** Without a user and a password, for messages. */
-export const shownUrl = (text: string): string => text.replaceAll(/:\/\/[^/@\s]*@/g, "://")
-
 /** Git takes a path for one from the repo's own directory. */
 const absolute = (url: string, repo: string): string =>
   url.startsWith("/") || /^[^/]+:/.test(url) ? url : resolve(repo, url)

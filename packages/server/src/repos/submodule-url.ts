@@ -1,4 +1,5 @@
 import { MAX_URL_CHARS } from "@berth/protocol/bridge-limits"
+import { withoutCredentials } from "@berth/protocol/url-credentials"
 
 /** Git's own transports over a network. `ext::`, `file://`, a path and an option are none. */
 const NETWORK = /^(?:(?:https?|ssh|git):\/\/[^-/][^/]*\/.|[^-/:][^/:]*:(?!:|\/\/).)/i
@@ -11,7 +12,7 @@ export const networkUrl = (url: string, remote: string | undefined): string | un
   const absolute = /^\.{1,2}\//.test(url) ? relativeTo(remote, url) : url
   if (absolute === undefined || absolute.length > MAX_URL_CHARS) return undefined
   if (!NETWORK.test(absolute) || /[\s\p{Cc}]/u.test(absolute)) return undefined
-  return absolute.replace(/^(https?:\/\/)[^/@]*@/i, "$1")
+  return withoutCredentials(absolute)
 }
 
 const relativeTo = (remote: string | undefined, url: string): string | undefined => {

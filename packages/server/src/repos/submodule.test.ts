@@ -6,6 +6,8 @@ import {
   createWriteStream,
   existsSync,
   mkdtempSync,
+  readdirSync,
+  readlinkSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -14,8 +16,10 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { pipeline } from "node:stream/promises"
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { sendBundle } from "./bundle.ts"
+import { openHostRepo } from "./host-repo.ts"
+import { openSubmodule } from "./submodule.ts"
 import { networkUrl } from "./submodule-url.ts"
 import { commit, git, temporaryDirectory } from "./testing/host-repos.ts"
 
@@ -97,6 +101,30 @@ const record = (path: string, entries: readonly Entry[]): string => {
   return commit(path, "evil")
 }
 
+/** Fires when git is about to be called for that time. */
+const abortedAtCall = (call: number): AbortSignal => {
+  const aborting = new AbortController()
+  const { signal } = aborting
+  let calls = 0
+  signal.throwIfAborted = () => {
+    calls += 1
+    if (calls === call) aborting.abort()
+    AbortSignal.prototype.throwIfAborted.call(signal)
+  }
+  return signal
+}
+
+/** The directories below this one that this process has open. */
+const openBelow = (path: string): string[] =>
+  readdirSync("/proc/self/fd").flatMap((name) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${name}`)
+      return target.startsWith(path) ? [target] : []
+    } catch {
+      return []
+    }
+  })
+
 const filesOf = (path: string): string =>
   execFileSync("find", [path, "-type", "f", "-printf", "%P %T@ %s\n"], { encoding: "utf8" })
 
@@ -124,10 +152,31 @@ describe("a submodule of a repo on the host", () => {
     git(path, "checkout", "--quiet", "-b", "side")
     const other = commit(path, "of another branch")
     git(path, "checkout", "--quiet", "main")
-    for (const of of [other, "0".repeat(40)])
+    const tree = git(path, "rev-parse", `${other}^{tree}`)
+    const blob = git(path, "rev-parse", `${other}:name.txt`)
+    for (const of of [other, tree, blob, "0".repeat(40)])
       await expect(send(path, of, "libs/a")).rejects.toMatchObject({
         code: "repo.not_of_workspace",
       })
+  })
+
+  it("leaves none of its directories open, at whichever call of git it is cut short", async () => {
+    const { root, path, head } = makeNested()
+    const tip = commit(path, "later")
+    const repo = await openHostRepo(path, never)
+    onTestFinished(() => repo.close())
+    const before = openBelow(root)
+    const wanted = { of: head, paths: ["libs/a", "inner"] }
+    let isOver = false
+    let calls = 0
+    while (!isOver) {
+      calls += 1
+      const opened = await openSubmodule(repo, tip, wanted, abortedAtCall(calls)).catch(() => {})
+      if (opened?.found.kind === "repo") opened.found.repo.close()
+      expect(openBelow(root), `cut short at call ${calls}`).toEqual(before)
+      isOver = opened !== undefined
+    }
+    expect(calls).toBeGreaterThan(10)
   })
 
   it("of a linked working tree comes from the repo that the tree belongs to", async () => {
@@ -293,6 +342,7 @@ it.each<[string, string | undefined, string | undefined]>([
   ["https://h.test/a/b.git", undefined, "https://h.test/a/b.git"],
   ["git@h.test:a/b.git", undefined, "git@h.test:a/b.git"],
   ["https://me:secret@h.test/b.git", undefined, "https://h.test/b.git"],
+  ["https://me:sec@ret@h.test/b.git", undefined, "https://h.test/b.git"],
   ["../b.git", "https://h.test/team/app.git", "https://h.test/team/b.git"],
   ["../b.git", "https://me:secret@h.test/team/app.git/", "https://h.test/team/b.git"],
   ["./b", "ssh://git@h.test/team/app", "ssh://git@h.test/team/app/b"],

@@ -54,9 +54,13 @@ const openBelow = async (
   signal: AbortSignal,
 ): Promise<Submodule> => {
   const { name, commit, url } = await findRecorded(outer, of, path, signal)
+  if (inner.length === 0) {
+    const remote = await remoteOf(outer, signal)
+    // Nothing fails between the opening of the submodule's repo and its return.
+    const found = await openModule(outer, name, commit, signal)
+    return { commit, url: networkUrl(url, remote), found }
+  }
   const found = await openModule(outer, name, commit, signal)
-  if (inner.length === 0)
-    return { commit, url: networkUrl(url, await remoteOf(outer, signal)), found }
   if (found.kind === "absent")
     throw refused("the repo on the host does not have the submodule that it lies in", { path })
   try {
@@ -104,12 +108,21 @@ const openModule = async (
       why = "git cannot read it in the repo on the host"
       continue
     }
-    const [known] = await knownCommits(repo, [commit], signal)
-    if (known !== undefined) return { kind: "repo", repo }
-    repo.close()
+    if (await hasCommit(repo, commit, signal)) return { kind: "repo", repo }
     why = `the repo on the host has it without its commit ${commit.slice(0, 12)}`
   }
   return { kind: "absent", why }
+}
+
+/** Closes the repo unless it has the commit. */
+const hasCommit = async (repo: HostRepo, commit: string, signal: AbortSignal): Promise<boolean> => {
+  let has = false
+  try {
+    has = (await knownCommits(repo, [commit], signal)).length > 0
+  } finally {
+    if (!has) repo.close()
+  }
+  return has
 }
 
 /** Undefined: it is no repo, or its objects lie elsewhere. */

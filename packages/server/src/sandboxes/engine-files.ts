@@ -11,6 +11,7 @@ export const openEngineFiles = (
   here: WorkspaceFiles,
 ): WorkspaceFiles => ({
   ...here,
+  has: async () => false,
   claim: async () => [],
   remove: async (workspace) => {
     await backend.removeFiles(workspace)

@@ -31,6 +31,8 @@ export const FILE_MOUNTS: readonly Mount[] = STACKS.map(({ name: stack, target }
 
 /** The files of workspaces. One sandbox at a time has them. */
 export interface WorkspaceFiles {
+  /** Whether there are any on this host. */
+  has(workspace: Slug): Promise<boolean>
   /** Gives them to a sandbox, made if there are none. Again for the same sandbox: the same. */
   claim(workspace: Slug, sandbox: SandboxId): Promise<Overlay[]>
   /** When the sandbox is gone. Twice is as good as once. */
@@ -127,6 +129,7 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
     for (const { pin } of pinned) await store.unpin(pin)
   }
   return {
+    has: (workspace) => store.hasStacks(workspace),
     claim: (workspace, sandbox) =>
       Promise.all(STACKS.map((stack) => claimOne(stack, workspace, sandbox))),
     release: async (workspace, sandbox) => {

@@ -42,41 +42,59 @@ export interface FreezeFiles {
 export const openFreezing = (parts: FreezingParts) => {
   const { backend, leases, files, making, copying } = parts
 
-  /** While it stands still, nobody wakes it or puts it to sleep. */
-  const freezerOf = (sandbox: SandboxId): Freezer => {
-    let isFrozenByUs = false
-    return {
-      freeze: async () => {
-        making.add(sandbox)
-        copying.add(sandbox)
-        if ((await backend.inspect(sandbox))?.state === "paused") return
-        isFrozenByUs = true
-        await backend.pause(sandbox)
-      },
-      thaw: async () => {
-        // Halted meanwhile for what it takes of the disk, it stays as it is.
-        if (isFrozenByUs && parts.held(sandbox) === undefined) await backend.resume(sandbox)
-        making.delete(sandbox)
-        copying.delete(sandbox)
-        parts.onThaw()
-        // A caller that came meanwhile may have found it frozen.
-        parts.wake(sandbox)
-      },
-    }
+  /** The copies that each sandbox stands still for: it goes on when the last of them is done. */
+  const copiesOf = new Map<SandboxId, Set<symbol>>()
+  /** Sandboxes that a copy has paused. */
+  const paused = new Set<SandboxId>()
+
+  const isOnlyCopy = (sandbox: SandboxId, copy: symbol): boolean =>
+    [...(copiesOf.get(sandbox) ?? [])].every((other) => other === copy)
+
+  const endCopy = (sandbox: SandboxId, copy: symbol): void => {
+    copiesOf.get(sandbox)?.delete(copy)
+    if (!isOnlyCopy(sandbox, copy)) return
+    copiesOf.delete(sandbox)
+    paused.delete(sandbox)
+    making.delete(sandbox)
+    copying.delete(sandbox)
   }
+
+  /** While it stands still, nobody wakes it or puts it to sleep. */
+  const freezerOf = (sandbox: SandboxId, copy: symbol): Freezer => ({
+    freeze: async () => {
+      const copies = copiesOf.get(sandbox) ?? new Set()
+      copiesOf.set(sandbox, copies.add(copy))
+      making.add(sandbox)
+      copying.add(sandbox)
+      if ((await backend.inspect(sandbox))?.state === "paused") return
+      paused.add(sandbox)
+      await backend.pause(sandbox)
+    },
+    thaw: async () => {
+      // Halted meanwhile for what it takes of the disk, it stays as it is.
+      const isLast = isOnlyCopy(sandbox, copy)
+      if (isLast && paused.has(sandbox) && parts.held(sandbox) === undefined)
+        await backend.resume(sandbox)
+      endCopy(sandbox, copy)
+      if (!isLast) return
+      parts.onThaw()
+      // A caller that came meanwhile may have found it frozen.
+      parts.wake(sandbox)
+    },
+  })
 
   const freezeLive = async (sandbox: SandboxId, wanted: FreezeFiles): Promise<FrozenFiles> => {
     const { workspace, lease, signal, onProgress } = wanted
     // Nobody takes it away meanwhile.
     const held = await leases.acquire({ sandbox, kind: "hold", ...lease })
+    const copy = Symbol(lease.holder)
     try {
-      const live = { sandbox, ...freezerOf(sandbox) }
+      const live = { sandbox, ...freezerOf(sandbox, copy) }
       return await files.freeze(workspace, { reason: lease.holder, live, signal, onProgress })
     } finally {
       await leases.release(held)
       // A thaw that failed leaves it to whoever looks at it next.
-      making.delete(sandbox)
-      copying.delete(sandbox)
+      endCopy(sandbox, copy)
       parts.wake(sandbox)
     }
   }

@@ -35,12 +35,17 @@ export const openLeftFiles = (parts: LeftFilesParts) => {
     return new Set([...slugs, ...sandboxes.map(({ workspace }) => workspace)])
   }
 
-  const sweepOne = async (workspace: Slug): Promise<void> => {
+  /** Says once that the files are left, and removes them when they have been kept for long enough. */
+  const sweepOne = async (workspace: Slug, isNoted: boolean): Promise<void> => {
     // Somebody may have made the workspace since, and a sandbox may not be known yet.
     if ((await known()).has(workspace)) return
     if ((await backend.list()).some(({ identity }) => identity.workspace === workspace)) return
     const sinceMs = await layers.noteOwnerless(workspace)
-    if (clock.now() - sinceMs < keepMs) return
+    if (clock.now() - sinceMs < keepMs) {
+      const until = new Date(sinceMs + keepMs).toISOString()
+      if (!isNoted) log.warn({ op: "files.sweep", workspace, until }, LEFT)
+      return
+    }
     await files.remove(workspace)
     await layers.noteOwned(workspace)
     log.warn({ op: "files.sweep", workspace }, "files were removed that no workspace had owned")
@@ -53,6 +58,12 @@ export const openLeftFiles = (parts: LeftFilesParts) => {
     for (const workspace of noted)
       if (owned.has(workspace) || !stacked.includes(workspace)) await layers.noteOwned(workspace)
     for (const workspace of stacked)
-      if (!owned.has(workspace)) await serially(workspace, () => sweepOne(workspace))
+      if (!owned.has(workspace)) {
+        const isNoted = noted.includes(workspace)
+        await serially(workspace, () => sweepOne(workspace, isNoted))
+      }
   }
 }
+
+const LEFT =
+  "files belong to no workspace that the database knows, and are removed at the time that `until` says: `berth layers export` saves them, and so does the database that knew them"

@@ -3,11 +3,15 @@ import type { Serially } from "../host/serial.ts"
 import type { Logger } from "../logging/logger.ts"
 import type { FailPoint } from "./fail-point.ts"
 import type { WorkspaceFiles } from "./files.ts"
+import type { Rows } from "./rows.ts"
 import { type Workspace, type Workspaces, workspaceExists } from "./workspaces.ts"
 
 export interface NewcomersParts {
   readonly workspaces: Workspaces
-  readonly files: WorkspaceFiles
+  readonly files: Pick<WorkspaceFiles, "remove">
+  readonly rows: Pick<Rows, "named">
+  /** Refuses a name that has files or a sandbox already, of a workspace that the store does not know. */
+  readonly assertUnused: (workspace: Slug) => Promise<void>
   readonly log: Logger
   readonly at: FailPoint
   /** One thing at a time for one workspace. */
@@ -18,9 +22,11 @@ export interface NewcomersParts {
 export interface Newcomers {
   /**
    * Makes a workspace whose files the work brings. Nobody sees it before it is complete, and if the work fails, nothing of it
-   * is left. Refused if there is one of that name.
+   * is left. Refused if there is one of that name, or one is being made.
    */
   make<Result>(workspace: NewWorkspace, work: () => Promise<Result>): Promise<Result>
+  /** Removes a workspace that was made, unless a sandbox was made for it. */
+  removeUnused(workspace: Slug): Promise<void>
   /** Removes what was begun and cut short by a crash, or failed and could not be undone. */
   removeUnfinished(): Promise<void>
 }
@@ -28,10 +34,10 @@ export interface Newcomers {
 type NewWorkspace = Pick<Workspace, "spec" | "isBooted">
 
 export const openNewcomers = (parts: NewcomersParts): Newcomers => {
-  const { workspaces, files, log, at, serially } = parts
+  const { workspaces, files, rows, log, at, serially } = parts
   const underWay = new Set<Slug>()
 
-  /** The files first: as long as there are some, their name is taken. */
+  /** The files first: as long as there are some, their name is taken. All of them are the newcomer's: it began without any. */
   const undo = async (workspace: Slug): Promise<void> => {
     await files.remove(workspace)
     await workspaces.remove(workspace)
@@ -43,6 +49,8 @@ export const openNewcomers = (parts: NewcomersParts): Newcomers => {
     work: () => Promise<Result>,
   ): Promise<Result> => {
     const { slug } = spec
+    if ((await workspaces.slugs()).includes(slug)) throw workspaceExists(slug)
+    await parts.assertUnused(slug)
     if (!(await workspaces.reserve(spec, { isBooted }))) throw workspaceExists(slug)
     try {
       await at("newcomer.reserved")
@@ -59,17 +67,22 @@ export const openNewcomers = (parts: NewcomersParts): Newcomers => {
   }
 
   return {
-    make: (workspace, work) => {
+    make: async (workspace, work) => {
       const { slug } = workspace.spec
-      return serially(slug, async () => {
-        underWay.add(slug)
-        try {
-          return await reserveAndMake(workspace, work)
-        } finally {
-          underWay.delete(slug)
-        }
-      })
+      // Nobody waits for the whole upload of another to be told that the name is taken.
+      if (underWay.has(slug)) throw workspaceExists(slug)
+      underWay.add(slug)
+      try {
+        return await serially(slug, () => reserveAndMake(workspace, work))
+      } finally {
+        underWay.delete(slug)
+      }
     },
+    removeUnused: (workspace) =>
+      serially(workspace, async () => {
+        const own = (await rows.named(workspace)).filter(({ isDetached }) => !isDetached)
+        if (own.length === 0) await undo(workspace)
+      }),
     removeUnfinished: async () => {
       for (const slug of await workspaces.reserved()) {
         if (underWay.has(slug)) continue

@@ -13,7 +13,7 @@ import type { Leases } from "./leases.ts"
 import type { Links } from "./links.ts"
 import type { Records } from "./records.ts"
 import type { Rows, SandboxRow } from "./rows.ts"
-import { detached, unknownSandbox } from "./unknown.ts"
+import { detached, unknownSandbox, unknownWorkspace } from "./unknown.ts"
 import type { Uses } from "./use.ts"
 import type { Workers } from "./workers.ts"
 import type { Workspaces } from "./workspaces.ts"
@@ -52,6 +52,8 @@ export interface Requests {
   stop(sandbox: SandboxId, options: { force: boolean }): Promise<void>
   /** Resolves when nothing is left of it, and of its workspace. Refused while somebody uses it, unless forced. */
   remove(sandbox: SandboxId, options: { force: boolean }): Promise<void>
+  /** Removes a workspace that has no sandbox: one that was described and never used, or an import that a crash cut short. */
+  removeWorkspace(workspace: Slug): Promise<void>
   /** Removes the workspace of that name, and describes this one in its place. Refused while somebody uses it. */
   replaceWorkspace(spec: WorkspaceSpec): Promise<void>
 }
@@ -183,6 +185,14 @@ export const openRequests = (parts: RequestsParts): Requests => {
       })
     },
 
+    removeWorkspace: (workspace) =>
+      parts.serially(workspace, async () => {
+        if ((await workspaces.get(workspace)) === undefined) throw unknownWorkspace(workspace)
+        const [sandbox] = await rows.ofWorkspace(workspace)
+        if (sandbox !== undefined) throw hasSandbox(sandbox)
+        await removeWorkspace(workspace)
+      }),
+
     replaceWorkspace: (spec) =>
       parts.serially(spec.slug, async () => {
         // Somebody else may have done it since.
@@ -198,6 +208,11 @@ export const openRequests = (parts: RequestsParts): Requests => {
 const notQuarantined = ({ id: sandbox, phase }: SandboxRow): BerthError =>
   new BerthError("sandbox.not_quarantined", `${sandbox} is ${phase}, not quarantined`, {
     details: { sandbox, phase },
+  })
+
+const hasSandbox = ({ id: sandbox, workspace }: SandboxRow): BerthError =>
+  new BerthError("sandbox.in_use", `${workspace} has the sandbox ${sandbox}: remove that one`, {
+    details: { workspace, sandbox },
   })
 
 const nothingKnown = (sandbox: SandboxId): BerthError =>

@@ -29,6 +29,7 @@ import { openEffects } from "./effects.ts"
 import { openEngineFiles } from "./engine-files.ts"
 import { type Ensured, type EnsureOptions, openEnsure } from "./ensure.ts"
 import { openFiles } from "./files.ts"
+import { filesLeft, openFilesLeft } from "./files-left.ts"
 import { openFlattening } from "./flattening.ts"
 import { type ForkCall, openFork } from "./fork.ts"
 import { openFreezing } from "./freezing.ts"
@@ -94,7 +95,7 @@ export interface Forked extends Ensured {
 export type UpOptions = Omit<EnsureOptions, "isRequested"> & DescribeOptions
 
 export interface DescribeOptions {
-  /** Removes the workspace of that name first if it is for another repo. Default: it is refused. */
+  /** Removes the workspace of that name first if it is for another repo, and files of that name that no workspace owns. Default: it is refused. */
   readonly replace?: boolean
 }
 
@@ -358,7 +359,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
   }
 
-  const newcomers = openNewcomers({ workspaces, files, log, at, serially })
+  const { areLeft, assertUnused } = openFilesLeft({ files, backend, rows, workspaces })
+  const newcomers = openNewcomers({ workspaces, files, rows, assertUnused, log, at, serially })
   const { removeUnfinished } = newcomers
   const sweepLeftFiles = openLeftFiles({
     layers: parts.layers,
@@ -382,8 +384,26 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     onThaw: () => void guard.look().catch(() => {}),
   })
   const fork = openFork({ rows, workspaces, files, freeze, newcomers, log })
+  /** Nothing is left of a fork or an import whose sandbox cannot be begun: a person cancels it, or its image is not to be had. */
+  const ensureFirst = async (workspace: Slug, signal: AbortSignal): Promise<Ensured> => {
+    try {
+      return await ensure(workspace, { mode: "fresh", isRequested: true }, signal)
+    } catch (thrown) {
+      await newcomers.removeUnused(workspace).catch(notPassed)
+      throw thrown
+    }
+  }
   const { shortage } = parts
-  const transfer = openTransfer({ rows, workspaces, files, freeze, newcomers, shortage, log })
+  const transfer = openTransfer({
+    rows,
+    workspaces,
+    files,
+    freeze,
+    newcomers,
+    shortage,
+    areLeft,
+    log,
+  })
 
   const kept = (sandbox: SandboxId): Kept => {
     const found = keepers.get(sandbox)
@@ -408,13 +428,21 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   }
 
   const validate = openValidate({ backend, networks, keys: parts.keys, apiPort: parts.apiPort })
+  const removeLeft = (workspace: Slug): Promise<void> =>
+    serially(workspace, async () => {
+      // Somebody else may have made the workspace since.
+      if (await areLeft(workspace)) await files.remove(workspace)
+    })
   const describe: Sandboxes["describe"] = async (spec, { replace = false }, signal) => {
     const known = (await workspaces.get(spec.slug))?.spec
     if (isDeepStrictEqual(known, spec)) return wants.refresh()
+    const isOnLeftFiles = known === undefined && (await areLeft(spec.slug))
+    if (isOnLeftFiles && !replace) throw filesLeft(spec.slug)
     const other = known && otherRepo(known, spec)
     if (other !== undefined && !replace) throw otherRepoError(spec, other)
     requireHeld(spec.agent)
     await validate(spec, other === undefined ? known : undefined, signal)
+    if (isOnLeftFiles) await removeLeft(spec.slug)
     // Somebody else may have described it since it was looked at.
     const refusal = await workspaces.put(spec)
     if (refusal !== undefined && !replace) throw otherRepoError(spec, refusal)
@@ -557,6 +585,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await rescue.run(() => requests.remove(sandbox, options))
       return sandbox
     },
+    removeWorkspace: (workspace) => rescue.run(() => requests.removeWorkspace(workspace)),
     makeRoom: async (asked) => {
       const sandbox = await names.current(asked)
       await rescue.run(() => makeRoom(sandbox))
@@ -602,8 +631,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await pressure.admit()
       const frozenMs = await fork(await names.current(asked), to, call)
       call.onProgress({ stage: "starting", files: 0, of: 0 })
-      const ensured = await ensure(to, { mode: "fresh", isRequested: true }, call.signal)
-      return { ...ensured, frozenMs }
+      return { ...(await ensureFirst(to, call.signal)), frozenMs }
     },
 
     exportTo: transfer.exportTo,
@@ -612,7 +640,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       // An import that there is no room for is refused before anything is read.
       await pressure.admit()
       await transfer.importFrom(workspace, from, signal)
-      return await ensure(workspace, { mode: "fresh", isRequested: true }, signal)
+      return await ensureFirst(workspace, signal)
     },
 
     booted: async (sandbox, signal) => await booted(await names.current(sandbox), signal),

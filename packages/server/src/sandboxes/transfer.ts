@@ -19,6 +19,8 @@ export interface TransferParts {
   readonly freeze: ReturnType<typeof openFreezing>
   readonly newcomers: Newcomers
   readonly shortage: Shortage
+  /** Whether there are files of that name that nobody owns. */
+  readonly areLeft: (workspace: Slug) => Promise<boolean>
   readonly log: Logger
 }
 
@@ -43,7 +45,9 @@ export const openTransfer = (parts: TransferParts): Transfer => {
   return {
     exportTo: async (workspace, to, signal) => {
       const known = await workspaces.get(workspace)
-      if (known === undefined) throw unknownWorkspace(workspace)
+      // Files that no workspace owns can be saved.
+      if (known === undefined && !(await parts.areLeft(workspace)))
+        throw unknownWorkspace(workspace)
       files.assertHere(workspace, "exported")
       await operation(log, "workspace.export", { workspace }, async () => {
         const [latest] = await rows.ofWorkspace(workspace)
@@ -51,7 +55,7 @@ export const openTransfer = (parts: TransferParts): Transfer => {
         const how = { workspace, sandbox: latest?.id, lease, signal, onProgress: () => {} }
         const frozen = await freeze(how)
         try {
-          await files.export(frozen, to, { isBooted: known.isBooted, signal })
+          await files.export(frozen, to, { isBooted: known?.isBooted ?? false, signal })
         } finally {
           await frozen.end()
         }

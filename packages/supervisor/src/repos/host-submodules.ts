@@ -1,4 +1,5 @@
 import { join } from "node:path"
+import { MAX_SUBMODULE_DEPTH } from "@berth/protocol/bridge-limits"
 import { BerthError } from "@berth/protocol/errors"
 import { forceCheckOut } from "./checkout.ts"
 import { lookAtPlace, taken } from "./files.ts"
@@ -63,6 +64,10 @@ const bringOne = async (
     bringing.warn(`submodule ${paths.join("/")} is left out: git takes none of its name or path`)
     return "not"
   }
+  if (paths.length > MAX_SUBMODULE_DEPTH) {
+    bringing.warn(tooDeep(paths))
+    return "not"
+  }
   const standing = await lookAtPlace(place, parts)
   if (standing === "other") throw taken(parts.repo, place)
   const isThere = standing === "repo"
@@ -124,6 +129,12 @@ const refusalOf = (thrown: unknown): Pick<FetchedRepo, "absent" | "url"> => {
   if (!(thrown instanceof BerthError) || thrown.code !== "repo.not_of_workspace") throw thrown
   return { absent: `it was not found in the repo on the host (${thrown.message})` }
 }
+
+const tooDeep = (paths: readonly string[]): string =>
+  [
+    `submodule ${paths.join("/")} is left out: more than ${MAX_SUBMODULE_DEPTH} submodules lie one inside the other`,
+    "bring its files with `berth cp`, or `git submodule update --init` in the sandbox where it has an address on a network",
+  ].join("; ")
 
 const leftOut = (shown: string, absent: string, url: string): string =>
   [

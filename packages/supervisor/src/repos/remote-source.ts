@@ -1,3 +1,4 @@
+import { withoutCredentials } from "@berth/protocol/url-credentials"
 import { askGit, type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./git.ts"
 import { commitOf, fetch, resolveRef, resolveRemoteHead } from "./resolve-ref.ts"
 import { syncSubmodules } from "./submodules.ts"
@@ -5,6 +6,7 @@ import { type Source, type Target, trackingRef } from "./target.ts"
 
 /** A repo that git inside reaches by itself. Without a ref, what its HEAD names is wanted. */
 export const remoteSource = (url: string, ref: string | undefined, parts: GitParts): Source => {
+  // Credentials come by the helper: a token that stands in a URL would be kept in .git/config.
   const address = withoutCredentials(url)
   const wanted = ref === "HEAD" ? undefined : ref
   return {
@@ -56,7 +58,3 @@ const setAddress = async (address: string, cwd: string, parts: GitParts): Promis
   const verb = before === undefined ? "add" : "set-url"
   await git({ args: ["remote", verb, "origin", address], cwd, deadlineMs }, parts)
 }
-
-/** Credentials come by the helper: a token that stands in a URL would be kept in .git/config. */
-export const withoutCredentials = (url: string): string =>
-  url.replace(/^(https?:\/\/)[^/@]*@/i, "$1")

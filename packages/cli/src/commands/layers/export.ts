@@ -18,7 +18,7 @@ const HELP = `
 The archive is tar with zstd, and has the files of the workspace and of its home as they are at one moment: those who use
 its sandbox go on, after a moment in which it stands still. Keys, network, limits and agent are not in it, nor are caches.
 Files that programs inside wrote are: an agent's logins, too, if it keeps them in its home. The file is whole or not there;
-Ctrl-C leaves nothing. Without a file, or with -, the archive goes to standard output.
+Ctrl-C leaves nothing. Files that no workspace owns any more, after a database was lost, are written as well. Without a file, or with -, the archive goes to standard output.
 
 Examples:
   berth layers export app app.tar.zst

@@ -12,7 +12,7 @@ import { Progress } from "./progress.ts"
 const HELP = `
 The archive is one that berth layers export wrote, on this machine or another. It may come from anybody: it holds files and
 nothing else, so the new workspace has default settings, and no keys. berth up --name gives it others, and a repo, whose folder
-is taken as the archive has it. Ctrl-C leaves nothing. Without a file, or with -, the archive comes from standard input. The
+is taken as the archive has it. Ctrl-C before its sandbox is begun leaves nothing; later, berth rm removes it. Without a file, or with -, the archive comes from standard input. The
 id of the new workspace's sandbox is written to standard output when it is ready.
 
 Examples:

@@ -24,7 +24,7 @@ const NOTHING_HERE = `No workspace has files here yet. Files of workspaces on an
 \`docker volume ls --filter label=berth.stack\` lists them.
 `
 
-const render = ({ stacks, layers, pins, trash, bytes }: LayersListing): string => {
+const render = ({ stacks, layers, pins, ownerless, trash, bytes }: LayersListing): string => {
   const waiting = trash === 0 ? [] : [`${trash} removed trees are still being deleted\n`]
   if (stacks.length === 0 && layers.length === 0) return [NOTHING_HERE, ...waiting].join("")
   const kept = pins.map(({ id, layer, reason }) => `${id}  keeps ${layer}: ${reason}\n`)
@@ -32,6 +32,7 @@ const render = ({ stacks, layers, pins, trash, bytes }: LayersListing): string =
     ...stacks.map(renderStack),
     ...layers.map(renderLayer),
     ...kept,
+    ...ownerless.map(renderOwnerless),
     ...waiting,
     `${sayBytes(bytes)} in all\n`,
   ].join("")
@@ -43,6 +44,9 @@ const renderStack = ({ workspace, name, layers, top, bytes, flattenAdvised }: Li
   const deep = flattenAdvised ? ", flattened when it is used next" : ""
   return `${workspace}/${name}  ${sayBytes(bytes)}: ${layers.length} layers${deep}, ${above}\n`
 }
+
+const renderOwnerless = (workspace: string) =>
+  `${workspace}  belongs to no workspace that the database knows, and is removed a week after that was noted; \`berth layers export ${workspace}\` saves it\n`
 
 const renderLayer = ({ id, origin, heldBy, ...size }: ListedLayer) => {
   const held = heldBy.length === 0 ? "nothing" : heldBy.join(", ")

@@ -7,9 +7,20 @@ export interface OfWorkspace {
   Params: { slug: string }
 }
 
+/** The files of a large workspace are moved away in this time on a busy disk. */
+const REMOVE_DEADLINE_MS = 60_000
+
 export const workspaceRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.get<OfWorkspace>("/v1/workspaces/:slug", async ({ params }): Promise<WorkspaceSpec> => {
     const workspace = workspaceOf(params.slug)
     return await (await provide()).workspace(workspace)
   })
+  api.delete<OfWorkspace>(
+    "/v1/workspaces/:slug",
+    { handlerTimeout: REMOVE_DEADLINE_MS },
+    async ({ params }, reply) => {
+      await (await provide()).removeWorkspace(workspaceOf(params.slug))
+      return await reply.code(204).send()
+    },
+  )
 }

@@ -1,4 +1,5 @@
 import { open, rm } from "node:fs/promises"
+import { join } from "node:path"
 import { Slug } from "@berth/protocol/ids"
 import type { Context } from "../context.ts"
 import { ioError } from "../io-error.ts"
@@ -9,6 +10,10 @@ export const findOwnerless = async ({ layout }: Context) => ({
   stacked: await slugsIn(layout.stacks),
   noted: await slugsIn(layout.ownerless),
 })
+
+/** Whether a workspace has any stack. A crash may have left its directory without one. */
+export const hasStacks = async ({ layout }: Context, workspace: Slug): Promise<boolean> =>
+  (await namesIn(join(layout.stacks, workspace))).some((name) => name.endsWith(".json"))
 
 /** Notes on the disk that nobody is known to own a workspace's stacks. Returns since when that is so. */
 export const noteOwnerless = async ({ layout }: Context, workspace: Slug): Promise<number> => {

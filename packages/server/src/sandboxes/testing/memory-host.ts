@@ -1,5 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
-import { newId, type SandboxId } from "@berth/protocol/ids"
+import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
+import type { StackKey } from "@berth/protocol/layer"
 import { ToolboxId } from "@berth/protocol/toolbox"
 import type { Kysely } from "kysely"
 import { NO_KEYS } from "../../keys/keys.ts"
@@ -26,6 +27,8 @@ export interface MemoryHost {
   /** What lives in each. */
   readonly inside?: (sandbox: SandboxId) => Pick<Inside, "answer">
   readonly trace?: Bridges["trace"]
+  /** Called for the toolbox of each sandbox, before it is there. */
+  readonly prepare?: () => Promise<void>
 }
 
 const toolbox = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }
@@ -43,11 +46,12 @@ export const openMemoryHost = ({
   boot = () => {},
   inside,
   trace = refuse,
+  prepare = async () => {},
 }: MemoryHost): Promise<Sandboxes> =>
   openSandboxes({
     ...{ store: { db }, backend: backend.asBackend(), clock, policy, log, secrets },
     ...{ environment: {}, keys: NO_KEYS, installation: newId.installation(), at: () => {} },
-    ...{ toolbox: async () => toolbox, shortage: async () => undefined },
+    ...{ toolbox: () => prepare().then(() => toolbox), shortage: async () => undefined },
     ...{
       layers: layers(),
       links,
@@ -132,13 +136,19 @@ const records: Records = (() => {
   }
 })()
 
-/** A workspace's files are one sandbox's at a time: that much of them is real. */
+/** A workspace has files from its first sandbox to its removal, and they are one sandbox's at a time: that much of them is real. */
 const layers = (): Layers => {
+  const stacked = new Set<Slug>()
   const claims = new Map<string, SandboxId>()
   const keyOf = ({ workspace, name }: { workspace: string; name: string }) => `${workspace}/${name}`
   const mount = { cwd: "/layers", lower: ["l"], upper: "u", work: "w", options: [] }
   const some: Partial<Record<keyof Layers, unknown>> = {
-    ensureTop: async () => {},
+    hasStacks: async (workspace: Slug) => stacked.has(workspace),
+    findOwnerless: async () => ({ stacked: [...stacked], noted: [] }),
+    noteOwnerless: async () => Date.now(),
+    ensureTop: async ({ workspace }: StackKey) => {
+      stacked.add(workspace)
+    },
     claimTop: async (key: Parameters<Layers["claimTop"]>[0], sandbox: SandboxId) => {
       const holder = claims.get(keyOf(key))
       if (holder !== undefined && holder !== sandbox) throw new Error(`${holder} has its files`)
@@ -148,7 +158,16 @@ const layers = (): Layers => {
     releaseStack: async (key: Parameters<Layers["releaseStack"]>[0], sandbox: SandboxId) => {
       if (claims.get(keyOf(key)) === sandbox) claims.delete(keyOf(key))
     },
-    remove: async () => {},
+    remove: async ({ workspace }: StackKey) => {
+      stacked.delete(workspace)
+    },
+    importTrees: async (from: AsyncIterable<Buffer>) => {
+      for await (const _ of from) {}
+      return { layers: [], isBooted: false }
+    },
+    put: async ({ workspace }: StackKey) => {
+      stacked.add(workspace)
+    },
     collect: async () => ({ layers: [], tops: [] }),
   }
   return some as Layers

@@ -12,6 +12,7 @@ import {
 import { createServer } from "node:net"
 import { join } from "node:path"
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
+import { MAX_SUBMODULE_DEPTH } from "@berth/protocol/bridge-limits"
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
 import { requires } from "@berth/testing/requires"
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
@@ -334,6 +335,34 @@ describe("a repo of the host", () => {
     expect(told.facts).toMatchObject({ did: ["cloned"] })
     expect(told.warnings).toEqual([expect.stringContaining("submodule library is left out")])
     expect(run(at("web"), "show", "HEAD:README.md")).toBe("one")
+  })
+
+  it("comes without the submodules that lie too deep in others, with a warning, and asks for none of them", async () => {
+    const paths = Array.from({ length: MAX_SUBMODULE_DEPTH + 2 }, (_, depth) =>
+      place.upstream(`deep${depth}`),
+    )
+    for (const [depth, path] of [...paths.entries()].toReversed()) {
+      const inner = paths[depth + 1]
+      if (inner !== undefined) addSubmodule(path, inner, `../deep${depth + 1}`)
+    }
+    const depths: number[] = []
+    const hostRepos: HostRepos = {
+      fetch: async (wanted, signal) => {
+        const depth = wanted.submodule?.paths.length ?? 0
+        depths.push(depth)
+        return await hostOf(paths[depth] ?? "").fetch(wanted, signal)
+      },
+    }
+    const told = await place.sync({ repos: [host()], hostRepos })
+    expect(told.facts).toMatchObject({ did: ["cloned"] })
+    expect(depths).toEqual(Array.from({ length: MAX_SUBMODULE_DEPTH + 1 }, (_, depth) => depth))
+    const deepest = Array.from({ length: MAX_SUBMODULE_DEPTH }, (_, at) => `deep${at + 1}`).join(
+      "/",
+    )
+    expect(readFileSync(at(`web/${deepest}/README.md`), "utf8")).toBe("one\n")
+    expect(told.warnings).toEqual([
+      expect.stringContaining(`submodule ${deepest}/deep${MAX_SUBMODULE_DEPTH + 1} is left out`),
+    ])
   })
 
   requires("root").it("can be read by the sandbox's user, and is nobody's to replace", async () => {
