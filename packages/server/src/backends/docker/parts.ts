@@ -27,4 +27,6 @@ export interface Parts {
   readonly started: Set<SandboxId>
   /** The sandboxes that are being stopped or removed. */
   readonly leaving: Set<SandboxId>
+  /** Told of each step after which a crash must do no harm: tests crash there. */
+  readonly at: (step: string) => void | Promise<void>
 }
