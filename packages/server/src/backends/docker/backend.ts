@@ -93,6 +93,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
         onEvent: announce,
         onGap: () => {
           parts.network.forget()
+          parts.started.clear()
           far?.forget()
           watchers.emit({ kind: "resync" })
           renewInfo()
