@@ -14,6 +14,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import { fileURLToPath } from "node:url"
+import { withoutWaits } from "@berth/testing/without-waits"
 import { describe, expect, it, onTestFinished } from "vitest"
 
 /** It builds a toolbox with an agent and boots a sandbox, beside other tests. */
@@ -69,7 +70,7 @@ describe("npm run demo", () => {
       ])
       // What takes long says how far it is.
       expect({
-        stderr: stderr.replaceAll(PROGRESS, ""),
+        stderr: withoutWaits(stderr).replaceAll(PROGRESS, ""),
         status,
       }).toEqual({
         stderr: "",

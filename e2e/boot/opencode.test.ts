@@ -2,6 +2,7 @@ import { type BootStep, type BootTrace, overlapMs } from "@berth/protocol/boot"
 import { readActivity } from "@berth/server/bridge/read-activity"
 import type { BackendChoice } from "@berth/server/open-backend"
 import { requires } from "@berth/testing/requires"
+import { mattering } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { useSharedEngine } from "../docker/engine.ts"
 import { type Scene, setScene, workspaceOf } from "./opencode-stage.ts"
@@ -108,7 +109,14 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").des
   },
 )
 
-requires("root", "docker", "tini").describe(
-  "a boot with the real OpenCode, on Docker, of whose image no program traces what it opens",
-  () => bootsBeside(useScene(), async () => (await useSharedEngine()).choice),
-)
+const ON_DOCKER =
+  "a boot with the real OpenCode, on Docker, of whose image no program traces what it opens"
+
+// The supervisor boots alike on every backend.
+for (const title of mattering("boots with the real OpenCode, docker", [ON_DOCKER], {
+  inPart: true,
+  matters: () => false,
+}))
+  requires("root", "docker", "tini").describe(title, () =>
+    bootsBeside(useScene(), async () => (await useSharedEngine()).choice),
+  )

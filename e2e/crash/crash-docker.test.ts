@@ -11,6 +11,7 @@ requires("root", "docker", "tini").describe("on a Docker engine", () => {
     backend: "docker",
     world,
     mishaps: { ...MISHAPS, ...engineMishaps(engine) },
+    removal: ["remove.container"],
     few: { steps: 1, mishaps: 2 },
   })
 

@@ -18,7 +18,6 @@ export type Mishap = (
 ) => Promise<boolean>
 
 export const MISHAPS: Readonly<Record<string, Mishap>> = {
-  nothing: async () => true,
   "the server is killed": async (world) => {
     await world.restart()
     return true
@@ -60,27 +59,30 @@ export const MISHAPS: Readonly<Record<string, Mishap>> = {
 const insideOf = (sandbox: SandboxId | undefined): Inside | undefined =>
   sandbox && findInside(sandbox)
 
-/** Another connection takes the place of the server's, and ends. It says what the server has said: nothing is forgotten for it. */
+/**
+ * Another connection takes the place of the server's, and ends. It says what the server has said: nothing is forgotten for it.
+ * False: it did not come up, and cut nothing.
+ */
 const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<boolean> => {
   const link = await findLinks(join(dataDir, "links")).find(sandbox)
   const lastSeen = lastSeenOf(dataDir, sandbox)
   if (link === undefined || lastSeen === undefined) return false
   const over = new AbortController()
-  const { promise: tried, resolve } = Promise.withResolvers<void>()
+  const { promise: isUp, resolve } = Promise.withResolvers<boolean>()
   const bridge = openBridge(
     {
       ...{ address: { path: link.socket }, token: link.token, sandbox, lastSeen },
       onEvents: () => Promise.reject(new Error("it only cuts")),
       onState: ({ kind }) => {
-        if (kind !== "connecting") resolve()
+        if (kind !== "connecting") resolve(kind === "up")
       },
     },
     over.signal,
   )
-  await tried
+  const isCut = await isUp
   over.abort()
   await bridge.closed
-  return true
+  return isCut
 }
 
 const lastSeenOf = (dataDir: string, sandbox: SandboxId): number | undefined => {

@@ -22,27 +22,31 @@ const REMOVE = [
 ]
 
 /** What is done while the server dies, and where it may. */
-const FLOWS = {
+const flowsWith = (removal: readonly string[]) => ({
   /** A workspace that has no sandbox gets one. */
   create: CREATE,
   /** Its workspace has changed, and nobody uses it. */
-  replace: ["stop.begun", ...REMOVE, ...CREATE],
+  replace: ["stop.begun", ...removal, ...CREATE],
   /** Its workspace has changed, and somebody does: the crash comes then, or when the use has ended. */
-  drain: ["drain.moved", "stop.begun", ...REMOVE, ...CREATE],
-  stop: REMOVE,
+  drain: ["drain.moved", "stop.begun", ...removal, ...CREATE],
+  stop: removal,
   /** Its workspace has changed while it was paused. */
-  paused: ["paused", "stop.begun", ...REMOVE, ...CREATE],
+  paused: ["paused", "stop.begun", ...removal, ...CREATE],
   /** Its workspace is removed. */
-  remove: [...REMOVE, "removal.closed", "removal.unbooted", "removal.files", "removal.links"],
+  remove: [...removal, "removal.closed", "removal.unbooted", "removal.files", "removal.links"],
   /** A workspace that has no files boots as one that was built before. */
   prebuilt: CREATE,
-} as const
+})
 
-export type Flow = keyof typeof FLOWS
+export type Flow = keyof ReturnType<typeof flowsWith>
 
-export const ROUNDS: readonly { readonly flow: Flow; readonly step: string }[] = Object.entries(
-  FLOWS,
-).flatMap(([flow, steps]) => steps.map((step) => ({ flow: flow as Flow, step })))
+/** Every step of every flow. `removal`: the steps that only this backend takes to remove a sandbox. */
+export const roundsWith = (
+  removal: readonly string[],
+): readonly { readonly flow: Flow; readonly step: string }[] =>
+  Object.entries(flowsWith([...removal, ...REMOVE])).flatMap(([flow, steps]) =>
+    steps.map((step) => ({ flow: flow as Flow, step })),
+  )
 
 /** One workspace that lives through many deaths of its server. Each round adds a line to a file of it. */
 export class Story {

@@ -3,7 +3,7 @@ import { it } from "vitest"
 import { chosenRounds } from "./chosen.ts"
 import { Conversation } from "./conversation.ts"
 import type { Mishap } from "./mishaps.ts"
-import { ROUNDS, Story } from "./rounds.ts"
+import { roundsWith, Story } from "./rounds.ts"
 import type { World } from "./world.ts"
 
 /** A boot on a busy machine, what is tried again before it, and a look at the host. */
@@ -17,12 +17,14 @@ export interface CrashSuite {
   readonly world: () => World
   /** By their names. */
   readonly mishaps: Readonly<Record<string, Mishap>>
+  /** Steps that only this backend takes to remove a sandbox. */
+  readonly removal?: readonly string[]
   /** How many rounds of each kind a run takes that leaves most out. */
   readonly few: { readonly steps: number; readonly mishaps: number }
 }
 
-export const crashSuite = ({ backend, world, mishaps, few }: CrashSuite): void => {
-  const steps = chosenRounds(`crash points of a server, ${backend}`, ROUNDS, few.steps)
+export const crashSuite = ({ backend, world, mishaps, removal = [], few }: CrashSuite): void => {
+  const steps = chosenRounds(`crash points of a server, ${backend}`, roundsWith(removal), few.steps)
   const names = chosenRounds(
     `mishaps during prompts, ${backend}`,
     Object.keys(mishaps),

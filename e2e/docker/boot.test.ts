@@ -6,6 +6,7 @@ import { pipeline } from "node:stream"
 import type { Event } from "@berth/protocol/event"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { requires } from "@berth/testing/requires"
+import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, setStage } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
@@ -45,7 +46,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
       ".berth/start.sh": "#!/bin/sh\ncp made-by-setup made-by-start; id -u >> made-by-start\n",
     })
     const made = await server.berth(["up", repo, "--network", "none"])
-    expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+    expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
     box = server.sandbox(made.stdout.toString().trim())
   }, STAGE_DEADLINE_MS)
   afterAll(async () => {
@@ -199,7 +200,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
       const absent = await up("127.0.0.1:1/x")
       expect(absent.stderr).toMatch(/there is no image 127\.0\.0\.1:1\/x: .*refused/)
       const made = await up("berth-test/system")
-      expect(made.stderr).toMatch(/^other is ready after \d+ ms\n$/)
+      expect(withoutWaits(made.stderr)).toMatch(/^other is ready after \d+ ms\n$/)
       expect(await server.berth(["rm", "other"])).toMatchObject({ status: 0 })
     },
     DEADLINE_MS,
@@ -317,7 +318,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
           .poll(async () => await box.get().catch(({ code }) => code), { timeout: DEADLINE_MS })
           .toMatchObject({ phase: "gone" })
         const made = await server.berth(["up", repo, "--network", "none"])
-        expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+        expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
         const next = server.sandbox(made.stdout.toString().trim())
         expect(next.id).not.toBe(box.id)
         expect(await next.files.readText("kept")).toBe("kept\n")

@@ -12,6 +12,7 @@ import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
 import { openDocker } from "@berth/server/backends/docker/backend"
 import { configHash } from "@berth/server/sandboxes/config-hash"
 import { requires } from "@berth/testing/requires"
+import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { openServer } from "../sandboxes/server.ts"
@@ -44,7 +45,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
         ".berth/start.sh": "#!/bin/sh\nid -u > made-by-start; touch ~/of-home\n",
       })
       const made = await server.berth(["up", repo])
-      expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+      expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
       box = server.sandbox(made.stdout.toString().trim())
     }, STAGE_DEADLINE_MS)
     afterAll(() => server?.close(), STAGE_DEADLINE_MS)
@@ -131,7 +132,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
         const left = (await engine.volumes()).filter(({ Name }) => Name.includes(box.id))
         expect(left).toEqual([])
         const made = await server.berth(["up", repo])
-        expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+        expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
         box = server.sandbox(made.stdout.toString().trim())
         expect(await box.files.readText("kept")).toBe("kept\n")
         const home = await box.commands.run("ls -A ~; stat -c '%u %a' ~")
@@ -176,7 +177,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
         expect(await server.berth(["rm", box.id])).toMatchObject({ status: 0 })
         expect(await filesOfApp()).toEqual([])
         const made = await server.berth(["up", repo])
-        expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+        expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
         box = server.sandbox(made.stdout.toString().trim())
         await expect(box.files.readText("kept")).rejects.toMatchObject({ code: "files.not_found" })
       },

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process"
 import { chmodSync, cpSync, globSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
 import { homedir, tmpdir } from "node:os"
 import { join } from "node:path"
+import { furtherCases } from "@berth/testing/further-cases"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { giveToolbox } from "../toolboxes/give.ts"
 import { type Answer, type Meanwhile, sitAtBash } from "./person.ts"
@@ -32,8 +33,12 @@ interface Expected {
 
 export interface Machine {
   /** Adds a test that types at a terminal of its own, whose screen is kept as text by that name. */
-  journey(name: string, title: string, steps: (newcomer: Newcomer) => Promise<void>): void
+  readonly journey: Journey
+  /** Like `journey`, but only whole runs have it: others prove nearly as much. The report says so. */
+  readonly furtherJourney: Journey
 }
+
+type Journey = (name: string, title: string, steps: (newcomer: Newcomer) => Promise<void>) => void
 
 export interface Backend {
   readonly name: "embedded" | "docker"
@@ -96,26 +101,33 @@ export const useMachine = ({ name: backend, open }: Backend): Machine => {
     }
   }, DEADLINE_MS)
 
-  const journey: Machine["journey"] = (name, title, steps) =>
-    it(
-      title,
-      async () => {
-        const window = await openWindow()
-        const sees = async (line: string, { status = 0, meanwhile }: Expected = {}) => {
-          const answer: Answer = await window.told(line, meanwhile)
-          expect(answer, line).toMatchObject({ status })
-          return answer.shown
-        }
-        try {
-          await steps({ home: at("home"), dataDir: at("state/berth"), sees })
-        } finally {
-          keepScreen(`${name}-${backend}`, window.screen())
-          await window.close()
-        }
-      },
-      DEADLINE_MS,
-    )
-  return { journey }
+  const journeyBy =
+    (register: (title: string, work: () => Promise<void>, deadlineMs: number) => void): Journey =>
+    (name, title, steps) =>
+      register(
+        title,
+        async () => {
+          const window = await openWindow()
+          const sees = async (line: string, { status = 0, meanwhile }: Expected = {}) => {
+            const answer: Answer = await window.told(line, meanwhile)
+            expect(answer, line).toMatchObject({ status })
+            return answer.shown
+          }
+          try {
+            await steps({ home: at("home"), dataDir: at("state/berth"), sees })
+          } finally {
+            keepScreen(`${name}-${backend}`, window.screen())
+            await window.close()
+          }
+        },
+        DEADLINE_MS,
+      )
+  return {
+    journey: journeyBy(it),
+    furtherJourney: journeyBy(
+      furtherCases(`further journeys of a newcomer, ${backend}`, { inPart: true }),
+    ),
+  }
 }
 
 type Window = ReturnType<typeof sitAtBash>

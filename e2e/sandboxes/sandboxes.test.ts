@@ -14,6 +14,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
+import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, processesOf } from "../boot/stage.ts"
 import { describeCuts } from "./cuts.ts"
@@ -34,7 +35,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       server = await openServer()
       const repo = makeRepo(join(server.base, "app"), { README: "hello\n" })
       const made = await server.berth(["up", repo, "--network", "none"])
-      expect(made.stderr).toMatch(/^app is ready after \d+ ms\n$/)
+      expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
       box = server.sandbox(made.stdout.toString().trim())
     }, STAGE_DEADLINE_MS)
     afterAll(() => server.close(), STAGE_DEADLINE_MS)
@@ -71,7 +72,9 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       writeFileSync(join(repo, "new ü.bin"), Buffer.from([0, 255, 10]))
       rmSync(join(repo, "gone"))
       const told = await server.berth(["up", repo, "--name", "clean", "--network", "none"])
-      expect(told.stderr).toMatch(/^3 changed files are not in the sandbox; --dirty brings them\n/)
+      expect(withoutWaits(told.stderr)).toMatch(
+        /^3 changed files are not in the sandbox; --dirty brings them\n/,
+      )
       const up = ["up", repo, "--name", "dirty", "--network", "none", "--dirty"]
       expect(await server.berth(up)).toMatchObject({ status: 0 })
       const look = ["exec", "dirty", "--", "sh", "-c", "cat README; ls; od -An -tx1 new*"]

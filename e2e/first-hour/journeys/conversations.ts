@@ -1,3 +1,4 @@
+import { withoutWaits } from "@berth/testing/without-waits"
 import { expect } from "vitest"
 import type { Machine } from "../newcomer.ts"
 
@@ -8,7 +9,7 @@ export const conversations = ({ journey }: Machine): void =>
     "lists, removes and closes sessions, and removes all sandboxes",
     async ({ sees }) => {
       await sees("cd my-repo && berth up --network none")
-      expect(await sees("berth run 'echo hello'")).toMatch(
+      expect(withoutWaits(await sees("berth run 'echo hello'"))).toMatch(
         /^session (ses-\w+)\nhello\nsucceeded\nnothing has changed in my-repo$/,
       )
       const listed = await sees("berth sessions")

@@ -1,31 +1,29 @@
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { isWholeRun } from "@berth/testing/sampled"
 import { expect } from "vitest"
-import type { Machine } from "../newcomer.ts"
+import type { Machine, Newcomer } from "../newcomer.ts"
+
+const refusedTo =
+  (sees: Newcomer["sees"]) =>
+  async (line: string, status = 1): Promise<string> => {
+    const shown = await sees(line, { status })
+    expect(shown).not.toMatch(/\/v1\/|\bSANDBOX\b|defect in Berth/)
+    return shown
+  }
 
 /** Mistakes that everybody makes, and the words that they get for them. */
-export const words = ({ journey }: Machine): void =>
+export const words = ({ journey, furtherJourney }: Machine): void => {
   journey(
     "words",
     "says what is missing or wrong in the words of the command line",
     async ({ dataDir, sees }) => {
-      const refused = async (line: string, status = 1) => {
-        const shown = await sees(line, { status })
-        expect(shown).not.toMatch(/\/v1\/|\bSANDBOX\b|defect in Berth/)
-        return shown
-      }
+      const refused = refusedTo(sees)
       expect(await refused("berth run 'npm test'", 2)).toContain("this is not in a git repo")
       expect(await refused("berth exec sb-q4 -- true", 125)).toContain("there is no sandbox sb-q4")
       expect(await refused("berth boot nobody")).toContain("there is no sandbox nobody")
       expect(await refused("berth log nobody")).toContain("there is no session nobody")
       await sees("cd my-repo")
       expect(await refused("berth run ''", 2)).toContain("the prompt is empty")
-      // A boot of OpenCode more; its words are also tested where it is driven.
-      if (isWholeRun) {
-        expect(await refused("berth run --agent opencode 'fix it'")).toMatch(/--model/)
-        await sees("berth rm my-repo")
-      }
       expect(await refused("berth run --agent nobody 'fix it'", 2)).toContain(
         "--agent is shell, opencode, claude, codex or acp:COMMAND, not nobody",
       )
@@ -41,3 +39,15 @@ export const words = ({ journey }: Machine): void =>
       )
     },
   )
+
+  // A boot of OpenCode more; its words are also tested where it is driven.
+  furtherJourney(
+    "words-opencode",
+    "says that OpenCode needs a model, and how to name one",
+    async ({ sees }) => {
+      await sees("cd my-repo")
+      expect(await refusedTo(sees)("berth run --agent opencode 'fix it'")).toMatch(/--model/)
+      await sees("berth rm my-repo")
+    },
+  )
+}

@@ -10,6 +10,7 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { requires } from "@berth/testing/requires"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import { ensureToken, readToken } from "./token.ts"
 
@@ -20,6 +21,9 @@ beforeEach(() => {
 afterEach(() => {
   rmSync(dir, { recursive: true, force: true })
 })
+
+const GROUP = 4_001
+const OTHER_GROUP = 4_002
 
 const unusable = { code: "server.token_unusable" }
 
@@ -69,6 +73,35 @@ describe("the API token", () => {
       expect(readFileSync(path, "utf8")).toBe(content)
     }
   })
+
+  const unshared = [
+    { next: "nobody", group: undefined, mode: 0o600 },
+    { next: "another group", group: OTHER_GROUP, mode: 0o640 },
+  ]
+  for (const { next, group, mode } of unshared)
+    requires("root").it(
+      `is replaced when it was shared with a group and now is with ${next}`,
+      async () => {
+        const path = join(dir, "token")
+        const replaced: number[] = []
+        const take = (group: number | undefined) =>
+          ensureToken(dir, { group, onReplaced: (gid) => void replaced.push(gid) })
+        const shared = await take(GROUP)
+        expect(await take(GROUP)).toBe(shared)
+        expect(replaced).toEqual([])
+
+        const token = await take(group)
+        expect(token).not.toBe(shared)
+        expect(await readToken(dir, group)).toBe(token)
+        expect(replaced).toEqual([GROUP])
+        expect(statSync(path)).toMatchObject({
+          gid: group ?? process.getgid?.(),
+          mode: 0o100000 | mode,
+        })
+        expect(await take(group)).toBe(token)
+        expect(replaced).toEqual([GROUP])
+      },
+    )
 
   it("is a typed error where it cannot be written", async () => {
     await expect(ensureToken(join(dir, "missing"))).rejects.toMatchObject(unusable)

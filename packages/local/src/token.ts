@@ -9,12 +9,30 @@ import { shareFile } from "./owned/share.ts"
 const TOKEN_BYTES = 32
 const ONLY_OWNER = 0o600
 const ALL_OTHERS = 0o077
+const GROUP_READ = 0o040
 const ALL_BUT_GROUP_READ = 0o037
 
-/** The token in the data directory, made at first start. Only the holder of the directory's lock may call it. */
-export const ensureToken = async (dataDir: string, group?: number): Promise<string> => {
-  const token = (await readToken(dataDir, group)) ?? (await makeToken(dataDir))
-  shareFile(tokenPath(dataDir), group)
+export interface TokenOptions {
+  /** Its members may read the token. */
+  readonly group?: number | undefined
+  /** Told the group whose members knew the token that was replaced. */
+  readonly onReplaced?: (group: number) => void
+}
+
+/**
+ * The token in the data directory, made at first start, and anew when it is no longer shared with the group that could read it.
+ * Only the holder of the directory's lock may call it.
+ */
+export const ensureToken = async (
+  dataDir: string,
+  { group, onReplaced = () => {} }: TokenOptions = {},
+): Promise<string> => {
+  const path = tokenPath(dataDir)
+  const earlier = earlierGroup(readFile(path), group)
+  const known = earlier === undefined ? await readToken(dataDir, group) : undefined
+  const token = known ?? (await makeToken(dataDir))
+  if (earlier !== undefined) onReplaced(earlier)
+  shareFile(path, group)
   return token
 }
 
@@ -32,11 +50,15 @@ export const tokenPath = (dataDir: string): string => join(resolve(dataDir), "to
 
 /** Reads a file that nobody else has put in place of ours, and that nobody else can read but the group it is shared with. */
 const readPrivate = (path: string, group: number | undefined): string | undefined => {
+  const file = readFile(path)
+  if (file === undefined) return undefined
+  if (isOpenToOthers(file, group)) throw unusable(path, "other users may read or write it")
+  return file.text
+}
+
+const readFile = (path: string): OwnedText | undefined => {
   try {
-    const file = readOwned(path, { followLast: false })
-    if (file === undefined) return undefined
-    if (isOpenToOthers(file, group)) throw unusable(path, "other users may read or write it")
-    return file.text
+    return readOwned(path, { followLast: false })
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
     const { code } = cause as NodeJS.ErrnoException
@@ -48,6 +70,15 @@ const readPrivate = (path: string, group: number | undefined): string | undefine
 const isOpenToOthers = ({ uid, gid, mode }: OwnedText, group: number | undefined): boolean => {
   const isShared = process.geteuid?.() === uid ? gid === group : true
   return (mode & (isShared ? ALL_BUT_GROUP_READ : ALL_OTHERS)) !== 0
+}
+
+/** The group that a file of ours is shared with, as `shareFile` does it, if that is another than this one. */
+const earlierGroup = (
+  file: OwnedText | undefined,
+  group: number | undefined,
+): number | undefined => {
+  if (file === undefined || file.uid !== process.geteuid?.() || file.gid === group) return undefined
+  return (file.mode & ALL_OTHERS) === GROUP_READ ? file.gid : undefined
 }
 
 /** Written aside and renamed, so that a crash leaves no half token; synced, since clients keep it. */

@@ -78,7 +78,12 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     log.warn({ op: "store.open", dataDir }, said)
   }
   try {
-    const token = config.token ?? (await rescue.run(() => ensureToken(dataDir, group)))
+    const onReplaced = (earlier: number) => {
+      const said = `the server is no longer shared with group ${earlier}: it has a new token, which that group cannot read`
+      log.warn({ op: "server.start", dataDir }, said)
+    }
+    const token =
+      config.token ?? (await rescue.run(() => ensureToken(dataDir, { group, onReplaced })))
     shareDirectory(dataDir, group)
     secrets.add(token)
     const turns = new Turns()

@@ -17,11 +17,13 @@ export interface BackendStart {
   readonly installation: InstallationId
   readonly dataDir: string
   readonly log: Logger
+  /** Tests crash there. */
+  readonly at?: (step: string) => void | Promise<void>
 }
 
 /** Loads and opens the backend that was chosen, and no other. */
 export const openBackend = async (
-  { backend, installation, dataDir, log }: BackendStart,
+  { backend, installation, dataDir, log, at = () => {} }: BackendStart,
   signal: AbortSignal,
 ): Promise<Backend> => {
   const directory = join(dataDir, backend.name)
@@ -35,7 +37,8 @@ export const openBackend = async (
   // An engine sees all that its sandboxes get, keys and files included.
   if ("socketPath" in engine) refuseForeignEntry(engine.socketPath)
   const onPull = tellOfPulls(log)
-  return await openDocker({ installation, directory, engine, image, onPull, onFence }, { signal })
+  const options = { installation, directory, engine, image, onPull, onFence, at }
+  return await openDocker(options, { signal })
 }
 
 const tellOfFence =

@@ -11,7 +11,6 @@ import { type BackendStart, openBackend } from "./open-backend.ts"
 import { systemClock } from "./sandboxes/clock.ts"
 import type { Policy } from "./sandboxes/decide.ts"
 import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
-import type { FailPoint } from "./sandboxes/fail-point.ts"
 import type { DiskParts, SandboxesParts } from "./sandboxes/sandboxes.ts"
 import { openShortage } from "./sandboxes/shortage.ts"
 import type { Stored } from "./sessions/stored.ts"
@@ -22,8 +21,6 @@ export interface SandboxesStart extends BackendStart {
   readonly policy: Policy
   /** The guard that keeps sandboxes from filling the disk. */
   readonly disk?: DiskParts
-  /** Tests crash there. */
-  readonly at?: FailPoint
   readonly secrets: Secrets
   /** The server's own, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>

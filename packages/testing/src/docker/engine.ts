@@ -150,7 +150,8 @@ const removeNetworks = async (socketPath: string) => {
   }
 }
 
-const ask = async (socketPath: string, method: string, path: string): Promise<unknown> => {
+/** Asks an engine without anything of the project's in between. */
+export const ask = async (socketPath: string, method: string, path: string): Promise<unknown> => {
   const asked = request({ socketPath, method, path, timeout: STOP_DEADLINE_MS }).end()
   asked.on("timeout", () => asked.destroy())
   const [answer] = (await once(asked, "response")) as [IncomingMessage]

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
 import { BOOT_PACKAGES } from "../system-files.ts"
-import { type DockerEngine, startDockerEngine } from "./engine.ts"
+import { ask, type DockerEngine, startDockerEngine } from "./engine.ts"
 import { importSystemImage } from "./image.ts"
 
 /** An engine with an image of a small system that can boot: nothing of Berth's is in it. */
@@ -64,9 +64,30 @@ export const offerEngine = async (): Promise<() => Promise<void>> => {
   process.env[ASKED_AT] = path
   return async () => {
     server.close()
-    await started?.then((engine) => engine.stop()).catch(() => {})
     await rm(directory, { recursive: true, force: true })
+    // Those that asked for an engine that did not start have said so.
+    const engine = await started?.catch(() => undefined)
+    if (engine === undefined) return
+    try {
+      const left = await leftIn(engine)
+      if (left.length > 0) throw new Error(`tests left in the shared engine: ${left.join(", ")}`)
+    } finally {
+      await engine.stop()
+    }
   }
+}
+
+/** Names the containers and volumes of servers and backends that were not removed. */
+const leftIn = async ({ socket }: EngineWithImage): Promise<string[]> => {
+  const ofBerth = `filters=${encodeURIComponent('{"label":["berth.installation"]}')}`
+  const containers = await ask(socket, "GET", `/containers/json?all=1&${ofBerth}`)
+  const volumes = await ask(socket, "GET", `/volumes?${ofBerth}`)
+  return [
+    ...(containers as { Names: string[] }[]).map(({ Names }) => `container ${Names.join(" ")}`),
+    ...((volumes as { Volumes: { Name: string }[] | null }).Volumes ?? []).map(
+      ({ Name }) => `volume ${Name}`,
+    ),
+  ]
 }
 
 const answerOf = ({ socket, data, host, image }: EngineWithImage): Answer => ({

@@ -47,6 +47,8 @@ export interface DockerOptions {
   readonly onPull?: OnPull
   /** Told when the fence of sandboxes was gone. */
   readonly onFence?: OnFence
+  /** Tests crash there. */
+  readonly at?: Parts["at"]
 }
 
 /** Sandboxes as containers of a Docker engine. */
@@ -70,6 +72,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       mountVolumes: openMountVolumes(engine),
       started: new Set(),
       leaving: new Set(),
+      at: options.at ?? (() => {}),
     }
     /** Another version may run after a restart. Where it runs does not change. */
     const renewInfo = () => {
@@ -90,6 +93,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
         onEvent: announce,
         onGap: () => {
           parts.network.forget()
+          parts.started.clear()
           far?.forget()
           watchers.emit({ kind: "resync" })
           renewInfo()

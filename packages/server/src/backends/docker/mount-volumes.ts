@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
 import { run } from "../../host/run.ts"
+import { settleAll } from "../../host/settle-all.ts"
 import type { Engine } from "./engine.ts"
 import { findVolume, removeVolume } from "./volumes.ts"
 
@@ -27,12 +28,13 @@ export const openMountVolumes = (engine: Engine): MountVolumes => {
   }
   return {
     remove,
-    removeLeft: async (signal) => {
-      for (const name of left) {
-        await removeVolume(engine, name, signal)
-        left.delete(name)
-      }
-    },
+    removeLeft: (signal) =>
+      settleAll(
+        [...left].map(async (name) => {
+          await removeVolume(engine, name, signal)
+          left.delete(name)
+        }),
+      ),
   }
 }
 

@@ -23,8 +23,10 @@ export interface Parts {
   /** Directories that no mount may hold or lie in: Berth's own data. */
   readonly keepOut: readonly string[]
   readonly mountVolumes: MountVolumes
-  /** Sandboxes that the engine has told this server to have started: it knows what runs in them. */
+  /** Sandboxes that the engine has told this server to have started, since it was last away: it knows what runs in them. */
   readonly started: Set<SandboxId>
   /** The sandboxes that are being stopped or removed. */
   readonly leaving: Set<SandboxId>
+  /** Told of each step after which a crash must do no harm: tests crash there. */
+  readonly at: (step: string) => void | Promise<void>
 }

@@ -5,7 +5,7 @@ import { type Listed, listContainers } from "./containers.ts"
 import { asBackendError } from "./failures.ts"
 import { allowedOf, ours, sandboxOf } from "./names.ts"
 import type { Parts } from "./parts.ts"
-import { removeTraces, removeWhole } from "./remove.ts"
+import { removeSandbox, removeWhole } from "./remove.ts"
 import { listVolumes } from "./volumes.ts"
 
 /**
@@ -49,8 +49,9 @@ export const recoverSandboxes = async (
     if (sandbox !== undefined) traces.add(sandbox)
   }
   const gone = [...traces].filter((sandbox) => !standing.has(sandbox))
+  // As a whole: the container may be gone while processes of it still have its files mounted.
   await Promise.all(
-    gone.map((sandbox) => attempt(sandbox, (within) => removeTraces(parts, sandbox, within))),
+    gone.map((sandbox) => attempt(sandbox, (within) => removeSandbox(parts, sandbox, within))),
   )
   await attempt(undefined, (within) => network.sweep(within))
   return unrecovered

@@ -22,12 +22,13 @@ export const removeSandbox = async (
 
 /** Removes a container with everything that runs in it; false: the engine did not have it. */
 export const removeWhole = async (
-  { engine, far, started }: Pick<Parts, "engine" | "far" | "started">,
+  { engine, far, started, at }: Pick<Parts, "engine" | "far" | "started" | "at">,
   sandbox: SandboxId | undefined,
   engineId: string,
   signal: AbortSignal,
 ): Promise<boolean> => {
   const isGone = await removeContainer(engine, engineId, signal)
+  await at("remove.container")
   // What an engine knows to run it ends itself.
   const isKnown = sandbox !== undefined && started.delete(sandbox)
   if (!isKnown && far === undefined) await endOrphans(engineId, signal)

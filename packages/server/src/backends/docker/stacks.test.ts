@@ -262,15 +262,32 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
     DEADLINE_MS,
   )
 
-  it(
-    "[R1.8] is removed with the processes that an engine has left which was killed in the middle of its start",
-    async () => {
+  it.each([
+    {
+      how: "by a server that sees it to the end",
+      remove: async (sandbox: SandboxId) => {
+        await harness.backend.stop(sandbox, { graceMs: 0 })
+        await harness.backend.remove(sandbox)
+      },
+    },
+    {
+      // As a server does that dies in the middle of a removal, or `docker container prune` while none runs.
+      how: "by the next server, where only its container was removed",
+      remove: async (sandbox: SandboxId) => {
+        const path = `/containers/berth-${sandbox}?force=1`
+        expect(await askEngine(harness.engine, "DELETE", path)).toMatchObject({ status: 204 })
+        expect(await (await harness.reopen()).recover()).toEqual([])
+      },
+    },
+  ])(
+    "[R1.8] is removed with the processes that an engine has left which was killed in the middle of its start, $how",
+    async ({ remove }) => {
       const { sandbox, engineId } = await startHalfway()
       expect(await harness.backend.inspect(sandbox)).toMatchObject({ state: "created" })
       expect(processesNaming(engineId)).not.toEqual([])
-      await harness.backend.stop(sandbox, { graceMs: 0 })
-      await release(SHOP, sandbox)
+      await remove(sandbox)
       expect(processesNaming(engineId)).toEqual([])
+      await release(SHOP, sandbox)
       expect(await runOn(SHOP, "echo free")).toBe("free\n")
     },
     2 * DEADLINE_MS,
