@@ -62,6 +62,7 @@ export const permissions = ({ journey }: Machine): void => {
       await sees(`berth run --session asks --detach "make three.txt"`)
       await sees("until berth ps | grep -q 'permission, since .*touch three'; do sleep 0.1; done")
       expect(await sees("berth stop --prompt asks")).toMatch(/^pr-\w+$/)
+      await sees("until berth log asks | grep -q '^(stopped'; do sleep 0.1; done")
       expect(await sees("berth ps")).not.toContain("waits for permission")
       expect(await sees("berth log asks")).toMatch(/make three\.txt.*\n\(stopped\b[^\n]*\)$/s)
       expect(await sees("berth exec asks -- sh -c 'ls *.txt'")).toBe("one.txt")
