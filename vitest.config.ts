@@ -47,7 +47,8 @@ export default defineConfig({
         extends: true,
         test: {
           ...{ name: "alone", include: TESTS, exclude: together },
-          globalSetup: ["e2e/toolboxes/setup.ts", "packages/testing/src/docker/shared-setup.ts"],
+          // They end in the reverse order; the engine's fails the run for what tests left in it, and none would end after that.
+          globalSetup: ["packages/testing/src/docker/shared-setup.ts", "e2e/toolboxes/setup.ts"],
         },
       },
       { extends: true, test: { name: "together", include: together, isolate: false } },
