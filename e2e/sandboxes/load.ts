@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs"
+import { isDeepStrictEqual } from "node:util"
 import { Slug } from "@berth/protocol/ids"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { sized } from "@berth/testing/sampled"
@@ -58,7 +59,7 @@ export const describeLoad = (stage: () => Stage): void => {
       const box = await freshBox(server, "flood")
       const memory = watchMemory(server.pid())
       const traces = () => tracesOf(server.pid(), box.id)
-      const none = traces()
+      const none = await settled(traces)
       const client = await RawClient.open(server.access())
       await client.upgrade(`/v1/sandboxes/${box.id}/commands/run`)
       const dd = `dd if=/dev/zero bs=64k count=${FLOOD_BYTES / (64 * 1024)} status=none`
@@ -125,4 +126,16 @@ const pieces = (count: number): ReadableStream<Uint8Array> => {
       else controller.close()
     },
   })
+}
+
+/** Gives what a look finds as soon as two looks find the same: earlier connections end a moment after their clients. */
+const settled = async <Found>(look: () => Found): Promise<Found> => {
+  let found = look()
+  const isSettled = () => {
+    const was = found
+    found = look()
+    return isDeepStrictEqual(found, was)
+  }
+  await expect.poll(isSettled, { interval: 200 }).toBe(true)
+  return found
 }
