@@ -23,8 +23,8 @@ export interface SandboxEvents {
   take(sandbox: SandboxId, events: readonly Event[]): Promise<void>
   /** The number of the last event that is stored. */
   lastSeen(sandbox: SandboxId): Promise<number>
-  /** Those of these prompts that have been stopped. */
-  stopped(prompts: readonly PromptId[]): Promise<PromptId[]>
+  /** Those of these prompts that have ended. */
+  ended(prompts: readonly PromptId[]): Promise<PromptId[]>
   /** What is done to a sandbox, for those who talk with an agent in it. */
   tell(sandbox: SandboxId, bodies: readonly EventBody[]): Promise<void>
   /** Closes the sessions of a workspace that is being removed. Twice is as good as once. */

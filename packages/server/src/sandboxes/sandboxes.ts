@@ -140,7 +140,7 @@ export interface Sandboxes
     sources: readonly LeaseSource[],
     isOver: (subject: string | null) => boolean,
   ): Promise<void>
-  /** Ends a sandbox that does not answer, unless others use it. Returns whether it ends. */
+  /** Ends a sandbox that does not answer to a person, unless others use it. Returns whether it ends. */
   giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<boolean>
   /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
@@ -241,9 +241,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await bridges.activity(await linkOf(sandbox), change, signal),
     onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
   })
-  /** A prompt may have been stopped while its sandbox was not reached, and goes on in there. A failure is found at the next answer. */
+  /** A prompt that ended while its sandbox was not reached may go on in there, unheard. A failure is found at the next answer. */
   const stopAgain = async (sandbox: SandboxId, prompts: readonly PromptId[]): Promise<void> => {
-    for (const prompt of await parts.events.stopped(prompts))
+    for (const prompt of await parts.events.ended(prompts))
       await keepers.get(sandbox)?.stopPrompt(prompt)
   }
   const isAlive = async (sandbox: SandboxId): Promise<boolean> => {

@@ -279,7 +279,7 @@ describe("a stop that the sandbox does not take", () => {
     await expect
       .poll(prompts)
       .toMatchObject([{ state: "stopped", reason: `${reason}, and was ended` }])
-    expect(given).toEqual([{ cause: "person", reason, by: [id, session] }])
+    expect(given).toEqual([{ reason, by: [id, session] }])
     await expect.poll(() => driver.waitOf(id)).toBeNull()
   })
 
@@ -321,6 +321,31 @@ describe("a stop that the sandbox does not take", () => {
     await ended.promise
     expect(await states()).toEqual(["queued"])
   })
+})
+
+it("[R3.4] a prompt that nobody stops waits for its sandbox, however long that is not reached", async () => {
+  let looks = 0
+  const given: unknown[] = []
+  const { driver, send, states, sandboxesOf } = await setUp(undefined, {
+    kept: () => {
+      looks++
+      return keeping({
+        agent: "shell",
+        connected: new Promise<void>(() => {}),
+        silence: { forMs: 24 * 3600_000, reason: undefined },
+      })
+    },
+    giveUp: async (_, givingUp) => {
+      given.push(givingUp)
+      return true
+    },
+  })
+  const { id } = await send("go")
+  await expect.poll(sandboxesOf).toEqual([use.sandbox])
+  await expect.poll(() => driver.waitOf(id)?.code).toBe("bridge.unreachable")
+  const before = looks
+  await expect.poll(() => looks).toBeGreaterThan(before + 5)
+  expect([given, await states()]).toEqual([[], ["queued"]])
 })
 
 it("keeps nothing of the looks at a prompt that runs for long", async () => {

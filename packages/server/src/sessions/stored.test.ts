@@ -79,13 +79,15 @@ describe("what a sandbox says", () => {
     ])
   })
 
-  it("does not count for prompts of others, nor for those that have ended", async () => {
+  it("[R3.4] does not count for prompts of others, nor for those that have ended, which are known as such", async () => {
     const { events, addSandbox, given, bodies, changes, stateOf } = await setUp()
     const [own, other] = [await addSandbox(), await addSandbox()]
     const prompt = await given(own)
     await events.take(other, [event(1, state(prompt, "succeeded")), event(2, delta(prompt, "!"))])
     expect(await stateOf(prompt)).toBe("queued")
+    expect(await events.ended([prompt])).toEqual([])
     await changes.end(prompt, { state: "interrupted", reason: "gone" })
+    expect(await events.ended([prompt])).toEqual([prompt])
     await events.take(own, [event(1, delta(prompt, "late")), event(2, state(prompt, "succeeded"))])
     expect(await stateOf(prompt)).toBe("interrupted")
     expect((await bodies()).map(({ type }) => type)).toEqual(["prompt.state", "prompt.state"])

@@ -2,7 +2,6 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { PromptResult } from "@berth/protocol/bridge"
 import type { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { GivingUp } from "../sandboxes/give-up.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { AssignedPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
@@ -27,8 +26,6 @@ export interface WatchLimits {
    * host that is overloaded it may take several.
    */
   readonly stopWithinMs: number
-  /** After so long without a word, a prompt that nobody stops is given up with its sandbox, if nobody else uses that. */
-  readonly giveUpAfterMs: number
   /** A sandbox that is ended is gone within this time, unless its engine is not reached. */
   readonly goneWithinMs: number
 }
@@ -37,7 +34,6 @@ export const WATCH_LIMITS: WatchLimits = {
   lookEveryMs: 1_000,
   tellAfterMs: 5_000,
   stopWithinMs: 10_000,
-  giveUpAfterMs: 30 * 60_000,
   goneWithinMs: 30_000,
 }
 
@@ -50,7 +46,7 @@ export interface WatchOverParts {
 
 /**
  * Watches over a prompt whose sandbox may never be reached again: says so, and sees to it that a stop ends the prompt
- * all the same. Never ends a sandbox that somebody else uses.
+ * all the same. Ends a sandbox for a person's stop alone, and never one that somebody else uses.
  */
 export const openWatchOver = ({ stored, sandboxes, waits, limits }: WatchOverParts) => {
   const { rows, changes } = stored
@@ -71,35 +67,29 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits }: WatchOverPar
     await changes.tell(session, { type: "prompt.waiting", prompt: id, code, message })
   }
 
-  /** False: the prompt stays as it is, since others use its sandbox. */
+  /** Ends a prompt whose stop is not taken, with its sandbox where nobody else uses that. */
   const giveUp = async (
     { id, session, sandbox }: AssignedPrompt,
     talk: Talk,
-    cause: GivingUp["cause"],
     signal: AbortSignal,
-  ): Promise<boolean> => {
-    const isStop = cause === "person"
-    const why = isStop
-      ? `${sandbox} did not take the stop within ${limits.stopWithinMs / 1000} s`
-      : `${sandbox} was not reached for ${limits.giveUpAfterMs / 60_000} min`
-    const state = isStop ? "stopped" : "interrupted"
-    talk.end = { state, reason: `${why}, and was ended` }
-    const isEnding = await sandboxes.giveUp(sandbox, { cause, reason: why, by: [id, session] })
-    if (!isEnding && !isStop) return false
-    // All that the sandbox has said is stored when it is gone, and the prompt ends by that.
-    if (isEnding) await pause(limits.goneWithinMs, undefined, { signal }).catch(() => {})
-    if (signal.aborted) return true
+  ): Promise<void> => {
+    const why = `${sandbox} did not take the stop within ${limits.stopWithinMs / 1000} s`
+    const isEnding = await sandboxes.giveUp(sandbox, { reason: why, by: [id, session] })
+    if (isEnding) {
+      // All that the sandbox has said is stored when it is gone, and the prompt ends by that.
+      talk.end = { state: "stopped", reason: `${why}, and was ended` }
+      await pause(limits.goneWithinMs, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+    }
     const rest = isEnding
       ? "its engine has not ended it yet"
       : "others use it: whatever the prompt runs there is stopped when it answers again"
-    await changes.end(id, { state, reason: `${why}, and ${rest}` })
-    return true
+    await changes.end(id, { state: "stopped", reason: `${why}, and ${rest}` })
   }
 
   return async (prompt: AssignedPrompt, talk: Talk, signal: AbortSignal): Promise<void> => {
     const { id, session, sandbox } = prompt
     let isTold = false
-    let isRefused = false
     let stopAskedMs: number | undefined
     for (;;) {
       await pause(limits.lookEveryMs, undefined, { signal, ref: false }).catch(() => {})
@@ -115,17 +105,10 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits }: WatchOverPar
       const silentMs = silence?.forMs ?? 0
       const next = await rows.next(session)
       if (next?.id !== id) return
-      if (next.isStopRequested) {
-        stopAskedMs ??= performance.now()
-        const unheardMs = talk.isStopTaken ? silentMs : performance.now() - stopAskedMs
-        if (unheardMs >= limits.stopWithinMs) {
-          await giveUp(prompt, talk, "person", signal)
-          return
-        }
-      } else if (silentMs >= limits.giveUpAfterMs && !isRefused) {
-        if (await giveUp(prompt, talk, "ended", signal)) return
-        isRefused = true
-      }
+      if (!next.isStopRequested) continue
+      stopAskedMs ??= performance.now()
+      const unheardMs = talk.isStopTaken ? silentMs : performance.now() - stopAskedMs
+      if (unheardMs >= limits.stopWithinMs) return await giveUp(prompt, talk, signal)
     }
   }
 }

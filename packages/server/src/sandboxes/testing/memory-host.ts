@@ -57,7 +57,7 @@ export const openMemoryHost = ({
         lastSeen: async () => 0,
         tell: async () => {},
         closeSessions: async () => {},
-        stopped: async () => [],
+        ended: async () => [],
       },
     },
     bridges: {
