@@ -7,12 +7,23 @@ export interface GivingUp {
   readonly by: readonly string[]
 }
 
-/** Ends a sandbox that does not answer to a person, unless others use it. Returns whether it ends. */
+export interface GiveUpParts {
+  readonly rows: Rows
+  readonly haltOf: (sandbox: SandboxId) => string | undefined
+  readonly wake: (sandbox: SandboxId) => void
+}
+
+/**
+ * Ends a sandbox that does not answer to a person. Returns why it stays; undefined: it ends. One that is halted answers
+ * when there is room for it, and its files may be what a person is about to make room among.
+ */
 export const openGiveUp =
-  ({ rows, wake }: { readonly rows: Rows; readonly wake: (sandbox: SandboxId) => void }) =>
-  async (sandbox: SandboxId, { reason, by }: GivingUp): Promise<boolean> => {
-    const isBegun = await rows.beginStopUnlessUsed(sandbox, { cause: "person", reason }, by)
-    if (isBegun) wake(sandbox)
+  ({ rows, haltOf, wake }: GiveUpParts) =>
+  async (sandbox: SandboxId, { reason, by }: GivingUp): Promise<string | undefined> => {
+    const halt = haltOf(sandbox)
+    const stop = { cause: "person", reason } as const
+    if (halt === undefined && (await rows.beginStopUnlessUsed(sandbox, stop, by))) wake(sandbox)
     const phase = (await rows.get(sandbox))?.phase
-    return phase === undefined || phase === "stopping" || phase === "gone"
+    if (phase === undefined || phase === "stopping" || phase === "gone") return undefined
+    return halt === undefined ? "others use it" : `it is halted (${halt})`
   }

@@ -140,8 +140,10 @@ export interface Sandboxes
     sources: readonly LeaseSource[],
     isOver: (subject: string | null) => boolean,
   ): Promise<void>
-  /** Ends a sandbox that does not answer to a person, unless others use it. Returns whether it ends. */
-  giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<boolean>
+  /** Ends a sandbox that does not answer to a person, unless others use it or it is halted. Returns why it stays. */
+  giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<string | undefined>
+  /** Why a sandbox is halted, if it is, be it for a moment. */
+  haltOf(sandbox: SandboxId): string | undefined
   /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>
@@ -190,6 +192,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const rescue = parts.disk?.rescue ?? NO_RESCUE
   let guard: Guard = NO_GUARD
   const held = (sandbox: SandboxId) => guard.held(sandbox)
+  const haltOf = (sandbox: SandboxId) => guard.why(sandbox)
 
   /** The next pass looks at it. */
   const notFreed = (err: unknown) => log.warn({ op: "lease.release", err }, "is looked at later")
@@ -276,7 +279,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     // A boot takes the time that it takes: nobody can use the sandbox before.
     idleMs: (sandbox) => (isBooting(sandbox) ? 0 : idle.ms(sandbox)),
     pressure: (sandbox) => makingRoom.get(sandbox),
-    halted: (sandbox) => guard.why(sandbox),
+    halted: haltOf,
     wantedHash: (row) => wants.known(row.workspace),
     bootFailure: async ({ workspace }) => (await workspaces.get(workspace))?.failed?.why,
     isSuccessorAsked: async ({ id, workspace }) => {
@@ -640,7 +643,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         if (isOver(subject)) await leases.release(id)
     },
 
-    giveUp: openGiveUp({ rows, wake: workers.wake }),
+    giveUp: openGiveUp({ rows, haltOf, wake: workers.wake }),
+
+    haltOf,
 
     gone: (sandbox, signal) => departures.of(sandbox, signal),
 

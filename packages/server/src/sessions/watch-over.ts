@@ -2,6 +2,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { PromptResult } from "@berth/protocol/bridge"
 import type { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
+import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { AssignedPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
@@ -13,6 +14,8 @@ export interface Talk {
   isSettled: boolean
   /** The sandbox has answered that it stops the prompt. */
   isStopTaken: boolean
+  /** Why the sandbox could not be told, at the last attempt; undefined: it was. */
+  refusal: BerthError | undefined
   /** How the prompt ends with its sandbox. */
   end: PromptResult
 }
@@ -39,8 +42,9 @@ export const WATCH_LIMITS: WatchLimits = {
 
 export interface WatchOverParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "kept" | "giveUp">
+  readonly sandboxes: Pick<Sandboxes, "kept" | "giveUp" | "haltOf">
   readonly waits: Waits
+  readonly log: Logger
   readonly limits: WatchLimits
 }
 
@@ -48,7 +52,7 @@ export interface WatchOverParts {
  * Watches over a prompt whose sandbox may never be reached again: says so, and sees to it that a stop ends the prompt
  * all the same. Ends a sandbox for a person's stop alone, and never one that somebody else uses.
  */
-export const openWatchOver = ({ stored, sandboxes, waits, limits }: WatchOverParts) => {
+export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOverParts) => {
   const { rows, changes } = stored
 
   const silenceOf = (sandbox: SandboxId): Silence | undefined => {
@@ -60,57 +64,105 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits }: WatchOverPar
     }
   }
 
-  const tell = async ({ id, session, sandbox }: AssignedPrompt, silence: Silence) => {
-    const code = silence.reason?.code ?? "bridge.unreachable"
-    const message = `${sandbox} is not reached${silence.reason ? `: ${silence.reason.message}` : ""}`
-    waits.set(id, { code, message: () => message }, silence.forMs)
+  /** Why the sandbox does nothing for the prompt. */
+  const hindranceOf = (sandbox: SandboxId, talk: Talk): Hindrance | undefined => {
+    const halt = sandboxes.haltOf(sandbox)
+    if (halt !== undefined)
+      return { code: "sandbox.halted", message: `${sandbox} is halted: ${halt}` }
+    const silence = silenceOf(sandbox)
+    if (silence === undefined) return talk.refusal
+    const { reason, forMs } = silence
+    return {
+      code: reason?.code ?? "bridge.unreachable",
+      message: `${sandbox} is not reached${reason ? `: ${reason.message}` : ""}`,
+      forMs,
+    }
+  }
+
+  const tell = async (
+    { id, session }: AssignedPrompt,
+    { code, message, forMs }: Hindrance,
+    hinderedMs: number,
+  ) => {
+    waits.set(id, { code, message: () => message }, forMs ?? hinderedMs)
     await changes.tell(session, { type: "prompt.waiting", prompt: id, code, message })
   }
 
-  /** Ends a prompt whose stop is not taken, with its sandbox where nobody else uses that. */
+  /** Ends a prompt whose stop is not taken, with its sandbox where that may be ended. */
   const giveUp = async (
     { id, session, sandbox }: AssignedPrompt,
     talk: Talk,
     signal: AbortSignal,
   ): Promise<void> => {
     const why = `${sandbox} did not take the stop within ${limits.stopWithinMs / 1000} s`
-    const isEnding = await sandboxes.giveUp(sandbox, { reason: why, by: [id, session] })
-    if (isEnding) {
+    const stays = await sandboxes.giveUp(sandbox, { reason: why, by: [id, session] })
+    if (stays === undefined) {
       // All that the sandbox has said is stored when it is gone, and the prompt ends by that.
       talk.end = { state: "stopped", reason: `${why}, and was ended` }
       await pause(limits.goneWithinMs, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
     }
-    const rest = isEnding
-      ? "its engine has not ended it yet"
-      : "others use it: whatever the prompt runs there is stopped when it answers again"
+    const rest =
+      stays === undefined
+        ? "its engine has not ended it yet"
+        : `${stays}: whatever the prompt runs there is stopped when it answers again`
     await changes.end(id, { state: "stopped", reason: `${why}, and ${rest}` })
   }
 
   return async (prompt: AssignedPrompt, talk: Talk, signal: AbortSignal): Promise<void> => {
     const { id, session, sandbox } = prompt
-    let isTold = false
-    let stopAskedMs: number | undefined
+    let told: string | undefined
+    let hinderedMs = 0
+    let unheardMs = 0
+    let lookedMs = performance.now()
+
+    /** Whether the prompt has ended. */
+    const look = async (): Promise<boolean> => {
+      // A server that stood still has heard nobody meanwhile: that time is nobody's silence.
+      const sinceMs = Math.min(performance.now() - lookedMs, 2 * limits.lookEveryMs)
+      lookedMs = performance.now()
+      const hindrance = hindranceOf(sandbox, talk)
+      hinderedMs = hindrance === undefined ? 0 : hinderedMs + sinceMs
+      if (hindrance === undefined && told !== undefined) {
+        waits.clear(id)
+        told = undefined
+      }
+      if (hindrance === undefined && talk.isSettled) {
+        unheardMs = 0
+        return false
+      }
+      const isLong = Math.max(hinderedMs, hindrance?.forMs ?? 0) >= limits.tellAfterMs
+      if (hindrance !== undefined && hindrance.code !== told && isLong) {
+        await tell(prompt, hindrance, hinderedMs)
+        told = hindrance.code
+      }
+      const next = await rows.next(session)
+      if (next?.id !== id) return true
+      if (!next.isStopRequested) return false
+      unheardMs += sinceMs
+      if (unheardMs < limits.stopWithinMs) return false
+      await giveUp(prompt, talk, signal)
+      return true
+    }
+
     for (;;) {
       await pause(limits.lookEveryMs, undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
-      const silence = silenceOf(sandbox)
-      if (silence === undefined && isTold) waits.clear(id)
-      isTold &&= silence !== undefined
-      if (silence === undefined && talk.isSettled) continue
-      if (!isTold && silence !== undefined && silence.forMs >= limits.tellAfterMs) {
-        isTold = true
-        await tell(prompt, silence)
+      try {
+        if (await look()) return
+      } catch (err) {
+        // The store cannot be used now: the prompt goes on, and is looked at again.
+        log.debug({ op: "prompt.watch", prompt: id, sandbox, err }, "is looked at again")
       }
-      const silentMs = silence?.forMs ?? 0
-      const next = await rows.next(session)
-      if (next?.id !== id) return
-      if (!next.isStopRequested) continue
-      stopAskedMs ??= performance.now()
-      const unheardMs = talk.isStopTaken ? silentMs : performance.now() - stopAskedMs
-      if (unheardMs >= limits.stopWithinMs) return await giveUp(prompt, talk, signal)
     }
   }
+}
+
+/** Why a sandbox does nothing for its prompt; for how long, where that is known. */
+export interface Hindrance {
+  readonly code: string
+  readonly message: string
+  readonly forMs?: number
 }
 
 /** A sandbox that is not connected: for how long, and why as far as that is known. */
