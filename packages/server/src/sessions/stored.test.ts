@@ -7,10 +7,11 @@ import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
 import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
 import { sql } from "kysely"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { PAGE_BYTES, STEP_EVENTS } from "../events/pages.ts"
 import { BATCH_EVENTS } from "../events/retention.ts"
 import { systemClock } from "../sandboxes/clock.ts"
+import { openLeases } from "../sandboxes/leases.ts"
 import { openRows as openSandboxRows } from "../sandboxes/rows.ts"
 import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
@@ -169,6 +170,29 @@ describe("a prompt", () => {
     expect(await rows.next(session.id)).toMatchObject({ id: running, isStopRequested: true })
     await changes.close(session.id)
     expect((await rows.get(session.id)).pending).toEqual([running])
+  })
+
+  it("[R3.3] keeps its sandbox from a stop by that one's word, until it has ended in the store", async () => {
+    const { store, addSandbox, given, changes } = await setUp()
+    const sandbox = await addSandbox()
+    const prompt = await given(sandbox)
+    const leases = await openLeases({ db: store.db, clock: systemClock, onFree: () => {} })
+    onTestFinished(() => leases.close())
+    await leases.acquire({
+      sandbox,
+      kind: "prompt",
+      source: "sandbox",
+      subject: prompt,
+      holder: `running prompt ${prompt}`,
+    })
+    const stop = () =>
+      openSandboxRows(store.db, systemClock).beginStopUnlessUsed(sandbox, {
+        cause: "person",
+        reason: "of a test",
+      })
+    expect(await stop()).toBe(false)
+    await changes.end(prompt, { state: "stopped" })
+    expect(await stop()).toBe(true)
   })
 
   it("is given to one sandbox only, and to none once it is stopped", async () => {
