@@ -45,6 +45,7 @@ export interface KeepParts {
   readonly onBootOver: (sandbox: SandboxId, boot: BootSummary) => Promise<void>
   /** It is not to be reached: whoever knows its engine should look at it. */
   readonly onDown: (sandbox: SandboxId) => void
+  readonly onUp: (sandbox: SandboxId) => void
 }
 
 export interface Keeping {
@@ -104,7 +105,10 @@ export class Kept {
         }),
         onState: ({ kind, reason }) => {
           if (reason?.retry === "never") this.#complain(reason)
-          if (kind === "up") this.#connected.resolve()
+          if (kind === "up") {
+            this.#connected.resolve()
+            parts.onUp(sandbox)
+          }
           this.#silentSinceMs =
             kind === "up" ? undefined : (this.#silentSinceMs ?? performance.now())
           if (kind === "down") this.#silentFor = reason

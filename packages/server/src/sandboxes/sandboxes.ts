@@ -63,7 +63,9 @@ import { openWants, type ToolboxOf } from "./wanted.ts"
 import { openWorkers } from "./workers.ts"
 import { openWorkspaces } from "./workspaces.ts"
 
-export interface SandboxesParts extends Omit<KeepParts, "onBootOver" | "onDown">, LaunchParts {
+export interface SandboxesParts
+  extends Omit<KeepParts, "onBootOver" | "onDown" | "onUp">,
+    LaunchParts {
   readonly records: Records
   readonly store: Pick<Store, "db">
   readonly layers: Layers
@@ -228,6 +230,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const keepers = openKeepers({
     ...{ ...parts, onBootOver },
     onDown: (sandbox) => workers.wake(sandbox),
+    // At once, and not when it is next looked at: a prompt that was stopped while it was not reached goes on in it.
+    onUp: (sandbox) => {
+      if (lives.of(sandbox).kind !== "none")
+        void lives.ask(sandbox).then(() => workers.wake(sandbox))
+    },
   })
   const isBooting = (sandbox: SandboxId): boolean => {
     const boot = keepers.get(sandbox)?.boot
