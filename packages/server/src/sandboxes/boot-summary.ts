@@ -1,4 +1,5 @@
 import type { BootMode, BootTrace } from "@berth/protocol/boot"
+import { MAX_BOOT_STEPS } from "@berth/protocol/boot-limits"
 import type { EventBody } from "@berth/protocol/event"
 import type { BootSummary } from "@berth/protocol/sandboxes"
 
@@ -22,6 +23,8 @@ export const summaryOf = ({ mode, outcome, readyAtMs, steps, ending }: BootTrace
 export const follow = (boot: BootSummary, body: EventBody): BootSummary => {
   switch (body.type) {
     case "boot.step.started":
+      // In the sandbox's hands: it may say it of any number of steps, for as long as it lives.
+      if (boot.outcome !== "running" || boot.running.length >= MAX_BOOT_STEPS) return boot
       return { ...boot, running: [...new Set([...boot.running, body.step])] }
     case "boot.step.ended":
       return { ...boot, running: boot.running.filter((step) => step !== body.step) }
@@ -30,7 +33,7 @@ export const follow = (boot: BootSummary, body: EventBody): BootSummary => {
     case "boot.ending":
       return { ...boot, ending: { step: body.ending.step, reason: body.ending.reason } }
     case "boot.ended":
-      return { ...boot, outcome: body.outcome }
+      return { ...boot, outcome: body.outcome, running: [] }
     default:
       return boot
   }

@@ -1,21 +1,29 @@
 import type { SandboxId } from "@berth/protocol/ids"
-import type { StopCause } from "../store/database.ts"
 import type { Rows } from "./rows.ts"
 
 export interface GivingUp {
-  /** person: somebody wants it ended. ended: it is presumed dead, and taken up again if it turns out to live. */
-  readonly cause: Extract<StopCause, "person" | "ended">
   readonly reason: string
   /** The subjects of the leases of whoever gives it up. */
   readonly by: readonly string[]
 }
 
-/** Ends a sandbox that does not answer, unless others use it. Returns whether it ends. */
+export interface GiveUpParts {
+  readonly rows: Rows
+  readonly haltOf: (sandbox: SandboxId) => string | undefined
+  readonly wake: (sandbox: SandboxId) => void
+}
+
+/**
+ * Ends a sandbox that does not answer to a person. Returns why it stays; undefined: it ends. One that is halted answers
+ * when there is room for it, and its files may be what a person is about to make room among.
+ */
 export const openGiveUp =
-  ({ rows, wake }: { readonly rows: Rows; readonly wake: (sandbox: SandboxId) => void }) =>
-  async (sandbox: SandboxId, { cause, reason, by }: GivingUp): Promise<boolean> => {
-    const isBegun = await rows.beginStopUnlessUsed(sandbox, { cause, reason }, by)
-    if (isBegun) wake(sandbox)
+  ({ rows, haltOf, wake }: GiveUpParts) =>
+  async (sandbox: SandboxId, { reason, by }: GivingUp): Promise<string | undefined> => {
+    const halt = haltOf(sandbox)
+    const stop = { cause: "person", reason } as const
+    if (halt === undefined && (await rows.beginStopUnlessUsed(sandbox, stop, by))) wake(sandbox)
     const phase = (await rows.get(sandbox))?.phase
-    return phase === undefined || phase === "stopping" || phase === "gone"
+    if (phase === undefined || phase === "stopping" || phase === "gone") return undefined
+    return halt === undefined ? "others use it" : `it is halted (${halt})`
   }

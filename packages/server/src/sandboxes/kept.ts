@@ -23,8 +23,8 @@ export interface SandboxEvents {
   take(sandbox: SandboxId, events: readonly Event[]): Promise<void>
   /** The number of the last event that is stored. */
   lastSeen(sandbox: SandboxId): Promise<number>
-  /** Those of these prompts that have been stopped. */
-  stopped(prompts: readonly PromptId[]): Promise<PromptId[]>
+  /** Those of these prompts that have ended. */
+  ended(prompts: readonly PromptId[]): Promise<PromptId[]>
   /** What is done to a sandbox, for those who talk with an agent in it. */
   tell(sandbox: SandboxId, bodies: readonly EventBody[]): Promise<void>
   /** Closes the sessions of a workspace that is being removed. Twice is as good as once. */
@@ -45,6 +45,7 @@ export interface KeepParts {
   readonly onBootOver: (sandbox: SandboxId, boot: BootSummary) => Promise<void>
   /** It is not to be reached: whoever knows its engine should look at it. */
   readonly onDown: (sandbox: SandboxId) => void
+  readonly onUp: (sandbox: SandboxId) => void
 }
 
 export interface Keeping {
@@ -104,7 +105,10 @@ export class Kept {
         }),
         onState: ({ kind, reason }) => {
           if (reason?.retry === "never") this.#complain(reason)
-          if (kind === "up") this.#connected.resolve()
+          if (kind === "up") {
+            this.#connected.resolve()
+            parts.onUp(sandbox)
+          }
           this.#silentSinceMs =
             kind === "up" ? undefined : (this.#silentSinceMs ?? performance.now())
           if (kind === "down") this.#silentFor = reason

@@ -119,6 +119,18 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
       const uses = own
         .where("leases.yields", "=", 0)
         .where(({ eb, or }) => or([eb("subject", "is", null), eb("subject", "not in", subjects)]))
+        // A sandbox that is not reached does not say that a prompt, which has ended for the store, runs no more.
+        .where(({ not, exists, selectFrom }) =>
+          not(
+            exists(
+              selectFrom("prompts")
+                .select("prompts.id")
+                .whereRef("prompts.id", "=", "leases.subject")
+                .where("leases.source", "=", "sandbox")
+                .where("prompts.ended_at_ms", "is not", null),
+            ),
+          ),
+        )
       return not(exists(unless === "used" ? uses : own))
     })
     const { numUpdatedRows } = await (unless === "nothing" ? update : bounded).executeTakeFirst()

@@ -64,7 +64,9 @@ import { openWants, type ToolboxOf } from "./wanted.ts"
 import { openWorkers } from "./workers.ts"
 import { openWorkspaces } from "./workspaces.ts"
 
-export interface SandboxesParts extends Omit<KeepParts, "onBootOver" | "onDown">, LaunchParts {
+export interface SandboxesParts
+  extends Omit<KeepParts, "onBootOver" | "onDown" | "onUp">,
+    LaunchParts {
   readonly records: Records
   readonly store: Pick<Store, "db">
   readonly layers: Layers
@@ -141,8 +143,10 @@ export interface Sandboxes
     sources: readonly LeaseSource[],
     isOver: (subject: string | null) => boolean,
   ): Promise<void>
-  /** Ends a sandbox that does not answer, unless others use it. Returns whether it ends. */
-  giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<boolean>
+  /** Ends a sandbox that does not answer to a person, unless others use it or it is halted. Returns why it stays. */
+  giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<string | undefined>
+  /** Why a sandbox is halted, if it is, be it for a moment. */
+  haltOf(sandbox: SandboxId): string | undefined
   /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>
@@ -191,6 +195,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const rescue = parts.disk?.rescue ?? NO_RESCUE
   let guard: Guard = NO_GUARD
   const held = (sandbox: SandboxId) => guard.held(sandbox)
+  const haltOf = (sandbox: SandboxId) => guard.why(sandbox)
 
   /** The next pass looks at it. */
   const notFreed = (err: unknown) => log.warn({ op: "lease.release", err }, "is looked at later")
@@ -226,6 +231,11 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const keepers = openKeepers({
     ...{ ...parts, onBootOver },
     onDown: (sandbox) => workers.wake(sandbox),
+    // At once, and not when it is next looked at: a prompt that was stopped while it was not reached goes on in it.
+    onUp: (sandbox) => {
+      if (lives.of(sandbox).kind !== "none")
+        void lives.ask(sandbox).then(() => workers.wake(sandbox))
+    },
   })
   const isBooting = (sandbox: SandboxId): boolean => {
     const boot = keepers.get(sandbox)?.boot
@@ -242,9 +252,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await bridges.activity(await linkOf(sandbox), change, signal),
     onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
   })
-  /** A prompt may have been stopped while its sandbox was not reached, and goes on in there. A failure is found at the next answer. */
+  /** A prompt that ended while its sandbox was not reached may go on in there, unheard. A failure is found at the next answer. */
   const stopAgain = async (sandbox: SandboxId, prompts: readonly PromptId[]): Promise<void> => {
-    for (const prompt of await parts.events.stopped(prompts))
+    for (const prompt of await parts.events.ended(prompts))
       await keepers.get(sandbox)?.stopPrompt(prompt)
   }
   const isAlive = async (sandbox: SandboxId): Promise<boolean> => {
@@ -277,7 +287,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     // A boot takes the time that it takes: nobody can use the sandbox before.
     idleMs: (sandbox) => (isBooting(sandbox) ? 0 : idle.ms(sandbox)),
     pressure: (sandbox) => makingRoom.get(sandbox),
-    halted: (sandbox) => guard.why(sandbox),
+    halted: haltOf,
     wantedHash: (row) => wants.known(row.workspace),
     bootFailure: async ({ workspace }) => (await workspaces.get(workspace))?.failed?.why,
     isSuccessorAsked: async ({ id, workspace }) => {
@@ -668,7 +678,9 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         if (isOver(subject)) await leases.release(id)
     },
 
-    giveUp: openGiveUp({ rows, wake: workers.wake }),
+    giveUp: openGiveUp({ rows, haltOf, wake: workers.wake }),
+
+    haltOf,
 
     gone: (sandbox, signal) => departures.of(sandbox, signal),
 

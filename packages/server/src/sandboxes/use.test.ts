@@ -1,21 +1,31 @@
-import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import { type LeaseId, newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import type { Lease } from "@berth/protocol/lease"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { expect, it, onTestFinished } from "vitest"
+import type { BridgeCall } from "./bridges.ts"
+import type { Leases } from "./leases.ts"
 import { watchedClaim } from "./session-claims.ts"
 import { FakeClock } from "./testing/clock.ts"
+import { Inside } from "./testing/inside.ts"
 import { MemoryBackend } from "./testing/memory-backend.ts"
-import { openMemoryHost } from "./testing/memory-host.ts"
+import { type MemoryHost, openMemoryHost } from "./testing/memory-host.ts"
 import { storeOfFile } from "./testing/store.ts"
 import { POLICY } from "./testing/world.ts"
+import { openUses, type UseParts } from "./use.ts"
 
 const { signal } = new AbortController()
 const store = storeOfFile()
 const claim = { kind: "prompt", source: "call", holder: "a prompt" } as const
 
-const open = async (slug: string, boot: (sandbox: SandboxId) => Promise<void>) => {
+const open = async (
+  slug: string,
+  boot: NonNullable<MemoryHost["boot"]>,
+  inside?: MemoryHost["inside"],
+) => {
   const backend = new MemoryBackend()
   const sandboxes = await openMemoryHost({
     ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, boot },
+    ...(inside && { inside }),
   })
   onTestFinished(() => sandboxes.close())
   await sandboxes.adopt(signal)
@@ -62,4 +72,42 @@ it("[R3.4] one that has ended unheard is not taken for a prompt that would go on
   const { sandbox } = await use()
   backend.exit(sandbox)
   await expect(sandboxes.useOnly(sandbox, claim)).rejects.toMatchObject({ code: "sandbox.ended" })
+})
+
+it("[R3.3] a sandbox that is reached again is asked at once what runs in it", async () => {
+  const inside = new Inside()
+  let link: BridgeCall["onState"] = () => {}
+  const { sandboxes, use } = await open(
+    "again",
+    (_, state) => {
+      link = state
+    },
+    () => inside,
+  )
+  const { leave } = await use()
+  inside.silence()
+  await leave()
+  link({ kind: "down" })
+  await sandboxes.reconcile({ dryRun: false })
+  const before = inside.asked
+  inside.silence(false)
+  link({ kind: "up" })
+  await expect.poll(() => inside.asked).toBeGreaterThan(before)
+})
+
+it("[R1.6] a use that is resumed while its sandbox is halted keeps the lease that it had", async () => {
+  const released: LeaseId[] = []
+  const found = { id: newId.lease(), source: "prompt", subject: "prm-1" } as Partial<Lease> as Lease
+  const leases = {
+    of: async () => [found],
+    acquire: async () => newId.lease(),
+    release: async (lease) => void released.push(lease),
+  } as Partial<Leases> as Leases
+  const uses = openUses({ leases, held: () => "no room" } as Partial<UseParts> as UseParts)
+  const resume = (subject: string) =>
+    uses.resume(newId.sandbox(), { ...claim, source: "prompt", subject })
+  await expect(resume("prm-1")).rejects.toMatchObject({ code: "sandbox.halted" })
+  expect(released).toEqual([])
+  await expect(resume("prm-2")).rejects.toMatchObject({ code: "sandbox.halted" })
+  expect(released).toHaveLength(1)
 })

@@ -85,7 +85,7 @@ export const openUses = (parts: UseParts): Uses => {
   const begin = async (
     { sandbox, lease: first }: Leased,
     claim: Claim,
-    ahead?: DialAhead,
+    { ahead, isFound = false }: { readonly ahead?: DialAhead; readonly isFound?: boolean } = {},
   ): Promise<Use> => {
     let lease = first
     let renewing: Promise<void> | undefined
@@ -101,7 +101,8 @@ export const openUses = (parts: UseParts): Uses => {
       if (reason !== undefined) throw halted(sandbox, reason)
       if (frozen.has(sandbox)) await thaw(workers, sandbox)
     } catch (thrown) {
-      await end()
+      // A lease that was there before is of a use that goes on, and may be resumed later.
+      if (!isFound) await end()
       throw thrown
     }
     const again = async () => {
@@ -131,7 +132,7 @@ export const openUses = (parts: UseParts): Uses => {
       try {
         const taken = await acquire(parts, sandbox, claim, signal)
         if (taken.sandbox !== sandbox) ahead.drop()
-        return await begin(taken, claim, ahead)
+        return await begin(taken, claim, { ahead })
       } catch (thrown) {
         ahead.drop()
         throw thrown
@@ -170,7 +171,7 @@ export const openUses = (parts: UseParts): Uses => {
       const found = (await leases.of(sandbox)).find(isSame)?.id
       if (found !== undefined && claim.ttlMs !== undefined) await leases.retime(found, claim.ttlMs)
       const lease = found ?? (await leases.acquire({ ...claim, sandbox }))
-      return await begin({ sandbox, lease }, claim)
+      return await begin({ sandbox, lease }, claim, { isFound: found !== undefined })
     },
   }
 }

@@ -18,7 +18,7 @@ import { openWatchOver, type Talk, type WatchLimits } from "./watch-over.ts"
 
 export interface AwaitResultParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "kept" | "gone" | "giveUp">
+  readonly sandboxes: Pick<Sandboxes, "kept" | "gone" | "giveUp" | "haltOf">
   readonly waits: Waits
   /** Rings when something has changed for a session's prompts. */
   readonly bells: Bells<SessionId>
@@ -38,6 +38,9 @@ const SANDBOX_ENDED: PromptResult = {
   reason: "its sandbox ended while it had it",
 }
 
+/** Takes the sandbox for the prompt, unless that has been done. Fails where it is not to be used, which may change. */
+export type Hold = () => Promise<void>
+
 /** Tells a sandbox of its prompt, and resolves when the end of the prompt is stored. */
 export const openAwaitResult = (parts: AwaitResultParts) => {
   const { stored, sandboxes, bells, log, toldWithinMs } = parts
@@ -47,12 +50,14 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
   /** Says it again after every break: a repeat changes nothing. */
   const converse = async (
     prompt: AssignedPrompt,
+    hold: Hold,
     talk: Talk,
     signal: AbortSignal,
   ): Promise<void> => {
     const { id, session, sandbox } = prompt
     let isStarted = false
     let standing: PromptStanding = { state: "unknown" }
+    await held(hold, talk, signal)
     // Before the look whether it is to stop: whoever asks for that while the sandbox is not reached has the last word.
     await reached(sandbox, signal)
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
@@ -71,6 +76,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
           isStarted = true
         }
         talk.isSettled = true
+        talk.refusal = undefined
       } catch (thrown) {
         if (signal.aborted) return
         const error = errorOf(thrown)
@@ -80,6 +86,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
           { op: "prompt.start", prompt: id, sandbox, err: error },
           "the sandbox is told again",
         )
+        talk.refusal = error
         waitMs = nextRetryMs(waitMs)
         await pause(waitMs, undefined, { signal }).catch(() => {})
         continue
@@ -87,6 +94,20 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
       if (standing.state !== "ended") await rung
       else if (await isSilentFor(toldWithinMs, rung, signal))
         return await changes.end(id, standing.result)
+    }
+  }
+
+  /** Resolves when the sandbox is taken for the prompt: one that is halted, or stopping, may be usable later. */
+  const held = async (hold: Hold, talk: Talk, signal: AbortSignal): Promise<void> => {
+    for (let waitMs = FIRST_RETRY_MS; !signal.aborted; waitMs = nextRetryMs(waitMs)) {
+      try {
+        await hold()
+        talk.refusal = undefined
+        return
+      } catch (thrown) {
+        talk.refusal = errorOf(thrown)
+        await pause(waitMs, undefined, { signal }).catch(() => {})
+      }
     }
   }
 
@@ -112,11 +133,16 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     return next?.id === id ? next : undefined
   }
 
-  return async (prompt: AssignedPrompt, signal: AbortSignal): Promise<void> => {
-    const talk: Talk = { isSettled: false, isStopTaken: false, end: SANDBOX_ENDED }
+  return async (prompt: AssignedPrompt, hold: Hold, signal: AbortSignal): Promise<void> => {
+    const talk: Talk = {
+      isSettled: false,
+      isStopTaken: false,
+      refusal: undefined,
+      end: SANDBOX_ENDED,
+    }
     try {
       await firstOf(signal, [
-        (until) => converse(prompt, talk, until),
+        (until) => converse(prompt, hold, talk, until),
         (until) => endWithSandbox(prompt, talk, until),
         (until) => watchOver(prompt, talk, until),
       ])
@@ -124,19 +150,6 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
       parts.waits.clear(prompt.id)
     }
   }
-}
-
-/** Ends a prompt whose sandbox is gone. All that the sandbox had said is stored by then. */
-export const endWithoutSandbox = async (
-  {
-    stored,
-    sandboxes,
-  }: Pick<AwaitResultParts, "stored"> & { readonly sandboxes: Pick<Sandboxes, "gone"> },
-  { id, sandbox }: Pick<AssignedPrompt, "id" | "sandbox">,
-  signal: AbortSignal,
-): Promise<void> => {
-  await sandboxes.gone(sandbox, signal)
-  await stored.changes.end(id, SANDBOX_ENDED)
 }
 
 const startOf = (

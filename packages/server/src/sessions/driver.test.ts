@@ -31,6 +31,7 @@ const setUp = async (
   others: Partial<DriverParts["sandboxes"]> = {},
   keptBy: DriverParts["presence"]["of"] = async () => undefined,
   kind: "shell" | "opencode" = "shell",
+  limits: DriverParts["limits"] = {},
 ) => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const whole = openStored({ store, clock: systemClock })
@@ -54,26 +55,38 @@ const setUp = async (
         signal.addEventListener("abort", () => reject(signal.reason))
       }),
     kept: () => keeping(kept),
+    haltOf: () => undefined,
     ...others,
   } as Partial<DriverParts["sandboxes"]> as DriverParts["sandboxes"]
   const presence = { of: keptBy, work: async () => {} }
-  const driver = openDriver({
-    stored,
-    sandboxes,
-    presence,
-    clock: systemClock,
-    log,
-    toldWithinMs: 50,
-    limits: { lookEveryMs: 10, tellAfterMs: 20, stopWithinMs: 50, goneWithinMs: 50 },
-  })
-  whole.onChange(driver.wake)
-  onTestFinished(() => driver.close())
+  const open = () => {
+    const opened = openDriver({
+      stored,
+      sandboxes,
+      presence,
+      clock: systemClock,
+      log,
+      toldWithinMs: 50,
+      limits: { lookEveryMs: 10, tellAfterMs: 20, stopWithinMs: 50, goneWithinMs: 50, ...limits },
+    })
+    whole.onChange(opened.wake)
+    onTestFinished(() => opened.close())
+    return opened
+  }
+  const driver = open()
+  /** The driver of the next server. */
+  const restart = async () => {
+    await driver.close()
+    const next = open()
+    await next.start()
+    return next
+  }
   const send = (text: string) => whole.changes.accept(session.id, CreatePrompt.parse({ text }))
   const prompts = () => whole.rows.prompts(session.id)
   const states = async () => (await prompts()).map(({ state }) => state)
   const sandboxesOf = async () => (await prompts()).map(({ sandbox }) => sandbox)
   const stop = () => whole.changes.requestStop(session.id, undefined)
-  return { driver, send, stop, states, prompts, sandboxesOf }
+  return { driver, restart, send, stop, states, prompts, sandboxesOf }
 }
 
 it("[R3.1] a prompt waits out a store that cannot be read for a while", async () => {
@@ -262,7 +275,7 @@ describe("a stop that the sandbox does not take", () => {
       giveUp: async (_, givingUp) => {
         given.push(givingUp)
         gone.resolve()
-        return true
+        return undefined
       },
     })
     const { id, session } = await send("go")
@@ -279,17 +292,18 @@ describe("a stop that the sandbox does not take", () => {
     await expect
       .poll(prompts)
       .toMatchObject([{ state: "stopped", reason: `${reason}, and was ended` }])
-    expect(given).toEqual([{ cause: "person", reason, by: [id, session] }])
+    expect(given).toEqual([{ reason, by: [id, session] }])
     await expect.poll(() => driver.waitOf(id)).toBeNull()
   })
 
   it.each([
-    [true, "and its engine has not ended it yet"],
-    [false, "and others use it"],
-  ])("[R3.3] ends the prompt where its sandbox stays (ending: %s)", async (isEnding, why) => {
+    [undefined, "and its engine has not ended it yet"],
+    ["others use it", "and others use it: whatever the prompt runs there"],
+    ["it is halted (the disk is full)", "and it is halted (the disk is full): whatever"],
+  ])("[R3.3] ends the prompt where its sandbox stays (why: %s)", async (stays, why) => {
     const { send, stop, prompts, sandboxesOf } = await setUp(undefined, {
       kept: mute,
-      giveUp: async () => isEnding,
+      giveUp: async () => stays,
     })
     await send("go")
     await expect.poll(sandboxesOf).toEqual([use.sandbox])
@@ -297,6 +311,40 @@ describe("a stop that the sandbox does not take", () => {
     await expect
       .poll(prompts)
       .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
+  })
+
+  it("is no reason to end a sandbox that answers late since the server stood still", async () => {
+    const limits = { stopWithinMs: 500 }
+    const taken = Promise.withResolvers<PromptStanding>()
+    let looks = 0
+    let stallAt = Number.POSITIVE_INFINITY
+    const stall = () => {
+      const overMs = performance.now() + 2 * limits.stopWithinMs
+      while (performance.now() < overMs);
+    }
+    const others: Parameters<typeof setUp>[1] = {
+      kept: () => {
+        if (++looks === stallAt) stall()
+        return keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          startPrompt: async () => ({ state: "started" }),
+          stopPrompt: () => {
+            stallAt = looks + 3
+            return taken.promise
+          },
+        })
+      },
+      giveUp: async () => "others use it",
+    }
+    const { send, stop, states } = await setUp(undefined, others, undefined, undefined, limits)
+    await send("go")
+    await expect.poll(() => looks).toBeGreaterThan(1)
+    await stop()
+    await expect.poll(() => looks > stallAt + 2, { timeout: 10_000 }).toBe(true)
+    expect(await states()).toEqual(["queued"])
+    taken.resolve({ state: "ended", result: { state: "stopped" } })
+    await expect.poll(states).toEqual(["stopped"])
   })
 
   it("is no reason to end a sandbox that answers, however long the prompt takes to stop", async () => {
@@ -321,6 +369,143 @@ describe("a stop that the sandbox does not take", () => {
     await ended.promise
     expect(await states()).toEqual(["queued"])
   })
+})
+
+describe("a prompt whose sandbox cannot be used when the server starts", () => {
+  const started = () =>
+    keeping({
+      agent: "shell",
+      connected: Promise.resolve(),
+      startPrompt: async () => ({ state: "started" }),
+    })
+  const refusing = async (refusal: () => BerthError | undefined, stays?: string) => {
+    const server = await setUp(undefined, {
+      kept: started,
+      resume: async () => {
+        const error = refusal()
+        if (error !== undefined) throw error
+        return use
+      },
+      giveUp: async () => stays,
+    })
+    const { id } = await server.send("go")
+    await expect.poll(server.sandboxesOf).toEqual([use.sandbox])
+    return { ...server, id }
+  }
+
+  it.each([
+    ["sandbox.ended", undefined, "its engine has not ended it yet"],
+    ["sandbox.halted", "it is halted (no room)", "it is halted (no room)"],
+  ] as const)("[R3.3] says why, and can be stopped (%s)", async (code, stays, why) => {
+    const error = new BerthError(code, "it cannot be used now")
+    const { id, restart, stop, prompts } = await refusing(() => error, stays)
+    const next = await restart()
+    await expect.poll(() => next.waitOf(id)).toMatchObject({ code, message: error.message })
+    await stop()
+    await expect
+      .poll(prompts)
+      .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
+  })
+
+  it("[R3.4] goes on in it when it can be used again", async () => {
+    let refusals = 0
+    const { id, restart, send, states } = await refusing(() =>
+      ++refusals < 3 ? new BerthError("sandbox.ended", "it is stopping") : undefined,
+    )
+    const next = await restart()
+    await expect.poll(() => refusals).toBe(3)
+    await expect.poll(() => next.waitOf(id)).toBeNull()
+    await send("two")
+    expect(await states()).toEqual(["queued", "queued"])
+  })
+})
+
+it("says of a prompt whose sandbox refuses it for now what it says, until it takes it", async () => {
+  const taken = Promise.withResolvers<PromptStanding>()
+  let isRefused = true
+  const { driver, send } = await setUp(undefined, {
+    kept: () =>
+      keeping({
+        agent: "shell",
+        connected: Promise.resolve(),
+        startPrompt: async () => {
+          if (isRefused) throw new BerthError("bridge.congested", "it does not read")
+          return await taken.promise
+        },
+      }),
+  })
+  const { id } = await send("go")
+  await expect
+    .poll(() => driver.waitOf(id))
+    .toMatchObject({ code: "bridge.congested", message: "it does not read" })
+  isRefused = false
+  taken.resolve({ state: "started" })
+  await expect.poll(() => driver.waitOf(id), { timeout: 5_000 }).toBeNull()
+})
+
+it("[R1.6] a prompt keeps its sandbox while the store fails, and leaves it when it has ended", async () => {
+  let [reads, ends] = [0, 0]
+  let isFailing = false
+  const ended = Promise.withResolvers<PromptStanding>()
+  const { send, states, sandboxesOf, driver } = await setUp(
+    ({ rows }) => ({
+      rows: {
+        ...rows,
+        next: async (session) => {
+          reads++
+          if (isFailing) throw new BerthError("store.busy", "somebody has it")
+          return await rows.next(session)
+        },
+      },
+    }),
+    {
+      useOf: async () => ({ ...use, end: async () => void ends++ }),
+      resume: async () => expect.unreachable("it has its sandbox"),
+      kept: () =>
+        keeping({
+          agent: "shell",
+          connected: Promise.resolve(),
+          silence: { forMs: 1_000, reason: undefined },
+          startPrompt: () => ended.promise,
+        }),
+    },
+  )
+  const { session } = await send("go")
+  await expect.poll(sandboxesOf).toEqual([use.sandbox])
+  isFailing = true
+  const before = reads
+  driver.wake(session)
+  await expect.poll(() => reads).toBeGreaterThan(before + 3)
+  expect(ends).toBe(0)
+  isFailing = false
+  ended.resolve({ state: "ended", result: { state: "succeeded" } })
+  await expect.poll(states, { timeout: 5_000 }).toEqual(["succeeded"])
+  await expect.poll(() => ends).toBe(1)
+})
+
+it("[R3.4] a prompt that nobody stops waits for its sandbox, however long that is not reached", async () => {
+  let looks = 0
+  const given: unknown[] = []
+  const { driver, send, states, sandboxesOf } = await setUp(undefined, {
+    kept: () => {
+      looks++
+      return keeping({
+        agent: "shell",
+        connected: new Promise<void>(() => {}),
+        silence: { forMs: 24 * 3600_000, reason: undefined },
+      })
+    },
+    giveUp: async (_, givingUp) => {
+      given.push(givingUp)
+      return undefined
+    },
+  })
+  const { id } = await send("go")
+  await expect.poll(sandboxesOf).toEqual([use.sandbox])
+  await expect.poll(() => driver.waitOf(id)?.code).toBe("bridge.unreachable")
+  const before = looks
+  await expect.poll(() => looks).toBeGreaterThan(before + 5)
+  expect([given, await states()]).toEqual([[], ["queued"]])
 })
 
 it("keeps nothing of the looks at a prompt that runs for long", async () => {

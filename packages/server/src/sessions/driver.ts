@@ -7,9 +7,8 @@ import type { Logger } from "../logging/logger.ts"
 import type { Clock } from "../sandboxes/clock.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { Use } from "../sandboxes/use.ts"
-import { endWithoutSandbox, openAwaitResult } from "./await-result.ts"
+import { openAwaitResult } from "./await-result.ts"
 import { claimOf, openDeliver } from "./deliver.ts"
-import { isEnded } from "./failures.ts"
 import type { Presence } from "./presence.ts"
 import { FIRST_RETRY_MS, nextRetryMs } from "./retry.ts"
 import type { PendingPrompt } from "./rows.ts"
@@ -21,7 +20,7 @@ export interface DriverParts {
   readonly stored: Stored
   readonly sandboxes: Pick<
     Sandboxes,
-    "useOf" | "useOnly" | "resume" | "endUses" | "kept" | "gone" | "giveUp" | "putFile"
+    "useOf" | "useOnly" | "resume" | "endUses" | "kept" | "gone" | "giveUp" | "haltOf" | "putFile"
   >
   readonly presence: Pick<Presence, "of" | "work">
   readonly clock: Pick<Clock, "now">
@@ -71,15 +70,19 @@ export const openDriver = (parts: DriverParts): Driver => {
   }
 
   const runPrompt = async (prompt: PendingPrompt, signal: AbortSignal): Promise<void> => {
-    const use = prompt.sandbox === null ? await deliver(prompt, signal) : await resume(prompt)
-    if (use === undefined) return
-    const kept = presence.work(prompt.session, signal)
-    try {
-      await awaitResult({ ...prompt, sandbox: use.sandbox }, signal)
-    } finally {
-      // A prompt that goes on without this server keeps its sandbox until the next one resumes it.
-      if (!over.signal.aborted) endUse(use, kept)
+    let use = prompt.sandbox === null ? await deliver(prompt, signal) : undefined
+    // A prompt that was assigned to a sandbox before stays that one's, whatever has become of it.
+    const sandbox = use?.sandbox ?? prompt.sandbox
+    if (sandbox === null) return
+    const hold = async () => {
+      use ??= await sandboxes.resume(sandbox, claimOf(prompt.id))
     }
+    const kept = presence.work(prompt.session, signal)
+    // A prompt that goes on keeps its sandbox, also while the store fails.
+    const result = () => awaitResult({ ...prompt, sandbox }, hold, signal)
+    await keepTrying(prompt.session, result, signal)
+    // A prompt that goes on without this server keeps its sandbox until the next one resumes it.
+    if (use !== undefined && !over.signal.aborted) endUse(use, kept)
   }
 
   /**
@@ -91,18 +94,6 @@ export const openDriver = (parts: DriverParts): Driver => {
       .then(() => use.end())
       .finally(() => ending.delete(ended))
     ending.add(ended)
-  }
-
-  /** Goes on with a prompt that was assigned to a sandbox before: it stays that one's, whatever has become of it. */
-  const resume = async ({ id, sandbox }: PendingPrompt): Promise<Use | undefined> => {
-    if (sandbox === null) return undefined
-    try {
-      return await sandboxes.resume(sandbox, claimOf(id))
-    } catch (thrown) {
-      if (!isEnded(thrown)) throw thrown
-      await endWithoutSandbox(parts, { id, sandbox }, over.signal)
-      return undefined
-    }
   }
 
   const fail = async (prompt: PromptId, { code, message, hint }: BerthError): Promise<void> => {

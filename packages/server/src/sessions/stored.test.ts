@@ -7,10 +7,11 @@ import { MAX_QUEUED_PROMPTS } from "@berth/protocol/session-limits"
 import { CreatePrompt } from "@berth/protocol/sessions"
 import { AgentSpec } from "@berth/protocol/workspace"
 import { sql } from "kysely"
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { PAGE_BYTES, STEP_EVENTS } from "../events/pages.ts"
 import { BATCH_EVENTS } from "../events/retention.ts"
 import { systemClock } from "../sandboxes/clock.ts"
+import { openLeases } from "../sandboxes/leases.ts"
 import { openRows as openSandboxRows } from "../sandboxes/rows.ts"
 import { disbelieve } from "../store/disbelieve.ts"
 import { makeDataDir } from "../store/testing/data-dir.ts"
@@ -79,13 +80,15 @@ describe("what a sandbox says", () => {
     ])
   })
 
-  it("does not count for prompts of others, nor for those that have ended", async () => {
+  it("[R3.4] does not count for prompts of others, nor for those that have ended, which are known as such", async () => {
     const { events, addSandbox, given, bodies, changes, stateOf } = await setUp()
     const [own, other] = [await addSandbox(), await addSandbox()]
     const prompt = await given(own)
     await events.take(other, [event(1, state(prompt, "succeeded")), event(2, delta(prompt, "!"))])
     expect(await stateOf(prompt)).toBe("queued")
+    expect(await events.ended([prompt])).toEqual([])
     await changes.end(prompt, { state: "interrupted", reason: "gone" })
+    expect(await events.ended([prompt])).toEqual([prompt])
     await events.take(own, [event(1, delta(prompt, "late")), event(2, state(prompt, "succeeded"))])
     expect(await stateOf(prompt)).toBe("interrupted")
     expect((await bodies()).map(({ type }) => type)).toEqual(["prompt.state", "prompt.state"])
@@ -167,6 +170,29 @@ describe("a prompt", () => {
     expect(await rows.next(session.id)).toMatchObject({ id: running, isStopRequested: true })
     await changes.close(session.id)
     expect((await rows.get(session.id)).pending).toEqual([running])
+  })
+
+  it("[R3.3] keeps its sandbox from a stop by that one's word, until it has ended in the store", async () => {
+    const { store, addSandbox, given, changes } = await setUp()
+    const sandbox = await addSandbox()
+    const prompt = await given(sandbox)
+    const leases = await openLeases({ db: store.db, clock: systemClock, onFree: () => {} })
+    onTestFinished(() => leases.close())
+    await leases.acquire({
+      sandbox,
+      kind: "prompt",
+      source: "sandbox",
+      subject: prompt,
+      holder: `running prompt ${prompt}`,
+    })
+    const stop = () =>
+      openSandboxRows(store.db, systemClock).beginStopUnlessUsed(sandbox, {
+        cause: "person",
+        reason: "of a test",
+      })
+    expect(await stop()).toBe(false)
+    await changes.end(prompt, { state: "stopped" })
+    expect(await stop()).toBe(true)
   })
 
   it("is given to one sandbox only, and to none once it is stopped", async () => {

@@ -194,9 +194,9 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
       })
       log.ring(concerned)
     },
-    stopped: async (prompts) =>
+    ended: async (prompts) =>
       [...(await byId<OwnPrompt>(store.db, PROMPTS, prompts)).values()]
-        .filter(({ state }) => state === "stopped")
+        .filter(({ state }) => !isPending(state))
         .map(({ id }) => id),
     lastSeen: async (sandbox) =>
       (await byId<Sandbox>(store.db, SANDBOXES, [sandbox])).get(sandbox)?.last_seen ?? 0,

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import type { PromptResult } from "@berth/protocol/bridge"
 import type { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { GivingUp } from "../sandboxes/give-up.ts"
+import type { Logger } from "../logging/logger.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
 import type { AssignedPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
@@ -14,6 +14,8 @@ export interface Talk {
   isSettled: boolean
   /** The sandbox has answered that it stops the prompt. */
   isStopTaken: boolean
+  /** Why the sandbox could not be told, at the last attempt; undefined: it was. */
+  refusal: BerthError | undefined
   /** How the prompt ends with its sandbox. */
   end: PromptResult
 }
@@ -27,8 +29,6 @@ export interface WatchLimits {
    * host that is overloaded it may take several.
    */
   readonly stopWithinMs: number
-  /** After so long without a word, a prompt that nobody stops is given up with its sandbox, if nobody else uses that. */
-  readonly giveUpAfterMs: number
   /** A sandbox that is ended is gone within this time, unless its engine is not reached. */
   readonly goneWithinMs: number
 }
@@ -37,22 +37,22 @@ export const WATCH_LIMITS: WatchLimits = {
   lookEveryMs: 1_000,
   tellAfterMs: 5_000,
   stopWithinMs: 10_000,
-  giveUpAfterMs: 30 * 60_000,
   goneWithinMs: 30_000,
 }
 
 export interface WatchOverParts {
   readonly stored: Pick<Stored, "rows" | "changes">
-  readonly sandboxes: Pick<Sandboxes, "kept" | "giveUp">
+  readonly sandboxes: Pick<Sandboxes, "kept" | "giveUp" | "haltOf">
   readonly waits: Waits
+  readonly log: Logger
   readonly limits: WatchLimits
 }
 
 /**
  * Watches over a prompt whose sandbox may never be reached again: says so, and sees to it that a stop ends the prompt
- * all the same. Never ends a sandbox that somebody else uses.
+ * all the same. Ends a sandbox for a person's stop alone, and never one that somebody else uses.
  */
-export const openWatchOver = ({ stored, sandboxes, waits, limits }: WatchOverParts) => {
+export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOverParts) => {
   const { rows, changes } = stored
 
   const silenceOf = (sandbox: SandboxId): Silence | undefined => {
@@ -64,70 +64,105 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits }: WatchOverPar
     }
   }
 
-  const tell = async ({ id, session, sandbox }: AssignedPrompt, silence: Silence) => {
-    const code = silence.reason?.code ?? "bridge.unreachable"
-    const message = `${sandbox} is not reached${silence.reason ? `: ${silence.reason.message}` : ""}`
-    waits.set(id, { code, message: () => message }, silence.forMs)
+  /** Why the sandbox does nothing for the prompt. */
+  const hindranceOf = (sandbox: SandboxId, talk: Talk): Hindrance | undefined => {
+    const halt = sandboxes.haltOf(sandbox)
+    if (halt !== undefined)
+      return { code: "sandbox.halted", message: `${sandbox} is halted: ${halt}` }
+    const silence = silenceOf(sandbox)
+    if (silence === undefined) return talk.refusal
+    const { reason, forMs } = silence
+    return {
+      code: reason?.code ?? "bridge.unreachable",
+      message: `${sandbox} is not reached${reason ? `: ${reason.message}` : ""}`,
+      forMs,
+    }
+  }
+
+  const tell = async (
+    { id, session }: AssignedPrompt,
+    { code, message, forMs }: Hindrance,
+    hinderedMs: number,
+  ) => {
+    waits.set(id, { code, message: () => message }, forMs ?? hinderedMs)
     await changes.tell(session, { type: "prompt.waiting", prompt: id, code, message })
   }
 
-  /** False: the prompt stays as it is, since others use its sandbox. */
+  /** Ends a prompt whose stop is not taken, with its sandbox where that may be ended. */
   const giveUp = async (
     { id, session, sandbox }: AssignedPrompt,
     talk: Talk,
-    cause: GivingUp["cause"],
     signal: AbortSignal,
-  ): Promise<boolean> => {
-    const isStop = cause === "person"
-    const why = isStop
-      ? `${sandbox} did not take the stop within ${limits.stopWithinMs / 1000} s`
-      : `${sandbox} was not reached for ${limits.giveUpAfterMs / 60_000} min`
-    const state = isStop ? "stopped" : "interrupted"
-    talk.end = { state, reason: `${why}, and was ended` }
-    const isEnding = await sandboxes.giveUp(sandbox, { cause, reason: why, by: [id, session] })
-    if (!isEnding && !isStop) return false
-    // All that the sandbox has said is stored when it is gone, and the prompt ends by that.
-    if (isEnding) await pause(limits.goneWithinMs, undefined, { signal }).catch(() => {})
-    if (signal.aborted) return true
-    const rest = isEnding
-      ? "its engine has not ended it yet"
-      : "others use it: whatever the prompt runs there is stopped when it answers again"
-    await changes.end(id, { state, reason: `${why}, and ${rest}` })
-    return true
+  ): Promise<void> => {
+    const why = `${sandbox} did not take the stop within ${limits.stopWithinMs / 1000} s`
+    const stays = await sandboxes.giveUp(sandbox, { reason: why, by: [id, session] })
+    if (stays === undefined) {
+      // All that the sandbox has said is stored when it is gone, and the prompt ends by that.
+      talk.end = { state: "stopped", reason: `${why}, and was ended` }
+      await pause(limits.goneWithinMs, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+    }
+    const rest =
+      stays === undefined
+        ? "its engine has not ended it yet"
+        : `${stays}: whatever the prompt runs there is stopped when it answers again`
+    await changes.end(id, { state: "stopped", reason: `${why}, and ${rest}` })
   }
 
   return async (prompt: AssignedPrompt, talk: Talk, signal: AbortSignal): Promise<void> => {
     const { id, session, sandbox } = prompt
-    let isTold = false
-    let isRefused = false
-    let stopAskedMs: number | undefined
+    let told: string | undefined
+    let hinderedMs = 0
+    let unheardMs = 0
+    let lookedMs = performance.now()
+
+    /** Whether the prompt has ended. */
+    const look = async (): Promise<boolean> => {
+      // A server that stood still has heard nobody meanwhile: that time is nobody's silence.
+      const sinceMs = Math.min(performance.now() - lookedMs, 2 * limits.lookEveryMs)
+      lookedMs = performance.now()
+      const hindrance = hindranceOf(sandbox, talk)
+      hinderedMs = hindrance === undefined ? 0 : hinderedMs + sinceMs
+      if (hindrance === undefined && told !== undefined) {
+        waits.clear(id)
+        told = undefined
+      }
+      if (hindrance === undefined && talk.isSettled) {
+        unheardMs = 0
+        return false
+      }
+      const isLong = Math.max(hinderedMs, hindrance?.forMs ?? 0) >= limits.tellAfterMs
+      if (hindrance !== undefined && hindrance.code !== told && isLong) {
+        await tell(prompt, hindrance, hinderedMs)
+        told = hindrance.code
+      }
+      const next = await rows.next(session)
+      if (next?.id !== id) return true
+      if (!next.isStopRequested) return false
+      unheardMs += sinceMs
+      if (unheardMs < limits.stopWithinMs) return false
+      await giveUp(prompt, talk, signal)
+      return true
+    }
+
     for (;;) {
       await pause(limits.lookEveryMs, undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
-      const silence = silenceOf(sandbox)
-      if (silence === undefined && isTold) waits.clear(id)
-      isTold &&= silence !== undefined
-      if (silence === undefined && talk.isSettled) continue
-      if (!isTold && silence !== undefined && silence.forMs >= limits.tellAfterMs) {
-        isTold = true
-        await tell(prompt, silence)
-      }
-      const silentMs = silence?.forMs ?? 0
-      const next = await rows.next(session)
-      if (next?.id !== id) return
-      if (next.isStopRequested) {
-        stopAskedMs ??= performance.now()
-        const unheardMs = talk.isStopTaken ? silentMs : performance.now() - stopAskedMs
-        if (unheardMs >= limits.stopWithinMs) {
-          await giveUp(prompt, talk, "person", signal)
-          return
-        }
-      } else if (silentMs >= limits.giveUpAfterMs && !isRefused) {
-        if (await giveUp(prompt, talk, "ended", signal)) return
-        isRefused = true
+      try {
+        if (await look()) return
+      } catch (err) {
+        // The store cannot be used now: the prompt goes on, and is looked at again.
+        log.debug({ op: "prompt.watch", prompt: id, sandbox, err }, "is looked at again")
       }
     }
   }
+}
+
+/** Why a sandbox does nothing for its prompt; for how long, where that is known. */
+export interface Hindrance {
+  readonly code: string
+  readonly message: string
+  readonly forMs?: number
 }
 
 /** A sandbox that is not connected: for how long, and why as far as that is known. */

@@ -22,8 +22,8 @@ export interface MemoryHost {
   readonly backend: MemoryBackend
   readonly clock: Clock
   readonly policy: Policy
-  /** Of each boot: resolves when it is ready, rejects with why it failed. A BerthError names the step in its details. */
-  readonly boot?: (sandbox: SandboxId) => void | Promise<void>
+  /** Of each boot: resolves when it is ready, rejects with why it failed. A BerthError names the step in its details. `link` is told whether it is reached. */
+  readonly boot?: (sandbox: SandboxId, link: BridgeCall["onState"]) => void | Promise<void>
   /** What lives in each. */
   readonly inside?: (sandbox: SandboxId) => Pick<Inside, "answer">
   readonly trace?: Bridges["trace"]
@@ -61,7 +61,7 @@ export const openMemoryHost = ({
         lastSeen: async () => 0,
         tell: async () => {},
         closeSessions: async () => {},
-        stopped: async () => [],
+        ended: async () => [],
       },
     },
     bridges: {
@@ -90,7 +90,7 @@ const open = (
   const run = async () => {
     onState({ kind: "up" })
     try {
-      await boot(sandbox)
+      await boot(sandbox, onState)
     } catch (thrown) {
       const step = thrown instanceof BerthError ? String(thrown.details.step) : null
       const ending = { step, reason: String(thrown), atMs: 1, others: [] }

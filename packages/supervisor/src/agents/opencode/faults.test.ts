@@ -108,24 +108,34 @@ describe("a program that does not behave as OpenCode does", () => {
     }
   })
 
-  it("that ends its event stream fails the prompt, and is replaced: it may still be at work", async () => {
-    const stage = await makeStage({
-      instead: serving(`${TALKS}
+  it.each([
+    ["and takes no abort", ""],
+    [
+      "and says before it is at work that it has stopped",
+      `if (request.url.includes("/abort")) return response.end("true");
+       if (request.url.startsWith("/session/status")) return response.end("{}");`,
+    ],
+  ])(
+    "that ends its event stream %s fails the prompt, and is replaced: it may still be at work",
+    async (_, answers) => {
+      const stage = await makeStage({
+        instead: serving(`${answers} ${TALKS}
         if (request.url.startsWith("/event")) {
           response.write("data: {}\\n\\n")
           setTimeout(() => response.end(), 200)
         }`),
-    })
-    await stage.agent.start(never, ignore)
-    await stage.agent.attach(stage.repo, never)
-    const pid = stage.processes.get("opencode")?.status().pid
-    const told = await ask(stage.agent, "hello")
-    expect(told.result).toEqual({
-      ...{ state: "failed", reason: "OpenCode ended while the prompt ran" },
-    })
-    await until(() => stage.processes.get("opencode")?.status().phase === "ready")
-    expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)
-  })
+      })
+      await stage.agent.start(never, ignore)
+      await stage.agent.attach(stage.repo, never)
+      const pid = stage.processes.get("opencode")?.status().pid
+      const told = await ask(stage.agent, "hello")
+      expect(told.result).toEqual({
+        ...{ state: "failed", reason: "OpenCode ended while the prompt ran" },
+      })
+      await until(() => stage.processes.get("opencode")?.status().phase === "ready")
+      expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)
+    },
+  )
 
   it("that floods its event stream with nonsense is stopped all the same", async () => {
     const stage = await makeStage({

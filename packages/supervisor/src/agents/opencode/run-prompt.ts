@@ -56,6 +56,7 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
   const over = new AbortController()
   const events = client.events(`/event${where}`, over.signal)
   let mayWork = false
+  let hasBegun = false
 
   const abort = () => {
     client.post(`/session/${session}/abort${where}`, { limitMs: STOP_WITHIN_MS }).catch(() => {})
@@ -73,8 +74,10 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
     try {
       await stopUnheard(client, { session, where })
     } catch (thrown) {
-      await (hasCrashed(thrown) ? replaceCrashed() : endProcess())
+      return await (hasCrashed(thrown) ? replaceCrashed() : endProcess())
     }
+    // An abort that came before it was at work has stopped nothing.
+    if (!hasBegun) await endProcess()
   }
   const stop = () => (mayWork ? end() : over.abort())
   signal.addEventListener("abort", stop, { once: true })
@@ -100,6 +103,7 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
       const [wasBusy, wasHopeless] = [conversation.isBusy, conversation.isHopeless]
       const heard = piece.map((event) => conversation.hear(event))
       if (conversation.isBusy && !wasBusy) {
+        hasBegun = true
         deadlines.clear("begin")
         // A stop that came before it was at work has stopped nothing.
         if (signal.aborted) abort()
