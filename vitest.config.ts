@@ -46,7 +46,9 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          ...{ name: "alone", include: TESTS, exclude: together },
+          name: "alone",
+          include: TESTS,
+          exclude: together,
           // They end in the reverse order; the engine's fails the run for what tests left in it, and none would end after that.
           globalSetup: ["packages/testing/src/docker/shared-setup.ts", "e2e/toolboxes/setup.ts"],
         },

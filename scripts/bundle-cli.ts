@@ -22,9 +22,15 @@ const { metafile } = await build({
     { in: join(SERVER, "src/layers/trees/walker.ts"), out: "walker" },
     { in: join(SERVER, "src/store/checkpointer.ts"), out: "checkpointer" },
   ],
-  ...{ outdir: OUTPUT, bundle: true, platform: "node", target: "node24", metafile: true },
+  outdir: OUTPUT,
+  bundle: true,
+  platform: "node",
+  target: "node24",
+  metafile: true,
   // Apart, so that each command still loads only what it needs.
-  ...{ format: "esm", splitting: true, conditions: ["source"] },
+  format: "esm",
+  splitting: true,
+  conditions: ["source"],
   // better-sqlite3 looks for native code beside itself. dockerode is loaded on demand, and is no module: what it
   // exports would lose its names.
   external: ["better-sqlite3", "dockerode"],
@@ -33,7 +39,10 @@ const { metafile } = await build({
     js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);',
   },
   // Less to read at every start; names stay, for whoever reads a stack.
-  ...{ minifyWhitespace: true, minifySyntax: true, legalComments: "none", logLevel: "warning" },
+  minifyWhitespace: true,
+  minifySyntax: true,
+  legalComments: "none",
+  logLevel: "warning",
 })
 const made = new Set(Object.keys(metafile.outputs).map((path) => basename(path)))
 

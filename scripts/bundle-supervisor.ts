@@ -28,11 +28,20 @@ await build({
     in: join(SUPERVISOR, "src", path),
     out,
   })),
-  ...{ outdir: OUTPUT, outExtension: { ".js": ".cjs" }, bundle: true, platform: "node" },
+  outdir: OUTPUT,
+  outExtension: { ".js": ".cjs" },
+  bundle: true,
+  platform: "node",
   // CommonJS starts sooner than modules do.
-  ...{ format: "cjs", target: "node24", conditions: ["source"], external: ["@lydell/node-pty"] },
+  format: "cjs",
+  target: "node24",
+  conditions: ["source"],
+  external: ["@lydell/node-pty"],
   // Less to read and to check at every start; names stay, for whoever reads a stack.
-  ...{ minifyWhitespace: true, minifySyntax: true, legalComments: "none", logLevel: "warning" },
+  minifyWhitespace: true,
+  minifySyntax: true,
+  legalComments: "none",
+  logLevel: "warning",
 })
 
 // Codex's adapter starts the first as a program, and git the second.

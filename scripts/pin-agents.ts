@@ -74,8 +74,10 @@ for (const [agent, adapter] of Object.entries(AGENTS)) {
     return [place, entry]
   })
   const manifest = {
-    ...{ name: `berth-agent-${agent}`, private: true },
-    ...{ dependencies: { [adapter]: version }, berth: { bytes: bytesOf(places) } },
+    name: `berth-agent-${agent}`,
+    private: true,
+    dependencies: { [adapter]: version },
+    berth: { bytes: bytesOf(places) },
   }
   mkdirSync(directory, { recursive: true })
   write(join(directory, "package.json"), manifest)

@@ -46,7 +46,8 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
   chmodSync(base, 0o711)
   const toolbox = await buildToolbox("whole", join(base, "toolbox"), signal)
   return {
-    ...{ toolbox, tracing: { ...toolbox, directory: traced(toolbox.directory, base) } },
+    toolbox,
+    tracing: { ...toolbox, directory: traced(toolbox.directory, base) },
     repo: await makeRepo(join(base, "repo")),
     open: async (toolbox, backend) => {
       const secrets = new Secrets()
@@ -76,7 +77,8 @@ export const setScene = async (signal: AbortSignal): Promise<Scene> => {
 export const workspaceOf = ({ repo }: Scene): WorkspaceSpec => {
   const command = ["/opt/berth/bin/node", "/workspace/repo/model.mjs"]
   return WorkspaceSchema.parse({
-    ...{ slug: "opencode", repos: [{ url: repo, directory: "repo" }] },
+    slug: "opencode",
+    repos: [{ url: repo, directory: "repo" }],
     agent: { kind: "opencode" },
     network: { kind: "none" },
     environment: {

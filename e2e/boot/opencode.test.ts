@@ -43,7 +43,8 @@ const bootsBeside = (staged: () => Scene, backend: OpenBackend) =>
         const trace = await sandbox.trace()
         expect(trace.warnings).toEqual([])
         expect(answer).toMatchObject({
-          ...{ state: "succeeded", output: "made by setup\nmade by start\n" },
+          state: "succeeded",
+          output: "made by setup\nmade by start\n",
         })
 
         const start = stepOf(trace, "agent-start")

@@ -168,7 +168,10 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const link = await findLinks(join(stage.dataDir, "links")).find(sandbox.id)
       if (link === undefined) throw new Error("there is no link")
       expect(await readActivity(link, {}, signal)).toMatchObject({
-        ...{ prompts: [], commands: [], terminals: [], leftProcesses: 0 },
+        prompts: [],
+        commands: [],
+        terminals: [],
+        leftProcesses: 0,
       })
       await sandbox.prompt(leave)
       const left = async () => (await readActivity(link, {}, signal)).leftProcesses

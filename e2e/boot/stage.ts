@@ -31,8 +31,13 @@ export const setStage = async (signal: AbortSignal, backend?: BackendChoice) => 
   const log = await createLogger({ level: "debug", pretty: false, secrets, destination })
   const standalone = await openStandalone(
     {
-      ...{ dataDir, links: join(dataDir, "links"), ...(backend && { backend }) },
-      ...{ toolbox, log, secrets, environment: { PATH: process.env.PATH, HOME: base } },
+      dataDir,
+      links: join(dataDir, "links"),
+      ...(backend && { backend }),
+      toolbox,
+      log,
+      secrets,
+      environment: { PATH: process.env.PATH, HOME: base },
     },
     signal,
   )

@@ -77,7 +77,10 @@ it("[R3.2] [R3.4] arrives as exactly 1 to N, each prompt run at most once, whate
     stop = new AbortController()
     return openBridge(
       {
-        ...{ address: { path: proxied }, token: TOKEN, sandbox, lastSeen: stored.length },
+        address: { path: proxied },
+        token: TOKEN,
+        sandbox,
+        lastSeen: stored.length,
         onEvents: async (events) => {
           if (storeFails) {
             storeFails = false

@@ -27,7 +27,11 @@ it("[R3.4] takes a frozen supervisor, which accepts and never answers, for down,
   const stop = new AbortController()
   const bridge = openBridge(
     {
-      ...{ address, token: TOKEN, sandbox, lastSeen: 0, deadlines: DEADLINES },
+      address,
+      token: TOKEN,
+      sandbox,
+      lastSeen: 0,
+      deadlines: DEADLINES,
       onEvents: async (events) => {
         numbers.push(...events.map(({ sequence }) => sequence))
       },

@@ -25,30 +25,42 @@ process.stdin.on("end", () => process.exit(1))
 
 const secrets = new Secrets()
 const log = await createLogger({
-  ...{ level: "info", pretty: false, secrets, destination: standardError() },
+  level: "info",
+  pretty: false,
+  secrets,
+  destination: standardError(),
 })
 const store = await openStore({ dataDir })
 const started = startSandboxes({
-  ...{ log, secrets, dataDir, store, backend, installation: store.installationId },
-  ...{
-    environment: process.env,
-    keys: NO_KEYS,
-    keepEventsMs: null,
-    sessionKeepMs: 1_000,
-    toolbox: () => async () => toolbox,
-  },
+  log,
+  secrets,
+  dataDir,
+  store,
+  backend,
+  installation: store.installationId,
+  environment: process.env,
+  keys: NO_KEYS,
+  keepEventsMs: null,
+  sessionKeepMs: 1_000,
+  toolbox: () => async () => toolbox,
   policy: { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null, ...policy },
   at: (step) => {
     if (step === dieAt) process.kill(process.pid, "SIGKILL")
   },
 })
 const api = createApi({
-  ...{ log, token: TOKEN },
+  log,
+  token: TOKEN,
   sandboxes: async () => (await started.opened).sandboxes,
   sessions: async () => (await started.opened).sessions,
   facts: {
-    ...{ version: "0.0.0", pid: process.pid, installationId: store.installationId, dataDir },
-    ...{ backend: backend.name, startedAt: new Date(), startedAtMs: performance.now() },
+    version: "0.0.0",
+    pid: process.pid,
+    installationId: store.installationId,
+    dataDir,
+    backend: backend.name,
+    startedAt: new Date(),
+    startedAtMs: performance.now(),
   },
 })
 process.stdout.write(`${await listen(api, { host: "127.0.0.1", port })}\n`)

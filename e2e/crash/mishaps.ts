@@ -71,7 +71,10 @@ const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<boolean> => 
   const { promise: isUp, resolve } = Promise.withResolvers<boolean>()
   const bridge = openBridge(
     {
-      ...{ address: { path: link.socket }, token: link.token, sandbox, lastSeen },
+      address: { path: link.socket },
+      token: link.token,
+      sandbox,
+      lastSeen,
       onEvents: () => Promise.reject(new Error("it only cuts")),
       onState: ({ kind }) => {
         if (kind !== "connecting") resolve(kind === "up")

@@ -112,14 +112,17 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
       const signal = new AbortController().signal
       const image = engine.image
       const stage = await setStage(signal, {
-        ...{ name: "docker", image, engine: { socketPath: engine.socket } },
+        name: "docker",
+        image,
+        engine: { socketPath: engine.socket },
       })
       try {
         const workspace = WorkspaceSpec.parse({ slug: "prompts", network: { kind: "none" } })
         const sandbox = await stage.standalone.launch(workspace, "fresh")
         await sandbox.until(({ type }) => type === "boot.ready")
         expect(await sandbox.prompt("echo one > file; cat file; id -u")).toMatchObject({
-          ...{ state: "succeeded", output: "one\n1000\n" },
+          state: "succeeded",
+          output: "one\n1000\n",
         })
         expect(await sandbox.prompt("exit 3")).toMatchObject({ state: "failed" })
       } finally {
@@ -165,7 +168,8 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
       const foreign = `berth-${installation}-cached-go`
       await engine.makeVolume(foreign)
       const workspace = {
-        ...{ slug: "cached", network: { kind: "none" as const } },
+        slug: "cached",
+        network: { kind: "none" as const },
         caches: ["npm" as const, "cargo" as const, "go" as const],
       }
       const create = () => server.client().sandboxes.create({ workspace })

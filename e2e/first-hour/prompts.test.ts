@@ -35,12 +35,14 @@ requires(...PARTS).describe("prompts in the first hour", () => {
     await berth("run", "--session", idle, "--no-diff", "true")
     const busy = (await berth("run", "--detach", "sleep 1000")).stdout.trim()
     expect(await berth("sessions", "rm", idle.slice(0, 12), busy)).toMatchObject({
-      ...{ status: 1, stdout: `${idle}\n` },
+      status: 1,
+      stdout: `${idle}\n`,
       stderr: expect.stringMatching(/^berth: a prompt of ses-\w+ runs or waits\n/),
     })
     expect((await sessions()).map(({ id }) => id)).toEqual([busy])
     expect(await berth("sessions", "rm", "--all", "--force", "--json")).toMatchObject({
-      ...{ status: 0, stdout: `${JSON.stringify({ removed: [busy] })}\n` },
+      status: 0,
+      stdout: `${JSON.stringify({ removed: [busy] })}\n`,
     })
     expect(await sessions()).toEqual([])
     expect((await berth("log", busy)).stderr).toContain(`there is no session ${busy}`)

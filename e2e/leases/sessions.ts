@@ -79,7 +79,8 @@ export const sessionLeases = (stage: () => Stage): void => {
       const running = await session.prompt("until [ -e go ]; do sleep 0.02; done")
       await expect.poll(() => stage().usersOf(box)).toContain(`prompt ${running.id}`)
       expect(await stage().told("stop", "stopped")).toMatchObject({
-        ...{ status: 1, stderr: expect.stringContaining(`is used by`) },
+        status: 1,
+        stderr: expect.stringContaining(`is used by`),
       })
       await box.files.write("go", "")
       await end(session, running.id)
@@ -112,7 +113,8 @@ export const sessionLeases = (stage: () => Stage): void => {
       await expect.poll(() => stage().usersOf(box)).toEqual([user])
       await isWanted("watched")
       expect(await stage().told("stop", "watched")).toMatchObject({
-        ...{ status: 1, stderr: expect.stringContaining(`is used by ${user}`) },
+        status: 1,
+        stderr: expect.stringContaining(`is used by ${user}`),
       })
       expect(await ran(session, "cat said")).toBe(box.id)
       watching.abort()

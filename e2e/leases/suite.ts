@@ -60,7 +60,8 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
           ),
         )
         const refused = {
-          ...{ status: 1, stdout: "" },
+          status: 1,
+          stdout: "",
           stderr: expect.stringMatching(
             new RegExp(`^berth: ${box.id} is used by a running command`),
           ),
@@ -71,7 +72,8 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
         await running.endInput()
         for await (const piece of running.output) expect(piece).toBe("nothing")
         expect(await stage.told("stop", "used", "--json")).toMatchObject({
-          ...{ status: 0, stdout: `${JSON.stringify({ stopped: [box.id] })}\n` },
+          status: 0,
+          stdout: `${JSON.stringify({ stopped: [box.id] })}\n`,
         })
         expect((await stage.told("ps")).stdout).toMatch(
           new RegExp(`^${box.id} +used +stopped `, "m"),
@@ -134,10 +136,13 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
         for (const options of [[], ["--dry-run"]]) {
           const { stdout, status } = await stage.told("reconcile", "--json", ...options)
           expect({ status, ...JSON.parse(stdout) }).toMatchObject({
-            ...{ status: 0, dryRun: options.length > 0 },
+            status: 0,
+            dryRun: options.length > 0,
             sandboxes: expect.arrayContaining([
               expect.objectContaining({
-                ...{ sandbox: box.id, phase: "draining", outcome: "kept" },
+                sandbox: box.id,
+                phase: "draining",
+                outcome: "kept",
                 reason: expect.stringContaining(user),
               }),
             ]),
@@ -155,7 +160,8 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
       const box = await stage.make("held")
       const held = await stage.told("hold", "held", "--for", "1h", "--reason", "a demo")
       expect(held).toMatchObject({
-        ...{ status: 0, stdout: expect.stringMatching(/^ls-\S+\n$/) },
+        status: 0,
+        stdout: expect.stringMatching(/^ls-\S+\n$/),
         stderr: expect.stringContaining(`${box.id} is held until 2`),
       })
       await expect(box.stop()).rejects.toMatchObject({
@@ -165,7 +171,8 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
       const hold = held.stdout.trim()
       expect(await stage.told("hold", "--release", hold)).toMatchObject({ status: 0 })
       expect(await stage.told("hold", "--release", hold)).toMatchObject({
-        ...{ status: 1, stderr: expect.stringContaining(`there is no hold ${hold}`) },
+        status: 1,
+        stderr: expect.stringContaining(`there is no hold ${hold}`),
       })
       expect(await stage.told("hold", "held", "--for", "soon")).toMatchObject({ status: 2 })
       expect(await stage.told("hold")).toMatchObject({ status: 2 })
@@ -192,11 +199,9 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
         expect(await boxes[0].get()).toMatchObject({ phase: "gone", leases: [] })
         // One that is refused does not keep the others.
         expect(await stage.told("rm", "other", "forced")).toMatchObject({
-          ...{
-            status: 1,
-            stdout: `${boxes[0].id}\n`,
-            stderr: expect.stringContaining("is used by"),
-          },
+          status: 1,
+          stdout: `${boxes[0].id}\n`,
+          stderr: expect.stringContaining("is used by"),
         })
         expect(await stage.told("rm", "other", "--force")).toMatchObject({ status: 0 })
         expect((await stage.told("ps")).stdout).not.toMatch(/forced|other/)
@@ -208,7 +213,7 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
       await box.files.write("kept", "still here\n")
       const { stdout, stderr, status } = await stage.told("fork", "origin", "copy")
       expect({ stderr, status }).toEqual({
-        ...{ stderr: expect.stringMatching(/^copy is ready; origin stood still for \d+ ms\n$/) },
+        stderr: expect.stringMatching(/^copy is ready; origin stood still for \d+ ms\n$/),
         status: 0,
       })
       const copy = stage.sandbox(stdout.trim())
@@ -216,7 +221,8 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
       await copy.files.write("kept", "changed\n")
       expect(await box.files.readText("kept")).toBe("still here\n")
       expect(await stage.told("fork", "origin", "copy", "--json")).toMatchObject({
-        ...{ status: 1, stderr: expect.stringContaining("workspace.exists") },
+        status: 1,
+        stderr: expect.stringContaining("workspace.exists"),
       })
     })
 
@@ -287,10 +293,12 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
       )
       await expect(lost.commands.run("true")).rejects.toMatchObject({ code: "sandbox.ended" })
       expect(await stage.told("adopt", "lost")).toMatchObject({
-        ...{ status: 0, stdout: `${lost.id}\n` },
+        status: 0,
+        stdout: `${lost.id}\n`,
       })
       expect(await stage.told("adopt", lost.id, "--json")).toMatchObject({
-        ...{ status: 1, stderr: expect.stringContaining("sandbox.not_quarantined") },
+        status: 1,
+        stderr: expect.stringContaining("sandbox.not_quarantined"),
       })
       expect(await lost.files.readText("kept")).toBe("still here\n")
     })

@@ -28,7 +28,11 @@ import { openStore } from "@berth/server/store/open"
 const WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM; echo up; sleep 1000 & wait"]
 const TOOLBOX = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/nonexistent" }
 const NOTHING: Activity = {
-  ...{ version: 1, prompts: [], commands: [], terminals: [], leftProcesses: 0 },
+  version: 1,
+  prompts: [],
+  commands: [],
+  terminals: [],
+  leftProcesses: 0,
 }
 
 export interface Given {
@@ -48,24 +52,25 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
   const lives = new Map<SandboxId, Activity>()
   const secrets = new Secrets()
   const log = await createLogger({
-    ...{ level: "error", pretty: false, secrets, destination: { write: () => {} } },
+    level: "error",
+    pretty: false,
+    secrets,
+    destination: { write: () => {} },
   })
   const root = join(dataDir, "links")
   const links = openLinks({ root, owner: backend.idBase })
   const records = openRecords(root)
   const over = new AbortController()
   const sandboxes = await openSandboxes({
-    ...{
-      backend,
-      store,
-      log,
-      secrets,
-      environment: {},
-      keys: NO_KEYS,
-      installation,
-      links,
-      records,
-    },
+    backend,
+    store,
+    log,
+    secrets,
+    environment: {},
+    keys: NO_KEYS,
+    installation,
+    links,
+    records,
     layers: await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase }),
     events: openStored({ store, clock: systemClock }).events,
     bridges: {
@@ -79,7 +84,9 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
     },
     toolbox: async () => TOOLBOX,
     policy: { ...DEFAULT_POLICY, pauseAfterMs: null, stopAfterMs: null },
-    ...{ clock: systemClock, at: () => {}, shortage: async () => undefined },
+    clock: systemClock,
+    at: () => {},
+    shortage: async () => undefined,
   })
   const rows = openRows(store.db, systemClock)
   const workspaces = openWorkspaces(store.db, systemClock)
@@ -117,7 +124,8 @@ export const openWorld = async ({ backend, installation, system }: ContractHarne
   }
 
   return {
-    ...{ sandboxes, add },
+    sandboxes,
+    add,
     phaseOf: async (sandbox: SandboxId) => (await rows.get(sandbox))?.phase,
     stateOf: async (sandbox: SandboxId) => (await backend.inspect(sandbox))?.state,
     close: async () => {

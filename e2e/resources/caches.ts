@@ -45,7 +45,8 @@ export const describeCaches = (staged: () => Stage) =>
       const warning = expect.stringMatching(/^it has no cache for go: .*(EEXIST|ENOTDIR)/)
       expect(await warningsOf(without)).toEqual([warning])
       expect(stage.heardOf(without).events.map(({ body }) => body)).toContainEqual({
-        ...{ type: "warning", message: warning },
+        type: "warning",
+        message: warning,
       })
       const logged = stage.lines.filter((line) => line.includes("it has no cache for go"))
       expect(logged.map((line) => JSON.parse(line).sandbox)).toEqual([without])

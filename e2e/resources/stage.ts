@@ -49,9 +49,17 @@ export const setStage = async (
   let shortage = enough
   const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openSandboxes({
-    ...{ backend, layers, store, installation, log, secrets, keys: NO_KEYS },
+    backend,
+    layers,
+    store,
+    installation,
+    log,
+    secrets,
+    keys: NO_KEYS,
     shortage: (level) => shortage(level),
-    ...{ policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
+    policy: DEFAULT_POLICY,
+    clock: systemClock,
+    at: () => {},
     environment: { PATH: process.env.PATH, HOME: base },
     links: openLinks({ root: links, owner: backend.idBase }),
     records: openRecords(links),

@@ -16,7 +16,9 @@ const ASKS: Part = {
       ? [
           { type: "permission.answered", prompt, ask: "a1", allowed: answer.allow },
           {
-            ...{ type: "question.asked", prompt, ask: "a2" },
+            type: "question.asked",
+            prompt,
+            ask: "a2",
             question: "Which?",
             choices: ["red", "blue"],
           },

@@ -60,7 +60,13 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
   }
   const createdAt = new Date().toISOString()
   const workspace = WorkspaceSpec.parse({ slug: "app" })
-  const session = { ...{ id, workspace: "app", agent: workspace.agent, state: "open" }, createdAt }
+  const session = {
+    id,
+    workspace: "app",
+    agent: workspace.agent,
+    state: "open",
+    createdAt,
+  }
   const sessions = {
     create: async () => view(),
     list: async () => [view()],
@@ -70,8 +76,17 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
     prompt: async (_session: unknown, { text }: { text: string }) => {
       say(onPrompt(prompt))
       return {
-        ...{ id: prompt, session: id, number: 1, text, attachments: [], state: "queued" },
-        ...{ reason: null, sandbox: null, deadlineMs: null, createdAt, startedAt: null },
+        id: prompt,
+        session: id,
+        number: 1,
+        text,
+        attachments: [],
+        state: "queued",
+        reason: null,
+        sandbox: null,
+        deadlineMs: null,
+        createdAt,
+        startedAt: null,
         endedAt: null,
         continues: null,
         waitsFor: null,
@@ -112,8 +127,13 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
       ({ workspace: async () => workspace, list: async () => [] }) as unknown as Sandboxes,
     sessions: async () => sessions,
     facts: {
-      ...{ version: "0.0.0", pid: process.pid, installationId: newId.installation(), dataDir },
-      ...{ backend: "embedded", startedAt: new Date(), startedAtMs: performance.now() },
+      version: "0.0.0",
+      pid: process.pid,
+      installationId: newId.installation(),
+      dataDir,
+      backend: "embedded",
+      startedAt: new Date(),
+      startedAtMs: performance.now(),
     },
   })
   writeLockHolder(dataDir, await listen(api, { host: "127.0.0.1", port: 0 }))
@@ -122,7 +142,9 @@ export const playSession = async ({ onPrompt, onAnswer }: Part) => {
     rmSync(dataDir, { recursive: true })
   })
   return {
-    ...{ id, answers, env: { PATH: process.env.PATH, HOME: dataDir } },
+    id,
+    answers,
+    env: { PATH: process.env.PATH, HOME: dataDir },
     command: ([name = "", ...args]: readonly string[]) =>
       [...BERTH, name, "--data-dir", dataDir, ...args] as const,
   }

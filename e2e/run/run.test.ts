@@ -40,7 +40,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
       expect(stdout).toContain("\n+++ b/new.txt\n")
       expect(status).toBe(0)
       expect(await run(["run", "--no-diff", "echo three"])).toMatchObject({
-        ...{ stdout: "three\n", status: 0 },
+        stdout: "three\n",
+        status: 0,
       })
     },
     STAGE_DEADLINE_MS,
@@ -55,7 +56,9 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
       const events = again.stdout.trimEnd().split("\n")
       const parsed = events.map((line) => Event.parse(JSON.parse(line)))
       expect(parsed.at(-1)?.body).toMatchObject({
-        ...{ type: "prompt.state", state: "failed", reason: "the command ended with status 3" },
+        type: "prompt.state",
+        state: "failed",
+        reason: "the command ended with status 3",
       })
       const { stdout } = await run(["log", session, "--json"])
       const { turns } = Transcript.parse(JSON.parse(stdout))
@@ -90,7 +93,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
       expect(status).toBe(130)
       const session = /session (\S+)/.exec(stderr)?.[1] ?? ""
       expect(await run(["run", "--no-diff", "--session", session, "echo next"])).toMatchObject({
-        ...{ stdout: "next\n", status: 0 },
+        stdout: "next\n",
+        status: 0,
       })
     },
     STAGE_DEADLINE_MS,
@@ -139,10 +143,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("ber
       await follower.see("(succeeded)")
       follower.kill("SIGINT")
       expect(await follower.ended).toMatchObject({
-        ...{
-          stdout: expect.stringMatching(/^> echo begun.*\nbegun\nalone\n\(succeeded\)\n$/),
-          status: 0,
-        },
+        stdout: expect.stringMatching(/^> echo begun.*\nbegun\nalone\n\(succeeded\)\n$/),
+        status: 0,
       })
     },
     STAGE_DEADLINE_MS,

@@ -33,7 +33,8 @@ export const describeLoad = (stage: () => Stage): void => {
       const running = await Promise.all(
         Array.from({ length: COMMANDS }, (_, n) =>
           box.commands.spawn(["sh", "-c", `read x; echo $x; exit ${n % 100}`], {
-            ...{ stdin: true, deadlineMs: 60_000 },
+            stdin: true,
+            deadlineMs: 60_000,
           }),
         ),
       )

@@ -19,7 +19,9 @@ export const sitAt = (command: readonly string[], env: NodeJS.ProcessEnv) => {
     wake()
   })
   return {
-    ...{ child, ended, resize: pty.resize },
+    child,
+    ended,
+    resize: pty.resize,
     shown: () => shown,
     type: (text: string) => void writeSync(pty.fd, text),
     /** Resolves when the screen has shown it. */

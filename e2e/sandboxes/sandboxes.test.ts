@@ -115,7 +115,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const result = await box.commands.run("cat; echo wrong >&2; exit 3", { stdin: "in\n" })
         expect(result).toMatchObject({ stdout: "in\n", stderr: "wrong\n", status: 3, signal: null })
         expect(await box.commands.run(["sh", "-c", "kill -9 $$"])).toMatchObject({
-          ...{ status: null, signal: "SIGKILL" },
+          status: null,
+          signal: "SIGKILL",
         })
         const slow = await box.commands.run(["sleep", "100"], { timeoutMs: 50 })
         expect(slow.timedOut).toBe(true)
@@ -295,7 +296,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const asRoot = await server.berth(["exec", "app", "--user", "root", "--", "id", "-u"])
         expect(asRoot.stdout.toString()).toBe("0\n")
         expect(await server.berth(["exec", "nobody", "--", "true"])).toMatchObject({
-          ...{ status: 125, stderr: expect.stringContaining("there is no sandbox nobody") },
+          status: 125,
+          stderr: expect.stringContaining("there is no sandbox nobody"),
         })
       })
 
@@ -331,7 +333,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         expect(statSync(join(back, "run.sh")).mode & 0o777).toBe(0o755)
         expect(await copy("a", "b")).toMatchObject({ status: 2 })
         expect(await copy("app:app/run.sh", "nowhere/x")).toMatchObject({
-          ...{ status: 2, stderr: expect.stringContaining("nowhere/x of this machine") },
+          status: 2,
+          stderr: expect.stringContaining("nowhere/x of this machine"),
         })
       })
 
@@ -345,7 +348,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         chmodSync(join(folder, "sub"), 0o750)
         for (const name of ["sub/file", "sub/link", "sub"]) lutimesSync(join(folder, name), at, at)
         expect(await server.berth(["cp", folder, "app:/tmp/dated"])).toMatchObject({
-          ...{ status: 0, stderr: `skipped ${folder}/pipe: it is a named pipe\n` },
+          status: 0,
+          stderr: `skipped ${folder}/pipe: it is a named pipe\n`,
         })
         const inside = "cd /tmp/dated && stat -c '%n %a %Y' sub sub/file; stat -c %Y sub/link"
         const seconds = at.getTime() / 1000
@@ -354,7 +358,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         )
         await box.commands.run("mkfifo /tmp/dated/sub/other; touch -d @981173106 /tmp/dated/sub")
         expect(await server.berth(["cp", "app:/tmp/dated", "dated-back"])).toMatchObject({
-          ...{ status: 0, stderr: "skipped sub/other: it is a named pipe\n" },
+          status: 0,
+          stderr: "skipped sub/other: it is a named pipe\n",
         })
         for (const [name, mode] of Object.entries({ sub: 0o750, "sub/file": 0o640 })) {
           const found = lstatSync(join(server.base, "dated-back", name))

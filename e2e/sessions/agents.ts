@@ -49,7 +49,8 @@ const making = (...calls: [ModelReply, ...ModelReply[]]): ModelScript => [
   { prompt: BE_REFUSED, replies: [{ status: 401, message: "no such key" }] },
   ...Object.entries(FAULTS).map(
     ([prompt, fault]): ScriptedPrompt => ({
-      ...{ prompt, replies: [fault, { text: ["I am here."] }] },
+      prompt,
+      replies: [fault, { text: ["I am here."] }],
     }),
   ),
 ]
@@ -61,7 +62,8 @@ const OPENCODE_ENVIRONMENT = {
 }
 
 const bash = (command: string): ModelReply => ({
-  ...{ tool: "bash", arguments: { command, description: "runs it" } },
+  tool: "bash",
+  arguments: { command, description: "runs it" },
 })
 
 const OPENCODE_SCRIPT: ModelScript = [
@@ -80,22 +82,18 @@ export const AGENTS: Readonly<Record<AgentName, RealAgent>> = {
   opencode: {
     agent: { kind: "opencode", keys: ["SCRIPTED_KEY"] },
     environment: OPENCODE_ENVIRONMENT,
-    ...{
-      script: OPENCODE_SCRIPT,
-      refused: "no such key",
-      refusal: "agent.failed",
-      givesUp: UNCLEAR,
-    },
+    script: OPENCODE_SCRIPT,
+    refused: "no such key",
+    refusal: "agent.failed",
+    givesUp: UNCLEAR,
   },
   "opencode-acp": {
     agent: { kind: "acp", command: ["opencode", "acp"], keys: ["SCRIPTED_KEY"] },
     environment: OPENCODE_ENVIRONMENT,
-    ...{
-      script: OPENCODE_SCRIPT,
-      refused: "no such key",
-      refusal: "agent.failed",
-      givesUp: UNCLEAR,
-    },
+    script: OPENCODE_SCRIPT,
+    refused: "no such key",
+    refusal: "agent.failed",
+    givesUp: UNCLEAR,
   },
   claude: {
     agent: { kind: "claude", keys: ["ANTHROPIC_API_KEY"] },

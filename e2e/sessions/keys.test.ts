@@ -102,19 +102,26 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const { agent, environment, script } = AGENTS.opencode
       const app = makeRepo(join(outside, "app"), { README: "hello\n" })
       const model = makeRepo(join(outside, "model"), {
-        ...{ "model-server.mjs": await modelProgram(), "script.json": JSON.stringify(script) },
+        "model-server.mjs": await modelProgram(),
+        "script.json": JSON.stringify(script),
       })
       const files = ["model-server.mjs", "script.json"].map((file) => `/workspace/model/${file}`)
       return {
-        ...{ slug: "keyed", network: { kind: "none" }, agent, environment },
+        slug: "keyed",
+        network: { kind: "none" },
+        agent,
+        environment,
         repos: [
           { url: app, directory: "app" },
           { url: model, directory: "model" },
         ],
         sidecars: [
           {
-            ...{ name: "model", command: ["/opt/berth/bin/node", ...files, ASKED] },
-            ...{ port: MODEL_PORT, afterHooks: true, required: true },
+            name: "model",
+            command: ["/opt/berth/bin/node", ...files, ASKED],
+            port: MODEL_PORT,
+            afterHooks: true,
+            required: true,
           },
         ],
       }

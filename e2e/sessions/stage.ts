@@ -74,7 +74,8 @@ const stageOf = async (server: Server, system: SystemSource): Promise<Omit<Stage
   ])
   const app = makeRepo(join(server.base, "app"), { README: "hello\n" })
   const model = makeRepo(join(server.base, "model"), {
-    ...{ "model-server.mjs": await modelProgram(), ...Object.fromEntries(scripts) },
+    "model-server.mjs": await modelProgram(),
+    ...Object.fromEntries(scripts),
   })
   const keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SCRIPTED_KEY"]
     .map((name) => `${name}=${KEY}\n`)
@@ -94,16 +95,22 @@ const stageOf = async (server: Server, system: SystemSource): Promise<Omit<Stage
       const { agent, environment } = AGENTS[name]
       const files = ["model-server.mjs", `${name}.json`].map((file) => `/workspace/model/${file}`)
       return {
-        ...{ slug: name, system, network: { kind: "none" } },
+        slug: name,
+        system,
+        network: { kind: "none" },
         repos: [
           { url: app, directory: "app" },
           { url: model, directory: "model" },
         ],
-        ...{ agent, environment: { ...environment } },
+        agent,
+        environment: { ...environment },
         sidecars: [
           {
-            ...{ name: "model", command: ["/opt/berth/bin/node", ...files, ASKED] },
-            ...{ port: MODEL_PORT, afterHooks: true, required: true },
+            name: "model",
+            command: ["/opt/berth/bin/node", ...files, ASKED],
+            port: MODEL_PORT,
+            afterHooks: true,
+            required: true,
           },
         ],
       }

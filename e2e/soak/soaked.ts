@@ -136,7 +136,8 @@ export class Soaked {
 
   async #sandbox({ name, version }: Workspace): Promise<Sandbox> {
     const workspace = {
-      ...{ slug: name, network: { kind: "none" as const } },
+      slug: name,
+      network: { kind: "none" as const },
       environment: { VERSION: String(version) },
     }
     const sandbox = await this.#client().sandboxes.create({ workspace })

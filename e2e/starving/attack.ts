@@ -78,7 +78,11 @@ export const openAttackedServer = async () => {
       ends.push(() => sockets.map((socket) => socket.destroy()))
     }
     return {
-      ...{ attack, close, pid: server.pid, ask: asker.ask, begun: hostile.begun },
+      attack,
+      close,
+      pid: server.pid,
+      ask: asker.ask,
+      begun: hostile.begun,
       events: async () => (await server.client().sessions.at(session.id).get({})).lastEvent,
     }
   } catch (thrown) {

@@ -23,7 +23,10 @@ export const earlierIds = (stage: () => Stage): void => {
 
     const why = await told("why", old.id, "--json")
     expect(JSON.parse(why.stdout)).toMatchObject({
-      ...{ sandbox: now, workspace: "moved", phase: "ready", inUse: false },
+      sandbox: now,
+      workspace: "moved",
+      phase: "ready",
+      inUse: false,
       earlier: { sandbox: old.id, decisions: expect.anything() },
     })
     expect(JSON.parse(why.stdout).earlier.decisions).toContainEqual(
@@ -32,12 +35,15 @@ export const earlierIds = (stage: () => Stage): void => {
     expect(why.stderr).toBe(said)
     expect((await told("why", old.id)).stdout).toContain(`${old.id}, which it took the place of`)
     expect(await told("boot", old.id, "--json")).toMatchObject({
-      ...{ status: 0, stdout: expect.stringContaining(now), stderr: said },
+      status: 0,
+      stdout: expect.stringContaining(now),
+      stderr: said,
     })
     expect((await old.get()).identity.sandbox).toBe(now)
     expect((await old.ready()).identity.sandbox).toBe(now)
     expect(await told("adopt", old.id)).toMatchObject({
-      ...{ status: 1, stderr: expect.stringContaining(`${now} is ready, not quarantined`) },
+      status: 1,
+      stderr: expect.stringContaining(`${now} is ready, not quarantined`),
     })
     const forked = await told("fork", old.id, "moved-copy")
     expect(forked).toMatchObject({ status: 0, stderr: expect.stringContaining(said) })
@@ -55,14 +61,17 @@ export const earlierIds = (stage: () => Stage): void => {
     for (const path of ["", "/why", "/boot", "/files/content?path=kept"])
       expect(await http("GET", path), path).toBe(now)
     expect(await told("stop", old.id, "--json")).toEqual({
-      ...{ stdout: `${JSON.stringify({ stopped: [now] })}\n`, stderr: said, status: 0 },
+      stdout: `${JSON.stringify({ stopped: [now] })}\n`,
+      stderr: said,
+      status: 0,
     })
     expect(await old.files.readText("kept")).toBe("still here\n")
     const third = (await old.get()).identity.sandbox
     expect(await http("POST", "/stop")).toBe(third)
     // Both names are of one sandbox, which is removed once, with its workspace.
     expect(await told("rm", old.id, now)).toEqual({
-      ...{ stdout: `${third}\n`, status: 0 },
+      stdout: `${third}\n`,
+      status: 0,
       stderr: `${old.id} is now ${third}\n${now} is now ${third}\n`,
     })
     expect((await told("ps")).stdout).not.toMatch(/ moved /)
@@ -77,13 +86,15 @@ export const earlierIds = (stage: () => Stage): void => {
     for (const verb of [["stop"], ["rm"], ["hold"], ["fork", "reborn-copy"]]) {
       const [name = "", ...args] = verb
       expect(await told(name, old.id, ...args)).toMatchObject({
-        ...{ stdout: "", status: 1 },
+        stdout: "",
+        status: 1,
         stderr: expect.stringContaining(`${old.id} has ended, and no other takes its place`),
       })
     }
     await expect(old.files.readText("kept")).rejects.toMatchObject({ code: "sandbox.ended" })
     expect(JSON.parse((await told("why", old.id, "--json")).stdout)).toMatchObject({
-      ...{ sandbox: old.id, phase: "gone" },
+      sandbox: old.id,
+      phase: "gone",
     })
     expect(await next.files.readText("kept")).toBe("not for the old id\n")
   })

@@ -131,7 +131,9 @@ export const inUse = (stage: () => Stage, { backend, inPart }: InUseOptions): vo
       )
       expect((await told("why", name)).stdout).toMatch(/and it is used by\n/)
       const refused = {
-        ...{ status: 1, stdout: "", stderr: expect.stringMatching(`${box.id} is used by`) },
+        status: 1,
+        stdout: "",
+        stderr: expect.stringMatching(`${box.id} is used by`),
       }
       const left = new AbortController()
       const wanted = Promise.withResolvers<string>()

@@ -30,7 +30,9 @@ export const otherRepo = (stage: () => Stage): void => {
   it("is refused by every client, with both ways out, and nothing is taken over", async () => {
     const workspace = { slug: "app", repos: [{ url: other }] }
     const refusal = {
-      ...{ code: "workspace.other_repo", status: 409, retry: "never" },
+      code: "workspace.other_repo",
+      status: 409,
+      retry: "never",
       details: { workspace: "app", repo: mine, asked: other },
     }
     const { client, access, told } = stage()
@@ -43,7 +45,8 @@ export const otherRepo = (stage: () => Stage): void => {
       body: JSON.stringify({ workspace }),
     })
     expect({ status: reply.status, body: await reply.json() }).toMatchObject({
-      ...{ status: 409, body: { code: "workspace.other_repo" } },
+      status: 409,
+      body: { code: "workspace.other_repo" },
     })
     for (const told of [await stage().told("up", other), await runIn(other, "run", "true")]) {
       expect(told).toMatchObject({ stdout: "", status: 1 })
@@ -63,12 +66,14 @@ export const otherRepo = (stage: () => Stage): void => {
       const current = (await stage().client().sandboxes.named("app")).sandbox
       const held = await stage().sandbox(current).hold({ holder: "ada" })
       expect(await stage().told("up", other, "--replace")).toMatchObject({
-        ...{ status: 1, stderr: expect.stringContaining("is used by a hold of ada") },
+        status: 1,
+        stderr: expect.stringContaining("is used by a hold of ada"),
       })
       expect(await whose(current)).toBe("a\n")
       await stage().sandbox(current).release(held.id)
       expect(await runIn(other, "run", "--replace", "--no-diff", "cat WHOSE")).toMatchObject({
-        ...{ stdout: "b\n", status: 0 },
+        stdout: "b\n",
+        status: 0,
       })
     },
     DEADLINE_MS,

@@ -59,7 +59,8 @@ export class AskAnswers {
     signal.throwIfAborted()
     // Not as a terminal, which would take ctrl-c for itself.
     const lines = createInterface({
-      ...{ input: process.stdin, output: process.stderr },
+      input: process.stdin,
+      output: process.stderr,
       terminal: false,
     })
     try {

@@ -6,7 +6,10 @@ import { COMMANDS } from "./commands.ts"
 
 const silent = (): void => {}
 const CONTEXT = {
-  ...{ out: silent, err: silent, fail: silent, exitWith: silent },
+  out: silent,
+  err: silent,
+  fail: silent,
+  exitWith: silent,
 } as unknown as CommandContext
 
 /** The command line as it is defined, with every command loaded. */

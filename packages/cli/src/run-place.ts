@@ -52,7 +52,8 @@ export const sessionFor = async (
   const wanted = wantedOf({ slug, url, known }, lasting)
   const made = await orReplace(replace, (replace) =>
     client.sessions.create({
-      ...{ workspace: wanted, replace },
+      workspace: wanted,
+      replace,
       ...(isOwn && { agent: { kind: agent } }),
     }),
   )

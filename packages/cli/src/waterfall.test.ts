@@ -5,15 +5,31 @@ import { renderWaterfall } from "./waterfall.ts"
 const NOW = new Date("2026-01-02T03:04:06.000Z")
 
 const step = (name: string, part: Partial<BootStep>): BootStep => ({
-  ...{ name, needs: [], required: true, timeoutMs: 1000, state: "succeeded" },
-  ...{ startedAtMs: null, endedAtMs: null, detail: "", facts: {}, error: null },
-  ...{ lastOutput: "", outputBytes: 0, abandoned: false },
+  name,
+  needs: [],
+  required: true,
+  timeoutMs: 1000,
+  state: "succeeded",
+  startedAtMs: null,
+  endedAtMs: null,
+  detail: "",
+  facts: {},
+  error: null,
+  lastOutput: "",
+  outputBytes: 0,
+  abandoned: false,
   ...part,
 })
 
 const trace = (steps: BootStep[], part: Partial<BootTrace> = {}): BootTrace => ({
-  ...{ mode: "fresh", startedAt: "2026-01-02T03:04:05.000Z", outcome: "succeeded" },
-  ...{ readyAtMs: 400, endedAtMs: 400, ending: null, warnings: [], steps },
+  mode: "fresh",
+  startedAt: "2026-01-02T03:04:05.000Z",
+  outcome: "succeeded",
+  readyAtMs: 400,
+  endedAtMs: 400,
+  ending: null,
+  warnings: [],
+  steps,
   ...part,
 })
 
@@ -46,12 +62,17 @@ describe("a waterfall", () => {
   it("[R2.9] ends with why it ended early, and what the failed step said last", () => {
     const error = { code: "hook.failed", message: "m", hint: "Look at the hook." }
     const failed = step("setup-hook", {
-      ...{ state: "failed", startedAtMs: 0, endedAtMs: 5, error },
+      state: "failed",
+      startedAtMs: 0,
+      endedAtMs: 5,
+      error,
       lastOutput: "one\ntwo\n",
     })
     const text = renderWaterfall(
       trace([failed, step("agent-start", { state: "cancelled", startedAtMs: 0, endedAtMs: 6 })], {
-        ...{ outcome: "failed", readyAtMs: null, endedAtMs: 6 },
+        outcome: "failed",
+        readyAtMs: null,
+        endedAtMs: 6,
         warnings: [{ step: null, message: "careful" }],
         ending: { step: "setup-hook", reason: "step setup-hook failed: x", atMs: 5, others: [] },
       }),

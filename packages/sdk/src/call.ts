@@ -141,7 +141,8 @@ const exchange = async (
   const { url, token } = await find(signal)
   const sent = json === undefined ? body : JSON.stringify(json)
   const reply = await fetch(new URL(path, url), {
-    ...{ method, signal },
+    method,
+    signal,
     headers: {
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
       ...(json !== undefined && { "content-type": "application/json" }),

@@ -146,8 +146,16 @@ describe("createClient", () => {
       conditions: ["source"],
     })
     const web = {
-      ...{ fetch, URL, AbortSignal, AbortController, crypto, TextEncoder },
-      ...{ setTimeout, clearTimeout, ReadableStream, WebSocket },
+      fetch,
+      URL,
+      AbortSignal,
+      AbortController,
+      crypto,
+      TextEncoder,
+      setTimeout,
+      clearTimeout,
+      ReadableStream,
+      WebSocket,
     }
     const page = createContext({ ...web, url: await answer(200, HEALTH) })
     runInContext(outputFiles[0]?.text ?? "", page)

@@ -27,7 +27,8 @@ const saidEarly = async (line: CommandLine, options: CommandOptions): Promise<un
 
 it("says with the connection what to run", async () => {
   expect(await saidEarly("echo a", { cwd: "b" })).toEqual({
-    ...{ command: ["/bin/sh", "-c", "echo a"], cwd: "b" },
+    command: ["/bin/sh", "-c", "echo a"],
+    cwd: "b",
   })
 })
 

@@ -23,15 +23,15 @@ const serverThatWaits = (times: number) => {
 }
 
 const VIEW = {
-  ...{
-    phase: "booting",
-    createdAt: "2030-01-01T00:00:00.000Z",
-    boot: null,
-    inUse: false,
-    leases: [],
-  },
+  phase: "booting",
+  createdAt: "2030-01-01T00:00:00.000Z",
+  boot: null,
+  inUse: false,
+  leases: [],
   identity: {
-    ...{ installation: newId.installation(), workspace: "app", sandbox: ID },
+    installation: newId.installation(),
+    workspace: "app",
+    sandbox: ID,
     configHash: "0".repeat(64),
   },
 } as unknown as SandboxView

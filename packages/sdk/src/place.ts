@@ -10,7 +10,8 @@ export interface Place {
 }
 
 export const placeOf = (connection: Connection, sandbox: SandboxId): Place => ({
-  ...{ connection, sandbox },
+  connection,
+  sandbox,
   at: (path, query) => {
     const written = query?.toString() ?? ""
     return `/v1/sandboxes/${sandbox}${path}${written === "" ? "" : `?${written}`}`

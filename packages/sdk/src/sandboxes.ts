@@ -148,7 +148,8 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
         const waitMs = Math.min(mostMs, leftMs)
         const ask = { path: `${path}?wait=${waitMs}` }
         const view = await call(connection, ask, SandboxView, {
-          ...{ signal, deadlineMs: waitMs + connection.deadlineMs },
+          signal,
+          deadlineMs: waitMs + connection.deadlineMs,
         })
         if (isReady(view)) return view
         const running = view.boot?.running ?? []

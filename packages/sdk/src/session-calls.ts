@@ -63,7 +63,9 @@ export const sessionCalls = (connection: Connection, id: SessionId): SessionCall
     get: (options) => call(connection, { path }, SessionView, options),
     prompt: (text, { key, deadlineMs, attachments = [], signal } = {}) => {
       const json: CreatePromptInput = {
-        ...{ text, key, deadlineMs },
+        text,
+        key,
+        deadlineMs,
         attachments: attachments.map(({ name, content }) => ({ name, content: encoded(content) })),
       }
       const ask = { method: "POST", path: `${path}/prompts`, json } as const

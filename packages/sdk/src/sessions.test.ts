@@ -115,7 +115,8 @@ describe("the events of a session", () => {
   ])("give up without another try on $code", async (error) => {
     const { asked, listener } = inTurn((reply) => void reply.end(frame(1)), refuse(error))
     await expect(reading(await serve(listener))).rejects.toMatchObject({
-      ...{ code: error.code, message: error.message },
+      code: error.code,
+      message: error.message,
     })
     expect(asked).toEqual(["0", "1"])
   })
@@ -198,7 +199,9 @@ describe("a session", () => {
     await session.remove()
     await session.remove({ force: true })
     const sent = {
-      ...{ text: "do it", key: "k", deadlineMs: 5_000 },
+      text: "do it",
+      key: "k",
+      deadlineMs: 5_000,
       attachments: [
         { name: "a.txt", content: "w6k=" },
         { name: "b.bin", content: "AP8=" },
@@ -257,9 +260,20 @@ describe("a session", () => {
 })
 
 const PROMPT_VIEW = {
-  ...{ id: PROMPT, session: SESSION, number: 1, text: "do it", attachments: [], state: "queued" },
-  ...{ reason: null, sandbox: null, deadlineMs: null, createdAt: new Date(0).toISOString() },
-  ...{ startedAt: null, endedAt: null, continues: null, waitsFor: null },
+  id: PROMPT,
+  session: SESSION,
+  number: 1,
+  text: "do it",
+  attachments: [],
+  state: "queued",
+  reason: null,
+  sandbox: null,
+  deadlineMs: null,
+  createdAt: new Date(0).toISOString(),
+  startedAt: null,
+  endedAt: null,
+  continues: null,
+  waitsFor: null,
 }
 
 const SESSION_VIEW = {

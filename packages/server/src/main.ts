@@ -111,9 +111,15 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
     writeOperation(log, "info", { op: "server.start", outcome: "ok", durationMs, url, dataDir })
     const started = startSandboxes({
       disk: { dataDir, reserve, rescue, defaultBytes: sizeBytes(config.diskLimit) || undefined },
-      ...{ log, secrets, dataDir, backend, environment: process.env },
+      log,
+      secrets,
+      dataDir,
+      backend,
+      environment: process.env,
       installation: store.installationId,
-      ...{ store, policy: policyOf(config), keepEventsMs: keptMs(config.keepEvents) },
+      store,
+      policy: policyOf(config),
+      keepEventsMs: keptMs(config.keepEvents),
       sessionKeepMs: keptMs(config.sessionKeep) ?? 0,
       turns,
       keys: openKeys(config.keysFile, secrets),

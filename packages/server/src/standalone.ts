@@ -70,8 +70,17 @@ export const openStandalone = async (
   const layers = await openLayers({ root: join(dataDir, "layers"), idBase: backend.idBase })
   const { events, heardOf } = hearing(openStored({ store, clock: systemClock }).events)
   const sandboxes = await openSandboxes({
-    ...{ backend, layers, store, installation, log, secrets, environment, keys },
-    ...{ policy: NEVER_IDLE, clock: systemClock, at: () => {} },
+    backend,
+    layers,
+    store,
+    installation,
+    log,
+    secrets,
+    environment,
+    keys,
+    policy: NEVER_IDLE,
+    clock: systemClock,
+    at: () => {},
     shortage: async () => undefined,
     links: openLinks({ root, owner: backend.idBase }),
     records: openRecords(root),

@@ -33,15 +33,17 @@ const startOn = async (answer: (reply: ServerResponse) => void) => {
   const log = await createLogger({ level: "info", pretty: false, secrets, destination })
   const store = await openStore({ dataDir })
   const started = startSandboxes({
-    ...{ log, secrets, dataDir, store, installation: store.installationId },
-    ...{ backend: { name: "docker", engine: { socketPath }, image: "none" } },
-    ...{
-      environment: {},
-      keys: NO_KEYS,
-      keepEventsMs: null,
-      sessionKeepMs: 0,
-      policy: DEFAULT_POLICY,
-    },
+    log,
+    secrets,
+    dataDir,
+    store,
+    installation: store.installationId,
+    backend: { name: "docker", engine: { socketPath }, image: "none" },
+    environment: {},
+    keys: NO_KEYS,
+    keepEventsMs: null,
+    sessionKeepMs: 0,
+    policy: DEFAULT_POLICY,
     toolbox: () => async () => {
       throw new Error("no sandbox is made here")
     },

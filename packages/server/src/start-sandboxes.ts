@@ -84,18 +84,30 @@ export const startSandboxes = (start: SandboxesStart) => {
     const root = join(dataDir, "links")
     const logsDir = join(dataDir, "logs")
     const stored = openStored({
-      ...{ store: start.store, clock: systemClock, logsDir },
+      store: start.store,
+      clock: systemClock,
+      logsDir,
       ...(start.turns && { turns: start.turns }),
     })
     const sandboxes = await openSandboxes({
-      ...{ backend, layers, store: start.store, installation, log, secrets, environment, keys },
-      ...{ policy: start.policy, clock: systemClock, at: start.at ?? (() => {}) },
+      backend,
+      layers,
+      store: start.store,
+      installation,
+      log,
+      secrets,
+      environment,
+      keys,
+      policy: start.policy,
+      clock: systemClock,
+      at: start.at ?? (() => {}),
       shortage: openShortage(dataDir),
       apiPort: start.apiPort,
       ...(start.disk && { disk: start.disk }),
       links: openLinks({ root, owner: backend.idBase }),
       records: openRecords(root),
-      ...{ bridges, events: stored.events },
+      bridges,
+      events: stored.events,
       toolbox: start.toolbox(signal),
     })
     closeSandboxes = async () => {
@@ -104,7 +116,11 @@ export const startSandboxes = (start: SandboxesStart) => {
     }
     await sandboxes.adopt(signal)
     const sessions = await openSessions({
-      ...{ stored, sandboxes, keys, clock: systemClock, log },
+      stored,
+      sandboxes,
+      keys,
+      clock: systemClock,
+      log,
       store: start.store,
       keepEventsMs: start.keepEventsMs,
       sessionKeepMs: start.sessionKeepMs,

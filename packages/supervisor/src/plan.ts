@@ -59,7 +59,9 @@ const isAgent = kinds("kind", {
 const isSidecar = object(
   { name: text, afterHooks: flag, required: flag },
   {
-    ...{ command: listOf(text, 1), builtin: text, port: wholeNumber },
+    command: listOf(text, 1),
+    builtin: text,
+    port: wholeNumber,
     ready: either(object({ line: text }), object({ http: text })),
   },
 )

@@ -23,7 +23,9 @@ export const run = (options: Omit<SuperviseOptions, "stop" | "hurry" | "onFault"
     mkdirSync(options.places.logs, { mode: 0o700, recursive: true })
     return await supervise({
       ...options,
-      ...{ stop: stop.signal, hurry: hurry.signal, onFault: report },
+      stop: stop.signal,
+      hurry: hurry.signal,
+      onFault: report,
     })
   }
   live().then(exit, (thrown: unknown) => {

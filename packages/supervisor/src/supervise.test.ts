@@ -61,7 +61,10 @@ const stopFailed = async (started: Started, client?: Client) => {
   expect(started.family.running()).toEqual([])
 }
 const prompt = (text: string) => ({
-  ...{ type: "prompt.start", prompt: newId.prompt(), session: newId.session(), text },
+  type: "prompt.start",
+  prompt: newId.prompt(),
+  session: newId.session(),
+  text,
 })
 
 describe("a supervisor", () => {
@@ -397,7 +400,8 @@ describe("a supervisor", () => {
     fakeOpenCode(made, "echo it is broken >&2; exit 3")
     await stopFailed(start({ agent: { kind: "opencode" } }, made))
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
-      ...{ state: "failed", lastOutput: expect.stringContaining("it is broken") },
+      state: "failed",
+      lastOutput: expect.stringContaining("it is broken"),
     })
   })
 
@@ -503,10 +507,8 @@ describe("a supervisor", () => {
     const made = makePlaces()
     await stopFailed(start({ agent: { kind: "acp", command: ["x"] } }, made))
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
-      ...{
-        state: "failed",
-        error: { code: "agent.not_installed", message: "the sandbox has no program x" },
-      },
+      state: "failed",
+      error: { code: "agent.not_installed", message: "the sandbox has no program x" },
     })
   })
 
@@ -565,7 +567,7 @@ describe("the agent of a supervisor", () => {
     })
     await stopFailed(started, client)
     expect(leftTrace(started).steps.find(({ name }) => name === "agent-start")).toMatchObject({
-      ...{ state: "failed" },
+      state: "failed",
       error: { code: "agent.key_missing", message: "there is no SOME_KEY" },
     })
   })

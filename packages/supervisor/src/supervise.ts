@@ -91,7 +91,9 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const pipes = new Pipes(places.logs)
   const processes = new ProcessSet({ clock, pipes, onEvent: (event) => tellOf(event, tell) })
   const environment = userEnvironment({
-    ...{ home: places.home, name: user.name, toolbox: places.toolbox },
+    home: places.home,
+    name: user.name,
+    toolbox: places.toolbox,
     git: gitEnvironment({
       node: join(places.toolbox, "bin/node"),
       helper: join(places.toolbox, "supervisor/credential-helper.cjs"),
@@ -102,12 +104,20 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const uses = new Uses()
   const asks = new Asks()
   const agent = chooseAgent(plan.agent, {
-    ...{ clock, pipes, processes, places, user, environment },
+    clock,
+    pipes,
+    processes,
+    places,
+    user,
+    environment,
     askForKeys: async (signal) => (await asks.ask({ kind: "keys" }, signal)).keys,
   })
   const prompts: Promise<Prompts> = Promise.all([journal, ledger]).then(([journal, ledger]) =>
     openPrompts({
-      ...{ journal, ledger, signal: stop, onChange: (ids) => uses.setPrompts(ids) },
+      journal,
+      ledger,
+      signal: stop,
+      onChange: (ids) => uses.setPrompts(ids),
       run: async (start, signal) => {
         const { givenUp } = await prompts
         const say = async (body: EventBody) => {
@@ -130,8 +140,14 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   let traceNow = () => notBegun(plan.mode, startedAt)
   let promptCount = () => 0
   const bridge = serveBridge({
-    ...{ listen: listenOn(link, port), token, sandbox: plan.sandbox },
-    ...{ journal, prompts, asks, features, onFault },
+    listen: listenOn(link, port),
+    token,
+    sandbox: plan.sandbox,
+    journal,
+    prompts,
+    asks,
+    features,
+    onFault,
     health: () => ({ ready: isReady, prompts: promptCount() }),
     boot: () => traceNow(),
   })
@@ -152,7 +168,14 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   bridgeIsUp.catch(() => {})
   const hostPorts = new CarriedPorts({ asks, clock, warn })
   const context: BootContext = {
-    ...{ plan, places, user, environment, clock, pipes, processes, agent },
+    plan,
+    places,
+    user,
+    environment,
+    clock,
+    pipes,
+    processes,
+    agent,
     bridge: bridgeIsUp,
     hostRepos: hostRepos(asks),
     hostPorts,
@@ -187,8 +210,15 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     if (TRACED.has(event.type)) queueMicrotask(() => void saveTrace(running.trace()))
   }
   const running = boot({
-    ...{ mode: plan.mode, graph: buildGraph(stepsOf(context)), context, clock, startedAt },
-    ...{ signal: stop, processes, stop: { hurry }, onEvent },
+    mode: plan.mode,
+    graph: buildGraph(stepsOf(context)),
+    context,
+    clock,
+    startedAt,
+    signal: stop,
+    processes,
+    stop: { hurry },
+    onEvent,
     beforeStop: async (trace) => await ((await staysUp(trace)) ? endPrompts() : endUses()),
   })
   traceNow = () => running.trace()
@@ -231,8 +261,14 @@ const onlyRepoOf = ({ repos }: BootPlan, { workspace }: Places): string | undefi
 }
 
 const notBegun = (mode: BootMode, startedAt: Date): BootTrace => ({
-  ...{ mode, startedAt: startedAt.toISOString(), outcome: "running", readyAtMs: null },
-  ...{ endedAtMs: null, ending: null, warnings: [], steps: [] },
+  mode,
+  startedAt: startedAt.toISOString(),
+  outcome: "running",
+  readyAtMs: null,
+  endedAtMs: null,
+  ending: null,
+  warnings: [],
+  steps: [],
 })
 
 /** One that was ready has done what it was made for, though an optional step may not have come to its end. */
@@ -257,7 +293,8 @@ const tellOf = (event: ProcessEvent, tell: (body: EventBody) => void): void => {
     tell({ type: "warning", message: `${event.name} is started again: ${event.reason}` })
   if (event.type === "given-up")
     tell({
-      ...{ type: "warning", message: `${event.name} is not started again: ${event.reason}` },
+      type: "warning",
+      message: `${event.name} is not started again: ${event.reason}`,
     })
 }
 

@@ -35,9 +35,12 @@ export const scriptedConfig = (
   const options = { baseURL: baseUrl, apiKey }
   const scripted = { npm: "@ai-sdk/openai-compatible", options, models }
   return {
-    ...{ provider: { scripted }, enabled_providers: ["scripted"] },
-    ...{ model: SCRIPTED_MODEL, small_model: SCRIPTED_MODEL },
-    ...{ autoupdate: false, share: "disabled" },
+    provider: { scripted },
+    enabled_providers: ["scripted"],
+    model: SCRIPTED_MODEL,
+    small_model: SCRIPTED_MODEL,
+    autoupdate: false,
+    share: "disabled",
   }
 }
 

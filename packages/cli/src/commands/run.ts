@@ -109,7 +109,8 @@ const watch = async (
   const screen = new Screen({ text: (text) => out(isShown ? printable(text) : text), line: err })
   const line = (text: string) => (json ? undefined : screen.line(text))
   const asks = new AskAnswers({
-    ...{ line, answer: (answer) => session.answer(answer) },
+    line,
+    answer: (answer) => session.answer(answer),
     session: session.id,
     isAttended: !json && process.stdin.isTTY === true && process.stderr.isTTY === true,
   })

@@ -50,7 +50,8 @@ export const define: DefineCommand = async (command, { exitWith, err }) => {
     const view =
       attach === undefined
         ? await sandbox.pty.create({
-            ...{ env, ...size },
+            env,
+            ...size,
             ...(line.length > 0 && { command: line }),
             ...(cwd !== undefined && { cwd }),
           })
@@ -116,5 +117,6 @@ const passOutputUnchanged = (): void => {
 
 /** Some terminals say 0 until they are shown. */
 const sizeOf = ({ columns, rows }: NodeJS.WriteStream) => ({
-  ...{ cols: columns || 80, rows: rows || 24 },
+  cols: columns || 80,
+  rows: rows || 24,
 })

@@ -99,7 +99,10 @@ export const tarEntry = (name: string, { kind, size, mode, target, modifiedAtMs 
     type: TYPES[kind],
     target: Buffer.from(typeof target === "string" ? target : ""),
     size: kind === "file" ? size : 0,
-    ...{ mode, modifiedAtMs, uid: 1000, gid: 1000 },
+    mode,
+    modifiedAtMs,
+    uid: 1000,
+    gid: 1000,
   }
   const own = Buffer.from(kind === "directory" ? `${name}/` : name)
   if (!name.includes("\0")) return writeHeader({ ...header, name: own })

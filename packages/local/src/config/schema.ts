@@ -31,7 +31,8 @@ const DEFAULT_IMAGE = "buildpack-deps:bookworm"
  * is looked at soon or not at all.
  */
 export const DEFAULT_IDLE = {
-  ...{ idlePause: Duration.parse("10m"), idleStop: Duration.parse("24h") },
+  idlePause: Duration.parse("10m"),
+  idleStop: Duration.parse("24h"),
   failedBootKeep: Duration.parse("15m"),
 }
 

@@ -95,7 +95,8 @@ describe("a bridge", () => {
     await watched.until(() => numbers().length === 4)
     expect(numbers()).toEqual([6, 7, 8, 9])
     expect(watched.events[0]?.body).toEqual({
-      ...{ type: "gap", reason: "the events 1 to 6 of the sandbox are not held any more" },
+      type: "gap",
+      reason: "the events 1 to 6 of the sandbox are not held any more",
     })
     await supervisor.until(() => supervisor.acknowledged().at(-1) === 9)
   })
@@ -271,7 +272,10 @@ describe("a bridge", () => {
 
     const never = openBridge(
       {
-        ...{ address: supervisor.address, token: TOKEN, sandbox: supervisor.sandbox, lastSeen: 0 },
+        address: supervisor.address,
+        token: TOKEN,
+        sandbox: supervisor.sandbox,
+        lastSeen: 0,
         onEvents: async () => {},
       },
       AbortSignal.abort(),

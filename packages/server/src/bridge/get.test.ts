@@ -15,7 +15,10 @@ const asked = async (answer: (socket: Socket) => void) => {
   const get = (options: { deadlineMs?: number; signal?: AbortSignal } = {}) =>
     getFromSandbox(
       {
-        ...{ address: { path }, token: TOKEN, path: "/health", schema: Document },
+        address: { path },
+        token: TOKEN,
+        path: "/health",
+        schema: Document,
         ...(options.deadlineMs && { deadlineMs: options.deadlineMs }),
       },
       options.signal ?? never,

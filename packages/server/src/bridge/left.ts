@@ -134,7 +134,8 @@ async function* recordsIn(path: string): AsyncGenerator<Buffer> {
 
 /** A server may have lost to a power loss what it had acknowledged: its sandbox has forgotten that. */
 const notHeld = (from: number, to: number): Event => ({
-  ...{ sequence: to, at: new Date().toISOString() },
+  sequence: to,
+  at: new Date().toISOString(),
   body: { type: "gap", reason: `the events ${from} to ${to} of the sandbox are not held any more` },
 })
 

@@ -57,7 +57,10 @@ const put = (
 ) =>
   putToSandbox(
     {
-      ...{ address: { path }, token: TOKEN, path: "/bundles/x", body },
+      address: { path },
+      token: TOKEN,
+      path: "/bundles/x",
+      body,
       ...(options.idleMs && { idleMs: options.idleMs }),
     },
     options.signal ?? never,

@@ -28,8 +28,12 @@ export const readActivity = (
   const question = after === undefined ? "" : `?after=${after}&wait=${waitMs}`
   return getFromSandbox(
     {
-      ...{ address: { path: socket }, token, path: `/activity${question}`, schema: Activity },
-      ...{ deadlineMs: waitMs + GET_DEADLINE_MS, maxBytes: MAX_ACTIVITY_BYTES },
+      address: { path: socket },
+      token,
+      path: `/activity${question}`,
+      schema: Activity,
+      deadlineMs: waitMs + GET_DEADLINE_MS,
+      maxBytes: MAX_ACTIVITY_BYTES,
     },
     signal,
   )

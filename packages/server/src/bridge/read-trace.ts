@@ -39,7 +39,9 @@ const asEnded = (trace: BootTrace): BootTrace => {
   const atMs = Math.max(0, ...times)
   const reason = "the supervisor is gone: it was killed, or the machine went down"
   return {
-    ...{ ...trace, outcome: "failed", endedAtMs: atMs },
+    ...trace,
+    outcome: "failed",
+    endedAtMs: atMs,
     ending: { step: null, reason, atMs, others: [] },
   }
 }

@@ -51,7 +51,9 @@ const openTunnels = async () => {
 
 const hostPorts = (ports: readonly number[], apiPort?: number) => {
   const made = new HostPorts({
-    ...{ sandbox: newId.sandbox(), ports, apiPort },
+    sandbox: newId.sandbox(),
+    ports,
+    apiPort,
     log: pino({ level: "silent" }),
   })
   onTestFinished(() => made.close())

@@ -35,7 +35,8 @@ describe("the memory that is left", () => {
     [
       "is that of the process's own group",
       {
-        ...{ meminfo: MEMINFO, ...V2 },
+        meminfo: MEMINFO,
+        ...V2,
         ...group("v2/a/b", { max: `${300 * MIB}\n`, current: `${100 * MIB}\n` }),
       },
       200 * MIB,
@@ -43,10 +44,12 @@ describe("the memory that is left", () => {
     [
       "is that of a group around it, without what the kernel can drop",
       {
-        ...{ meminfo: MEMINFO, ...V2 },
+        meminfo: MEMINFO,
+        ...V2,
         ...group("v2/a/b", { max: "max\n", current: "1\n" }),
         ...group("v2/a", {
-          ...{ max: `${300 * MIB}\n`, current: `${200 * MIB}\n` },
+          max: `${300 * MIB}\n`,
+          current: `${200 * MIB}\n`,
           stat: `anon 1\ninactive_file ${50 * MIB}\n`,
         }),
       },
@@ -55,9 +58,11 @@ describe("the memory that is left", () => {
     [
       "is that of a v1 group",
       {
-        ...{ meminfo: MEMINFO, ...V1 },
+        meminfo: MEMINFO,
+        ...V1,
         ...group("v1/a", {
-          ...{ limit_in_bytes: `${64 * MIB}\n`, usage_in_bytes: `${60 * MIB}\n` },
+          limit_in_bytes: `${64 * MIB}\n`,
+          usage_in_bytes: `${60 * MIB}\n`,
           stat: `inactive_file 7\ntotal_inactive_file ${MIB}\n`,
         }),
         ...group("v1", { limit_in_bytes: "9223372036854771712\n", usage_in_bytes: "5\n" }),

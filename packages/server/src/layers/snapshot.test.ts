@@ -75,7 +75,8 @@ requires("root").describe("a live snapshot", () => {
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
     const { layer, pin } = await snapshotOne(layers, shop, {
-      ...{ sandbox, reason: "before the upgrade" },
+      sandbox,
+      reason: "before the upgrade",
       ...freezerOf(running.pid),
     })
     expect((await layers.list()).pins).toMatchObject([

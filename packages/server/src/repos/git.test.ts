@@ -24,7 +24,9 @@ const leavesBehind = (how: "sleep" | "setsid sleep", redirected: string) => {
     args: ["-c", `alias.leave=!${script}`, "leave"],
     cwd: notes,
     env: { PATH: process.env.PATH ?? "", GIT_CONFIG_NOSYSTEM: "1", HOME: notes },
-    ...{ deadlineMs: 60_000, signal: never, ...more },
+    deadlineMs: 60_000,
+    signal: never,
+    ...more,
   })
   const hasEnded = () => note("git") > 0 && !existsSync(`/proc/${note("git")}`)
   return { call, sleeps, hasEnded }

@@ -42,7 +42,8 @@ it("[R1.9] looks at the engine once, and goes on after the last event that was a
   const open: Bridges["open"] = (options) => {
     opened.push(options)
     return {
-      ...{ state: { kind: "up" }, closed: Promise.resolve() },
+      state: { kind: "up" },
+      closed: Promise.resolve(),
       startPrompt: notAskedFor,
       stopPrompt: notAskedFor,
       answerPrompt: notAskedFor,
@@ -50,12 +51,10 @@ it("[R1.9] looks at the engine once, and goes on after the last event that was a
   }
   const configHash = ConfigHash.parse("0".repeat(64))
   const observed = [known, stranger].map((sandbox) => ({
-    ...{
-      identity: { sandbox, configHash, workspace: workspace.slug },
-      state: "running",
-      createdAt: "2026",
-      unheldLimits: [],
-    },
+    identity: { sandbox, configHash, workspace: workspace.slug },
+    state: "running",
+    createdAt: "2026",
+    unheldLimits: [],
   }))
   const backend = {
     describe: async () => ({ pause: true, layers: true }),
@@ -81,10 +80,20 @@ it("[R1.9] looks at the engine once, and goes on after the last event that was a
   await store.db.updateTable("sandboxes").set({ last_seen: 41 }).execute()
   const { events } = openStored({ store, clock: systemClock })
   const sandboxes = await openSandboxes({
-    ...{ store, policy: DEFAULT_POLICY, clock: systemClock, at: () => {} },
-    ...{ layers: {} as unknown as Layers, shortage: async () => undefined },
-    ...{ backend, links, records, secrets, environment: {}, installation: newId.installation() },
-    ...{ keys: NO_KEYS, events },
+    store,
+    policy: DEFAULT_POLICY,
+    clock: systemClock,
+    at: () => {},
+    layers: {} as unknown as Layers,
+    shortage: async () => undefined,
+    backend,
+    links,
+    records,
+    secrets,
+    environment: {},
+    installation: newId.installation(),
+    keys: NO_KEYS,
+    events,
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
     bridges: { open, activity: () => Promise.reject(new Error("silent")) } as unknown as Bridges,
     toolbox: async () => {

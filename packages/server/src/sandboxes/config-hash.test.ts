@@ -97,8 +97,11 @@ describe("configHash", () => {
   if (!mountA || !mountB) throw new Error("the base config has two mounts")
   const repo = (directory: string) => ({ directory, source: { kind: "host" as const } })
   const boot = WorkspaceBoot.parse({
-    ...{ repos: [repo("a"), repo("b")], hooks: {}, environment: { A: "1" } },
-    ...{ agent: { kind: "shell" }, sidecars: [] },
+    repos: [repo("a"), repo("b")],
+    hooks: {},
+    environment: { A: "1" },
+    agent: { kind: "shell" },
+    sidecars: [],
   })
   const changes: Record<string, Partial<SandboxConfig>> = {
     "the system's kind": { system: { kind: "host" } },

@@ -46,9 +46,13 @@ export const sandboxConfig = (
       { kind: "link", target: LINK_TARGET },
       ...cacheMounts(caches),
     ],
-    ...{ limits, network },
+    limits,
+    network,
     boot: {
-      ...{ repos: [...repos], hooks, agent, sidecars },
+      repos: [...repos],
+      hooks,
+      agent,
+      sidecars,
       ...(hostPorts.length > 0 && { hostPorts: hostPorts.toSorted((one, other) => one - other) }),
       ...(certificates.length > 0 && { certificates }),
       environment: {

@@ -289,7 +289,8 @@ const worlds: fc.Arbitrary<World> = fc
     halted: fc.constant(undefined),
     canPause: fc.boolean(),
     policy: fc.record({
-      ...{ pauseAfterMs: limits, stopAfterMs: limits },
+      pauseAfterMs: limits,
+      stopAfterMs: limits,
       quarantineMs: durations,
       // The longer, the more often it is asked: that it ends is the same.
       failedBootKeepMs: fc.integer({ min: 0, max: 60 * MINUTE_MS }),

@@ -112,7 +112,8 @@ export const decide = (world: World): Decision => {
       if (state === undefined) return keep("it is gone")
       return (
         decideReturned(world, known) ?? {
-          ...{ action: { kind: "remove" }, reason: "it is gone, but its engine still has it" },
+          action: { kind: "remove" },
+          reason: "it is gone, but its engine still has it",
         }
       )
     case "stopping":
@@ -264,7 +265,8 @@ const decideUnused = (world: World, known: Known): Decision => {
 }
 
 const keep = (reason: string, againInMs?: number): Decision => ({
-  ...{ action: { kind: "keep" }, reason },
+  action: { kind: "keep" },
+  reason,
   ...(againInMs !== undefined && { againInMs }),
 })
 

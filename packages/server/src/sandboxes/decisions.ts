@@ -79,7 +79,9 @@ export const openDecisions = (db: Kysely<Database>, clock: Clock): Decisions => 
         .limit(MAX_DECISIONS)
         .execute()
       return rows.map(({ at_ms, action, reason }) => ({
-        ...{ at: new Date(at_ms).toISOString(), action, reason },
+        at: new Date(at_ms).toISOString(),
+        action,
+        reason,
       }))
     },
   }

@@ -9,12 +9,16 @@ import { type EffectsParts, openEffects } from "./effects.ts"
 import type { SandboxRow } from "./rows.ts"
 
 const log = await createLogger({
-  ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
+  level: "fatal",
+  pretty: false,
+  secrets: new Secrets(),
+  destination: { write: () => {} },
 })
 const sandbox = newId.sandbox()
 const row = { id: sandbox, workspace: Slug.parse("app") } as Partial<SandboxRow> as SandboxRow
 const said: Event = {
-  ...{ sequence: 1, at: "2026-01-02T03:04:05.678Z" },
+  sequence: 1,
+  at: "2026-01-02T03:04:05.678Z",
   body: { type: "warning", message: "the last word" },
 }
 
@@ -33,15 +37,22 @@ const setUp = ({
   const parts = {
     rescue: NO_RESCUE,
     isHeld: () => false,
-    ...{ log, at: () => {}, frozen: new Set(), onGone: () => {}, bridges: { left } },
-    ...{ keepers: { letGo: nothing }, lives: { forget: () => {} }, files: { release: nothing } },
+    log,
+    at: () => {},
+    frozen: new Set(),
+    onGone: () => {},
+    bridges: { left },
+    keepers: { letGo: nothing },
+    lives: { forget: () => {} },
+    files: { release: nothing },
     links: { find: async () => link },
     rows: {
       goneOf: async () => [],
       move: async (_: unknown, __: unknown, to: string) => moves.push(to),
     },
     events: {
-      ...{ take, lastSeen: async () => 0 },
+      take,
+      lastSeen: async () => 0,
       tell: async (_: unknown, bodies: readonly EventBody[]) => void told.push(...bodies),
     },
   } as unknown as EffectsParts

@@ -34,7 +34,10 @@ beforeEach(async () => {
     if (call !== "inspect" && call !== "list") calls.push(call)
   })
   const opened = await openMemoryHost({
-    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY },
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
     boot: (sandbox) => {
       boots += 1
       if (!failing) return
@@ -156,7 +159,11 @@ describe("the current sandbox of a workspace", () => {
     const inside = new Inside()
     inside.silence()
     sandboxes = await openMemoryHost({
-      ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, inside: () => inside },
+      db: store.db,
+      backend,
+      clock: new FakeClock(),
+      policy: POLICY,
+      inside: () => inside,
     })
     onTestFinished(() => sandboxes.close())
     await sandboxes.adopt(signal)

@@ -42,7 +42,10 @@ const openFailing = async ({
   let isMended = false
   let boots = 0
   const sandboxes = await openMemoryHost({
-    ...{ db: store.db, backend, clock, policy: { ...POLICY, failedBootKeepMs: keepMs } },
+    db: store.db,
+    backend,
+    clock,
+    policy: { ...POLICY, failedBootKeepMs: keepMs },
     ...(inside && { inside: () => inside }),
     boot: () => {
       boots += 1

@@ -26,7 +26,9 @@ const STACKS = [
 
 /** The mounts of every workspace's config: which layers they have now is no part of it. */
 export const FILE_MOUNTS: readonly Mount[] = STACKS.map(({ name: stack, target }) => ({
-  ...{ kind: "stack", stack, target },
+  kind: "stack",
+  stack,
+  target,
 }))
 
 /** The files of workspaces. One sandbox at a time has them. */
@@ -109,7 +111,14 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
     if (rebased) flattening.adopted()
     if (mount.lower.length >= FLATTEN_AT_LAYERS) flattening.deep(key)
     const { cwd: base, lower, upper, work, options } = mount
-    return { ...{ stack: name, base, lower: [...lower], upper, work, options: [...options] } }
+    return {
+      stack: name,
+      base,
+      lower: [...lower],
+      upper,
+      work,
+      options: [...options],
+    }
   }
   const keysOf = (workspace: Slug): StackKey[] => STACKS.map(({ name }) => ({ workspace, name }))
   const put: WorkspaceFiles["put"] = async (workspace, { layers }) => {

@@ -4,7 +4,9 @@ import { Heard } from "./heard.ts"
 
 const at = "2026-01-01T00:00:00.000Z"
 const warning = (sequence: number, message: string): Event => ({
-  ...{ sequence, at, body: { type: "warning", message } },
+  sequence,
+  at,
+  body: { type: "warning", message },
 })
 const says = (message: string) => (body: Event["body"]) =>
   body.type === "warning" && body.message === message

@@ -97,11 +97,19 @@ export class Kept {
     this.#bootOver.promise.catch(() => {})
     this.#bridge = parts.bridges.open(
       {
-        ...{ address: { path }, token, sandbox, lastSeen },
+        address: { path },
+        token,
+        sandbox,
+        lastSeen,
         onEvents: (events) => this.#take(events),
         onAsk: answerAsks({
-          ...{ sandbox, repos, environment, secrets, log },
-          ...{ readKeys, connectHostPort },
+          sandbox,
+          repos,
+          environment,
+          secrets,
+          log,
+          readKeys,
+          connectHostPort,
         }),
         onState: ({ kind, reason }) => {
           if (reason?.retry === "never") this.#complain(reason)

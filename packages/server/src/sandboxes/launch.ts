@@ -35,7 +35,12 @@ export const launch = async (
   { sandbox, workspace, wanted, mode, overlays, onWarnings }: Launch,
   signal: AbortSignal,
 ): Promise<SandboxLink> => {
-  const identity = { ...{ installation, workspace, sandbox }, configHash: wanted.hash }
+  const identity = {
+    installation,
+    workspace,
+    sandbox,
+    configHash: wanted.hash,
+  }
   const { config, ...cached } = await withReadyCaches(
     backend,
     { workspace, config: wanted.config, overlays },

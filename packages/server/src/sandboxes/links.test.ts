@@ -28,8 +28,13 @@ const open = () => {
 
 const plan = (sandbox = newId.sandbox()) =>
   BootPlan.parse({
-    ...{ sandbox, mode: "fresh", repos: [], hooks: {}, environment: {} },
-    ...{ agent: { kind: "shell" }, sidecars: [] },
+    sandbox,
+    mode: "fresh",
+    repos: [],
+    hooks: {},
+    environment: {},
+    agent: { kind: "shell" },
+    sidecars: [],
   })
 
 const modeOf = (path: string) => {

@@ -31,7 +31,8 @@ const start = async (): Promise<void> => {
   const { close } = leases
   lives = openLives({
     onPrompts: () => {},
-    ...{ clock, leases },
+    clock,
+    leases,
     ask: (_, change, signal) => inside.answer(change, signal),
   })
   const over = lives
@@ -111,7 +112,8 @@ describe("what lives in a sandbox", () => {
     const late = Promise.withResolvers<void>()
     const slow = openLives({
       onPrompts: () => {},
-      ...{ clock, leases },
+      clock,
+      leases,
       ask: async (_, change, signal) => {
         const activity = await inside.answer(change, signal)
         if (activity.commands.length > 0) await late.promise
@@ -135,7 +137,8 @@ describe("what lives in a sandbox", () => {
     const never = new Promise<never>(() => {})
     const asking = openLives({
       onPrompts: () => {},
-      ...{ clock, leases },
+      clock,
+      leases,
       // Only the test asks, so that nobody does while its time goes by.
       ask: (_, change, signal) =>
         change === undefined ? inside.answer(change, signal) : abortable(never, signal),

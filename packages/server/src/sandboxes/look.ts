@@ -99,7 +99,8 @@ export const see = async (
   const mayGiveWay = wantedHash !== row?.configHash && held.length > 0
   const world: World = {
     known: row && {
-      ...{ phase: row.phase, configHash: row.configHash },
+      phase: row.phase,
+      configHash: row.configHash,
       // A wall that was set back makes nothing older.
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
       wantedHash,
@@ -113,9 +114,11 @@ export const see = async (
     life: lives.of(sandbox),
     uses: usesAmong(held).map(userOf),
     keeps: keepsAmong(held).map(userOf),
-    ...{ idleMs: parts.idleMs(sandbox), pressure: parts.pressure(sandbox) },
+    idleMs: parts.idleMs(sandbox),
+    pressure: parts.pressure(sandbox),
     halted: parts.halted(sandbox),
-    ...{ canPause, policy },
+    canPause,
+    policy,
   }
   return { row, observed, idleMs: world.idleMs, decision: decide(world) }
 }

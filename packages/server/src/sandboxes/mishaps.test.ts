@@ -64,7 +64,8 @@ describe("a mishap", () => {
     const sandbox = await make("app")
     clock.pass((POLICY.stopAfterMs ?? 0) - 1)
     expect(await sandboxes.up(specOf("app"), { mode: "fresh" }, signal)).toEqual({
-      ...{ sandbox, made: false },
+      sandbox,
+      made: false,
     })
     clock.pass(2)
     await sandboxes.reconcile({ dryRun: false })

@@ -21,7 +21,10 @@ beforeEach(async () => {
   backend = new MemoryBackend()
   prepare = async () => {}
   sandboxes = await openMemoryHost({
-    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY },
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
     prepare: () => prepare(),
   })
   onTestFinished(() => sandboxes.close())

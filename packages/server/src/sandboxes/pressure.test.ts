@@ -15,7 +15,10 @@ const cache = (
   name: FoundCache["cache"],
   usedAt: string | null,
 ): FoundCache => ({
-  ...{ workspace: Slug.parse(workspace), cache: name, usedAt, directory: null },
+  workspace: Slug.parse(workspace),
+  cache: name,
+  usedAt,
+  directory: null,
 })
 
 interface Setting {
@@ -44,7 +47,9 @@ const open = async ({
   const makingRoom = new Map<SandboxId, string>()
   const names = new Map([a, b, c].map((id, place) => [id, `sandbox ${"abc"[place]}`]))
   const row = (id: SandboxId) => ({
-    ...{ id, workspace: Slug.parse(`live-${[a, b, c].indexOf(id)}`), phase: "ready" },
+    id,
+    workspace: Slug.parse(`live-${[a, b, c].indexOf(id)}`),
+    phase: "ready",
   })
   const parts = {
     shortage: async (level: ShortageLevel) => {
@@ -82,7 +87,9 @@ const open = async ({
       },
     },
     log: await createLogger({
-      ...{ level: "debug", pretty: false, secrets: new Secrets() },
+      level: "debug",
+      pretty: false,
+      secrets: new Secrets(),
       destination: { write: (line: string) => void lines.push(line) },
     }),
     makingRoom,
@@ -153,7 +160,9 @@ describe("when the host runs low", () => {
 
   it("keeps what lies on the disk when memory is short", async () => {
     const { pressure, done } = await open({
-      ...{ finds: [MEMORY], held: [a, b], caches: [cache("old", "npm", "2026-01-01")] },
+      finds: [MEMORY],
+      held: [a, b],
+      caches: [cache("old", "npm", "2026-01-01")],
     })
     await pressure.relieve()
     expect(done).toEqual([stopped("c", MEMORY)])

@@ -25,7 +25,11 @@ let sandboxes: Sandboxes
 /** As a server that starts with what an earlier one left. */
 const start = async (): Promise<Sandboxes> => {
   const opened = await openMemoryHost({
-    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, inside: () => inside },
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
+    inside: () => inside,
   })
   onTestFinished(() => opened.close())
   return opened
@@ -104,7 +108,9 @@ describe("reconcile", () => {
     expect(report.sandboxes).toHaveLength(stale.length)
     for (const each of report.sandboxes)
       expect(each).toMatchObject({
-        ...{ outcome: "removed", action: "stop", reason: "its workspace has changed" },
+        outcome: "removed",
+        action: "stop",
+        reason: "its workspace has changed",
       })
     expect(backend.all).toEqual([])
   })
@@ -267,7 +273,8 @@ describe("reconcile", () => {
 
   it("[R1.10] leaves what it does not know as it is while something lives in it", async () => {
     const leases = await openLeases({
-      ...{ db: store.db, clock: new FakeClock() },
+      db: store.db,
+      clock: new FakeClock(),
       onFree: () => {},
     })
     onTestFinished(() => leases.close())

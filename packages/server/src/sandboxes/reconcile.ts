@@ -71,8 +71,12 @@ const failed = (thrown: unknown): Pick<ReconciledSandbox, "outcome" | "error"> =
 }
 
 const unseen = (sandbox: SandboxId): Omit<ReconciledSandbox, "outcome"> => ({
-  ...{ sandbox, workspace: null, phase: null, state: null },
-  ...{ action: "keep", reason: "what there is to know of it cannot be read" },
+  sandbox,
+  workspace: null,
+  phase: null,
+  state: null,
+  action: "keep",
+  reason: "what there is to know of it cannot be read",
 })
 
 const shown = (
@@ -83,5 +87,6 @@ const shown = (
   workspace: row?.workspace ?? observed?.identity.workspace ?? null,
   phase: row?.phase ?? null,
   state: observed?.state ?? null,
-  ...{ action: decision.action.kind, reason: decision.reason },
+  action: decision.action.kind,
+  reason: decision.reason,
 })

@@ -7,7 +7,8 @@ import { sourceOf } from "../repos/source.ts"
 /** The repos of a workspace, each with its directory: no two lie in each other. */
 export const workspaceRepos = (specs: readonly RepoSpec[]): WorkspaceRepo[] => {
   const repos = specs.map((spec, index) => ({
-    ...{ url: spec.url, directory: directoryOf(spec, index) },
+    url: spec.url,
+    directory: directoryOf(spec, index),
     ...(spec.ref !== undefined && { ref: spec.ref }),
   }))
   for (const [index, { directory }] of repos.entries()) {
@@ -21,7 +22,8 @@ export const workspaceRepos = (specs: readonly RepoSpec[]): WorkspaceRepo[] => {
 /** As its sandboxes are told of them: git inside reaches all but those of the host, whose paths are not told. */
 export const plannedRepos = (repos: readonly WorkspaceRepo[]): PlannedRepo[] =>
   repos.map(({ url, directory, ref }) => ({
-    ...{ directory, ...(ref !== undefined && { ref }) },
+    directory,
+    ...(ref !== undefined && { ref }),
     source: sourceOf(url).kind === "host" ? { kind: "host" } : { kind: "remote", url },
   }))
 

@@ -24,7 +24,10 @@ it("a workspace that is removed is gone, though somebody waits for its next sand
     waiting?.catch(() => {})
   })
   const sandboxes = await openMemoryHost({
-    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY },
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
   })
   try {
     const spec = WorkspaceSpec.parse({ slug: app })
@@ -41,7 +44,10 @@ it("a workspace that is removed is gone, though somebody waits for its next sand
 
 it("a stale sandbox that a session keeps is stopped by the person who asks, and no other follows", async () => {
   const sandboxes = await openMemoryHost({
-    ...{ db: store.db, backend: new MemoryBackend(), clock: new FakeClock(), policy: POLICY },
+    db: store.db,
+    backend: new MemoryBackend(),
+    clock: new FakeClock(),
+    policy: POLICY,
   })
   onTestFinished(() => sandboxes.close())
   const slug = Slug.parse("kept")
@@ -64,7 +70,10 @@ it("a stale sandbox that a session keeps is stopped by the person who asks, and 
 
 it("an agent that nothing holds to what the person says is refused, and its workspace is not noted", async () => {
   const sandboxes = await openMemoryHost({
-    ...{ db: store.db, backend: new MemoryBackend(), clock: new FakeClock(), policy: POLICY },
+    db: store.db,
+    backend: new MemoryBackend(),
+    clock: new FakeClock(),
+    policy: POLICY,
   })
   onTestFinished(() => sandboxes.close())
   const slug = Slug.parse("unheld")

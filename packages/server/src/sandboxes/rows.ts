@@ -109,8 +109,10 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
     const update = on
       .updateTable("sandboxes")
       .set({
-        ...{ phase: "stopping", phase_at_ms: clock.now() },
-        ...{ stop_cause: cause, stop_reason: reason },
+        phase: "stopping",
+        phase_at_ms: clock.now(),
+        stop_cause: cause,
+        stop_reason: reason,
       })
       .where("id", "=", sandbox)
       .where("phase", "in", STOPPABLE)
@@ -153,8 +155,15 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
       const { numInsertedOrUpdatedRows } = await db
         .insertInto("sandboxes")
         .values({
-          ...{ id, workspace, mode, phase, config_hash: configHash },
-          ...{ created_at_ms: now, phase_at_ms: now, stop_cause: null, stop_reason: null },
+          id,
+          workspace,
+          mode,
+          phase,
+          config_hash: configHash,
+          created_at_ms: now,
+          phase_at_ms: now,
+          stop_cause: null,
+          stop_reason: null,
           detached: phase === "quarantined" ? 1 : 0,
         })
         .onConflict((conflict) => conflict.doNothing())
@@ -270,8 +279,13 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
 const Warnings = z.array(z.string())
 
 const rowOf = (row: Selectable<SandboxesTable>): SandboxRow => ({
-  ...{ id: row.id, workspace: row.workspace, configHash: row.config_hash, mode: row.mode },
-  ...{ phase: row.phase, phaseAtMs: row.phase_at_ms, createdAtMs: row.created_at_ms },
+  id: row.id,
+  workspace: row.workspace,
+  configHash: row.config_hash,
+  mode: row.mode,
+  phase: row.phase,
+  phaseAtMs: row.phase_at_ms,
+  createdAtMs: row.created_at_ms,
   stop:
     row.stop_cause === null
       ? undefined

@@ -229,7 +229,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     workers.wake(sandbox)
   }
   const keepers = openKeepers({
-    ...{ ...parts, onBootOver },
+    ...parts,
+    onBootOver,
     onDown: (sandbox) => workers.wake(sandbox),
     // At once, and not when it is next looked at: a prompt that was stopped while it was not reached goes on in it.
     onUp: (sandbox) => {
@@ -247,7 +248,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     throw unknownSandbox(sandbox)
   }
   const lives = openLives({
-    ...{ clock, leases },
+    clock,
+    leases,
     ask: async (sandbox, change, signal) =>
       await bridges.activity(await linkOf(sandbox), change, signal),
     onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
@@ -267,7 +269,18 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const files = hasLayers ? filesHere : openEngineFiles(backend, filesHere)
 
   const effects = openEffects({
-    ...{ backend, rows, workspaces, wants, files, links, records, keepers, lives, log, at, frozen },
+    backend,
+    rows,
+    workspaces,
+    wants,
+    files,
+    links,
+    records,
+    keepers,
+    lives,
+    log,
+    at,
+    frozen,
     events: parts.events,
     bridges,
     rescue,
@@ -281,7 +294,17 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     },
   })
   const looking: LookParts = {
-    ...{ backend, rows, leases, lives, decisions, effects, clock, log, policy, canPause, at },
+    backend,
+    rows,
+    leases,
+    lives,
+    decisions,
+    effects,
+    clock,
+    log,
+    policy,
+    canPause,
+    at,
     isBooting,
     isBeingMade: (sandbox) => making.has(sandbox),
     // A boot takes the time that it takes: nobody can use the sandbox before.
@@ -314,14 +337,20 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     }
     const remembered = openRemembered(dataDir)
     const meter = openMeter({
-      ...{ remembered: await remembered.read(), save: remembered.save },
+      remembered: await remembered.read(),
+      save: remembered.save,
       measure: (sandboxes, signal) => measurePatiently(usage, sandboxes, signal),
       onMeasured: () => void guard.look(),
       clock,
       log,
     })
     guard = openGuard({
-      ...{ ...parts.disk, meter, clock, log, copying, wake: workers.wake },
+      ...parts.disk,
+      meter,
+      clock,
+      log,
+      copying,
+      wake: workers.wake,
       bounded: async () => {
         const [known, limits] = await Promise.all([rows.list(), workspaces.diskLimits()])
         return known
@@ -339,16 +368,40 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     })
   }
   const pressure = openPressure({
-    ...{ shortage: parts.shortage, layers: parts.layers, backend, log },
-    ...{ rows, leases, idle, workers, makingRoom },
+    shortage: parts.shortage,
+    layers: parts.layers,
+    backend,
+    log,
+    rows,
+    leases,
+    idle,
+    workers,
+    makingRoom,
   })
   const ensure = openEnsure({
-    ...{ rows, leases, workspaces, wants, serially, admit: pressure.admit },
-    ...{ wake: workers.wake, settle: workers.settle },
+    rows,
+    leases,
+    workspaces,
+    wants,
+    serially,
+    admit: pressure.admit,
+    wake: workers.wake,
+    settle: workers.settle,
     askSuccessor: (sandbox) => succeeded.add(sandbox),
     make: openMake({
-      ...{ backend, links, installation, at, rows, workspaces, records, files, keepers },
-      ...{ lives, workers, log, making },
+      backend,
+      links,
+      installation,
+      at,
+      rows,
+      workspaces,
+      records,
+      files,
+      keepers,
+      lives,
+      workers,
+      log,
+      making,
     }),
     gone: (sandbox, signal) => departures.of(sandbox, signal),
     whyNotGone: decisions.failureOf,

@@ -24,7 +24,11 @@ const open = async (
 ) => {
   const backend = new MemoryBackend()
   const sandboxes = await openMemoryHost({
-    ...{ db: store.db, backend, clock: new FakeClock(), policy: POLICY, boot },
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
+    boot,
     ...(inside && { inside }),
   })
   onTestFinished(() => sandboxes.close())

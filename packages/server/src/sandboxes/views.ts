@@ -52,10 +52,8 @@ export const openViews = (parts: ViewsParts): Views => {
       phase: phaseOf(found, reason),
       ...(reason !== undefined && { halted: reason }),
       createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
-      ...{
-        unheldLimits: [...(observed?.unheldLimits ?? [])],
-        warnings: [...(row?.warnings ?? [])],
-      },
+      unheldLimits: [...(observed?.unheldLimits ?? [])],
+      warnings: [...(row?.warnings ?? [])],
       ...(observed?.exit && { exit: observed.exit }),
       boot: boot ?? null,
       ...(hostPorts.length > 0 && { hostPorts: [...hostPorts] }),
@@ -121,7 +119,8 @@ export const openViews = (parts: ViewsParts): Views => {
       const reason = parts.held(sandbox)
       const held = await leases.of(sandbox)
       return {
-        ...{ sandbox, workspace: row?.workspace ?? observed?.identity.workspace ?? null },
+        sandbox,
+        workspace: row?.workspace ?? observed?.identity.workspace ?? null,
         phase: phaseOf({ row, observed }, reason),
         ...(reason !== undefined && { halted: reason }),
         inUse: usesAmong(held).length > 0,

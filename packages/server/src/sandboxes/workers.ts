@@ -96,7 +96,11 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
 
   const workerOf = (sandbox: SandboxId): Worker => {
     const worker = workers.get(sandbox) ?? {
-      ...{ running: undefined, comers: [], isStale: false, failures: 0, next: undefined },
+      running: undefined,
+      comers: [],
+      isStale: false,
+      failures: 0,
+      next: undefined,
     }
     workers.set(sandbox, worker)
     return worker

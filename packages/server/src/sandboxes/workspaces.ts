@@ -63,8 +63,12 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
       await trx
         .insertInto("workspaces")
         .values({
-          ...{ slug: spec.slug, spec: text, created_at_ms: now, updated_at_ms: now },
-          ...{ failed_hash: null, failed_why: null },
+          slug: spec.slug,
+          spec: text,
+          created_at_ms: now,
+          updated_at_ms: now,
+          failed_hash: null,
+          failed_why: null,
         })
         .onConflict((conflict) =>
           conflict.column("slug").doUpdateSet({ spec: text, updated_at_ms: now }),
@@ -102,7 +106,8 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
     if (row === undefined) return undefined
     const { spec, booted, failed_boots: boots, failed_hash: hash, failed_why: why } = row
     return {
-      ...{ spec: WorkspaceSpec.parse(JSON.parse(spec)), isBooted: booted === 1 },
+      spec: WorkspaceSpec.parse(JSON.parse(spec)),
+      isBooted: booted === 1,
       failed: hash === null || boots === 0 ? undefined : { boots, hash, why: why ?? "not said" },
     }
   },
@@ -153,7 +158,8 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
           .then(eb(fn.coalesce("failed_boots", eb.lit(0)), "+", 1))
           .else(1)
           .end(),
-        ...{ failed_hash: hash, failed_why: why },
+        failed_hash: hash,
+        failed_why: why,
       }))
       .where("slug", "=", slug)
       .execute()

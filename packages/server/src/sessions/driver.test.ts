@@ -16,11 +16,16 @@ import { type DriverParts, openDriver } from "./driver.ts"
 import { openStored, type Stored } from "./stored.ts"
 
 const log = await createLogger({
-  ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
+  level: "fatal",
+  pretty: false,
+  secrets: new Secrets(),
+  destination: { write: () => {} },
 })
 
 const use = {
-  ...{ sandbox: newId.sandbox(), leave: async () => {}, end: async () => {} },
+  sandbox: newId.sandbox(),
+  leave: async () => {},
+  end: async () => {},
 } as Partial<Use> as Use
 
 const keeping = (kept: Partial<Kept>): Kept => kept as Kept
@@ -37,8 +42,10 @@ const setUp = async (
   const whole = openStored({ store, clock: systemClock })
   const stored: Stored = { ...whole, ...change(whole) }
   const session = await whole.rows.create({
-    ...{ workspace: Slug.parse("app"), agent: AgentSpec.parse({ kind }) },
-    ...{ onInterrupt: "wait", atMs: 1 },
+    workspace: Slug.parse("app"),
+    agent: AgentSpec.parse({ kind }),
+    onInterrupt: "wait",
+    atMs: 1,
   })
   const started: PromptStanding = { state: "started" }
   const kept: Partial<Kept> = {
@@ -49,7 +56,9 @@ const setUp = async (
     },
   }
   const sandboxes = {
-    ...{ useOf: async () => use, resume: async () => use, endUses: async () => {} },
+    useOf: async () => use,
+    resume: async () => use,
+    endUses: async () => {},
     gone: (_, signal) =>
       new Promise((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason))
@@ -188,7 +197,8 @@ it("[R3.3] a prompt that is stopped before its sandbox is reached is never start
   const { send, stop, states, sandboxesOf } = await setUp(undefined, {
     kept: () =>
       keeping({
-        ...{ agent: "shell", connected: connected.promise },
+        agent: "shell",
+        connected: connected.promise,
         startPrompt: async () => {
           await connected.promise
           starts++

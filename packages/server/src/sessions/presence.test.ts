@@ -17,7 +17,10 @@ import { openPresence } from "./presence.ts"
 const { signal } = new AbortController()
 const store = storeOfFile()
 const log = await createLogger({
-  ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
+  level: "fatal",
+  pretty: false,
+  secrets: new Secrets(),
+  destination: { write: () => {} },
 })
 
 const open = { state: "open" } as Partial<Session> as Session
@@ -26,7 +29,10 @@ const open = { state: "open" } as Partial<Session> as Session
 const setUp = async (slug: string, sessionKeepMs: number, read = async () => open) => {
   const clock = new FakeClock()
   const sandboxes = await openMemoryHost({
-    ...{ db: store.db, backend: new MemoryBackend(), clock, policy: POLICY },
+    db: store.db,
+    backend: new MemoryBackend(),
+    clock,
+    policy: POLICY,
   })
   onTestFinished(() => sandboxes.close())
   await sandboxes.adopt(signal)
@@ -40,7 +46,10 @@ const setUp = async (slug: string, sessionKeepMs: number, read = async () => ope
   const presence = openWith(sessionKeepMs)
   const session = newId.session()
   return {
-    ...{ session, sandbox, clock, openWith },
+    session,
+    sandbox,
+    clock,
+    openWith,
     leases: async () => (await sandboxes.get(sandbox, signal)).leases,
     watcher: `whoever watches ${session}`,
     watch: () => {

@@ -67,8 +67,14 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
   ): Promise<void> => {
     if (signal.aborted) return
     const its = present.get(session) ?? {
-      ...{ working: 0, watching: 0, thought: undefined, watched: undefined, isBehind: false },
-      ...{ turn: Promise.resolve(), next: undefined, rest: Promise.resolve() },
+      working: 0,
+      watching: 0,
+      thought: undefined,
+      watched: undefined,
+      isBehind: false,
+      turn: Promise.resolve(),
+      next: undefined,
+      rest: Promise.resolve(),
     }
     present.set(session, its)
     its[what]++

@@ -72,8 +72,12 @@ export const openRows = (db: Kysely<Database>): Rows => ({
     await db
       .insertInto("sessions")
       .values({
-        ...{ id, workspace, agent: JSON.stringify(agent), state: "open" },
-        ...{ on_interrupt: onInterrupt, created_at_ms: atMs },
+        id,
+        workspace,
+        agent: JSON.stringify(agent),
+        state: "open",
+        on_interrupt: onInterrupt,
+        created_at_ms: atMs,
       })
       .execute()
     return { ...(await sessionOf(db, id)), asks: [] }
@@ -238,11 +242,21 @@ export const insertPrompt = async (
   const row = await trx
     .insertInto("prompts")
     .values({
-      ...{ id, session: session.id, number: (last ?? 0) + 1, text: sent.text, digest },
-      ...{ attachments: JSON.stringify(sent.attachments.map(({ name }) => name)) },
-      ...{ key: sent.key ?? null, state: "queued", reason: null, sandbox: null },
-      ...{ deadline_ms: sent.deadlineMs ?? null, created_at_ms: facts.atMs },
-      ...{ started_at_ms: null, ended_at_ms: null, continues: facts.continues ?? null },
+      id,
+      session: session.id,
+      number: (last ?? 0) + 1,
+      text: sent.text,
+      digest,
+      attachments: JSON.stringify(sent.attachments.map(({ name }) => name)),
+      key: sent.key ?? null,
+      state: "queued",
+      reason: null,
+      sandbox: null,
+      deadline_ms: sent.deadlineMs ?? null,
+      created_at_ms: facts.atMs,
+      started_at_ms: null,
+      ended_at_ms: null,
+      continues: facts.continues ?? null,
     })
     .returningAll()
     .executeTakeFirstOrThrow()
@@ -272,15 +286,26 @@ const shown = (
   pending: readonly { readonly id: PromptId }[],
 ): StoredSession =>
   StoredSession.parse({
-    ...{ id: row.id, workspace: row.workspace, agent: JSON.parse(row.agent), state: row.state },
-    ...{ onInterrupt: row.on_interrupt, createdAt: iso(row.created_at_ms) },
-    ...{ lastEvent: row.last_event, pending: pending.map(({ id }) => id) },
+    id: row.id,
+    workspace: row.workspace,
+    agent: JSON.parse(row.agent),
+    state: row.state,
+    onInterrupt: row.on_interrupt,
+    createdAt: iso(row.created_at_ms),
+    lastEvent: row.last_event,
+    pending: pending.map(({ id }) => id),
   })
 
 export const promptOf = (row: Selectable<PromptsTable>): StoredPrompt => ({
-  ...{ id: row.id, session: row.session, number: row.number, text: row.text, state: row.state },
-  ...{ attachments: Prompt.shape.attachments.parse(JSON.parse(row.attachments)) },
-  ...{ reason: row.reason, sandbox: row.sandbox, deadlineMs: row.deadline_ms },
+  id: row.id,
+  session: row.session,
+  number: row.number,
+  text: row.text,
+  state: row.state,
+  attachments: Prompt.shape.attachments.parse(JSON.parse(row.attachments)),
+  reason: row.reason,
+  sandbox: row.sandbox,
+  deadlineMs: row.deadline_ms,
   createdAt: iso(row.created_at_ms),
   startedAt: row.started_at_ms === null ? null : iso(row.started_at_ms),
   endedAt: row.ended_at_ms === null ? null : iso(row.ended_at_ms),

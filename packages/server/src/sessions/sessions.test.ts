@@ -14,14 +14,19 @@ import { openSessions } from "./sessions.ts"
 import { openStored } from "./stored.ts"
 
 const log = await createLogger({
-  ...{ level: "fatal", pretty: false, secrets: new Secrets(), destination: { write: () => {} } },
+  level: "fatal",
+  pretty: false,
+  secrets: new Secrets(),
+  destination: { write: () => {} },
 })
 
 /** A session with OpenCode, whose workspace gets another agent, and whose prompts find no sandbox. */
 const setUp = async (kept?: SandboxId) => {
   let spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
   const sandboxes = {
-    ...{ workspace: async () => spec, endUses: async () => {}, usedFor: async () => kept },
+    workspace: async () => spec,
+    endUses: async () => {},
+    usedFor: async () => kept,
     useOf: (_, __, signal) =>
       new Promise((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason))
@@ -31,8 +36,13 @@ const setUp = async (kept?: SandboxId) => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const sessions = await openSessions({
     store,
-    ...{ stored: openStored({ store, clock: systemClock }), sandboxes, keys: NO_KEYS, log },
-    ...{ clock: systemClock, keepEventsMs: null, sessionKeepMs: 0 },
+    stored: openStored({ store, clock: systemClock }),
+    sandboxes,
+    keys: NO_KEYS,
+    log,
+    clock: systemClock,
+    keepEventsMs: null,
+    sessionKeepMs: 0,
   })
   onTestFinished(() => sessions.closeAll())
   const workspace = Slug.parse("app")

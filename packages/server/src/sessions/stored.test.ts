@@ -28,7 +28,10 @@ const setUp = async (onInterrupt: "wait" | "continue" = "wait") => {
   const stored = openStored({ store, clock: systemClock })
   const workspace = Slug.parse("app")
   const session = await stored.rows.create({
-    ...{ workspace, agent: opencode, onInterrupt, atMs: 1 },
+    workspace,
+    agent: opencode,
+    onInterrupt,
+    atMs: 1,
   })
   const addSandbox = async (slug = workspace): Promise<SandboxId> => {
     const id = newId.sandbox()
@@ -52,10 +55,15 @@ const setUp = async (onInterrupt: "wait" | "continue" = "wait") => {
 
 const event = (sequence: number, body: EventBody): Event => ({ sequence, at: AT, body })
 const state = (prompt: PromptId, to: "running" | "succeeded" | "interrupted"): EventBody => ({
-  ...{ type: "prompt.state", prompt, state: to },
+  type: "prompt.state",
+  prompt,
+  state: to,
 })
 const delta = (prompt: PromptId, text: string): EventBody => ({
-  ...{ type: "message.delta", prompt, message: "m", text },
+  type: "message.delta",
+  prompt,
+  message: "m",
+  text,
 })
 
 describe("what a sandbox says", () => {
@@ -114,7 +122,10 @@ describe("what a sandbox says", () => {
     await changes.end(await given(before), { state: "interrupted" })
     await given(now)
     const phase = (sandbox: SandboxId): EventBody => ({
-      ...{ type: "sandbox.phase", sandbox, phase: "draining", reason: "changed" },
+      type: "sandbox.phase",
+      sandbox,
+      phase: "draining",
+      reason: "changed",
     })
     await events.tell(before, [phase(before)])
     await events.tell(now, [phase(now)])
@@ -352,7 +363,9 @@ describe("the log", () => {
     const { store, log, session } = await setUp()
     const body: EventBody = { type: "warning", message: "old" }
     const old = Array.from({ length: 3 * BATCH_EVENTS }, () => ({
-      ...{ session: session.id, at: AT, body },
+      session: session.id,
+      at: AT,
+      body,
     }))
     await store.db.transaction().execute((trx) => log.append(trx, old))
     await sql`CREATE TRIGGER refuse BEFORE DELETE ON events WHEN OLD.sequence > ${sql.lit(2 * BATCH_EVENTS)}

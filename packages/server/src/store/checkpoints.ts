@@ -48,7 +48,9 @@ export const openCheckpoints = (database: Database.Database): Checkpoints => {
   const begin = (): Worker => {
     const begun = new Worker(PROGRAM, {
       workerData: database.name,
-      ...{ execArgv: [], env: {}, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB } },
+      execArgv: [],
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
     })
     begun.unref()
     begun.on("message", () => {

@@ -65,7 +65,9 @@ const disbelieveSession = async (
   const bodies: Event["body"][] = [
     { type: "gap", reason: GAP },
     ...pending.map(({ id: prompt }) => ({
-      ...{ type: "prompt.state" as const, prompt, state: "interrupted" as const },
+      type: "prompt.state" as const,
+      prompt,
+      state: "interrupted" as const,
       reason: INTERRUPTED,
     })),
   ]
@@ -85,7 +87,10 @@ const appendAhead = async (
     await trx
       .insertInto("events")
       .values({
-        ...{ session, sequence: event.sequence, at_ms: atMs, type: event.body.type },
+        session,
+        sequence: event.sequence,
+        at_ms: atMs,
+        type: event.body.type,
         json: JSON.stringify(event),
       })
       .execute()

@@ -26,17 +26,30 @@ const addLeases = async ({ db }: Store): Promise<void> => {
   await db
     .insertInto("sandboxes")
     .values({
-      ...{ id: sandbox, workspace: Slug.parse("shop"), mode: "fresh", phase: "ready" },
-      ...{ config_hash: ConfigHash.parse("0".repeat(64)), created_at_ms: 1, phase_at_ms: 1 },
-      ...{ stop_cause: null, stop_reason: null },
+      id: sandbox,
+      workspace: Slug.parse("shop"),
+      mode: "fresh",
+      phase: "ready",
+      config_hash: ConfigHash.parse("0".repeat(64)),
+      created_at_ms: 1,
+      phase_at_ms: 1,
+      stop_cause: null,
+      stop_reason: null,
     })
     .execute()
   for (const kind of ["prompt", "exec", "session", "hold"] as const)
     await db
       .insertInto("leases")
       .values({
-        ...{ id: newId.lease(), sandbox, kind, holder: kind, acquired_at_ms: 1 },
-        ...{ ttl_ms: null, source: "sandbox", subject: null, yields: 0 },
+        id: newId.lease(),
+        sandbox,
+        kind,
+        holder: kind,
+        acquired_at_ms: 1,
+        ttl_ms: null,
+        source: "sandbox",
+        subject: null,
+        yields: 0,
       })
       .execute()
 }

@@ -89,7 +89,9 @@ const openDatabase = async (
       return closing
     }
     return {
-      ...{ installationId, isRestored: epoch.isRestored, lostPower: epoch.lostPower },
+      installationId,
+      isRestored: epoch.isRestored,
+      lostPower: epoch.lostPower,
       db,
       durably: (work) => durably(db, work),
       compact: () => compact(database, (step) => db.connection().execute(step)),

@@ -186,7 +186,8 @@ describe("the activity of a sandbox", () => {
     }
     const { started } = await ready(
       {
-        ...{ mode: "restore", repos: [repo] },
+        mode: "restore",
+        repos: [repo],
         sidecars: [{ ...sidecar, ready: { line: "up" }, required: true }],
       },
       made,

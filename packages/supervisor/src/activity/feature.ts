@@ -23,7 +23,8 @@ export const activityFeature = (
   return {
     http: [
       {
-        ...{ method: "GET", path: "/activity" },
+        method: "GET",
+        path: "/activity",
         handle: async ({ query, response, signal }) => {
           const after = numberIn(query, "after", Number.MAX_SAFE_INTEGER)
           const waitMs = numberIn(query, "wait", MAX_ACTIVITY_WAIT_MS) ?? 0

@@ -53,7 +53,9 @@ describe("the activity of a sandbox", () => {
     world.left = 3
     const { version, ...activity } = await watch.now()
     expect(activity).toEqual({
-      ...{ prompts: [prompt], commands: [command], terminals: [{ id: terminal, viewers: 2 }] },
+      prompts: [prompt],
+      commands: [command],
+      terminals: [{ id: terminal, viewers: 2 }],
       leftProcesses: 3,
     })
     expect(versions.add(version).size).toBe(changes.length + 2)
@@ -113,7 +115,8 @@ describe("the activity of a sandbox", () => {
     const { version, ...before } = await watch.now()
     expect(before).toMatchObject({ prompts: [prompt], leftProcesses: 0 })
     expect(await watch.after(version, WAIT_MS, never)).toMatchObject({
-      ...{ prompts: [], leftProcesses: 1 },
+      prompts: [],
+      leftProcesses: 1,
     })
   })
 

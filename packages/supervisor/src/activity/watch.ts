@@ -38,7 +38,9 @@ export class ActivityWatch {
     return {
       version: isOther && isLatest ? uses.version : version,
       prompts: prompts.slice(0, MAX_ACTIVE_PROMPTS),
-      ...{ commands: [...commands], terminals: [...terminals], leftProcesses },
+      commands: [...commands],
+      terminals: [...terminals],
+      leftProcesses,
     }
   }
 

@@ -105,8 +105,12 @@ const runAsUser = async (
 ): Promise<void> => {
   const end = await runCommand(
     {
-      ...{ title, command: ["/bin/sh", "-c", script, "sh", ...args] },
-      ...{ env: { PATH: path, LC_ALL: "C" }, cwd: "/", user, deadlineMs: COPY_LIMIT_MS },
+      title,
+      command: ["/bin/sh", "-c", script, "sh", ...args],
+      env: { PATH: path, LC_ALL: "C" },
+      cwd: "/",
+      user,
+      deadlineMs: COPY_LIMIT_MS,
     },
     { clock, pipes, signal },
   )

@@ -47,7 +47,11 @@ export const lookAt = async (
   const blocked = await blockedBy(home, dirname(file.to))
   if (blocked !== undefined)
     return {
-      ...{ file, source, place, standing: "own", leftovers: [] },
+      file,
+      source,
+      place,
+      standing: "own",
+      leftovers: [],
       reason: `${blocked} is not a directory`,
     }
   const standing = await standingOf({ source, place, toolbox, user }, signal)

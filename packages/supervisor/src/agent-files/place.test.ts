@@ -41,7 +41,12 @@ const copied = (version: string) => ({
 describe("agent files", () => {
   it("[R2.5] are links of the user's into the toolbox, and their directories are the user's", async () => {
     expect(await home.place()).toEqual({
-      ...{ linked: BOTH, copied: [], present: [], replaced: [], kept: [], cleaned: [] },
+      linked: BOTH,
+      copied: [],
+      present: [],
+      replaced: [],
+      kept: [],
+      cleaned: [],
       linkingFailed: undefined,
     })
     expect(home.listing()).toEqual(LINKED)
@@ -102,7 +107,9 @@ describe("agent files", () => {
 describe("where no links can be made", () => {
   it("[R2.7] agent files are copied from the same stage, for the user to write", async () => {
     expect(await home.place(NO_LINKS)).toMatchObject({
-      ...{ linked: [], copied: BOTH, linkingFailed: "EPERM: operation not permitted, symlink" },
+      linked: [],
+      copied: BOTH,
+      linkingFailed: "EPERM: operation not permitted, symlink",
     })
     expect(home.listing()).toEqual(copied("1.0.0"))
   })
@@ -113,7 +120,8 @@ describe("where no links can be made", () => {
       symlinkSync(target, path)
     }
     expect(await home.place({ makeLink })).toMatchObject({
-      ...{ linked: [], copied: BOTH },
+      linked: [],
+      copied: BOTH,
     })
     expect(home.listing()).toEqual(copied("1.0.0"))
   })

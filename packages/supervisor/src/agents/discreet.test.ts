@@ -13,7 +13,10 @@ const never = new AbortController().signal
 const indiscreet = (keys: AgentKeys): Agent => {
   const key = () => keys.environment.SOME_KEY ?? "none"
   return {
-    ...{ name: "indiscreet", startsEarly: true, files: [], answer: () => true },
+    name: "indiscreet",
+    startsEarly: true,
+    files: [],
+    answer: () => true,
     start: async () => ({ did: `started with ${key()}`, facts: { key: key() } }),
     attach: async () => {
       throw new BerthError("agent.failed", `no ${key()}`, { details: { lastOutput: key() } })

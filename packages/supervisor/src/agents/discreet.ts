@@ -5,7 +5,9 @@ import { Redacting } from "./redacting.ts"
 
 /** An agent that gets its keys before it starts, and of which nothing is told that holds one. */
 export const discreet = (agent: Agent, keys: AgentKeys): Agent => ({
-  ...{ name: agent.name, startsEarly: agent.startsEarly, files: agent.files },
+  name: agent.name,
+  startsEarly: agent.startsEarly,
+  files: agent.files,
   start: async (signal, tell) => {
     await keys.load(signal)
     return redacted(keys, () => agent.start(signal, tell))

@@ -9,7 +9,10 @@ const MAX_WORDS = 4_000
 
 /** What a reader of the session is told of it. */
 export const errorEvent = (prompt: PromptId, { code, message, hint }: BerthError): EventBody => ({
-  ...{ type: "error", prompt, code, hint },
+  type: "error",
+  prompt,
+  code,
+  hint,
   message: clip(message, MAX_WORDS),
 })
 

@@ -10,7 +10,10 @@ const KEY = "sk-secret-0123456789"
 const prompt = newId.prompt()
 
 const delta = (text: string, message = "m"): EventBody => ({
-  ...{ type: "message.delta", prompt, message, text },
+  type: "message.delta",
+  prompt,
+  message,
+  text,
 })
 
 /** What is said of these, when the prompt is over. */

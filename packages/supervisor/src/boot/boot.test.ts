@@ -40,10 +40,15 @@ const begin = (
     onEvent: ({ name, type }: ProcessEvent) => log.push(`${name} ${type}`),
   })
   const shell = (script: string) => ({
-    ...{ command: ["/bin/sh", "-c", script] as const, env: family.env, cwd: directory },
+    command: ["/bin/sh", "-c", script] as const,
+    env: family.env,
+    cwd: directory,
   })
   const command = (name: string, needs: string[], script: string): Step<undefined> => ({
-    ...{ name, needs, required: true, timeoutMs: 20_000 },
+    name,
+    needs,
+    required: true,
+    timeoutMs: 20_000,
     run: async (_, signal, tell) => {
       const what = { ...shell(script), title: name, deadlineMs: 20_000 }
       const keepBackground = name === "hook"
@@ -57,11 +62,16 @@ const begin = (
     },
   })
   const agent: Step<undefined> = {
-    ...{ name: "agent", needs: [], required: true, timeoutMs: 20_000 },
+    name: "agent",
+    needs: [],
+    required: true,
+    timeoutMs: 20_000,
     run: async (_, signal) => {
       const script = scripts.agent ?? "sleep 1000 & echo up; wait"
       const started = processes.start({
-        ...{ name: "agent", ...shell(script), readiness: readyOnLine(/^up$/) },
+        name: "agent",
+        ...shell(script),
+        readiness: readyOnLine(/^up$/),
         restart: { firstDelayMs: 1, maxDelayMs: 1, jitter: 0, healthyAfterMs: 1, maxFailures: 2 },
       })
       await started.ready(signal)
@@ -70,7 +80,11 @@ const begin = (
   }
   const cancel = new AbortController()
   const run = boot({
-    ...{ mode, context: undefined, clock, startedAt: new Date(), processes },
+    mode,
+    context: undefined,
+    clock,
+    startedAt: new Date(),
+    processes,
     graph: buildGraph([
       command("files", [], scripts.files ?? "echo linked"),
       command("git", [], scripts.git ?? "echo cloned"),
@@ -144,7 +158,8 @@ describe("boot", () => {
     await writeFile(join(directory, "go"), "")
     const { trace } = await up.run.result
     expect(trace.ending?.others.find(({ name }) => name === "agent")).toMatchObject({
-      ...{ state: "succeeded", detail: "it listens" },
+      state: "succeeded",
+      detail: "it listens",
     })
     await rm(join(directory, "go"))
     const down = await begin({ git, agent: "touch go; exec sleep 1000" }).run.result

@@ -4,7 +4,10 @@ import { buildGraph } from "./graph.ts"
 import type { Step } from "./step.ts"
 
 const step = (name: string, needs: string[] = []): Step<undefined> => ({
-  ...{ name, needs, required: true, timeoutMs: 1000 },
+  name,
+  needs,
+  required: true,
+  timeoutMs: 1000,
   run: async () => ({ did: "nothing" }),
 })
 

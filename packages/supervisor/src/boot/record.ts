@@ -65,8 +65,16 @@ export class StepRecord<Context> {
     const { name, needs, required, timeoutMs } = this.step
     const { state, startedAtMs, endedAtMs, detail, facts, error, abandoned } = this
     return {
-      ...{ name, needs: [...needs], required, timeoutMs },
-      ...{ state, startedAtMs, endedAtMs, detail, facts, error },
+      name,
+      needs: [...needs],
+      required,
+      timeoutMs,
+      state,
+      startedAtMs,
+      endedAtMs,
+      detail,
+      facts,
+      error,
       lastOutput: this.#output?.text() ?? "",
       outputBytes: this.#output?.writtenBytes ?? 0,
       abandoned,

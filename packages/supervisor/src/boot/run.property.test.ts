@@ -79,7 +79,10 @@ const play = async ({ steps, order, cancelAtMs }: Given) => {
   if (cancelAtMs !== null) clock.after(cancelAtMs, () => cancel.abort("stop"))
   const events: BootEvent[] = []
   const run = runBoot({
-    ...{ mode: "fresh", context: undefined, clock, startedAt: new Date(0) },
+    mode: "fresh",
+    context: undefined,
+    clock,
+    startedAt: new Date(0),
     graph: buildGraph(order.map((index) => all[index] as Step<undefined>)),
     signal: cancel.signal,
     onEvent: (event) => events.push(event),

@@ -192,12 +192,14 @@ describe("runBoot", () => {
     }))
     const { trace, step } = await end()
     expect(trace.ending).toMatchObject({
-      ...{ step: "hung", atMs: 1000 },
+      step: "hung",
+      atMs: 1000,
       reason: "step hung did not end within 1000 ms; its last line: waiting for the database",
     })
     expect(step("other").endedAtMs).toBe(1010)
     expect(step("hung")).toMatchObject({
-      ...{ state: "failed", endedAtMs: 1300 },
+      state: "failed",
+      endedAtMs: 1300,
       error: { code: "deadline.exceeded" },
     })
   })
@@ -260,7 +262,8 @@ describe("runBoot", () => {
     const { trace, step } = await end()
     expect(trace.outcome).toBe("succeeded")
     expect(step("warm")).toMatchObject({
-      ...{ state: "skipped", startedAtMs: null },
+      state: "skipped",
+      startedAtMs: null,
       detail: "not started: it needs cache, which failed",
     })
     expect(step("warmer").detail).toBe("not started: it needs warm, which did not run")
@@ -300,7 +303,8 @@ describe("runBoot", () => {
     cancel.abort("SIGTERM again")
     const { trace, step } = await end()
     expect(trace).toMatchObject({
-      ...{ outcome: "cancelled", endedAtMs: 140 },
+      outcome: "cancelled",
+      endedAtMs: 140,
       ending: { step: null, atMs: 100, reason: "the boot was cancelled: SIGTERM" },
     })
     expect(step("git").state).toBe("cancelled")
@@ -314,7 +318,10 @@ describe("runBoot", () => {
     const cancel = new AbortController()
     const graph = buildGraph<undefined>(
       ["a", "b"].map((name) => ({
-        ...{ name, needs: [], required: true, timeoutMs: 1000 },
+        name,
+        needs: [],
+        required: true,
+        timeoutMs: 1000,
         run: (_: undefined, signal: AbortSignal) => {
           started.push(name)
           cancel.abort("now")
@@ -381,7 +388,10 @@ describe("runBoot", () => {
 
   it("survives a watcher that throws, and tells of it", async () => {
     const run = runBoot({
-      ...{ mode: "fresh", context: undefined, clock: new ManualClock(), startedAt: new Date(0) },
+      mode: "fresh",
+      context: undefined,
+      clock: new ManualClock(),
+      startedAt: new Date(0),
       graph: buildGraph<undefined>([]),
       onEvent: ({ type }) => {
         if (type === "boot.ready") throw new Error("socket closed")

@@ -115,12 +115,18 @@ class Run<Context> {
     this.#emit({ type: "boot.step.started", atMs: record.startedAtMs, step: step.name })
     const live = new LiveOutput(clock, (text, leftOutBytes) =>
       this.#emit({
-        ...{ type: "boot.step.output", atMs: this.#nowMs(), step: step.name },
-        ...{ text, leftOutBytes },
+        type: "boot.step.output",
+        atMs: this.#nowMs(),
+        step: step.name,
+        text,
+        leftOutBytes,
       }),
     )
     const running = attempt({
-      ...{ step, context, clock, cancelGraceMs },
+      step,
+      context,
+      clock,
+      cancelGraceMs,
       tell: this.#tellOf(record, live),
       onTimeout: (missed) => {
         if (step.required) this.#fail(record, withLastLine(missed.message, record))
@@ -160,7 +166,9 @@ class Run<Context> {
   #settle(record: StepRecord<Context>, { cancelledFor }: Attempt, result: Result): void {
     const { step } = record
     const outcome = outcomeOf({
-      ...{ result, cancelledFor, progress: record.detail },
+      result,
+      cancelledFor,
+      progress: record.detail,
       cancelGraceMs: this.#options.cancelGraceMs ?? CANCEL_GRACE_MS,
     })
     record.state = outcome.state
@@ -172,8 +180,12 @@ class Run<Context> {
     if (result.kind === "reported") record.facts = clipFacts(result.report.facts)
     if (result.kind === "threw") record.keepSaid(result.thrown)
     this.#emit({
-      ...{ type: "boot.step.ended", atMs: record.endedAtMs, step: step.name },
-      ...{ outcome: outcome.state, detail: record.detail, ranMs: record.ranMs(record.endedAtMs) },
+      type: "boot.step.ended",
+      atMs: record.endedAtMs,
+      step: step.name,
+      outcome: outcome.state,
+      detail: record.detail,
+      ranMs: record.ranMs(record.endedAtMs),
     })
     if (outcome.state !== "failed") return
     if (step.required)
@@ -194,8 +206,12 @@ class Run<Context> {
     record.state = "skipped"
     record.detail = clip(detail)
     this.#emit({
-      ...{ type: "boot.step.ended", atMs: this.#nowMs(), step: record.step.name },
-      ...{ outcome: "skipped", detail: record.detail, ranMs: 0 },
+      type: "boot.step.ended",
+      atMs: this.#nowMs(),
+      step: record.step.name,
+      outcome: "skipped",
+      detail: record.detail,
+      ranMs: 0,
     })
   }
 

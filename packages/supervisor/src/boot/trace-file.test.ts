@@ -16,10 +16,16 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 
 const someTrace = (): Promise<BootTrace> =>
   runBoot({
-    ...{ mode: "restore", context: undefined, clock: new ManualClock(), startedAt: new Date(0) },
+    mode: "restore",
+    context: undefined,
+    clock: new ManualClock(),
+    startedAt: new Date(0),
     graph: buildGraph<undefined>([
       {
-        ...{ name: "hook", needs: [], required: true, timeoutMs: 1000 },
+        name: "hook",
+        needs: [],
+        required: true,
+        timeoutMs: 1000,
         run: async () => ({ did: "ran .berth/start.sh", facts: { status: 0 } }),
       },
     ]),

@@ -66,7 +66,8 @@ describe("a command in the background", () => {
     expect(await client.message("exit")).toMatchObject({ signal: "SIGTERM" })
     expect(family.running()).toEqual([])
     expect(await ask(path, "GET", `/commands/${id}`)).toMatchObject({
-      ...{ status: 404, body: { code: "commands.unknown" } },
+      status: 404,
+      body: { code: "commands.unknown" },
     })
   })
 

@@ -152,9 +152,14 @@ export class Commands {
 const commandOf = ({ command }: InBackground): Command => command
 
 const infoOf = (command: Command, output: InBackground["output"] | undefined): CommandInfo => ({
-  ...{ id: command.id, pid: command.pid, command: command.what.command, cwd: command.cwd },
-  ...{ user: command.what.user ?? "agent", background: output !== undefined },
-  ...{ startedAt: command.startedAt.toISOString(), exit: command.exit ?? null },
+  id: command.id,
+  pid: command.pid,
+  command: command.what.command,
+  cwd: command.cwd,
+  user: command.what.user ?? "agent",
+  background: output !== undefined,
+  startedAt: command.startedAt.toISOString(),
+  exit: command.exit ?? null,
   output: output ? { stdout: span(output.stdout), stderr: span(output.stderr) } : null,
 })
 

@@ -16,7 +16,8 @@ export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
   return {
     http: [
       {
-        ...{ method: "POST", path: "/commands" },
+        method: "POST",
+        path: "/commands",
         handle: async ({ request, response, signal }) => {
           const start = await readJson<CommandStart>(request, commandStart)
           const started = await commands.runInBackground(start, signal)
@@ -24,16 +25,19 @@ export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
         },
       },
       {
-        ...{ method: "GET", path: "/commands" },
+        method: "GET",
+        path: "/commands",
         handle: async ({ response }) => sendJson(response, 200, { commands: commands.list() }),
       },
       {
-        ...{ method: "GET", path: "/commands/:id" },
+        method: "GET",
+        path: "/commands/:id",
         handle: async ({ params, response }) =>
           sendJson(response, 200, commands.info(params.id ?? "")),
       },
       {
-        ...{ method: "POST", path: "/commands/:id/signal" },
+        method: "POST",
+        path: "/commands/:id/signal",
         handle: async ({ params, request, response }) => {
           const { signal } = await readJson<CommandSignalRequest>(request, signalRequest)
           commands.find(params.id ?? "").signal(signal)
@@ -41,7 +45,8 @@ export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
         },
       },
       {
-        ...{ method: "DELETE", path: "/commands/:id" },
+        method: "DELETE",
+        path: "/commands/:id",
         handle: async ({ params, response }) =>
           sendJson(response, 200, await commands.remove(params.id ?? "")),
       },

@@ -84,7 +84,9 @@ describe("a command that a client runs", () => {
     const script = "(setsid sleep 1000 &); (setsid sh -c 'setsid sleep 1000 &' &); sleep 1000"
     const client = await run(path, sh(script, { timeoutMs: 300 }))
     expect(await client.message("exit")).toMatchObject({
-      ...{ status: null, signal: "SIGTERM", timedOut: true },
+      status: null,
+      signal: "SIGTERM",
+      timedOut: true,
     })
     expect(family.running()).toEqual([])
   })

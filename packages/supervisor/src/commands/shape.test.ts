@@ -4,8 +4,12 @@ import { describe, expect, it } from "vitest"
 import { clientMessage, commandStart, signalRequest } from "./shape.ts"
 
 const full = {
-  ...{ command: ["a", "b", ""], cwd: "x", env: { A: "", "b c": "=" }, user: "root" },
-  ...{ timeoutMs: 2 ** 31 - 1, stdin: true },
+  command: ["a", "b", ""],
+  cwd: "x",
+  env: { A: "", "b c": "=" },
+  user: "root",
+  timeoutMs: 2 ** 31 - 1,
+  stdin: true,
 }
 const VALID = {
   start: [{ command: ["a"] }, full],

@@ -47,8 +47,11 @@ const signal = oneOf(...COMMAND_SIGNALS)
 export const commandStart = object(
   { command: commandLine },
   {
-    ...{ cwd: notEmpty, env: variables, user: oneOf(...COMMAND_USERS) },
-    ...{ timeoutMs: timeout, stdin: flag },
+    cwd: notEmpty,
+    env: variables,
+    user: oneOf(...COMMAND_USERS),
+    timeoutMs: timeout,
+    stdin: flag,
   },
 )
 

@@ -13,24 +13,28 @@ import { matchPath } from "./match-path.ts"
 const echo = (log: string[] = []): Feature => ({
   http: [
     {
-      ...{ method: "GET", path: "/echo/:word" },
+      method: "GET",
+      path: "/echo/:word",
       handle: async ({ params, query, response }) =>
         sendJson(response, 200, { ...params, ...Object.fromEntries(query) }),
     },
     {
-      ...{ method: "POST", path: "/echo" },
+      method: "POST",
+      path: "/echo",
       handle: async ({ request, response }) =>
         sendJson(response, 201, await readJson(request, object({ say: oneOf("hello") }))),
     },
     {
-      ...{ method: "GET", path: "/echo/begun/and-failed" },
+      method: "GET",
+      path: "/echo/begun/and-failed",
       handle: async ({ response }) => {
         response.writeHead(200, { "content-length": "10" }).write("half")
         throw new Error("then it broke")
       },
     },
     {
-      ...{ method: "GET", path: "/echo/wait/for-ever" },
+      method: "GET",
+      path: "/echo/wait/for-ever",
       handle: ({ signal }) =>
         new Promise((_, reject) => {
           log.push("waits")
@@ -93,7 +97,8 @@ describe("features", () => {
   it("refuse a body of the wrong form, and cut off an answer that cannot be finished", async () => {
     const { path } = await open()
     expect(await get(path, "/echo", { method: "POST" })).toMatchObject({
-      ...{ status: 400, body: expect.stringContaining("not JSON") },
+      status: 400,
+      body: expect.stringContaining("not JSON"),
     })
     await expect(get(path, "/echo/begun/and-failed")).rejects.toThrow()
   })

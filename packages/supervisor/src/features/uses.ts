@@ -29,7 +29,8 @@ export class Uses {
 
   now(): InUse {
     return {
-      ...{ prompts: this.#prompts, commands: [...this.#commands] },
+      prompts: this.#prompts,
+      commands: [...this.#commands],
       terminals: [...this.#terminals].map(([id, viewers]) => ({ id, viewers })),
     }
   }

@@ -90,7 +90,9 @@ describe("archives", () => {
   const none = { uid: 0, gid: 0, mode: 0o644, size: 0, modifiedAtMs: 0, target: Buffer.alloc(0) }
   const entry = (name: string, more: { type?: string; target?: string } = {}) =>
     writeHeader({
-      ...{ ...none, type: more.type ?? TAR.file, name: Buffer.from(name) },
+      ...none,
+      type: more.type ?? TAR.file,
+      name: Buffer.from(name),
       target: Buffer.from(more.target ?? ""),
     })
   const END = Buffer.alloc(1024)

@@ -106,7 +106,9 @@ it("takes an upload back that is cut off before its first byte, after one piece 
   if (SOMEONE) chownSync(join(workspace, "file"), SOMEONE.uid, SOMEONE.gid)
   for (const sentChunks of [0, 1, 100]) {
     const sent = request({
-      ...{ socketPath: path, method: "PUT", path: url("/files/content", { path: "file" }) },
+      socketPath: path,
+      method: "PUT",
+      path: url("/files/content", { path: "file" }),
       headers: { ...AUTHORIZED, "content-length": String(CHUNK.length * 200) },
     })
     sent.on("error", () => {})
@@ -142,7 +144,9 @@ it("starts the worker again when it was killed, and ends it with the sandbox", a
 it("removes what a worker left that was killed, with the next write beside it", async () => {
   const { path, url, workspace, call } = await serveFiles()
   const sent = request({
-    ...{ socketPath: path, method: "PUT", path: url("/files/content", { path: "file" }) },
+    socketPath: path,
+    method: "PUT",
+    path: url("/files/content", { path: "file" }),
     headers: { ...AUTHORIZED, "content-length": String(CHUNK.length * 200) },
   })
   sent.on("error", () => {})

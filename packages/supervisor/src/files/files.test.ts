@@ -127,7 +127,8 @@ describe("names", () => {
       const text = name.toString()
       const path = Buffer.from(text).equals(name) ? text : { base64: name.toString("base64") }
       expect(await call("PUT", "/files/content", { path }, { bytes: name })).toMatchObject({
-        ...{ status: 200, body: { path } },
+        status: 200,
+        body: { path },
       })
       expect(readdirSync(workspace, { encoding: "buffer" })).toEqual([name])
       const { body } = await call("GET", "/files/list", { path: "." })
@@ -147,7 +148,8 @@ describe("names", () => {
     const paths = ["", "a\0b", "x".repeat(5000), "n".repeat(256), { base64: "no" }, undefined]
     for (const path of paths)
       expect(await call("GET", "/files/stat", { path })).toMatchObject({
-        ...{ status: 400, body: { code: "input.invalid" } },
+        status: 400,
+        body: { code: "input.invalid" },
       })
     for (const query of [{ depth: 0 }, { depth: 65 }, { limit: -1 }, { other: 1 }])
       expect((await call("GET", "/files/list", { path: ".", ...query })).status).toBe(400)
@@ -242,7 +244,8 @@ describe("folders", () => {
     expect(readFileSync(join(workspace, "two"), "utf8")).toBe("one")
     expect((await post("move", { from: "x", to: "z" })).status).toBe(200)
     expect((await post("move", { from: "gone", to: "z2" })).body).toMatchObject({
-      ...{ code: "files.not_found", message: "cannot move gone: no such file or directory" },
+      code: "files.not_found",
+      message: "cannot move gone: no such file or directory",
     })
     expect((await call("DELETE", "/files", { path: "z" })).body.code).toBe("files.exists")
     expect((await call("DELETE", "/files", { path: "z", recursive: true })).status).toBe(204)

@@ -24,8 +24,12 @@ export const relay =
   async ({ request, response, signal }: HttpCall): Promise<void> => {
     try {
       const asked = httpRequest({
-        ...{ socketPath: await worker.socketPath(), agent, signal },
-        ...{ method: request.method, path: request.url, headers: pick(request.headers, ASKED) },
+        socketPath: await worker.socketPath(),
+        agent,
+        signal,
+        method: request.method,
+        path: request.url,
+        headers: pick(request.headers, ASKED),
       })
       const answer = await ask(asked, request, silenceLimitMs, () => worker.giveUp())
       response.writeHead(answer.statusCode ?? 502, pick(answer.headers, ANSWERED))

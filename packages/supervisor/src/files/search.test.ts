@@ -47,15 +47,24 @@ it("finds files by name and lines by content, as .gitignore lets it", async () =
   expect(matches.end).toEqual({ type: "end", results: 3, cut: false })
   expect(matches.found).toEqual([
     {
-      ...{ type: "match", path: "src/new\nline.ts", line: 1, text: "needle" },
+      type: "match",
+      path: "src/new\nline.ts",
+      line: 1,
+      text: "needle",
       ranges: [{ start: 0, end: 6 }],
     },
     {
-      ...{ type: "match", path: "src/one.ts", line: 2, text: "second Needle and needle" },
+      type: "match",
+      path: "src/one.ts",
+      line: 2,
+      text: "second Needle and needle",
       ranges: [{ start: 18, end: 24 }],
     },
     {
-      ...{ type: "match", path: BAD_PATH, line: 1, text: { base64: "bmVlZGxlIP8=" } },
+      type: "match",
+      path: BAD_PATH,
+      line: 1,
+      text: { base64: "bmVlZGxlIP8=" },
       ranges: [{ start: 0, end: 6 }],
     },
   ])
@@ -78,10 +87,12 @@ it("is bounded, and says what is wrong with the question", async () => {
   const long = await search({ content: "needle", name: "long" })
   expect(Buffer.byteLength(String(Object(long.found?.[0]).text))).toBe(2_048)
   expect(await search({ content: "needle", name: "longer" })).toMatchObject({
-    ...{ found: [], end: { results: 0, cut: true } },
+    found: [],
+    end: { results: 0, cut: true },
   })
   expect(await search({ content: "(" })).toMatchObject({
-    ...{ code: "input.invalid", message: expect.stringContaining("unclosed group") },
+    code: "input.invalid",
+    message: expect.stringContaining("unclosed group"),
   })
   expect(await search({})).toMatchObject({ code: "input.invalid" })
   expect(await search({ name: "*", path: "gone" })).toMatchObject({ code: "files.not_found" })

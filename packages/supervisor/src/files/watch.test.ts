@@ -76,8 +76,11 @@ it("tells of files and folders that come, change and go, however deep, and of no
   writeFileSync(`${at("a")}/new\nline`, "")
   await until(() => Object.keys(told()).length === 5)
   expect(told()).toEqual({
-    ...{ "a/b/file": "changed", new: "changed", "new/deep": "changed" },
-    ...{ "new/deep/file": "changed", "a/new\nline": "changed" },
+    "a/b/file": "changed",
+    new: "changed",
+    "new/deep": "changed",
+    "new/deep/file": "changed",
+    "a/new\nline": "changed",
   })
   renameSync(at("new"), at("moved"))
   await until(() => told()["moved/deep/file"] === "changed")

@@ -8,7 +8,12 @@ import { recordsOf } from "./records.ts"
 export const COUNTED = ["--raw", "--numstat", "-z"]
 
 const STATUS: Readonly<Record<string, GitChange["status"]>> = {
-  ...{ A: "added", D: "deleted", M: "modified", R: "renamed", C: "copied", T: "retyped" },
+  A: "added",
+  D: "deleted",
+  M: "modified",
+  R: "renamed",
+  C: "copied",
+  T: "retyped",
   U: "unmerged",
 }
 

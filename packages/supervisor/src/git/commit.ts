@@ -19,7 +19,10 @@ export const commit = async (
 ): Promise<GitCommit> => {
   const root = await rootOf(directory, parts)
   const call = (args: GitCall["args"], input?: Buffer): GitCall => ({
-    ...{ args, directory: root, deadlineMs: COMMIT_DEADLINE_MS, withHooks: true },
+    args,
+    directory: root,
+    deadlineMs: COMMIT_DEADLINE_MS,
+    withHooks: true,
     ...(input && { input }),
     // What takes locks is what it is for.
     environment: { GIT_OPTIONAL_LOCKS: "1" },

@@ -31,7 +31,11 @@ describe("git status", () => {
     const { json } = await serveGit(repo)
     const status = async () => GitStatus.parse(await json("status?repo=shop"))
     expect(await status()).toEqual({
-      ...{ commit: null, branch: "main", upstream: null, files: [], isCut: false },
+      commit: null,
+      branch: "main",
+      upstream: null,
+      files: [],
+      isCut: false,
     })
     for (const name of ["kept", "old name", "gone", ...HARD])
       repo.write(name, `${name}\n`.repeat(9))
@@ -188,7 +192,9 @@ describe("git diff", () => {
     const { path } = await serveGit(repo, { TMPDIR: repo.workspace })
     repo.write("large", "line\n".repeat(8 * 1024 * 1024))
     const sent = request({
-      ...{ socketPath: path, path: "/git/diff?repo=shop", headers: AUTHORIZED },
+      socketPath: path,
+      path: "/git/diff?repo=shop",
+      headers: AUTHORIZED,
     })
     const response = await new Promise<NodeJS.ReadableStream & { destroy(): void }>((resolve) =>
       sent.on("response", resolve).end(),
@@ -213,7 +219,8 @@ describe("git log", () => {
     const { commits, isCut } = await log("")
     expect([commits.map(({ id }) => id), isCut]).toEqual([[second, first], false])
     expect(commits[1]).toMatchObject({
-      ...{ parents: [], message: "one\n\nwith a body\nof two lines\n" },
+      parents: [],
+      message: "one\n\nwith a body\nof two lines\n",
       author: { name: "Ada", email: "ada@example.com" },
     })
     expect(commits[0]).toMatchObject({ parents: [first], message: "twö\n" })
@@ -245,7 +252,8 @@ describe("git commit", () => {
     if (USER !== undefined)
       expect(statSync(join(repo.root, ".git/COMMIT_EDITMSG")).uid).toBe(USER.uid)
     expect(await post({ repo: "shop", message: "again", all: true })).toMatchObject({
-      ...{ status: 409, body: { code: "git.nothing_to_commit" } },
+      status: 409,
+      body: { code: "git.nothing_to_commit" },
     })
   })
 
@@ -266,7 +274,8 @@ describe("git commit", () => {
     writeFileSync(hook, "#!/bin/sh\nsleep 1000 &\n(setsid env -i /bin/sleep 3 &)\n")
     const author = { name: "Grace", email: "grace@example.com" }
     expect(await post({ repo: "shop", message: "x", author })).toMatchObject({
-      ...{ status: 201, body: { author, committer: { name: "Ada" } } },
+      status: 201,
+      body: { author, committer: { name: "Ada" } },
     })
   })
 

@@ -24,7 +24,8 @@ export const gitFeature = (parts: FeatureParts): Feature => {
     path: string,
     handle: Feature["http"][number]["handle"],
   ): Feature["http"][number] => ({
-    ...{ method, path },
+    method,
+    path,
     handle: (call) => {
       const handled = handle(call).finally(() => running.delete(handled))
       running.add(handled)

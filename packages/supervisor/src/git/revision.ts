@@ -23,7 +23,9 @@ export const headOf = (directory: string, parts: GitParts): Promise<string | und
 export const emptyTree = (directory: string, parts: GitParts): Promise<string> =>
   answerOf(
     {
-      ...{ args: ["hash-object", "-t", "tree", "--stdin"], directory, input: Buffer.alloc(0) },
+      args: ["hash-object", "-t", "tree", "--stdin"],
+      directory,
+      input: Buffer.alloc(0),
       deadlineMs: LOOK_DEADLINE_MS,
     },
     parts,
@@ -37,7 +39,8 @@ const findCommit = async (
   const { status, output } = await askGit(
     {
       args: ["rev-parse", "--verify", "--quiet", "--end-of-options", `${revision}^{commit}`],
-      ...{ directory, deadlineMs: LOOK_DEADLINE_MS },
+      directory,
+      deadlineMs: LOOK_DEADLINE_MS,
     },
     parts,
   )

@@ -218,7 +218,9 @@ describe("the ports that are listened on", () => {
     const { port } = await listenOn("127.0.0.1", () => {})
     const name = expect.any(String)
     expect((await list()).find((each) => each.port === port)).toEqual({
-      ...{ port, addresses: ["127.0.0.1"], process: { pid: process.pid, name } },
+      port,
+      addresses: ["127.0.0.1"],
+      process: { pid: process.pid, name },
     })
   })
 
@@ -237,7 +239,8 @@ describe("the ports that are listened on", () => {
     await until(() => of(one, "opened"))
     const tookMs = performance.now() - beganAtMs
     expect(PortMessage.parse(of(one, "opened"))).toMatchObject({
-      ...{ addresses: ["::1"], process: { pid: process.pid } },
+      addresses: ["::1"],
+      process: { pid: process.pid },
     })
     await until(() => of(two, "opened"))
     server.close()

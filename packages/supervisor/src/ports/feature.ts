@@ -48,7 +48,8 @@ export const portsFeature = ({ clock, user }: FeatureParts): Feature => {
   return {
     http: [
       {
-        ...{ method: "GET", path: "/ports" },
+        method: "GET",
+        path: "/ports",
         handle: async ({ response }) => sendJson(response, 200, await list(owners)),
       },
     ],

@@ -23,7 +23,9 @@ const LISTENER =
 
 export const parseListening = (table: string): Listening[] =>
   [...table.matchAll(LISTENER)].map(([, address = "", port = "", inode = ""]) => ({
-    ...{ port: Number.parseInt(port, 16), address: addressOf(address), inode },
+    port: Number.parseInt(port, 16),
+    address: addressOf(address),
+    inode,
   }))
 
 /** Words of four bytes, the last byte first. */

@@ -24,7 +24,10 @@ requires("root").describe("who listens", () => {
   for (const [how, limits] of both)
     requires("root").it(`is found ${how}`, async () => {
       const program = spawn(process.execPath, ["-e", LISTEN], {
-        ...{ uid: UID, gid: UID, env: {}, cwd: "/" },
+        uid: UID,
+        gid: UID,
+        env: {},
+        cwd: "/",
         stdio: ["ignore", "pipe", "inherit"],
       })
       onTestFinished(() => void program.kill("SIGKILL"))

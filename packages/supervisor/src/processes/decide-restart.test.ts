@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest"
 import { decideRestart, RESTART_POLICY, type RestartPolicy } from "./decide-restart.ts"
 
 const ended = (failures: number, readyForMs = 0) => ({
-  ...{ failures, readyForMs },
+  failures,
+  readyForMs,
   how: "it ended with status 1",
 })
 

@@ -25,7 +25,9 @@ describe("a process that floods its output", () => {
     const result = JSON.parse(stdout)
     const wholeBytes = FLOOD_BYTES + "\ndone\n".length
     expect(result).toMatchObject({
-      ...{ lastOutput: "\ndone\n", heardBytes: wholeBytes, outputBytes: wholeBytes },
+      lastOutput: "\ndone\n",
+      heardBytes: wholeBytes,
+      outputBytes: wholeBytes,
     })
     expect(result.grownBytes).toBeLessThan(MAX_GROWTH_BYTES)
     const files = await readdir(directory)

@@ -25,7 +25,9 @@ afterEach(async () => {
 })
 
 const sh = (script: string, more: Partial<Launch> = {}): Launch => ({
-  ...{ command: ["/bin/sh", "-c", script], env: family.env, cwd: directory },
+  command: ["/bin/sh", "-c", script],
+  env: family.env,
+  cwd: directory,
   ...more,
 })
 
@@ -134,7 +136,9 @@ describe("launch", () => {
 
   it("gives a conversation its own streams, and only standard error is output", async () => {
     const launched = await launch(sh('read line; echo "got $line"; echo aside >&2'), {
-      ...{ pipes, conversation: true, signal: never },
+      pipes,
+      conversation: true,
+      signal: never,
     })
     const said = hear(launched)
     launched.stdin?.end("hello\n")

@@ -30,7 +30,10 @@ afterEach(async () => {
 const run = (script: string, more: Partial<Command> = {}, parts: Partial<CommandParts> = {}) =>
   runCommand(
     {
-      ...{ title: "the hook", command: ["/bin/sh", "-c", script], env: family.env, cwd: directory },
+      title: "the hook",
+      command: ["/bin/sh", "-c", script],
+      env: family.env,
+      cwd: directory,
       deadlineMs: 20_000,
       ...more,
     },

@@ -29,7 +29,10 @@ afterEach(async () => {
 })
 
 const spec = (name: string, script: string, more: Partial<ProcessSpec> = {}): ProcessSpec => ({
-  ...{ name, command: ["/bin/sh", "-c", script], env: family.env, cwd: directory },
+  name,
+  command: ["/bin/sh", "-c", script],
+  env: family.env,
+  cwd: directory,
   readiness: readyOnLine(/^up$/),
   ...more,
 })
@@ -69,7 +72,9 @@ describe("ProcessSet", () => {
     const hook = await runCommand(
       {
         ...spec("hook", "setsid sh -c 'sleep 1002 &'; sleep 1003 &"),
-        ...{ title: "start hook", deadlineMs: 10_000, keepBackground: true },
+        title: "start hook",
+        deadlineMs: 10_000,
+        keepBackground: true,
       },
       { clock: systemClock, signal: never },
     )

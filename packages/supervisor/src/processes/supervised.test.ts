@@ -39,12 +39,17 @@ const make = (
 ) => {
   const events: ProcessEvent[] = []
   const spec: ProcessSpec = {
-    ...{ name: "agent", command: ["/bin/sh", "-c", script], env: family.env, cwd: directory },
-    ...{ readiness: readyOnLine(/^up$/), restart: EAGER },
+    name: "agent",
+    command: ["/bin/sh", "-c", script],
+    env: family.env,
+    cwd: directory,
+    readiness: readyOnLine(/^up$/),
+    restart: EAGER,
     ...more,
   }
   const process = new SupervisedProcess(spec, {
-    ...{ clock: systemClock, onEvent: (event: ProcessEvent) => events.push(event) },
+    clock: systemClock,
+    onEvent: (event: ProcessEvent) => events.push(event),
     ...parts,
   })
   begun.push(process)

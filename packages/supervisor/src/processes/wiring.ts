@@ -96,7 +96,9 @@ const reader = ({ readFd }: Pipe): Socket =>
  */
 const frugalReader = ({ readFd }: Pipe): Socket => {
   const socket: Socket = new Socket({
-    ...{ fd: readFd, readable: true, writable: false },
+    fd: readFd,
+    readable: true,
+    writable: false,
     onread: {
       buffer: READ_BUFFER,
       callback: (bytes, buffer) => {

@@ -44,7 +44,9 @@ export const openPty = ({ cols, rows }: Size, user: User | undefined): OpenPty =
     isHeld = false
   }
   return {
-    ...{ path, fd: master, stream },
+    path,
+    fd: master,
+    stream,
     resize: (size) => {
       // It may have ended in between.
       if (!stream.destroyed) kernel.resize(master, size.cols, size.rows)

@@ -12,8 +12,10 @@ import { keptRef, noteKept } from "./notes.ts"
 
 /** A commit needs an author, and a fresh sandbox has none. */
 const AUTHOR = {
-  ...{ GIT_AUTHOR_NAME: "Berth", GIT_AUTHOR_EMAIL: "berth@localhost" },
-  ...{ GIT_COMMITTER_NAME: "Berth", GIT_COMMITTER_EMAIL: "berth@localhost" },
+  GIT_AUTHOR_NAME: "Berth",
+  GIT_AUTHOR_EMAIL: "berth@localhost",
+  GIT_COMMITTER_NAME: "Berth",
+  GIT_COMMITTER_EMAIL: "berth@localhost",
 }
 /** Beside the index, in the repo's own directory. */
 const SPARE_INDEX = "berth-index"

@@ -44,7 +44,8 @@ export const commitOf = (
   askGit(
     {
       args: ["rev-parse", "--quiet", "--verify", `${revision}^{commit}`],
-      ...{ cwd, deadlineMs: LOOK_DEADLINE_MS },
+      cwd,
+      deadlineMs: LOOK_DEADLINE_MS,
     },
     parts,
   )

@@ -100,7 +100,9 @@ const syncOne = async (
         source.kind === "remote"
           ? remoteSource(source.url, ref, parts)
           : hostSource({ hostRepos, ref, bundles }, parts),
-      ...{ path: join(workspace, repo), aside, bornAt },
+      path: join(workspace, repo),
+      aside,
+      bornAt,
       isSetupDue: repo === options.setupDue,
       warn: (message) => options.warn(`${repo}: ${message}`),
     },

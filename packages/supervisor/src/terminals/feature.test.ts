@@ -109,7 +109,7 @@ describe("a terminal", () => {
     const { call, start, attach } = await open()
     const wanted = { cols: 80, rows: 24, cwd: "nowhere" }
     expect(await call("POST", "/terminals", wanted)).toMatchObject({
-      ...{ status: 404 },
+      status: 404,
       body: { code: "process.no_directory", details: { cwd: join(workspace, "nowhere") } },
     })
     const { id } = await start({ command: ["no-such-command"] })
@@ -212,7 +212,8 @@ describe("the end of a terminal", () => {
     const viewer = await attach(id)
     await viewer.see(/up/)
     expect(await call("DELETE", `/terminals/${id}`)).toMatchObject({
-      ...{ status: 200, body: { exit: { signal: "SIGKILL" } } },
+      status: 200,
+      body: { exit: { signal: "SIGKILL" } },
     })
     expect(family.running()).toEqual([])
     expect(await viewer.closed).toMatchObject({ code: 1000 })
@@ -315,7 +316,9 @@ describe("terminals", () => {
     await second.hear("exit")
     const pipes = new Pipes(workspace)
     const what: Launch = {
-      ...{ command: ["sh", "-c", "readlink /proc/self/fd/*"], cwd: "/", env: family.env },
+      command: ["sh", "-c", "readlink /proc/self/fd/*"],
+      cwd: "/",
+      env: family.env,
     }
     const options = { pipes, conversation: false, signal: new AbortController().signal }
     const { output, exited } = await launch(what, options)
@@ -336,7 +339,8 @@ describe("terminals", () => {
     const { call, sh, path } = await open()
     for (let made = 0; made < MAX_TERMINALS; made++) await sh("read go")
     expect(await call("POST", "/terminals", { cols: 80, rows: 24 })).toMatchObject({
-      ...{ status: 429, body: { code: "terminals.too_many" } },
+      status: 429,
+      body: { code: "terminals.too_many" },
     })
     const body = JSON.parse((await get(path, "/terminals")).body)
     expect(TerminalList.parse(body).terminals).toHaveLength(MAX_TERMINALS)

@@ -46,25 +46,29 @@ export const terminalsFeature = (parts: FeatureParts, uses: Uses): Feature => {
   return {
     http: [
       {
-        ...{ method: "POST", path: "/terminals" },
+        method: "POST",
+        path: "/terminals",
         handle: async ({ request, response }) => {
           const wanted = await readJson<TerminalStart>(request, terminalStart)
           sendJson(response, 201, (await start(wanted)).info())
         },
       },
       {
-        ...{ method: "GET", path: "/terminals" },
+        method: "GET",
+        path: "/terminals",
         handle: async ({ response }) =>
           sendJson(response, 200, {
             terminals: [...terminals.values()].map((terminal) => terminal.info()),
           }),
       },
       {
-        ...{ method: "GET", path: "/terminals/:id" },
+        method: "GET",
+        path: "/terminals/:id",
         handle: async (call) => sendJson(call.response, 200, find(call).info()),
       },
       {
-        ...{ method: "DELETE", path: "/terminals/:id" },
+        method: "DELETE",
+        path: "/terminals/:id",
         handle: async (call) => {
           const terminal = find(call)
           await terminal.end()

@@ -62,7 +62,10 @@ export class Terminal {
     try {
       const launched = await launch(
         {
-          ...{ command: onPty({ ...spec, path: pty.path }), env: spec.env, cwd: "/", user },
+          command: onPty({ ...spec, path: pty.path }),
+          env: spec.env,
+          cwd: "/",
+          user,
           origin: "terminal",
         },
         { conversation: false, signal: new AbortController().signal },
@@ -102,8 +105,12 @@ export class Terminal {
   info(): TerminalInfo {
     const { id, command, cwd } = this.#spec
     return {
-      ...{ id, pid: this.#launched.pid, command: [...command], cwd },
-      ...{ cols: this.#size.cols, rows: this.#size.rows },
+      id,
+      pid: this.#launched.pid,
+      command: [...command],
+      cwd,
+      cols: this.#size.cols,
+      rows: this.#size.rows,
       startedAt: this.#startedAt.toISOString(),
       exit: this.#exit ?? null,
       viewers: this.#viewers.size,
@@ -116,7 +123,8 @@ export class Terminal {
     const scrollback = this.#scrollback
     const offset = Math.max(from, scrollback.firstOffset)
     const viewer = new Viewer(socket, offset, {
-      ...{ clock: this.#clock, scrollback },
+      clock: this.#clock,
+      scrollback,
       onProgress: () => {
         if (viewer.isOver && this.#viewers.delete(viewer)) this.#tellViewers()
         this.#goOn()

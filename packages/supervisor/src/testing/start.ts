@@ -22,8 +22,10 @@ export const makePlaces = () => {
     rmSync(root, { recursive: true, force: true })
   })
   const places = {
-    ...{ workspace: join(root, "workspace"), home: join(root, "home") },
-    ...{ toolbox: join(root, "toolbox"), logs: join(root, "logs") },
+    workspace: join(root, "workspace"),
+    home: join(root, "home"),
+    toolbox: join(root, "toolbox"),
+    logs: join(root, "logs"),
   }
   const link = join(root, "link")
   for (const directory of [link, places.workspace, places.home, places.toolbox])
@@ -41,8 +43,12 @@ export const start = (
 ) => {
   const { places, link, family } = made
   const told = BootPlan.parse({
-    ...{ sandbox: newId.sandbox(), mode: "fresh", repos: [], hooks: {}, sidecars: [] },
-    ...{ agent: { kind: "shell" } },
+    sandbox: newId.sandbox(),
+    mode: "fresh",
+    repos: [],
+    hooks: {},
+    sidecars: [],
+    agent: { kind: "shell" },
     ...plan,
     environment: { ...family.env, ...plan.environment },
   })

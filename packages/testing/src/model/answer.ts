@@ -49,7 +49,8 @@ const refuse = (
 ): void => {
   const { headers, body } = api.refusal(status, message)
   response.writeHead(status, {
-    ...{ "content-type": "application/json", ...headers },
+    "content-type": "application/json",
+    ...headers,
     ...(retryAfterS !== undefined && { "retry-after": String(retryAfterS) }),
   })
   response.end(JSON.stringify(body))

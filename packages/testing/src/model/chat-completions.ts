@@ -18,7 +18,8 @@ export const chatCompletions: ModelApi = {
     const { model, messages, tools = [] } = request as ChatRequest
     return {
       ...turnOf(messages.map((message) => ({ role: message.role, text: textOf(message) }))),
-      ...{ model, tools: tools.map((tool) => tool.function.name) },
+      model,
+      tools: tools.map((tool) => tool.function.name),
     }
   },
   text: (pieces) => ({
@@ -52,7 +53,8 @@ const closing = (reason: string): ServerEvent[] => [
 
 const COMMON = { id: "scripted", object: "chat.completion.chunk", created: 0, model: "scripted" }
 const TOKENS = {
-  ...{ prompt_tokens: USAGE.input, completion_tokens: USAGE.output },
+  prompt_tokens: USAGE.input,
+  completion_tokens: USAGE.output,
   total_tokens: USAGE.input + USAGE.output,
 }
 

@@ -22,7 +22,8 @@ export const messages: ModelApi = {
     const { model, messages, tools = [] } = request as MessagesRequest
     return {
       ...turnOf(messages.flatMap(({ role, content }) => saidIn(role, content))),
-      ...{ model, tools: tools.map(({ name }) => name) },
+      model,
+      tools: tools.map(({ name }) => name),
     }
   },
   text: (pieces) => ({
@@ -72,8 +73,13 @@ const named = (type: string, more: object = {}): ServerEvent => ({
 
 const MESSAGE_START = named("message_start", {
   message: {
-    ...{ id: "msg_scripted", type: "message", role: "assistant", model: "scripted", content: [] },
-    ...{ stop_reason: null, stop_sequence: null },
+    id: "msg_scripted",
+    type: "message",
+    role: "assistant",
+    model: "scripted",
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
     usage: { input_tokens: USAGE.input, output_tokens: 1 },
   },
 })

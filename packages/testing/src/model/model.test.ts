@@ -15,7 +15,9 @@ const APIS = [
   {
     path: "/chat/completions",
     asking: (prompt: string) => ({
-      ...{ model: "m", stream: true, tools: [{ type: "function", function: TOOL }] },
+      model: "m",
+      stream: true,
+      tools: [{ type: "function", function: TOOL }],
       messages: [
         { role: "system", content: "Be kind." },
         { role: "user", content: "earlier" },
@@ -33,7 +35,9 @@ const APIS = [
   {
     path: "/messages?beta=true",
     asking: (prompt: string) => ({
-      ...{ model: "m", stream: true, tools: [{ name: "run", input_schema: {} }] },
+      model: "m",
+      stream: true,
+      tools: [{ name: "run", input_schema: {} }],
       messages: [
         { role: "user", content: "earlier" },
         { role: "assistant", content: [{ type: "text", text: "Yes." }] },
@@ -55,7 +59,9 @@ const APIS = [
   {
     path: "/responses",
     asking: (prompt: string) => ({
-      ...{ model: "m", stream: true, tools: [{ type: "function", ...TOOL }] },
+      model: "m",
+      stream: true,
+      tools: [{ type: "function", ...TOOL }],
       input: [
         { type: "message", role: "developer", content: [{ type: "input_text", text: "Be kind." }] },
         { type: "message", role: "user", content: [{ type: "input_text", text: "earlier" }] },
@@ -89,7 +95,8 @@ const eventsIn = (body: string): Json[] =>
 
 const post = (baseUrl: string, path: string, body: Json) =>
   fetch(baseUrl + path, {
-    ...{ method: "POST", headers: { authorization: "Bearer secret" } },
+    method: "POST",
+    headers: { authorization: "Bearer secret" },
     body: JSON.stringify(body),
   })
 
@@ -140,8 +147,12 @@ for (const { path, asking, textIn, argumentsIn, last } of APIS)
 
     expect(model.turns).toHaveLength(8)
     expect(model.turns[0]).toMatchObject({
-      ...{ prompt: "do it now", userTexts: ["earlier", "do it now"], toolResults: ["result"] },
-      ...{ model: "m", tools: ["run"], key: "secret" },
+      prompt: "do it now",
+      userTexts: ["earlier", "do it now"],
+      toolResults: ["result"],
+      model: "m",
+      tools: ["run"],
+      key: "secret",
     })
   })
 
@@ -174,7 +185,8 @@ it("runs as one plain file, and writes down its port and what it is asked", asyn
   writeFileSync(at("model-server.mjs"), await modelProgram())
   writeFileSync(at("script.json"), JSON.stringify(script))
   const child = spawn(process.execPath, [at("model-server.mjs"), at("script.json"), at("out")], {
-    ...{ stdio: "inherit", env: {} },
+    stdio: "inherit",
+    env: {},
   })
   onTestFinished(async () => {
     const ended = once(child, "exit")

@@ -14,7 +14,11 @@ const PLAYER = `import "./model/main${extname(import.meta.filename)}"`
 export const modelProgram = async (main = PLAYER): Promise<string> => {
   const { outputFiles } = await build({
     stdin: { contents: main, resolveDir: SOURCE },
-    ...{ bundle: true, write: false, platform: "node", format: "esm", target: "node24" },
+    bundle: true,
+    write: false,
+    platform: "node",
+    format: "esm",
+    target: "node24",
   })
   return outputFiles[0]?.text ?? ""
 }

@@ -24,7 +24,8 @@ export const responses: ModelApi = {
     const items = typeof input === "string" ? [{ role: "user" as const, content: input }] : input
     return {
       ...turnOf(items.flatMap(saidIn)),
-      ...{ model, tools: tools.map(({ name, type }) => name ?? type) },
+      model,
+      tools: tools.map(({ name, type }) => name ?? type),
     }
   },
   text: (pieces) => {
@@ -96,10 +97,14 @@ const closing = (item: object): ServerEvent[] => [
   named("response.output_item.done", { output_index: 0, item }),
   named("response.completed", {
     response: {
-      ...{ ...RESPONSE, status: "completed", output: [item] },
+      ...RESPONSE,
+      status: "completed",
+      output: [item],
       usage: {
-        ...{ input_tokens: USAGE.input, input_tokens_details: { cached_tokens: 0 } },
-        ...{ output_tokens: USAGE.output, output_tokens_details: { reasoning_tokens: 0 } },
+        input_tokens: USAGE.input,
+        input_tokens_details: { cached_tokens: 0 },
+        output_tokens: USAGE.output,
+        output_tokens_details: { reasoning_tokens: 0 },
         total_tokens: USAGE.input + USAGE.output,
       },
     },

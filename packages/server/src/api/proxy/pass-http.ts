@@ -61,7 +61,8 @@ const passTo = async (
   const { socket, token } = await dial(signal)
   const sent = request({
     createConnection: () => socket,
-    ...{ method: incoming.method, path },
+    method: incoming.method,
+    path,
     headers: headersToSandbox(incoming.headers, token),
     maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
   })

@@ -28,8 +28,10 @@ export const openSocket = async (
     path,
     headers: {
       authorization: `Bearer ${token}`,
-      ...{ connection: "Upgrade", upgrade: "websocket" },
-      ...{ "sec-websocket-version": "13", "sec-websocket-key": key },
+      connection: "Upgrade",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": key,
     },
     maxHeaderSize: MAX_ANSWER_HEADER_BYTES,
   })
@@ -45,7 +47,9 @@ export const openSocket = async (
     resolve(socket)
   })
   using _silence = watchSilence(sandboxes, sandbox, {
-    ...{ owes: () => true, progress: () => 0, onOver: reject },
+    owes: () => true,
+    progress: () => 0,
+    onOver: reject,
   })
   sent.end()
   try {

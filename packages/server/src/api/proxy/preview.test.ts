@@ -40,7 +40,10 @@ const start = async () => {
   const leases = await openLeases({ db: store.db, clock, onFree: () => {} })
   const sandbox = await insertRow(rows, "ready")
   const parts: Partial<UseParts> = {
-    ...{ leases, rows, frozen: new Set<SandboxId>(), held: () => undefined },
+    leases,
+    rows,
+    frozen: new Set<SandboxId>(),
+    held: () => undefined,
     linkOf: async () => ({ sandbox, directory, socket: path, token: "inside" }),
     bridges: {
       dial: async () => {
@@ -58,8 +61,13 @@ const start = async () => {
     log: await createLogger({ level: "error", pretty: false, secrets, destination }),
     token: TOKEN,
     facts: {
-      ...{ version: "1.2.3", pid: 1, installationId: newId.installation(), dataDir: "/data" },
-      ...{ backend: "embedded", startedAt: new Date(), startedAtMs: 0 },
+      version: "1.2.3",
+      pid: 1,
+      installationId: newId.installation(),
+      dataDir: "/data",
+      backend: "embedded",
+      startedAt: new Date(),
+      startedAtMs: 0,
     },
     sandboxes: async () => sandboxes as Sandboxes,
     sessions: () => Promise.reject(new Error("no sessions here")),

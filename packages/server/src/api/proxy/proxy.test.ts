@@ -26,9 +26,12 @@ describe("requests to a sandbox", () => {
       void text(request).then((body) => {
         seen.push({ method: request.method, url: request.url, headers: request.headers, body })
         response.writeHead(206, {
-          ...{ "content-range": "bytes 0-1/9", etag: '"x"', "set-cookie": "a=b" },
+          "content-range": "bytes 0-1/9",
+          etag: '"x"',
+          "set-cookie": "a=b",
           "content-type": "text/html",
-          ...{ "access-control-allow-origin": "*", location: "http://example.com" },
+          "access-control-allow-origin": "*",
+          location: "http://example.com",
         })
         response.end("ok")
       })

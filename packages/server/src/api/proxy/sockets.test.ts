@@ -31,7 +31,8 @@ describe("WebSockets to a sandbox", () => {
     const client = socket("/ports/80/connect?a=b")
     const [hello] = await once(client, "message")
     expect(JSON.parse(String(hello))).toEqual({
-      ...{ url: "/ports/80/connect?a=b", authorization: `Bearer ${INSIDE}` },
+      url: "/ports/80/connect?a=b",
+      authorization: `Bearer ${INSIDE}`,
     })
     const bytes = Buffer.alloc(1_000_000, 7)
     client.send(bytes)
@@ -77,7 +78,8 @@ describe("WebSockets to a sandbox", () => {
     ).toMatchObject({ type: "refused", error: { code: "auth.required" } })
     const right = ["berth", `berth.bearer.${TOKEN}`]
     expect(await refusalOf(refusing("/commands/x/attach", right, {}))).toMatchObject({
-      ...{ type: "refused", error: { code: "not_found", message: "no such" } },
+      type: "refused",
+      error: { code: "not_found", message: "no such" },
     })
     const early = refusing("/commands/x/attach", [...right, "berth.refused"], {})
     await once(early, "open")

@@ -84,9 +84,14 @@ export const passUpgrades = (
     const write = ({ target, outcome, code, err }: Passed) => {
       const { sandbox, feature } = target ?? {}
       writeOperation(log, err ? "error" : "info", {
-        ...{ op: "socket.pass", outcome, durationMs: performance.now() - startedMs, sandbox },
+        op: "socket.pass",
+        outcome,
+        durationMs: performance.now() - startedMs,
+        sandbox,
         // Not what follows: a path or a query may hold anything.
-        ...{ feature, code, ...(err ? { err } : {}) },
+        feature,
+        code,
+        ...(err ? { err } : {}),
       })
     }
     void pass(request, client, head).then(write, (err) => {

@@ -26,10 +26,14 @@ const open = () => {
     }
   const draining = new BerthError("workspace.draining", "app waits for somebody")
   const sandboxes = {
-    ...{ up: told("up", draining), stop: told("stop"), remove: told("remove") },
-    ...{ hold: told("hold", { id: LEASE }), release: told("release") },
+    up: told("up", draining),
+    stop: told("stop"),
+    remove: told("remove"),
+    hold: told("hold", { id: LEASE }),
+    release: told("release"),
     workspace: told("workspace", { slug: "app" }),
-    ...{ reconcile: told("reconcile", { sandboxes: [] }), why: told("why", { decisions: [] }) },
+    reconcile: told("reconcile", { sandboxes: [] }),
+    why: told("why", { decisions: [] }),
   } as unknown as Sandboxes
   const api = Fastify({ logger: false })
   api.setErrorHandler((thrown, _request, reply) => {
@@ -68,7 +72,8 @@ describe("what is asked of sandboxes", () => {
   ])("refuses the hold %j", async (hold) => {
     const { asked, call } = open()
     expect(await call("POST", at("/holds"), hold)).toMatchObject({
-      ...{ status: 400, body: { code: "input.invalid" } },
+      status: 400,
+      body: { code: "input.invalid" },
     })
     expect(asked).toEqual([])
   })
@@ -111,7 +116,8 @@ describe("what is asked of sandboxes", () => {
     const { asked, call } = open()
     const body = { workspace: { slug: "app" } }
     expect(await call("POST", "/v1/sandboxes?wait=500", body)).toMatchObject({
-      ...{ status: 409, body: { code: "workspace.draining", retry: "later" } },
+      status: 409,
+      body: { code: "workspace.draining", retry: "later" },
     })
     expect(asked).toMatchObject([["up", { slug: "app" }, { mode: "fresh", waitMs: 500 }]])
     expect(await call("POST", "/v1/sandboxes?wait=25001", body)).toMatchObject({ status: 400 })
@@ -128,7 +134,9 @@ describe("a fork", () => {
     const api = Fastify({ logger: false })
     forkRoute(api, async () => ({ fork, get: async () => VIEW }) as unknown as Sandboxes)
     const { statusCode, headers, body } = await api.inject({
-      ...{ method: "POST", url: at("/fork"), payload: { to: "copy" } },
+      method: "POST",
+      url: at("/fork"),
+      payload: { to: "copy" },
     })
     const lines = body
       .trimEnd()
@@ -140,7 +148,8 @@ describe("a fork", () => {
   it("answers with how long the sandbox stood still", async () => {
     const ensured = { sandbox: SANDBOX, made: true, frozenMs: 12.3 }
     expect(await forked(async () => ensured as never)).toEqual({
-      ...{ status: 200, type: "application/x-ndjson" },
+      status: 200,
+      type: "application/x-ndjson",
       lines: [{ type: "forked", sandbox: VIEW, stoodStillMs: 12 }],
     })
   })

@@ -30,10 +30,17 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
       return answer
     }
   const sessions = {
-    ...{ create: told("create", { id: SESSION }), list: told("list", []), get: told("get", {}) },
-    ...{ close: told("close", {}), remove: told("remove"), prompt: told("prompt", { id: PROMPT }) },
-    ...{ prompts: told("prompts", []), stop: told("stop", [PROMPT]), answer: told("answer") },
-    ...{ transcript: told("transcript", { lastEvent: 0, turns: [] }), ...over },
+    create: told("create", { id: SESSION }),
+    list: told("list", []),
+    get: told("get", {}),
+    close: told("close", {}),
+    remove: told("remove"),
+    prompt: told("prompt", { id: PROMPT }),
+    prompts: told("prompts", []),
+    stop: told("stop", [PROMPT]),
+    answer: told("answer"),
+    transcript: told("transcript", { lastEvent: 0, turns: [] }),
+    ...over,
   } as unknown as Sessions
   const lines: string[] = []
   const destination = { write: (line: string) => void lines.push(line) }
@@ -43,10 +50,18 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
     throw new BerthError("backend.unavailable", "no sandboxes here")
   }
   const api = createApi({
-    ...{ log, token: TOKEN, sandboxes: none, sessions: async () => sessions },
+    log,
+    token: TOKEN,
+    sandboxes: none,
+    sessions: async () => sessions,
     facts: {
-      ...{ version: "1.2.3", pid: 1, installationId: newId.installation(), dataDir: "/data" },
-      ...{ backend: "embedded", startedAt: new Date(), startedAtMs: 0 },
+      version: "1.2.3",
+      pid: 1,
+      installationId: newId.installation(),
+      dataDir: "/data",
+      backend: "embedded",
+      startedAt: new Date(),
+      startedAtMs: 0,
     },
     limits: { ...DEFAULT_LIMITS, ...limits },
   })
@@ -56,7 +71,8 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
   const call = async (method: string, path: string, body?: unknown, headers = {}) => {
     const json = body !== undefined && { "content-type": "application/json" }
     const reply = await fetch(url + path, {
-      ...{ method, headers: { authorization, ...json, ...headers } },
+      method,
+      headers: { authorization, ...json, ...headers },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     })
     const answer = await reply.text()
@@ -126,7 +142,8 @@ describe("what is asked of sessions", () => {
       [{ text, key: "k1" }, header],
     ])
       expect(await call("POST", at("/prompts"), body, headers)).toMatchObject({
-        ...{ status: 202, body: { id: PROMPT } },
+        status: 202,
+        body: { id: PROMPT },
       })
     const keys = asked.map(([, , prompt]) => (prompt as { key?: string }).key)
     expect(keys).toEqual([undefined, "k1", "k2", "k1"])
@@ -143,11 +160,13 @@ describe("what is asked of sessions", () => {
     expect(await call("POST", at("/prompts"), largest)).toMatchObject({ status: 202 })
     const longer = { ...largest, text: `${largest.text}x` }
     expect(await call("POST", at("/prompts"), longer)).toMatchObject({
-      ...{ status: 400, body: { code: "input.invalid", details: { path: "text" } } },
+      status: 400,
+      body: { code: "input.invalid", details: { path: "text" } },
     })
     const huge = { ...largest, more: "x".repeat(4 * 1024 * 1024) }
     expect(await call("POST", at("/prompts"), huge)).toMatchObject({
-      ...{ status: 413, body: { code: "input.too_large" } },
+      status: 413,
+      body: { code: "input.too_large" },
     })
     expect(asked).toHaveLength(1)
   })
@@ -165,7 +184,8 @@ describe("what is asked of sessions", () => {
   ])("refuses %s %s with %j", async (method, path, body) => {
     const { asked, call } = await start()
     expect(await call(method, path, body)).toMatchObject({
-      ...{ status: 400, body: { code: "input.invalid" } },
+      status: 400,
+      body: { code: "input.invalid" },
     })
     expect(asked).toEqual([])
   })
@@ -174,7 +194,8 @@ describe("what is asked of sessions", () => {
     const { asked, call } = await start()
     for (const path of ["/x", "/x/prompts", "/x/messages", "/x/events"])
       expect(await call("GET", path)).toMatchObject({
-        ...{ status: 404, body: { code: "session.unknown" } },
+        status: 404,
+        body: { code: "session.unknown" },
       })
     expect(asked).toEqual([])
   })
@@ -222,7 +243,8 @@ describe("the stream of events", () => {
     const unknown = new BerthError("session.unknown", "there is no such session")
     const { call } = await start({ events: () => Promise.reject(unknown) })
     expect(await call("GET", at("/events"))).toMatchObject({
-      ...{ status: 404, body: { code: "session.unknown" } },
+      status: 404,
+      body: { code: "session.unknown" },
     })
   })
 

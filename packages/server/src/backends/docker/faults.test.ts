@@ -499,7 +499,9 @@ describe("an engine that cannot be asked", () => {
   const openAt = (socketPath: string) =>
     failureOf(
       openDocker({
-        ...{ installation: newId.installation(), directory, image: "none" },
+        installation: newId.installation(),
+        directory,
+        image: "none",
         engine: { socketPath },
       }),
     )

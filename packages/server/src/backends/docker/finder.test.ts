@@ -24,8 +24,9 @@ describe("many that are looked for at once", () => {
   it("are found in a list that tells no more of each than is needed", async () => {
     const all = specs()
     const containers = all.map((spec) => ({
-      ...{ Id: "a".repeat(64), State: "running" },
-      ...{ Names: [`/${containerName(spec.identity.sandbox)}`] },
+      Id: "a".repeat(64),
+      State: "running",
+      Names: [`/${containerName(spec.identity.sandbox)}`],
       Labels: sandboxLabels(spec, new Date(0).toISOString()),
     }))
     // One that is half made, or half removed, has none.

@@ -70,7 +70,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   /** Starts a script in a new sandbox on a stack. */
   const startOn = async (key: StackKey, script: string, target = "/workspace", image?: string) => {
     const spec = specFor(harness, {
-      ...{ command: ["/bin/sh", "-ec", script] },
+      command: ["/bin/sh", "-ec", script],
       mounts: [{ kind: "stack", stack: key.name, target }],
       ...(image !== undefined && { system: { kind: "image", digest: image } }),
     })
@@ -174,7 +174,8 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
       const other = specFor(harness).identity.sandbox
       await expect(layers.claimTop(SHOP, other)).rejects.toMatchObject(inUse)
       const { layer } = await snapshotOne(layers, SHOP, {
-        ...{ sandbox, reason: "a test" },
+        sandbox,
+        reason: "a test",
         freeze: () => harness.backend.pause(sandbox),
         thaw: () => harness.backend.resume(sandbox),
       })
@@ -195,7 +196,9 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
       const { engine } = harness
       const Cmd = ["/bin/sh", "-c", "mkdir /data; echo image > /data/file"]
       const made = await askEngine(engine, "POST", "/containers/create", {
-        ...{ Image: harness.image, Cmd, HostConfig: { NetworkMode: "none" } },
+        Image: harness.image,
+        Cmd,
+        HostConfig: { NetworkMode: "none" },
       })
       const { Id } = made.body as { Id: string }
       await askEngine(engine, "POST", `/containers/${Id}/start`)

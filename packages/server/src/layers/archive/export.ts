@@ -98,7 +98,10 @@ async function* merged(
   ]
   const layers = await stackBelow(context, layer)
   const tar = startProgram(seeingMerged(context, layers, tree, command), {
-    ...{ signal, on: directory, cwd: layout.root, env: MOUNT_ENV },
+    signal,
+    on: directory,
+    cwd: layout.root,
+    env: MOUNT_ENV,
   })
   tar.stdin.end()
   const translation = {

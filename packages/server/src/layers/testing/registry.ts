@@ -40,7 +40,9 @@ const describe = (versions: readonly NpmPackage[], url: string) => ({
     versions.map(({ name, version, dependencies, tarball }) => [
       version,
       {
-        ...{ name, version, dependencies },
+        name,
+        version,
+        dependencies,
         dist: {
           tarball: `${url}/${name}/-/${basename(tarball)}`,
           integrity: `sha512-${hash("sha512", readFileSync(tarball), "base64")}`,

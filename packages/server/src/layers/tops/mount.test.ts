@@ -20,8 +20,14 @@ const deepStack = async (root: string, depth: number): Promise<LayerId> => {
     await mkdir(tree, { recursive: true })
     await writeFile(join(tree, `f${number}`), "")
     const record = {
-      ...{ version: 1, id, flavour: "trusted", idBase: ID_BASE, parents, origin: "freeze" },
-      ...{ createdAt: new Date().toISOString(), size: { bytes: 0, files: 1 } },
+      version: 1,
+      id,
+      flavour: "trusted",
+      idBase: ID_BASE,
+      parents,
+      origin: "freeze",
+      createdAt: new Date().toISOString(),
+      size: { bytes: 0, files: 1 },
       summary: "0".repeat(64),
     }
     await writeFile(join(root, "layers", id, "layer.json"), JSON.stringify(record))

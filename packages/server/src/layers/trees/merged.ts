@@ -22,7 +22,10 @@ export const copyMerged = async (
   const { root } = context.layout
   const copy = [...COPY, "--", relative(root, merged), relative(root, tree)]
   await runProgram(seeingMerged(context, layers, merged, copy), {
-    ...{ signal, on: tree, cwd: root, env: MOUNT_ENV },
+    signal,
+    on: tree,
+    cwd: root,
+    env: MOUNT_ENV,
   })
 }
 

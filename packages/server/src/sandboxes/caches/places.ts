@@ -28,7 +28,9 @@ const PLACES: Readonly<Record<CacheName, Place>> = {
 
 export const cacheMounts = (caches: readonly CacheName[]): Mount[] =>
   [...new Set(caches)].map((cache) => ({
-    ...{ kind: "cache", cache, target: PLACES[cache].target },
+    kind: "cache",
+    cache,
+    target: PLACES[cache].target,
   }))
 
 export const cacheEnvironment = (caches: readonly CacheName[]): Record<string, string> =>

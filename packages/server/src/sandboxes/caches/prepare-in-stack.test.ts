@@ -30,7 +30,11 @@ const makeStack = () => {
   onTestFinished(() => rmSync(base, { recursive: true }))
   for (const name of ["layer", "top", "work"]) mkdirSync(join(base, name))
   const overlay = Overlay.parse({
-    ...{ stack: Slug.parse("home"), base, lower: ["layer"], upper: "top", work: "work" },
+    stack: Slug.parse("home"),
+    base,
+    lower: ["layer"],
+    upper: "top",
+    work: "work",
     options: ["redirect_dir=on", "lowerdir=layer", "upperdir=top", "workdir=work"],
   })
   const prepare = () => prepareInStack(overlay, ".cargo/registry", ID_BASE, signal)

@@ -21,7 +21,10 @@ const openStage = () => {
   const log = pino({ level: "silent" })
   const measured = Promise.withResolvers<void>()
   const meter = openMeter({
-    ...{ clock, log, remembered: new Map(), save: async () => measured.resolve() },
+    clock,
+    log,
+    remembered: new Map(),
+    save: async () => measured.resolve(),
     onMeasured: () => {},
     async *measure(sandboxes) {
       for (const { sandbox } of sandboxes)
@@ -31,7 +34,12 @@ const openStage = () => {
   const told: string[] = []
   const guard = openGuard({
     copying: new Set(),
-    ...{ dataDir: "/nowhere", meter, clock, log, wake: () => {}, isThere: async () => true },
+    dataDir: "/nowhere",
+    meter,
+    clock,
+    log,
+    wake: () => {},
+    isThere: async () => true,
     rescue: {
       ...NO_RESCUE,
       clear: async () => {

@@ -7,7 +7,11 @@ export class Inside {
   /** How often it was asked. */
   asked = 0
   #activity: Activity = {
-    ...{ version: 1, prompts: [], commands: [], terminals: [], leftProcesses: 0 },
+    version: 1,
+    prompts: [],
+    commands: [],
+    terminals: [],
+    leftProcesses: 0,
   }
   #isSilent = false
   #changed = Promise.withResolvers<void>()

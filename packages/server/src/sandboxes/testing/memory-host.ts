@@ -34,7 +34,10 @@ export interface MemoryHost {
 const toolbox = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/toolbox" }
 const secrets = new Secrets()
 const log = await createLogger({
-  ...{ level: "fatal", pretty: false, secrets, destination: { write: () => {} } },
+  level: "fatal",
+  pretty: false,
+  secrets,
+  destination: { write: () => {} },
 })
 
 /** All of what sandboxes are about, on an engine, files and links in memory. */
@@ -49,20 +52,27 @@ export const openMemoryHost = ({
   prepare = async () => {},
 }: MemoryHost): Promise<Sandboxes> =>
   openSandboxes({
-    ...{ store: { db }, backend: backend.asBackend(), clock, policy, log, secrets },
-    ...{ environment: {}, keys: NO_KEYS, installation: newId.installation(), at: () => {} },
-    ...{ toolbox: () => prepare().then(() => toolbox), shortage: async () => undefined },
-    ...{
-      layers: layers(),
-      links,
-      records,
-      events: {
-        take: async () => {},
-        lastSeen: async () => 0,
-        tell: async () => {},
-        closeSessions: async () => {},
-        ended: async () => [],
-      },
+    store: { db },
+    backend: backend.asBackend(),
+    clock,
+    policy,
+    log,
+    secrets,
+    environment: {},
+    keys: NO_KEYS,
+    installation: newId.installation(),
+    at: () => {},
+    toolbox: () => prepare().then(() => toolbox),
+    shortage: async () => undefined,
+    layers: layers(),
+    links,
+    records,
+    events: {
+      take: async () => {},
+      lastSeen: async () => 0,
+      tell: async () => {},
+      closeSessions: async () => {},
+      ended: async () => [],
     },
     bridges: {
       open: (call) => open(call, boot),
@@ -76,7 +86,11 @@ export const openMemoryHost = ({
   })
 
 const NOTHING = {
-  ...{ version: 1, prompts: [], commands: [], terminals: [], leftProcesses: 0 },
+  version: 1,
+  prompts: [],
+  commands: [],
+  terminals: [],
+  leftProcesses: 0,
 }
 
 const refuse = (): Promise<never> => Promise.reject(new Error("it is in memory"))
@@ -162,7 +176,8 @@ const layers = (): Layers => {
       stacked.delete(workspace)
     },
     importTrees: async (from: AsyncIterable<Buffer>) => {
-      for await (const _ of from) {}
+      for await (const _ of from) {
+      }
       return { layers: [], isBooted: false }
     },
     put: async ({ workspace }: StackKey) => {

@@ -60,8 +60,14 @@ const answer = (before: Life, truth: Truth): Life => {
 }
 
 const newRow = (phase: "ready" | "quarantined"): World["known"] => ({
-  ...{ phase, phaseMs: 0, configHash: NEW_CONFIG, wantedHash: NEW_CONFIG },
-  ...{ isReplaced: false, isSuccessorAsked: false, isPresumedDead: false, isBeingMade: false },
+  phase,
+  phaseMs: 0,
+  configHash: NEW_CONFIG,
+  wantedHash: NEW_CONFIG,
+  isReplaced: false,
+  isSuccessorAsked: false,
+  isPresumedDead: false,
+  isBeingMade: false,
 })
 
 const presumedDead = (world: World): World => ({

@@ -12,7 +12,10 @@ export const insertRow = async (
   const id = given.id ?? newId.sandbox()
   const isFirst = phase === "creating" || phase === "quarantined" || phase === "draining"
   await rows.insert({
-    ...{ id, workspace: Slug.parse(id), configHash: OLD_CONFIG, mode: "fresh" },
+    id,
+    workspace: Slug.parse(id),
+    configHash: OLD_CONFIG,
+    mode: "fresh",
     ...given,
     phase: isFirst ? phase : "creating",
   })

@@ -10,8 +10,11 @@ export const MINUTE_MS = 60 * SECOND_MS
 
 /** Short times, so that few steps lead through them. */
 export const POLICY = {
-  ...{ pauseAfterMs: 10 * MINUTE_MS, stopAfterMs: 60 * MINUTE_MS },
-  ...{ failedBootKeepMs: 15 * MINUTE_MS, quarantineMs: 120 * MINUTE_MS, silentMs: MINUTE_MS },
+  pauseAfterMs: 10 * MINUTE_MS,
+  stopAfterMs: 60 * MINUTE_MS,
+  failedBootKeepMs: 15 * MINUTE_MS,
+  quarantineMs: 120 * MINUTE_MS,
+  silentMs: MINUTE_MS,
 }
 
 /** Wanted as it is, running, and nobody uses it; but for what is given. */
@@ -20,11 +23,20 @@ export const worldOf = ({
   ...given
 }: Partial<Omit<World, "known">> & { known?: Partial<Known> | undefined }): World => ({
   known: known && {
-    ...{ phase: "ready", phaseMs: 0, configHash: OLD_CONFIG, wantedHash: OLD_CONFIG },
-    ...{ isReplaced: false, isSuccessorAsked: false, isPresumedDead: false, isBeingMade: false },
+    phase: "ready",
+    phaseMs: 0,
+    configHash: OLD_CONFIG,
+    wantedHash: OLD_CONFIG,
+    isReplaced: false,
+    isSuccessorAsked: false,
+    isPresumedDead: false,
+    isBeingMade: false,
     ...known,
   },
-  ...{ state: "running", life: { kind: "none" }, idleMs: 0, pressure: undefined },
+  state: "running",
+  life: { kind: "none" },
+  idleMs: 0,
+  pressure: undefined,
   uses: [],
   keeps: [],
   canPause: true,

@@ -29,7 +29,13 @@ const upgrade = async (rows: Readonly<Record<string, readonly object[]>>) => {
 }
 
 const sandbox = (id: string, workspace: string, phase: string) => ({
-  ...{ id, workspace, phase, config_hash: "ab", mode: "fresh", phase_at_ms: 2, created_at_ms: 1 },
+  id,
+  workspace,
+  phase,
+  config_hash: "ab",
+  mode: "fresh",
+  phase_at_ms: 2,
+  created_at_ms: 1,
 })
 
 it("gives each lease its source, its subject and whether it yields, by the words it was known by", async () => {
@@ -54,8 +60,13 @@ it("gives each lease its source, its subject and whether it yields, by the words
   const all = await upgrade({
     sandboxes: [sandbox("sb-1", "shop", "ready")],
     leases: told.map(([kind, holder, connection], index) => ({
-      ...{ id: `ls-${index}`, sandbox: "sb-1", kind, holder, connection },
-      ...{ acquired_at_ms: index, ttl_ms: null },
+      id: `ls-${index}`,
+      sandbox: "sb-1",
+      kind,
+      holder,
+      connection,
+      acquired_at_ms: index,
+      ttl_ms: null,
     })),
   })
   expect(
@@ -69,7 +80,12 @@ it("gives each lease its source, its subject and whether it yields, by the words
 
 it("detaches sandboxes whose workspace was removed and quarantined ones, and closes sessions of removed workspaces", async () => {
   const session = (id: string, workspace: string) => ({
-    ...{ id, workspace, agent: "{}", state: "open", on_interrupt: "wait", created_at_ms: 1 },
+    id,
+    workspace,
+    agent: "{}",
+    state: "open",
+    on_interrupt: "wait",
+    created_at_ms: 1,
   })
   const all = await upgrade({
     workspaces: [{ slug: "shop", spec: "{}", created_at_ms: 1, updated_at_ms: 1 }],

@@ -54,7 +54,11 @@ const makePin = (bytes: Buffer): AgentPin => {
   const manifest = { name: "pinned", dependencies }
   const packages = { "": manifest, [`node_modules/${NAME}`]: { version: VERSION, integrity } }
   return {
-    ...{ agent: "codex", adapter: NAME, version: VERSION, bytes: 1_000_000, digest: "new" },
+    agent: "codex",
+    adapter: NAME,
+    version: VERSION,
+    bytes: 1_000_000,
+    digest: "new",
     manifest: JSON.stringify(manifest),
     lock: JSON.stringify({ name: "pinned", lockfileVersion: 3, requires: true, packages }),
   }
@@ -71,8 +75,11 @@ const prepare = async (sent?: Buffer) => {
     signal,
     onProgress: (each: ToolboxProgress) => progress.push(each),
     environment: {
-      ...{ PATH: process.env.PATH, HOME: base, npm_config_cache: join(base, "cache") },
-      ...{ npm_config_registry: registry, npm_config_fetch_retries: "0" },
+      PATH: process.env.PATH,
+      HOME: base,
+      npm_config_cache: join(base, "cache"),
+      npm_config_registry: registry,
+      npm_config_fetch_retries: "0",
     },
   }
   return { pin: makePin(bytes), place, call, progress }

@@ -41,7 +41,12 @@ export const readPin = async (agent: OptionalAgent, from: string): Promise<Agent
   const adapter = ADAPTERS[agent]
   const digest = createHash("sha256").update(lock).digest("hex").slice(0, DIGEST_LETTERS)
   return {
-    ...{ agent, adapter, manifest, lock, digest },
-    ...{ version: dependencies[adapter] ?? "", bytes: berth.bytes },
+    agent,
+    adapter,
+    manifest,
+    lock,
+    digest,
+    version: dependencies[adapter] ?? "",
+    bytes: berth.bytes,
   }
 }

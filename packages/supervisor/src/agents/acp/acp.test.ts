@@ -95,7 +95,9 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     const exit = { exitCode: 3, signal: null }
     expect(await run("pwd >&2; exit 3")).toMatchObject({ ...exit, truncated: true })
     expect(await run("printf short; exit 3")).toEqual({
-      ...{ ...exit, output: "short", truncated: false },
+      ...exit,
+      output: "short",
+      truncated: false,
     })
     expect(await run("kill -TERM $$")).toMatchObject({ exitCode: null, signal: "SIGTERM" })
     expect(stage.family.running()).toHaveLength(1)
@@ -109,7 +111,8 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     for (const order of [`read: ${secret}`, `write: ${secret}`, `write: ${stage.directory}/new`]) {
       const told = await ask(agent, order)
       expect(told.result).toEqual({
-        ...{ state: "failed", reason: expect.stringMatching(/Permission denied/i) },
+        state: "failed",
+        reason: expect.stringMatching(/Permission denied/i),
       })
       expect(told.text).toBe("")
     }
@@ -280,7 +283,8 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(stopped.result).toMatchObject({ state: "stopped" })
     const interrupted = await bystander
     expect(interrupted.result).toEqual({
-      ...{ state: "interrupted", reason: expect.stringContaining("another session") },
+      state: "interrupted",
+      reason: expect.stringContaining("another session"),
     })
     expect(interrupted.types).not.toContain("error")
     expect((await ask(agent, "remember", { session: other })).text).toBe("say: one")
@@ -324,7 +328,8 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
   it("writes what is no message: it is left out", async () => {
     const agent = await started(makeStage())
     expect(await ask(agent, "garbage")).toMatchObject({
-      ...{ result: { state: "succeeded" }, text: "still here" },
+      result: { state: "succeeded" },
+      text: "still here",
     })
   })
 

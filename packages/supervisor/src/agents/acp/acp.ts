@@ -62,7 +62,8 @@ class Acp implements Agent {
     this.#sessions = new Sessions(files, parts.places.home)
     this.#strays = new Strays(parts.clock)
     this.#process = new AgentProcess(parts, options, {
-      ...{ files, terminals: this.#terminals },
+      files,
+      terminals: this.#terminals,
       // Who records has given up where it fails: the sandbox ends.
       update: async (session, update) =>
         this.#turn(session)
@@ -120,7 +121,9 @@ class Acp implements Agent {
   async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
     const life = await this.#process.life(signal)
     return await orInterrupted(() => this.#take(start, { life, say, signal }), {
-      ...{ prompt: start.prompt, life, signal },
+      prompt: start.prompt,
+      life,
+      signal,
     })
   }
 
@@ -136,7 +139,12 @@ class Acp implements Agent {
     this.#turns.set(session, { prompt, turn })
     try {
       return await runPrompt(start, {
-        ...{ options: this.#options, life, clock: this.#parts.clock, session, turn, signal },
+        options: this.#options,
+        life,
+        clock: this.#parts.clock,
+        session,
+        turn,
+        signal,
         endTerminals: () => this.#terminals.endOf(session),
         endProcess: () => this.#process.replace(life, prompt),
       })

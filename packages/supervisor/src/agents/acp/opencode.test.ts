@@ -18,7 +18,8 @@ import { makeStage, started } from "./testing/stage.ts"
 const TEST_LIMIT_MS = 120_000
 
 const ENVIRONMENT = {
-  ...{ OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_DISABLE_MODELS_FETCH: "1" },
+  OPENCODE_DISABLE_AUTOUPDATE: "1",
+  OPENCODE_DISABLE_MODELS_FETCH: "1",
   OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
 }
 
@@ -26,7 +27,8 @@ const ENVIRONMENT = {
 const obedient = ({ prompt, toolResults }: ModelTurn): ModelReply => {
   const [, order, what = ""] = /(run|write|fail): (.*)/.exec(prompt) ?? []
   const run = (command: string): ModelReply => ({
-    ...{ tool: "bash", arguments: { command, description: "runs" } },
+    tool: "bash",
+    arguments: { command, description: "runs" },
   })
   if (order === "fail") return { status: Number(what), message: "this model is out of order" }
   if (order === "run" && toolResults.length === 0) return run(what)

@@ -101,7 +101,12 @@ export class AgentProcess {
       },
     }
     return {
-      ...{ name: "acp", command, user, origin: "agent", connect, readiness },
+      name: "acp",
+      command,
+      user,
+      origin: "agent",
+      connect,
+      readiness,
       env: complete({ ...environment, ...keys.environment }),
       cwd: await makeEmptyDirectory(join(dirname(places.logs), "berth-acp")),
       log: { path: join(places.logs, "acp.log") },

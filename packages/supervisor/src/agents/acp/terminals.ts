@@ -57,7 +57,9 @@ export class Terminals {
         // A command without arguments is a line for a shell.
         command: args.length === 0 ? ["/bin/sh", "-c", command] : [command, ...args],
         env: { ...environment, ...Object.fromEntries(env.map(({ name, value }) => [name, value])) },
-        ...{ cwd: cwd ?? this.#cwd(), user, origin: "agent" },
+        cwd: cwd ?? this.#cwd(),
+        user,
+        origin: "agent",
       },
       { pipes, conversation: false, signal: new AbortController().signal },
     ).finally(() => this.#starting--)

@@ -92,7 +92,8 @@ export class Turn {
     if (!usage) return
     const { inputTokens, outputTokens, thoughtTokens, cachedReadTokens, cachedWriteTokens } = usage
     await this.#parts.say({
-      ...{ type: "usage", prompt: this.#parts.prompt },
+      type: "usage",
+      prompt: this.#parts.prompt,
       inputTokens: inputTokens + (cachedReadTokens ?? 0) + (cachedWriteTokens ?? 0),
       outputTokens: outputTokens + (thoughtTokens ?? 0),
     })

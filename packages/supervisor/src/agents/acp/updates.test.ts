@@ -13,7 +13,9 @@ const hear = (...updates: readonly unknown[]) => {
 }
 
 const text = (text: string, messageId?: string) => ({
-  ...{ sessionUpdate: "agent_message_chunk", content: { type: "text", text }, messageId },
+  sessionUpdate: "agent_message_chunk",
+  content: { type: "text", text },
+  messageId,
 })
 const call = (update: object) => ({ sessionUpdate: "tool_call", toolCallId: "c", ...update })
 const more = (update: object) => ({ sessionUpdate: "tool_call_update", toolCallId: "c", ...update })
@@ -92,8 +94,12 @@ describe("the updates of an agent over ACP", () => {
         ),
         toolCallId: fc.oneof(fc.constant("c"), fc.string(), fc.jsonValue()),
         status: fc.constantFrom("pending", "in_progress", "completed", "failed", null),
-        ...{ content: fc.jsonValue(), entries: fc.jsonValue(), title: fc.jsonValue() },
-        ...{ rawInput: fc.jsonValue(), rawOutput: fc.jsonValue(), locations: fc.jsonValue() },
+        content: fc.jsonValue(),
+        entries: fc.jsonValue(),
+        title: fc.jsonValue(),
+        rawInput: fc.jsonValue(),
+        rawOutput: fc.jsonValue(),
+        locations: fc.jsonValue(),
         _meta: fc.jsonValue(),
       },
       { requiredKeys: ["sessionUpdate"] },

@@ -126,8 +126,14 @@ export class Updates {
     const known = this.#calls.get(id)
     if (known === undefined && this.#calls.size >= MAX_CALLS) return undefined
     const call: Call = known ?? {
-      ...{ state: "announced", tool: "", kind: "", input: undefined, output: undefined },
-      ...{ said: "", content: [], locations: [] },
+      state: "announced",
+      tool: "",
+      kind: "",
+      input: undefined,
+      output: undefined,
+      said: "",
+      content: [],
+      locations: [],
     }
     this.#calls.set(id, call)
     const title = textIn(update.title)
@@ -149,7 +155,10 @@ export class Updates {
     return [
       ...this.#endMessage(),
       {
-        ...{ type: "tool.started", prompt: this.#prompt, call: id, tool: call.tool || call.kind },
+        type: "tool.started",
+        prompt: this.#prompt,
+        call: id,
+        tool: call.tool || call.kind,
         ...(input !== undefined && { input }),
       },
     ]
@@ -157,7 +166,10 @@ export class Updates {
 
   #completed(call: string, failed: boolean, output: string | undefined): EventBody {
     return {
-      ...{ type: "tool.completed", prompt: this.#prompt, call, failed },
+      type: "tool.completed",
+      prompt: this.#prompt,
+      call,
+      failed,
       ...(output !== undefined && { output }),
     }
   }

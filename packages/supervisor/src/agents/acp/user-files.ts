@@ -50,8 +50,13 @@ export class UserFiles {
     const { clock, pipes, user, environment } = this.#parts
     const end = await runCommand(
       {
-        ...{ title: `${verb} ${path}`, command: [...command, path, ...args], cwd: "/" },
-        ...{ env: environment, user, deadlineMs: FILE_LIMIT_MS, capture: { input } },
+        title: `${verb} ${path}`,
+        command: [...command, path, ...args],
+        cwd: "/",
+        env: environment,
+        user,
+        deadlineMs: FILE_LIMIT_MS,
+        capture: { input },
       },
       { clock, pipes, signal: new AbortController().signal },
     )

@@ -33,7 +33,8 @@ describe.each(NAMES)("%s over ACP", (name) => {
     const agent = await started(await makeVendor(name))
     const refused = await ask(agent, "Be refused.", { session: newId.session() })
     expect(refused.result).toMatchObject({
-      ...{ state: "failed", reason: expect.stringContaining("no such model") },
+      state: "failed",
+      reason: expect.stringContaining("no such model"),
     })
     expect(refused.types).toContain("error")
     const next = await ask(agent, "Hello.", { session: newId.session() })

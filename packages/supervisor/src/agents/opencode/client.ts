@@ -112,7 +112,12 @@ export class Client {
     const text = body === undefined ? "" : JSON.stringify(body)
     return new Promise((resolve, reject) => {
       const asked = request({
-        ...{ host: LOOPBACK, port, method, path, agent: false, signal },
+        host: LOOPBACK,
+        port,
+        method,
+        path,
+        agent: false,
+        signal,
         auth: `opencode:${password}`,
         headers: { "content-type": "application/json", "content-length": Buffer.byteLength(text) },
       })

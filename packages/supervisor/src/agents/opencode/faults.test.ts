@@ -130,7 +130,8 @@ describe("a program that does not behave as OpenCode does", () => {
       const pid = stage.processes.get("opencode")?.status().pid
       const told = await ask(stage.agent, "hello")
       expect(told.result).toEqual({
-        ...{ state: "failed", reason: "OpenCode ended while the prompt ran" },
+        state: "failed",
+        reason: "OpenCode ended while the prompt ran",
       })
       await until(() => stage.processes.get("opencode")?.status().phase === "ready")
       expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)

@@ -161,7 +161,8 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     ])
     await until(() => stage.family.running().length <= before)
     expect(await ask(agent, "again", { session })).toMatchObject({
-      ...{ result: { state: "succeeded" }, text: "Hello, world" },
+      result: { state: "succeeded" },
+      text: "Hello, world",
     })
   })
 
@@ -263,7 +264,9 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
 
     it("as several questions waits for all the answers", async () => {
       const { taken, onEvent } = answering((ask, place) => ({
-        ...{ kind: "question", ask, answer: ["red", "some other"][place] ?? "" },
+        kind: "question",
+        ask,
+        answer: ["red", "some other"][place] ?? "",
       }))
       const told = await ask(asking.agent, "question: One?+Two?", { onEvent })
       expect(taken).toEqual([true, true])
@@ -336,7 +339,8 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
     // Of the other session's prompt nobody knows what it did: it has not failed.
     const interrupted = await bystander
     expect(interrupted.result).toEqual({
-      ...{ state: "interrupted", reason: expect.stringContaining("another session") },
+      state: "interrupted",
+      reason: expect.stringContaining("another session"),
     })
     expect(interrupted.types).toEqual(["message.delta", "message.completed"])
     expect(await ask(agent, "again", { session: other })).toMatchObject({ text: "Hello, world" })

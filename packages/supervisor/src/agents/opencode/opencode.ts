@@ -116,7 +116,9 @@ class OpenCode implements Agent {
   async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
     const life = await this.#attached(signal)
     return await orInterrupted(() => this.#take(start, { life, say, signal }), {
-      ...{ prompt: start.prompt, life, signal },
+      prompt: start.prompt,
+      life,
+      signal,
     })
   }
 
@@ -137,8 +139,16 @@ class OpenCode implements Agent {
     const asks = new Asks({ prompt, client, where, say, permissions: this.#permissions })
     this.#asks.set(prompt, asks)
     return await runPrompt(start, {
-      ...{ client, where, session, say, signal, model: this.#model, clock: this.#parts.clock },
-      ...{ asks, directory: this.#directory ?? "/", isHeld: isPromptHeld },
+      client,
+      where,
+      session,
+      say,
+      signal,
+      model: this.#model,
+      clock: this.#parts.clock,
+      asks,
+      directory: this.#directory ?? "/",
+      isHeld: isPromptHeld,
       endProcess: () => this.#server.replace(life, prompt),
       replaceCrashed: () => this.#server.replace(life),
     })

@@ -48,7 +48,8 @@ export const HELD_ENVIRONMENT = {
         "ask",
       ]),
     ),
-    ...{ external_directory: "ask", doom_loop: "ask" },
+    external_directory: "ask",
+    doom_loop: "ask",
   }),
 }
 

@@ -86,13 +86,11 @@ export class Server {
       ] as [string, ...string[]],
       // In the environment, which only its own user can read: the command line is for everyone to see.
       env: {
-        ...{
-          ...OFFLINE,
-          ...environment,
-          ...keys.environment,
-          ...this.#held,
-          OPENCODE_SERVER_PASSWORD: this.#password,
-        },
+        ...OFFLINE,
+        ...environment,
+        ...keys.environment,
+        ...this.#held,
+        OPENCODE_SERVER_PASSWORD: this.#password,
         // Where its files are put, and where its conversations stay with the workspace's files.
         XDG_CONFIG_HOME: join(places.home, ".config"),
         XDG_DATA_HOME: join(places.home, ".local/share"),

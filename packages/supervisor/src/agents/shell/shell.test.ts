@@ -35,7 +35,10 @@ const never = new AbortController().signal
 
 const open = async () => {
   const agent = shellAgent({
-    ...{ clock, pipes, processes, user: undefined },
+    clock,
+    pipes,
+    processes,
+    user: undefined,
     environment: { PATH: "/usr/bin:/bin", ...family.env },
     keys: { environment: { SOME_KEY: "the-key" } },
     places: { home: directory, toolbox: directory, logs: directory },
@@ -84,7 +87,8 @@ describe("the shell agent", () => {
       const room = MAX_PROMPT_CHARS - before.length - after.length
       const body = character.repeat(room / character.length).padEnd(room, "x")
       expect(await ask(before + body + after, never, say, ["/a/b c", "/a/d"])).toEqual({
-        ...{ state: "failed", reason: "the command ended with status 3" },
+        state: "failed",
+        reason: "the command ended with status 3",
       })
       const sum = execFileSync("cksum", { input: `${body}\n`, encoding: "utf8" })
       expect(text()).toBe(`${sum}/bin/sh|/a/b c|/a/d|`)

@@ -50,7 +50,9 @@ const run = async (
   const pass = async (text: string): Promise<void> => {
     for (let from = 0; from < text.length; from += MAX_DELTA_CHARS)
       await say({
-        ...{ type: "message.delta", prompt, message },
+        type: "message.delta",
+        prompt,
+        message,
         text: text.slice(from, from + MAX_DELTA_CHARS),
       })
   }
@@ -58,15 +60,15 @@ const run = async (
   try {
     return await runCommand(
       {
-        ...{
-          title: "the prompt",
-          command: commandLine(text, attachments),
-          env,
-          cwd,
-          user,
-        },
+        title: "the prompt",
+        command: commandLine(text, attachments),
+        env,
+        cwd,
+        user,
         origin: "prompt",
-        ...{ deadlineMs: MAX_PROMPT_MS, stopGraceMs: STOP_GRACE_MS, keepBackground: true },
+        deadlineMs: MAX_PROMPT_MS,
+        stopGraceMs: STOP_GRACE_MS,
+        keepBackground: true,
       },
       { clock, pipes, signal, onOutput: (chunk) => pass(decoder.write(chunk)) },
     )

@@ -28,8 +28,13 @@ describe("the step of agent files", () => {
     const { step, trace } = await boot()
     expect(step?.detail).toMatch(/^2 linked in [\d.]+ ms$/)
     expect(step?.facts).toMatchObject({
-      ...{ linked: FILES.map(({ to }) => to), copied: [], present: [], kept: [], replaced: [] },
-      ...{ cleaned: [], tookMs: expect.any(Number) },
+      linked: FILES.map(({ to }) => to),
+      copied: [],
+      present: [],
+      kept: [],
+      replaced: [],
+      cleaned: [],
+      tookMs: expect.any(Number),
     })
     expect(trace.warnings).toEqual([])
     const link = lstatSync(stage.path("home/.config/x/modules"))
@@ -61,7 +66,8 @@ describe("the step of agent files", () => {
 
   it("has nothing to do for an agent without files", async () => {
     expect((await boot({ files: [] })).step).toMatchObject({
-      ...{ state: "skipped", detail: "none needs none" },
+      state: "skipped",
+      detail: "none needs none",
     })
   })
 })

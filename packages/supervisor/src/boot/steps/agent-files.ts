@@ -42,8 +42,13 @@ const report = (placement: Placement, tookMs: number): StepReport => {
   return {
     did: `${said.join(", ")} in ${ms} ms`,
     facts: {
-      ...{ linked: [...linked], copied: [...copied], present: [...present], kept },
-      ...{ replaced: [...replaced], cleaned: [...cleaned], tookMs: ms },
+      linked: [...linked],
+      copied: [...copied],
+      present: [...present],
+      kept,
+      replaced: [...replaced],
+      cleaned: [...cleaned],
+      tookMs: ms,
     },
   }
 }

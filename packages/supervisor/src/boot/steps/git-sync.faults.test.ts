@@ -283,7 +283,8 @@ describe("a repo of the host", () => {
     },
   })
   const host = (ref?: string): PlannedRepo => ({
-    ...{ directory: "web", source: { kind: "host" } },
+    directory: "web",
+    source: { kind: "host" },
     ...(ref && { ref }),
   })
 

@@ -16,7 +16,10 @@ export const PROGRESS_INTERVAL_MS = 300
  * left alone, a repo that is missing was added since and is cloned, and one that the plan lacks stays.
  */
 export const gitSync = (how: "clone" | "update" | "restore"): Step<BootContext> => ({
-  ...{ name: "git-sync", needs: [], required: true, timeoutMs: GIT_SYNC_TIMEOUT_MS },
+  name: "git-sync",
+  needs: [],
+  required: true,
+  timeoutMs: GIT_SYNC_TIMEOUT_MS,
   run: async (context, signal, tell) => {
     const { plan, places, user, environment, clock, pipes, hostRepos } = context
     if (how === "restore")
@@ -28,9 +31,16 @@ export const gitSync = (how: "clone" | "update" | "restore"): Step<BootContext> 
     const progress = new Progress(clock, (detail) => tell.progress(detail))
     try {
       const synced = await syncRepos({
-        ...{ repos, workspace: places.workspace, home: places.home },
+        repos,
+        workspace: places.workspace,
+        home: places.home,
         setupDue: how === "restore" ? plan.repos[0]?.directory : undefined,
-        ...{ user, environment, clock, pipes, hostRepos, signal },
+        user,
+        environment,
+        clock,
+        pipes,
+        hostRepos,
+        signal,
         bornAt: new Date(performance.timeOrigin),
         onProgress: (repo, what) => progress.note(repo, what),
         onLine: (repo, line) => tell.output(Buffer.from(`${repo}: ${line}\n`)),

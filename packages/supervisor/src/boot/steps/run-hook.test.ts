@@ -83,7 +83,8 @@ describe("a hook", () => {
     mkdirSync(stage.path("workspace/shop/.berth"))
     symlinkSync("../tools/up.sh", stage.path(START))
     expect((await bootWith(startHook)).step).toMatchObject({
-      ...{ state: "succeeded", lastOutput: "up\n" },
+      state: "succeeded",
+      lastOutput: "up\n",
     })
   })
 

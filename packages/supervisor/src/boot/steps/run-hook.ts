@@ -65,8 +65,11 @@ export const runHook = async (
   return {
     did: `ran ${found.path} in ${ranMs} ms${background > 0 ? `; it left ${background} processes running` : ""}`,
     facts: {
-      ...{ path: found.path, ranMs, outputBytes: end.outputBytes },
-      ...{ background, ended: end.stragglers },
+      path: found.path,
+      ranMs,
+      outputBytes: end.outputBytes,
+      background,
+      ended: end.stragglers,
     },
   }
 }

@@ -15,8 +15,11 @@ beforeEach(async () => {
 afterEach(() => stage.close())
 
 const spec = (name: string, script: string, more: Partial<SidecarSpec> = {}): SidecarSpec => ({
-  ...{ name: name as SidecarSpec["name"], command: ["/bin/sh", "-c", script] },
-  ...{ afterHooks: false, required: false, ...more },
+  name: name as SidecarSpec["name"],
+  command: ["/bin/sh", "-c", script],
+  afterHooks: false,
+  required: false,
+  ...more,
 })
 
 const freePort = (): Promise<number> =>
@@ -39,7 +42,9 @@ describe("a sidecar", () => {
       stage.context(),
     ).ended
     expect(trace.steps[0]).toMatchObject({
-      ...{ name: "sidecar-web", state: "succeeded", required: false },
+      name: "sidecar-web",
+      state: "succeeded",
+      required: false,
       facts: { port, starts: 1 },
     })
     const uid = stage.context().user?.uid ?? process.getuid?.()
@@ -91,7 +96,10 @@ describe("a sidecar", () => {
 
 describe("a sidecar that keeps failing", () => {
   const needed: Step<BootContext> = {
-    ...{ name: "needed", needs: [], required: true, timeoutMs: 10_000 },
+    name: "needed",
+    needs: [],
+    required: true,
+    timeoutMs: 10_000,
     run: async () => ({ did: "it is there" }),
   }
 

@@ -27,7 +27,10 @@ export const stage = async (more: Partial<FeatureParts> = {}) => {
   const uses = new Uses()
   const feature = commandsFeature(
     {
-      ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: undefined },
+      clock,
+      pipes,
+      processes: new ProcessSet({ clock, pipes }),
+      user: undefined,
       places: { workspace, home: directory, toolbox: directory, logs: directory },
       environment: family.env,
       ...more,
@@ -130,7 +133,8 @@ export const ask = (socketPath: string, method: string, path: string, body?: unk
       sent.on("error", reject)
       sent.on("response", (response) => {
         const read = text(response).then((said) => ({
-          ...{ status: response.statusCode, body: said === "" ? undefined : JSON.parse(said) },
+          status: response.statusCode,
+          body: said === "" ? undefined : JSON.parse(said),
         }))
         read.then(resolve, reject)
       })

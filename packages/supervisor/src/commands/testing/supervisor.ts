@@ -16,7 +16,10 @@ const dispatch = new Dispatch({
   commands: async () =>
     commandsFeature(
       {
-        ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: undefined },
+        clock,
+        pipes,
+        processes: new ProcessSet({ clock, pipes }),
+        user: undefined,
         places: { workspace: directory, home: directory, toolbox: directory, logs: directory },
         environment: { PATH: "/usr/bin:/bin" },
       },

@@ -55,8 +55,10 @@ export const serveFiles = async ({
   const root = mkdtempSync(join(tmpdir(), "berth-files-test-"))
   const at = (name: string) => join(root, name)
   const places = {
-    ...{ workspace: workspaceAt ?? at("workspace"), home: at("home") },
-    ...{ toolbox: at("toolbox"), logs: at("logs") },
+    workspace: workspaceAt ?? at("workspace"),
+    home: at("home"),
+    toolbox: at("toolbox"),
+    logs: at("logs"),
   }
   for (const path of [places.home, places.logs, join(places.toolbox, "bin"), places.workspace])
     mkdirSync(path, { recursive: true })
@@ -67,7 +69,11 @@ export const serveFiles = async ({
   if (SOMEONE !== undefined) chownSync(places.workspace, SOMEONE.uid, SOMEONE.gid)
   const pipes = new Pipes(places.logs)
   const parts: FeatureParts = {
-    ...{ clock: systemClock, pipes, places, user: SOMEONE, environment: {} },
+    clock: systemClock,
+    pipes,
+    places,
+    user: SOMEONE,
+    environment: {},
     processes: new ProcessSet({ clock: systemClock, pipes, onEvent: () => {} }),
   }
   const features = new Dispatch({
@@ -112,7 +118,10 @@ const send = async (
   { body, bytes, headers }: Asked,
 ) => {
   const sent = request({
-    ...{ socketPath, method, path, agent: false },
+    socketPath,
+    method,
+    path,
+    agent: false,
     headers: { ...AUTHORIZED, ...headers },
   })
   const answered = new Promise<IncomingMessage>((resolve, reject) => {

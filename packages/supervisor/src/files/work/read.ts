@@ -25,7 +25,9 @@ export const readContent =
       const { kind, size, etag, modifiedAtMs } = entryOf(await file.stat({ bigint: true }), path)
       if (kind !== "file") throw wrongKind(path, kind, "file")
       const headers = {
-        ...{ "content-type": "application/octet-stream", "accept-ranges": "bytes", etag },
+        "content-type": "application/octet-stream",
+        "accept-ranges": "bytes",
+        etag,
         "last-modified": new Date(modifiedAtMs).toUTCString(),
       }
       const range = parseRange(request.headers.range, size)

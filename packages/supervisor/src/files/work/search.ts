@@ -41,8 +41,11 @@ export const searchFiles =
       limit = DEFAULT_SEARCH_RESULTS,
       ...wanted
     } = readQuery(query, {
-      ...{ name: textUpTo(MAX_PATTERN_CHARS), content: textUpTo(MAX_PATTERN_CHARS) },
-      ...{ ignoreCase: flag, all: flag, limit: wholeNumber(1, MAX_SEARCH_RESULTS) },
+      name: textUpTo(MAX_PATTERN_CHARS),
+      content: textUpTo(MAX_PATTERN_CHARS),
+      ignoreCase: flag,
+      all: flag,
+      limit: wholeNumber(1, MAX_SEARCH_RESULTS),
     })
     if (wanted.name === undefined && wanted.content === undefined)
       throw new BerthError("input.invalid", "one of name and content is needed")

@@ -28,7 +28,10 @@ export class TestRepo {
   git(...args: string[]): string {
     const config = SETTINGS.flatMap((setting) => ["-c", setting])
     return execFileSync("git", [...config, ...args], {
-      ...{ cwd: this.root, env: this.environment, encoding: "utf8", ...USER },
+      cwd: this.root,
+      env: this.environment,
+      encoding: "utf8",
+      ...USER,
       stdio: ["ignore", "pipe", "pipe"],
     }).trim()
   }

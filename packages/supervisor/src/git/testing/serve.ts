@@ -17,7 +17,10 @@ export const serveGit = async (
   const clock = systemClock
   const pipes = new Pipes("/tmp")
   const parts = {
-    ...{ clock, pipes, processes: new ProcessSet({ clock, pipes }), user: USER },
+    clock,
+    pipes,
+    processes: new ProcessSet({ clock, pipes }),
+    user: USER,
     environment: { ...environment, ...more },
     places: { workspace, home: workspace, toolbox: "/", logs: workspace },
   }

@@ -17,8 +17,13 @@ const history = fc.array(
 
 const play = (steps: readonly { what: string; who: number }[]) => {
   const entry = (pid: number, parentPid: number, sessionId: number): ProcessEntry => ({
-    ...{ pid, parentPid, groupId: sessionId, sessionId },
-    ...{ startTicks: pid, state: "S", isKernel: false },
+    pid,
+    parentPid,
+    groupId: sessionId,
+    sessionId,
+    startTicks: pid,
+    state: "S",
+    isKernel: false,
   })
   const all = new Map([1, SUPERVISOR].map((pid) => [pid, entry(pid, pid - 1, pid)]))
   const unseen: number[] = []

@@ -83,7 +83,9 @@ export class LeftProcesses {
     const left = leftOf(
       orphans.filter(({ pid }) => !gone.has(pid)),
       {
-        ...{ firstPid: around.firstPid, leaders: new Set(leaders.map(({ pid }) => pid)), marks },
+        firstPid: around.firstPid,
+        leaders: new Set(leaders.map(({ pid }) => pid)),
+        marks,
         isOfBoot: (entry) => boot?.has(idOf(entry)) ?? true,
       },
     )

@@ -9,7 +9,13 @@ const TERMINAL = 11
 const SIDECAR = 12
 
 const entry = (pid: number, parentPid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => ({
-  ...{ pid, parentPid, groupId: pid, sessionId: pid, startTicks: pid, state: "S", isKernel: false },
+  pid,
+  parentPid,
+  groupId: pid,
+  sessionId: pid,
+  startTicks: pid,
+  state: "S",
+  isKernel: false,
   ...more,
 })
 
@@ -44,7 +50,8 @@ describe("orphans that hid their origin", () => {
     const hidden = entry(20, FIRST)
     const others = [entry(22, FIRST), entry(23, 22), entry(24, FIRST, { sessionId: TERMINAL })]
     const found = hiddenOf(orphans(hidden, entry(21, 20), entry(25, TERMINAL), ...others), {
-      ...{ firstPid: FIRST, leaders: new Set([AGENT, TERMINAL, SIDECAR]) },
+      firstPid: FIRST,
+      leaders: new Set([AGENT, TERMINAL, SIDECAR]),
       marks: new Map([[22, "7-command"]]),
     })
     expect(found.map(({ pid }) => pid)).toEqual([20, 21])

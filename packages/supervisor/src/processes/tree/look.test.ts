@@ -7,8 +7,14 @@ const root = { pid: 20, startTicks: 100 }
 
 /** An orphan of the tree unless it says otherwise. */
 const entry = (pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => ({
-  ...{ pid, parentPid: 1, groupId: pid, sessionId: pid, startTicks: 200, state: "S" },
-  ...{ isKernel: false, ...more },
+  pid,
+  parentPid: 1,
+  groupId: pid,
+  sessionId: pid,
+  startTicks: 200,
+  state: "S",
+  isKernel: false,
+  ...more,
 })
 
 /** One look: who was in the list, of them those that were gone or dead when looked at, and those with the mark. */
@@ -49,7 +55,8 @@ describe("findMembers", () => {
   it("finds the child of one that forked and ended while the list was read", async () => {
     const forked = { entries: [stranger], vanished: [30] }
     expect(await see(forked, { entries: [stranger, entry(31)], marked: [31] })).toEqual({
-      ...{ found: [31], looks: 2 },
+      found: [31],
+      looks: 2,
     })
   })
 
@@ -57,7 +64,8 @@ describe("findMembers", () => {
     const once = { entries: [stranger], vanished: [30] }
     const twice = { entries: [stranger, entry(31, { state: "Z" })] }
     expect(await see(once, twice, { entries: [stranger, entry(32)], marked: [32] })).toEqual({
-      ...{ found: [32], looks: 3 },
+      found: [32],
+      looks: 3,
     })
   })
 

@@ -4,8 +4,14 @@ import { membersOf, suspectsOf } from "./members.ts"
 import { type ProcessEntry, parseStat } from "./proc.ts"
 
 const entry = (pid: number, parentPid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => ({
-  ...{ pid, parentPid, groupId: pid, sessionId: pid, startTicks: 100, state: "S" },
-  ...{ isKernel: false, ...more },
+  pid,
+  parentPid,
+  groupId: pid,
+  sessionId: pid,
+  startTicks: 100,
+  state: "S",
+  isKernel: false,
+  ...more,
 })
 const SUPERVISOR = entry(10, 1, { startTicks: 1 })
 const root = { pid: 20, startTicks: 100 }
@@ -93,7 +99,12 @@ describe("parseStat", () => {
   it("reads past a name with spaces and parentheses", () => {
     const stat = `42 (a) (b c) S 7 40 41 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3`
     expect(parseStat(stat)).toEqual({
-      ...{ pid: 42, parentPid: 7, groupId: 40, sessionId: 41, startTicks: 987654, state: "S" },
+      pid: 42,
+      parentPid: 7,
+      groupId: 40,
+      sessionId: 41,
+      startTicks: 987654,
+      state: "S",
       isKernel: false,
     })
     expect(parseStat("9 (kworker/0:1) I 2 0 0 0 -1 69238880 0").isKernel).toBe(true)

@@ -94,7 +94,10 @@ export const bench = async (): Promise<Bench> => {
     rmSync(root, { recursive: true, force: true })
   })
   return {
-    ...{ root, workspace, server, family },
+    root,
+    workspace,
+    server,
+    family,
     upstream: (name, files = { "README.md": "one\n" }) => {
       const path = join(root, "upstream", name)
       mkdirSync(path, { recursive: true })

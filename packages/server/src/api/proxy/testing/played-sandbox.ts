@@ -48,7 +48,9 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
       uses.open.add(claim)
       uses.all.push(claim)
       return {
-        ...{ sandbox, dial, renew: () => {} },
+        sandbox,
+        dial,
+        renew: () => {},
         leave: async () => {
           uses.left += 1
         },
@@ -60,8 +62,13 @@ export const start = async (inside: Server, state: "running" | "exited" = "runni
     stateOf: async () => state,
   }
   const facts = {
-    ...{ version: "1.2.3", pid: 1, installationId: newId.installation(), dataDir: "/data" },
-    ...{ backend: "embedded", startedAt: new Date(), startedAtMs: 0 },
+    version: "1.2.3",
+    pid: 1,
+    installationId: newId.installation(),
+    dataDir: "/data",
+    backend: "embedded",
+    startedAt: new Date(),
+    startedAtMs: 0,
   }
   const sessions = () => Promise.reject(new Error("no sessions here"))
   const provide = async () => sandboxes as Sandboxes

@@ -86,7 +86,10 @@ export const farMounts = (spec: SandboxSpec, toolboxes: FarToolboxes): EngineMou
 ]
 
 const volumeMount = (name: string, target: string, readOnly: boolean): EngineMount => ({
-  ...{ Type: "volume", Source: name, Target: target, ReadOnly: readOnly },
+  Type: "volume",
+  Source: name,
+  Target: target,
+  ReadOnly: readOnly,
   VolumeOptions: { NoCopy: true },
 })
 
@@ -96,7 +99,13 @@ const volumesOf = (spec: SandboxSpec): FarVolume[] => {
   const taken = new Set(spec.config.mounts.map(({ target }) => target))
   const labels = { [INSTALLATION_LABEL]: installation, [SANDBOX_LABEL]: sandbox }
   const ofSandbox = (shelf: string, target: string, mode: number, owner: number) => ({
-    ...{ name: `berth-${sandbox}-${shelf}`, labels, shelf, target, mode, owner, own: true },
+    name: `berth-${sandbox}-${shelf}`,
+    labels,
+    shelf,
+    target,
+    mode,
+    owner,
+    own: true,
   })
   return [
     ...[ofSandbox("home", "/home", 0o755, 0), ofSandbox("workspace", "/workspace", 0o755, AGENT)],
@@ -121,11 +130,14 @@ const ofWorkspace = (mount: Mount, spec: SandboxSpec): FarVolume[] => {
           ? cacheVolume(installation, workspace, mount.cache)
           : `berth-${installation}-${workspace}-files-${mount.stack}`,
       labels: {
-        ...{ [INSTALLATION_LABEL]: installation, [WORKSPACE_LABEL]: workspace },
+        [INSTALLATION_LABEL]: installation,
+        [WORKSPACE_LABEL]: workspace,
         [mount.kind === "cache" ? CACHE_LABEL : STACK_LABEL]: what,
       },
       shelf: `${mount.kind}-${what}`,
-      ...{ target, owner: AGENT, own: false },
+      target,
+      owner: AGENT,
+      own: false,
       mode: target === AGENT_USER.home ? 0o700 : 0o755,
     },
   ]

@@ -33,10 +33,15 @@ export const withShelf = async <Result>(
   signal: AbortSignal,
 ): Promise<Result> => {
   const Mounts = Object.entries(volumes).map(([name, Source]) => ({
-    ...{ Type: "volume", Source, Target: `${ROOT}/${name}`, VolumeOptions: { NoCopy: true } },
+    Type: "volume",
+    Source,
+    Target: `${ROOT}/${name}`,
+    VolumeOptions: { NoCopy: true },
   }))
   const body = {
-    ...{ Image: image, Entrypoint: ["/never-run"], Labels: { [INSTALLATION_LABEL]: installation } },
+    Image: image,
+    Entrypoint: ["/never-run"],
+    Labels: { [INSTALLATION_LABEL]: installation },
     HostConfig: { NetworkMode: "none", Mounts },
   }
   const request = { method: "POST", path: "/containers/create", body } as const

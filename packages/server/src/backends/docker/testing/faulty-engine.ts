@@ -42,7 +42,9 @@ export const startFaultyEngine = async (engineSocket: string): Promise<FaultyEng
   const socketPath = join(directory, "engine.sock")
   const open = new Set<Socket>()
   let spoil: { readonly matching: RegExp; readonly fault: Fault | undefined; times: number } = {
-    ...{ matching: /./, fault: undefined, times: Infinity },
+    matching: /./,
+    fault: undefined,
+    times: Infinity,
   }
 
   const all: string[] = []

@@ -22,16 +22,21 @@ export const startRegistry = async (noise: Buffer = noiseOf(LAYER_BYTES)): Promi
   const layer = gzipSync(tar)
   const config = Buffer.from(
     JSON.stringify({
-      ...{ architecture: process.arch === "arm64" ? "arm64" : "amd64", os: "linux", config: {} },
+      architecture: process.arch === "arm64" ? "arm64" : "amd64",
+      os: "linux",
+      config: {},
       rootfs: { type: "layers", diff_ids: [digestOf(tar)] },
     }),
   )
   const described = (mediaType: string, blob: Buffer) => ({
-    ...{ mediaType, size: blob.length, digest: digestOf(blob) },
+    mediaType,
+    size: blob.length,
+    digest: digestOf(blob),
   })
   const manifest = Buffer.from(
     JSON.stringify({
-      ...{ schemaVersion: 2, mediaType: MANIFEST },
+      schemaVersion: 2,
+      mediaType: MANIFEST,
       config: described("application/vnd.docker.container.image.v1+json", config),
       layers: [described("application/vnd.docker.image.rootfs.diff.tar.gzip", layer)],
     }),

@@ -31,8 +31,11 @@ requires("root").describe("the cgroups of this host", () => {
     expect(cgroups.mode).toBe(HOST.mode)
     const held = { held: true }
     expect(cgroups.held).toEqual({
-      ...{ memoryBytes: held, cpus: held, pids: held },
-      ...{ pause: held, kill: held },
+      memoryBytes: held,
+      cpus: held,
+      pids: held,
+      pause: held,
+      kill: held,
     })
     expect(await leftovers(group)).toEqual([])
   })

@@ -57,11 +57,15 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
     await say(turn, "before")
     await tell(turn, { sessionUpdate: "tool_call", ...call, rawInput: {}, status: "pending" })
     await tell(turn, {
-      ...{ sessionUpdate: "tool_call_update", toolCallId: "call-1", status: "in_progress" },
+      sessionUpdate: "tool_call_update",
+      toolCallId: "call-1",
+      status: "in_progress",
       rawInput: { path: turn.what },
     })
     await tell(turn, {
-      ...{ sessionUpdate: "tool_call_update", toolCallId: "call-1", status: "completed" },
+      sessionUpdate: "tool_call_update",
+      toolCallId: "call-1",
+      status: "completed",
       content: [
         { type: "content", content: { type: "text", text: "done it" } },
         { type: "diff", path: turn.what, oldText: null, newText: "x" },

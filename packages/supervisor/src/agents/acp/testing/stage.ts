@@ -47,7 +47,10 @@ export const makeStage = (
     const processes = new ProcessSet({ clock: systemClock, pipes })
     sets.push(processes)
     const parts = {
-      ...{ clock: systemClock, pipes, processes, user },
+      clock: systemClock,
+      pipes,
+      processes,
+      user,
       environment: { ...family.env, HOME: home, ...environment },
       keys: { environment: keys },
       places: { home, toolbox, logs },

@@ -100,8 +100,12 @@ export class Stage {
   /** Boots with these steps alone. */
   boot(steps: readonly Step<BootContext>[], context: BootContext, signal?: AbortSignal): BootRun {
     return runBoot({
-      ...{ mode: context.plan.mode, graph: buildGraph(steps), context, clock: systemClock },
-      ...{ startedAt: new Date(), ...(signal && { signal }) },
+      mode: context.plan.mode,
+      graph: buildGraph(steps),
+      context,
+      clock: systemClock,
+      startedAt: new Date(),
+      ...(signal && { signal }),
     })
   }
 
