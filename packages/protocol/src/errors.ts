@@ -574,6 +574,11 @@ export const ERRORS = {
     retry: "never",
     hint: "Give the server the key that the details name, in the file of keys that `berth config` shows.",
   },
+  "agent.keys_unusable": {
+    status: 424,
+    retry: "never",
+    hint: "Correct the file of keys as the details say. It has lines NAME=value, and mode 600; `berth config` shows where it is.",
+  },
   "agent.unheld": {
     status: 422,
     retry: "never",

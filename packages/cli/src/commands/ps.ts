@@ -53,7 +53,9 @@ const cellsOf = (
   const asking = sessions.find(
     ({ workspace, asks }) => workspace === identity.workspace && asks.length > 0,
   )
-  const asks = asking?.asks.map((ask) => `${sayAsk(ask)} (berth answer ${asking.id})`)[0]
+  const [ask] = asking?.asks ?? []
+  const answer = ask?.kind === "permission" ? "--allow" : '"the answer"'
+  const asks = ask && `${sayAsk(ask)} (berth answer ${asking?.id} ${answer})`
   const users = usersOf(leases)
   const failed = phase === "failed" && [boot?.ending?.reason, users].filter(Boolean).join("; ")
   const waiting = sessions.find(

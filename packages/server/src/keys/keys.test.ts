@@ -25,7 +25,7 @@ describe("the keys of agents", () => {
     const { path, keys } = make("ONE=first\n")
     chmodSync(path, 0o640)
     await expect(keys.read(["ONE"])).rejects.toMatchObject({
-      code: "config.invalid",
+      code: "agent.keys_unusable",
       details: { path },
     })
   })
@@ -35,7 +35,7 @@ describe("the keys of agents", () => {
       "# ok\n\nexport ONE='two\nlines'\n  TWO = 2\nsecret-without-a-name\n",
     )
     await expect(keys.read(["TWO"])).rejects.toMatchObject({
-      code: "config.invalid",
+      code: "agent.keys_unusable",
       message: `line 6 of the file of keys is not NAME=value: ${path}`,
       details: { path, line: 6 },
     })

@@ -36,7 +36,7 @@ export const openKeys = (path: string, secrets: Secrets): Keys => ({
 const OTHERS = 0o077
 
 const readableByOthers = (path: string): BerthError =>
-  new BerthError("config.invalid", `others than its owner may use the file of keys: ${path}`, {
+  new BerthError("agent.keys_unusable", `others than its owner may use the file of keys: ${path}`, {
     details: { path, allowed: "a file of mode 600: chmod 600" },
   })
 
@@ -51,20 +51,24 @@ const readKeys = (path: string): Environment => {
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
     // Its own words could repeat a line of the file.
-    throw new BerthError("config.invalid", `the file of keys cannot be read: ${path}`, {
+    throw new BerthError("agent.keys_unusable", `the file of keys cannot be read: ${path}`, {
       details: { path, allowed: "lines of the form NAME=value" },
     })
   }
 }
 
 const notKeys = (path: string, line: number): BerthError =>
-  new BerthError("config.invalid", `line ${line} of the file of keys is not NAME=value: ${path}`, {
-    details: {
-      path,
-      line,
-      allowed: "lines of the form NAME=value, empty lines, and comments that begin with #",
+  new BerthError(
+    "agent.keys_unusable",
+    `line ${line} of the file of keys is not NAME=value: ${path}`,
+    {
+      details: {
+        path,
+        line,
+        allowed: "lines of the form NAME=value, empty lines, and comments that begin with #",
+      },
     },
-  })
+  )
 
 const ASSIGNMENT = /^\s*(?:export\s+)?[A-Za-z_]\w*\s*=\s*(.*)$/
 
