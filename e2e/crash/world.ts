@@ -10,6 +10,7 @@ import { InstallationId } from "@berth/protocol/ids"
 import { type Client, createClient } from "@berth/sdk/client"
 import { afterAll, beforeAll } from "vitest"
 import { startEngine, useSharedEngine } from "../docker/engine.ts"
+import { forgetFence } from "../docker/forget-fence.ts"
 import { buildToolbox } from "../toolboxes/build.ts"
 import { insist } from "./insist.ts"
 import { type ChildSettings, TOKEN } from "./settings.ts"
@@ -118,6 +119,7 @@ export const openWorld = async (
       for (const { identity } of await insist(() => sandboxes.list()))
         await sandboxes.remove(identity.sandbox, { force: true })
       if (!isDead()) await kill()
+      if (backend.name === "docker") await forgetFence(InstallationId.parse(installationId))
       rmSync(base, { recursive: true, force: true })
     },
   }

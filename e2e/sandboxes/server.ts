@@ -6,9 +6,11 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
 import { readToken } from "@berth/local/token"
+import { InstallationId } from "@berth/protocol/ids"
 import { type Client, createClient } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { BERTH } from "@berth/testing/berth"
+import { forgetFence } from "../docker/forget-fence.ts"
 import { giveToolbox } from "../toolboxes/give.ts"
 
 export interface Told {
@@ -102,7 +104,9 @@ export const openServer = async (
       if (server?.signalCode !== null || server?.exitCode !== null) await start()
       for (const { identity } of await (client as Client).sandboxes.list())
         await (client as Client).sandboxes.remove(identity.sandbox, { force: true })
+      const { installationId } = await (client as Client).status()
       await stop("SIGTERM")
+      if (flags.includes("docker")) await forgetFence(InstallationId.parse(installationId))
       await takeToolbox()
       rmSync(base, { recursive: true, force: true })
     },

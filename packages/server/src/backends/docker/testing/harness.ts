@@ -53,7 +53,7 @@ export const openHarness = async (
       const address = { socketPath: engine.socket }
       const backend = await openDocker({ installation, directory, engine: address, image })
       opened.push(backend)
-      if (options?.networks) undo.defer(() => dropFence(networkNames(installation), never))
+      undo.defer(() => dropFence(networkNames(installation), never))
       return { backend, installation }
     }
     const makeDirectory = async () => {
