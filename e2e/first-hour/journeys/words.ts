@@ -30,7 +30,7 @@ export const words = ({ journey, furtherJourney }: Machine): void => {
       const keys = join(dataDir, "keys.env")
       expect(await sees("berth config")).toContain(keys)
       writeFileSync(keys, "ONE=1\nthis is no key\n", { mode: 0o600 })
-      expect(await refused("berth run --agent claude --key ONE 'fix it'", 2)).toMatch(
+      expect(await refused("berth run --agent claude --key ONE 'fix it'")).toMatch(
         /line 2 of the file of keys is not NAME=value: .*keys\.env/,
       )
       writeFileSync(keys, "")
