@@ -18,7 +18,7 @@ export default benchmark({
     const small = await makeFile(context, SMALL_MIB)
     const { up, down, pid, sandbox } = await openBerthCopying(context)
     const peakOf = async (file: string, signal: AbortSignal): Promise<number> => {
-      // Those that the first transfer started are there by the first run that counts.
+      // Processes that the first transfer starts are there by the first run that counts.
       const all = [pid, ...processesOf(sandbox.id)]
       for (const each of all) forgetPeak(each)
       await up(file, signal)

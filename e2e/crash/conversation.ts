@@ -21,7 +21,7 @@ export class Conversation {
   readonly #sessions: SessionId[] = []
   readonly #followed = new Map<SessionId, Event[]>()
   readonly #over = new AbortController()
-  /** What there is on the host between two rounds. */
+  /** The stock of the host between two rounds. */
   #stock: Stock | undefined
   #round = 0
 
@@ -86,7 +86,7 @@ export class Conversation {
     for (let number = 0; number < PROMPTS; number++) {
       const line = `${this.#round}-${place}-${number}`
       const text = `echo ${line} >> /workspace/lines; sleep 0.${Math.floor(this.#random() * 3)}; # ${line}`
-      // Whoever got no answer sends it again under the same key.
+      // A client that got no answer sends the prompt again under the same key.
       await insist(() => this.#world.client().sessions.at(session).prompt(text, { key: line }))
     }
   }
@@ -116,7 +116,7 @@ export class Conversation {
 
   /** Another sandbox in its place, whatever struck it: the helpers that a server starts for the first one that it makes are there then, too. */
   async #again(): Promise<void> {
-    // Whoever watches a session uses it.
+    // A client that watches a session uses its sandbox.
     await (await this.#up()).stop({ force: true })
     await (await this.#up()).commands.run("true")
   }

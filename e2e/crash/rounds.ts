@@ -53,7 +53,7 @@ export class Story {
   readonly #world: World
   #lines: string[] = []
   #version = 0
-  /** What there is on the host between two rounds. */
+  /** The stock of the host between two rounds. */
   #stock: Stock | undefined
 
   constructor(world: World) {

@@ -16,7 +16,7 @@ export interface Stock {
   readonly rows: Readonly<Record<string, number>>
   readonly links: number
   readonly tops: number
-  /** What the server has open, connections of clients apart. */
+  /** Descriptors that the server has open, apart from connections of clients. */
   readonly descriptors: readonly string[]
 }
 
@@ -81,7 +81,7 @@ const cgroupsOf = (marks: readonly string[]): number =>
     .stdout.split("\n")
     .filter((path) => marks.some((mark) => path.includes(mark))).length
 
-/** What is there now: decisions, and sandboxes that are gone, are remembered. */
+/** Rows of what is there now. Decisions and gone sandboxes are left out: the store remembers them. */
 const rowsOf = (dataDir: string): Record<string, number> => {
   const database = new DatabaseSync(join(dataDir, "berth.db"), { readOnly: true })
   const count = (from: string) =>
