@@ -1,10 +1,13 @@
-import { readdir } from "node:fs/promises"
+import { readdirSync } from "node:fs"
 import { hasCode } from "./records/files.ts"
 
-/** The names in a directory, sorted; none if there is no such directory. */
+/**
+ * The names in a directory of the store itself, sorted; none if there is no such directory. Read at once, as records are:
+ * such directories are small, and a start reads two of each workspace.
+ */
 export const namesIn = async (directory: string): Promise<string[]> => {
   try {
-    return (await readdir(directory)).sort()
+    return readdirSync(directory).sort()
   } catch (thrown) {
     if (hasCode(thrown, "ENOENT") || hasCode(thrown, "ENOTDIR")) return []
     throw thrown

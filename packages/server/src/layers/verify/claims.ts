@@ -1,4 +1,5 @@
 import type { TopId } from "@berth/protocol/ids"
+import { mountNamespaces } from "../../host/mount-namespaces.ts"
 import { type Context, STORE } from "../context.ts"
 import { everyTop } from "../inventory.ts"
 import { readRecord, removePassingRecord } from "../records/files.ts"
@@ -14,11 +15,14 @@ export const releaseStaleClaims = async (
   isAlive: IsAlive,
   findings: Findings,
 ): Promise<void> => {
+  const isMounted = mountedNow()
   for (const id of await everyTop(context)) {
     const file = context.layout.top(id).claim
     const claim = await readOrReport(findings, id, () => readOrUnreadable(context, id))
     if (claim === undefined) continue
-    if (claim !== UNREADABLE && !(await isStale(id, claim, isAlive))) continue
+    if (claim !== UNREADABLE) {
+      if ((await isMounted(id)) || !(await isStale(id, claim, isAlive))) continue
+    }
     await context.serially(STORE, () => removePassingRecord(file))
     findings.repairs.push({
       kind: "released_claim",
@@ -28,6 +32,15 @@ export const releaseStaleClaims = async (
           ? "its claim cannot be read, as after a power loss, and nothing has it mounted; the claim is removed"
           : `${claim.sandbox}, which had claimed it, is gone`,
     })
+  }
+}
+
+/** One look at the kernel's mount tables for all tops, made at the first question: with each running sandbox there is another table. */
+const mountedNow = (): ((top: TopId) => Promise<boolean>) => {
+  let looked: Promise<string> | undefined
+  return async (top) => {
+    looked ??= mountNamespaces().then((found) => found.map(({ mounts }) => mounts).join(""))
+    return (await looked).includes(top)
   }
 }
 
