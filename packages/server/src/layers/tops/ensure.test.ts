@@ -51,13 +51,12 @@ const traced = (root: string, operation: string, calls: string): string[] => {
   return readFileSync(traceFile, "utf8").split("\n")
 }
 
-/** Whether a call ended well: another thread's call may stand between its begin and its end. */
+/** Whether a call ended well: another thread's call may stand between its begin and its end. Short pids are padded. */
 const ended = (calls: readonly string[], call: RegExp): boolean => {
   const begin = calls.findIndex((line) => call.test(line))
   const line = calls[begin] ?? ""
   if (!line.includes("<unfinished ...>")) return line.endsWith("= 0")
   const [pid] = line.split(" ", 1)
-  return calls
-    .slice(begin)
-    .some((later) => later.startsWith(`${pid} <... `) && later.endsWith("= 0"))
+  const end = new RegExp(`^${pid} +<\\.\\.\\. .*= 0$`)
+  return calls.slice(begin).some((later) => end.test(later))
 }
