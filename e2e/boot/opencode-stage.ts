@@ -16,13 +16,17 @@ import { buildToolbox } from "../toolboxes/build.ts"
 /** Inside a sandbox, which has a network of its own. */
 const MODEL_PORT = 4_199
 
-/** A prompt "run: COMMAND" runs the command, and says what it wrote. */
+/** A prompt "run: COMMAND" runs the command, "greet: NAME" calls the repo's own tool; both say what came of it. */
 const MODEL_MAIN = `
 import { startScriptedModel } from "./scripted-model.ts"
-const run = (command) => ({ tool: "bash", arguments: { command, description: "runs" } })
+const CALLS = {
+  run: (command) => ({ tool: "bash", arguments: { command, description: "runs" } }),
+  greet: (name) => ({ tool: "greet", arguments: { name } }),
+}
+const call = ([, order, what]) => CALLS[order](what)
 await startScriptedModel(
   ({ prompt, toolResults }) =>
-    toolResults.length === 0 ? run(prompt.replace("run: ", "")) : { text: [toolResults[0]] },
+    toolResults.length === 0 ? call(/^(run|greet): (.*)$/s.exec(prompt)) : { text: [toolResults[0]] },
   { port: ${MODEL_PORT} },
 )
 `
@@ -102,12 +106,22 @@ const traced = (toolbox: string, base: string): string => {
   return copy
 }
 
+/** A tool as OpenCode documents it. */
+const GREET = `import { tool } from "@opencode-ai/plugin"
+export default tool({
+  description: "greets",
+  args: { name: tool.schema.string() },
+  execute: async ({ name }) => "Hello, " + name,
+})
+`
+
 const makeRepo = async (repo: string): Promise<string> => {
   const files = {
     ".berth/setup.sh": "#!/bin/sh\necho made by setup > made-by-setup.txt\n",
     ".berth/start.sh": "#!/bin/sh\nsleep 1.5\necho made by start > .opencode/command/made.md\n",
     ".opencode/command/hi.md": "Say hi.\n",
     ".opencode/package.json": "{}\n",
+    ".opencode/tool/greet.ts": GREET,
     ".gitignore": "made*\n",
     "AGENTS.md": "Be kind.\n",
     "model.mjs": await modelProgram(MODEL_MAIN),

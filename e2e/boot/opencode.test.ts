@@ -51,9 +51,15 @@ const bootsBeside = (
         const answer = await sandbox.prompt("run: cat made-by-setup.txt .opencode/command/made.md")
         const trace = await sandbox.trace()
         expect(trace.warnings).toEqual([])
-        expect(answer).toMatchObject({
+        expect(answer, JSON.stringify(answer)).toMatchObject({
           state: "succeeded",
           output: "made by setup\nmade by start\n",
+        })
+
+        // It has no network, and the tool's package is not in the repo.
+        expect(await sandbox.prompt("greet: Ada")).toMatchObject({
+          state: "succeeded",
+          output: "Hello, Ada",
         })
 
         const start = stepOf(trace, "agent-start")
@@ -99,7 +105,7 @@ const openedNothing = async (sandbox: Launched, trace: BootTrace): Promise<void>
 }
 
 const BESIDE =
-  "starts it beside git sync and the hooks, takes a prompt, and tells what prompts left running"
+  "starts it beside git sync and the hooks, takes a prompt, uses a tool of the repo without a network, and tells what prompts left running"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").describe(
   "a boot with the real OpenCode, embedded",

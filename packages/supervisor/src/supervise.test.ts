@@ -623,6 +623,9 @@ const fakeOpenCode = ({ places }: Made, script: string) => {
   mkdirSync(join(config, "node_modules/x"), { recursive: true })
   for (const name of ["package.json", "package-lock.json", "node_modules/x/index.js"])
     writeFileSync(join(config, name), "{}")
+  const packages = join(places.toolbox, "agents/opencode/packages")
+  mkdirSync(packages)
+  for (const name of ["npmrc", "package.json"]) writeFileSync(join(packages, name), "{}")
   mkdirSync(join(places.toolbox, "bin"))
   writeFileSync(join(places.toolbox, "bin/opencode"), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
 }

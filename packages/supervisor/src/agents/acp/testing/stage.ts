@@ -55,7 +55,7 @@ export const makeStage = (
       user,
       environment: { ...family.env, HOME: home, ...environment },
       keys: { environment: keys },
-      places: { home, toolbox, logs },
+      places: { workspace: join(directory, "workspace"), home, toolbox, logs },
     }
     const { permissions = "allow", command = SCRIPTED } = acp
     const plain = { name: "acp", title: basename(command[0]), ...acp, command, permissions }

@@ -79,7 +79,7 @@ export const makeStage = async (
     sets.push(processes)
     const path = `${family.env.PATH}:${join(toolbox, "bin")}`
     const environment = { ...family.env, PATH: path, HOME: home, TMPDIR: scratch }
-    const places = { home, toolbox, logs }
+    const places = { workspace: join(directory, "workspace"), home, toolbox, logs }
     const parts = { clock: systemClock, pipes, processes, user: undefined, environment, places }
     const keys = { environment: {} }
     return { agent: opencodeAgent({ ...parts, keys }, { model, permissions }), processes }
