@@ -16,13 +16,17 @@ import { buildToolbox } from "../toolboxes/build.ts"
 /** Inside a sandbox, which has a network of its own. */
 const MODEL_PORT = 4_199
 
-/** A prompt "run: COMMAND" runs the command, and says what it wrote. */
+/** A prompt "run: COMMAND" runs the command, "greet: NAME" calls the repo's own tool; both say what came of it. */
 const MODEL_MAIN = `
 import { startScriptedModel } from "./scripted-model.ts"
-const run = (command) => ({ tool: "bash", arguments: { command, description: "runs" } })
+const CALLS = {
+  run: (command) => ({ tool: "bash", arguments: { command, description: "runs" } }),
+  greet: (name) => ({ tool: "greet", arguments: { name } }),
+}
+const call = ([, order, what]) => CALLS[order](what)
 await startScriptedModel(
   ({ prompt, toolResults }) =>
-    toolResults.length === 0 ? run(prompt.replace("run: ", "")) : { text: [toolResults[0]] },
+    toolResults.length === 0 ? call(/^(run|greet): (.*)$/s.exec(prompt)) : { text: [toolResults[0]] },
   { port: ${MODEL_PORT} },
 )
 `
@@ -96,10 +100,20 @@ const traced = (toolbox: string, base: string): string => {
   chmodSync(dirname(program), 0o755)
   rmSync(program)
   const opencode = "/opt/berth/agents/opencode/bin/opencode"
-  const strace = "strace -f -ttt -y -e trace=%file -o /tmp/calls"
+  // With the filter, calls that are not traced cost nothing.
+  const strace = "strace -f --seccomp-bpf -ttt -y -e trace=%file -o /tmp/calls"
   writeFileSync(program, `#!/bin/sh\nexec ${strace} ${opencode} "$@"\n`, { mode: 0o755 })
   return copy
 }
+
+/** A tool as OpenCode documents it. */
+const GREET = `import { tool } from "@opencode-ai/plugin"
+export default tool({
+  description: "greets",
+  args: { name: tool.schema.string() },
+  execute: async ({ name }) => "Hello, " + name,
+})
+`
 
 const makeRepo = async (repo: string): Promise<string> => {
   const files = {
@@ -107,6 +121,7 @@ const makeRepo = async (repo: string): Promise<string> => {
     ".berth/start.sh": "#!/bin/sh\nsleep 1.5\necho made by start > .opencode/command/made.md\n",
     ".opencode/command/hi.md": "Say hi.\n",
     ".opencode/package.json": "{}\n",
+    ".opencode/tool/greet.ts": GREET,
     ".gitignore": "made*\n",
     "AGENTS.md": "Be kind.\n",
     "model.mjs": await modelProgram(MODEL_MAIN),

@@ -31,20 +31,35 @@ const useScene = (): (() => Scene) => {
 
 type OpenBackend = () => Promise<BackendChoice>
 
-const bootsBeside = (staged: () => Scene, backend: OpenBackend) =>
+type ChooseToolbox = (scene: Scene) => Scene["toolbox"]
+type Launched = Awaited<ReturnType<Awaited<ReturnType<Scene["open"]>>["launch"]>>
+
+const bootsBeside = (
+  title: string,
+  staged: () => Scene,
+  backend: OpenBackend,
+  toolboxOf: ChooseToolbox,
+  more: (sandbox: Launched, trace: BootTrace) => Promise<void> = async () => {},
+) =>
   it(
-    "[R2.4] [R1.7] starts it beside git sync and the hooks, takes a prompt, and tells what prompts left running",
+    title,
     async () => {
       const scene = staged()
-      const standalone = await scene.open(scene.toolbox, await backend())
+      const standalone = await scene.open(toolboxOf(scene), await backend())
       try {
         const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
         const answer = await sandbox.prompt("run: cat made-by-setup.txt .opencode/command/made.md")
         const trace = await sandbox.trace()
         expect(trace.warnings).toEqual([])
-        expect(answer).toMatchObject({
+        expect(answer, JSON.stringify(answer)).toMatchObject({
           state: "succeeded",
           output: "made by setup\nmade by start\n",
+        })
+
+        // It has no network, and the tool's package is not in the repo.
+        expect(await sandbox.prompt("greet: Ada")).toMatchObject({
+          state: "succeeded",
+          output: "Hello, Ada",
         })
 
         const start = stepOf(trace, "agent-start")
@@ -55,58 +70,55 @@ const bootsBeside = (staged: () => Scene, backend: OpenBackend) =>
         if (link === undefined) throw new Error("there is no link")
         const left = async () => (await readActivity(link, {}, never)).leftProcesses
         expect(await left()).toBe(0)
-        await sandbox.prompt("run: nohup sleep 1000 > nohup.out 2>&1 & echo left")
+        await sandbox.prompt("run: nohup sleep 1000 > /tmp/nohup.out 2>&1 & echo left")
         await expect.poll(left).toBe(1)
-        await sandbox.prompt("run: setsid -f sh -c 'sleep 1000 & exit' > nohup.out 2>&1; echo left")
-        await expect.poll(left).toBe(2)
-      } finally {
-        await standalone.close()
-      }
-    },
-    BOOT_LIMIT_MS,
-  )
-
-const opensNothing = (staged: () => Scene, backend: OpenBackend) =>
-  it(
-    "[R2.3] it opens nothing of a repo that tracks .opencode and .berth before the start hook has ended",
-    async () => {
-      const scene = staged()
-      const standalone = await scene.open(scene.tracing, await backend())
-      try {
-        const sandbox = await standalone.launch(workspaceOf(scene), "fresh")
-        const calls = "awk '/workspace.repo/ { print $2; exit }' /tmp/calls"
-        const { output: firstLook } = await sandbox.prompt(`run: ${calls}`)
-        const trace = await sandbox.trace()
-        const [hook, attach] = ["start-hook", "agent-attach"].map((name) => stepOf(trace, name))
-        const bootedAtMs = Date.parse(trace.startedAt)
-        expect(Number(firstLook) * 1000).toBeGreaterThan(
-          bootedAtMs + (hook?.endedAtMs ?? Number.NaN),
+        await sandbox.prompt(
+          "run: setsid -f sh -c 'sleep 1000 & exit' > /tmp/nohup.out 2>&1; echo left",
         )
-        expect(attach?.startedAtMs).toBeGreaterThanOrEqual(hook?.endedAtMs ?? Number.NaN)
-
-        const { output: traced } = await sandbox.prompt("run: grep -c . /tmp/calls")
-        expect(Number(traced)).toBeGreaterThan(1_000)
-        for (const file of ["command/made.md", "AGENTS.md"]) {
-          const { output: read } = await sandbox.prompt(`run: grep -c ${file} /tmp/calls`)
-          expect(Number(read)).toBeGreaterThan(0)
-        }
-        // Neither of us changed what the repo tracks, or put a file where a checkout could fail for it.
-        const { output: changed } = await sandbox.prompt("run: git status --porcelain; echo end")
-        expect(changed).toBe("end\n")
+        await expect.poll(left).toBe(2)
+        await more(sandbox, trace)
       } finally {
         await standalone.close()
       }
     },
     BOOT_LIMIT_MS,
   )
+
+/** By the calls that were traced. */
+const openedNothing = async (sandbox: Launched, trace: BootTrace): Promise<void> => {
+  const calls = "awk '/workspace.repo/ { print $2; exit }' /tmp/calls"
+  const { output: firstLook } = await sandbox.prompt(`run: ${calls}`)
+  const [hook, attach] = ["start-hook", "agent-attach"].map((name) => stepOf(trace, name))
+  const bootedAtMs = Date.parse(trace.startedAt)
+  expect(Number(firstLook) * 1000).toBeGreaterThan(bootedAtMs + (hook?.endedAtMs ?? Number.NaN))
+  expect(attach?.startedAtMs).toBeGreaterThanOrEqual(hook?.endedAtMs ?? Number.NaN)
+
+  const { output: traced } = await sandbox.prompt("run: grep -c . /tmp/calls")
+  expect(Number(traced)).toBeGreaterThan(1_000)
+  for (const file of ["command/made.md", "AGENTS.md"]) {
+    const { output: read } = await sandbox.prompt(`run: grep -c ${file} /tmp/calls`)
+    expect(Number(read)).toBeGreaterThan(0)
+  }
+  // Neither of us changed what the repo tracks, or put a file where a checkout could fail for it.
+  const { output: changed } = await sandbox.prompt("run: git status --porcelain; echo end")
+  expect(changed).toBe("end\n")
+}
+
+const BESIDE =
+  "starts it beside git sync and the hooks, takes a prompt, uses a tool of the repo without a network, and tells what prompts left running"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "strace").describe(
   "a boot with the real OpenCode, embedded",
   () => {
     const scene = useScene()
     const backend = async () => ({ name: "embedded" }) as const
-    bootsBeside(scene, backend)
-    opensNothing(scene, backend)
+    bootsBeside(
+      `[R2.3] [R2.4] [R1.7] ${BESIDE}; it opens nothing of a repo that tracks .opencode and .berth before the start hook has ended`,
+      scene,
+      backend,
+      ({ tracing }) => tracing,
+      openedNothing,
+    )
   },
 )
 
@@ -119,5 +131,10 @@ for (const title of mattering("boots with the real OpenCode, docker", [ON_DOCKER
   matters: () => false,
 }))
   requires("root", "docker", "tini").describe(title, () =>
-    bootsBeside(useScene(), async () => (await useSharedEngine()).choice),
+    bootsBeside(
+      BESIDE,
+      useScene(),
+      async () => (await useSharedEngine()).choice,
+      ({ toolbox }) => toolbox,
+    ),
   )

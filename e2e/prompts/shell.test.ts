@@ -143,7 +143,7 @@ describe("a session with the shell agent", { timeout: 60_000 }, () => {
     expect(textOf(after)).toBe(`${lines}ran\n`)
   })
 
-  it("[R3.5] is interrupted when its sandbox dies, says so, and goes on with its files", async () => {
+  it.concurrent("[R3.5] is interrupted when its sandbox dies, says so, and goes on with its files", async () => {
     const session = await open("dies")
     const prompt = await calls.prompt(session.id, "echo kept > /workspace/kept; echo on; sleep 987")
     await calls.until(session.id, 0, (body) => isDelta(body))

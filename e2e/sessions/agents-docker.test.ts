@@ -1,5 +1,6 @@
 import { requires } from "@berth/testing/requires"
-import { mattering } from "@berth/testing/sampled"
+import { mattering, sampled } from "@berth/testing/sampled"
+import { NAMES } from "./agents.ts"
 import { describeByName } from "./by-name.ts"
 import { describeInterruption } from "./interruption.ts"
 import { openDockerStage, useStage } from "./stage.ts"
@@ -11,11 +12,12 @@ const FURTHER = [describeByName, describeTroubles, describeInterruption]
 
 requires("root", "docker", "tini").describe("real agents in containers of Docker", () => {
   const stage = useStage(openDockerStage)
+  const names = sampled("agents, docker", NAMES, 1)
   const more = mattering("further groups of agents' cases, docker", FURTHER, {
     inPart: true,
     matters: () => false,
   })
-  for (const describeMore of more) describeMore(stage)
+  for (const describeMore of more) describeMore(stage, names)
   // In the end their sandboxes are replaced.
-  describeWork(stage, "docker", 1, 1)
+  describeWork(stage, "docker", names)
 })

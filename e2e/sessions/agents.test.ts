@@ -1,4 +1,6 @@
 import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
+import { NAMES } from "./agents.ts"
 import { describeByName } from "./by-name.ts"
 import { describeInterruption } from "./interruption.ts"
 import { openEmbeddedStage, useStage } from "./stage.ts"
@@ -9,10 +11,12 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "real agents in embedded sandboxes",
   () => {
     const stage = useStage(openEmbeddedStage)
+    // The same ones in every group, which share a sandbox for each.
+    const names = sampled("agents, embedded", NAMES, 2)
     describeByName(stage)
-    describeTroubles(stage)
+    describeTroubles(stage, names)
     describeInterruption(stage)
     // In the end their sandboxes are replaced.
-    describeWork(stage, "embedded", 3, 3)
+    describeWork(stage, "embedded", names)
   },
 )

@@ -1,3 +1,4 @@
+import { sampled } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
 import { BE_REFUSED, MAKE_A_FILE } from "./agents.ts"
 import { DEADLINE_MS, type Stage } from "./stage.ts"
@@ -9,7 +10,7 @@ export const describeByName = (stage: () => Stage) => {
     return { stdout: stdout.toString("utf8"), stderr, status }
   }
 
-  it.each(["codex", "claude"] as const)(
+  it.each(sampled("agents by their name", ["codex", "claude"] as const, 1))(
     "berth run with %s ends with the effect of its commands, and fails when its turn does",
     async (name) => {
       // A model of its own, since a model plays its script once.

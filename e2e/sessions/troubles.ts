@@ -1,6 +1,5 @@
-import { sampled } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
-import { AGENTS, BE_REFUSED, FAULTS, NAMES } from "./agents.ts"
+import { AGENTS, type AgentName, BE_REFUSED, FAULTS } from "./agents.ts"
 import { ofType, statesOf, textOf } from "./read-events.ts"
 import { DEADLINE_MS, promptToEnd, type Stage } from "./stage.ts"
 
@@ -8,8 +7,8 @@ import { DEADLINE_MS, promptToEnd, type Stage } from "./stage.ts"
 const REFUSAL_LIMIT_MS = 30_000
 
 /** What comes of agents whose models fail them. */
-export const describeTroubles = (stage: () => Stage) => {
-  for (const name of sampled("agents whose model refuses", NAMES, 2))
+export const describeTroubles = (stage: () => Stage, names: readonly AgentName[]) => {
+  for (const name of names)
     it(
       `${name} says within ${REFUSAL_LIMIT_MS / 1_000} s that its model refuses it`,
       async () => {
@@ -34,15 +33,18 @@ export const describeTroubles = (stage: () => Stage) => {
       DEADLINE_MS,
     )
 
-  for (const name of sampled("agents whose model fails", NAMES, 2))
+  for (const name of names)
     it(
       `${name} goes on when its model is late, refuses for now, breaks off or is unclear`,
       async () => {
         const { sessions } = stage().server.client()
-        const session = await sessions.create({ workspace: stage().workspace(name) })
-        for (const fault of Object.keys(FAULTS)) {
-          const { lastEvent } = await session.get()
-          const events = (await promptToEnd(session, fault)).slice(lastEvent)
+        const workspace = stage().workspace(name)
+        // Each in a session of its own, so that agents wait before they ask again at the same time.
+        const inSession = async (fault: string) => {
+          const session = await sessions.create({ workspace })
+          return { fault, events: await promptToEnd(session, fault) }
+        }
+        for (const { fault, events } of await Promise.all(Object.keys(FAULTS).map(inSession))) {
           const told = JSON.stringify(events, null, 1)
           if (fault === AGENTS[name].givesUp) {
             expect(statesOf(events).at(-1), told).toBe("failed")

@@ -2,9 +2,11 @@ import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { BootTrace } from "@berth/protocol/boot"
+import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { Event } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
+import { sampled } from "@berth/testing/sampled"
 import { describe, expect, it } from "vitest"
 import { AUTHORIZED, connect, get } from "./bridge/testing/supervisor.ts"
 import { makePlaces, start } from "./testing/start.ts"
@@ -66,6 +68,12 @@ const prompt = (text: string) => ({
   session: newId.session(),
   text,
 })
+
+const KILLED_AT = [
+  ...["bridge", "agent-files", "git-sync"],
+  ...["setup-hook", "start-hook", "agent-attach"],
+]
+const STOPPED_AT = [...KILLED_AT, "agent-start", "sidecar-slow", "ready"]
 
 describe("a supervisor", () => {
   it("goes on when nobody keeps its log any more", async () => {
@@ -160,6 +168,9 @@ describe("a supervisor", () => {
       "start.sh": "touch started",
     })
     const started = start({ repos, mode: "build" }, made)
+    await started.answers()
+    // Who takes what it says last spares it the wait for that.
+    await started.bridge()
     expect(await started.ended).toEqual({ status: 0, signal: null })
     expect(made.family.running()).toEqual([])
     const app = join(made.places.workspace, "app")
@@ -270,10 +281,7 @@ describe("a supervisor", () => {
     },
   )
 
-  it.each([
-    ...["bridge", "agent-files", "git-sync", "setup-hook", "start-hook", "agent-start"],
-    ...["agent-attach", "sidecar-slow", "ready"],
-  ])(
+  it.each(sampled("boot steps at which a supervisor is asked to stop", STOPPED_AT, 3))(
     "[R2.9] [R2.14] asked to stop at %s, ends in a known state with nothing running",
     async (step) => {
       const made = makePlaces()
@@ -363,7 +371,7 @@ describe("a supervisor", () => {
     await second.ended
   })
 
-  it.each(["bridge", "agent-files", "git-sync", "setup-hook", "start-hook", "agent-attach"])(
+  it.each(sampled("boot steps at which a supervisor is killed", KILLED_AT, 2))(
     "[R2.7] killed at %s, boots again as if nothing had been",
     async (step) => {
       const made = makePlaces()
@@ -398,7 +406,7 @@ describe("a supervisor", () => {
   it("[R2.9] shows what an agent said that does not start, though it tells its reason to nobody else", async () => {
     const made = makePlaces()
     fakeOpenCode(made, "echo it is broken >&2; exit 3")
-    await stopFailed(start({ agent: { kind: "opencode" } }, made))
+    await stopFailed(start({ agent: { kind: "opencode" } }, made, { isHurried: true }))
     expect(leftTrace(made).steps.find(({ name }) => name === "agent-start")).toMatchObject({
       state: "failed",
       lastOutput: expect.stringContaining("it is broken"),
@@ -436,7 +444,8 @@ describe("a supervisor", () => {
   it("[R2.11] holds the boot for a required sidecar that does not stay up, and shows what it said", async () => {
     const made = makePlaces()
     const command = ["sh", "-c", "echo no such word; exit 1"]
-    await stopFailed(start({ sidecars: [{ name: "web", command, required: true }] }, made))
+    const sidecars = [{ name: "web", command, required: true }]
+    await stopFailed(start({ sidecars }, made, { isHurried: true }))
     const { ending, steps } = leftTrace(made)
     expect(ending?.step).toBe("sidecar-web")
     expect(steps.find(({ name }) => name === "sidecar-web")?.lastOutput).toContain("no such word")
@@ -495,10 +504,8 @@ describe("a supervisor", () => {
 
   it("says what is wrong with its plan, and ends", async () => {
     const made = makePlaces()
-    const started = start({ sidecars: [{ name: "x", command: ["x"] }] }, made, (plan) => ({
-      ...plan,
-      mode: "sideways",
-    }))
+    const spoil = (plan: BootPlan) => ({ ...plan, mode: "sideways" })
+    const started = start({}, made, { spoil })
     expect(await started.ended).toMatchObject({ status: 1 })
     expect(JSON.parse(started.errors())).toMatchObject({ code: "boot.plan_unusable" })
   })
@@ -616,6 +623,9 @@ const fakeOpenCode = ({ places }: Made, script: string) => {
   mkdirSync(join(config, "node_modules/x"), { recursive: true })
   for (const name of ["package.json", "package-lock.json", "node_modules/x/index.js"])
     writeFileSync(join(config, name), "{}")
+  const packages = join(places.toolbox, "agents/opencode/packages")
+  mkdirSync(packages)
+  for (const name of ["npmrc", "package.json"]) writeFileSync(join(packages, name), "{}")
   mkdirSync(join(places.toolbox, "bin"))
   writeFileSync(join(places.toolbox, "bin/opencode"), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
 }

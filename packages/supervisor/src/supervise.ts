@@ -26,7 +26,7 @@ import { keepTrying } from "./journal/keep-trying.ts"
 import { openLedger } from "./journal/ledger.ts"
 import { loadFeatures } from "./load-features.ts"
 import { readPlan } from "./plan.ts"
-import { pause, systemClock } from "./processes/clock.ts"
+import { type Clock, pause } from "./processes/clock.ts"
 import { Pipes } from "./processes/output/pipes.ts"
 import { ProcessSet } from "./processes/set.ts"
 import type { ProcessEvent } from "./processes/spec.ts"
@@ -37,6 +37,7 @@ import type { User } from "./processes/user.ts"
 import { userEnvironment } from "./user-environment.ts"
 
 export interface SuperviseOptions {
+  readonly clock: Clock
   /** The directory that is shared with the server. */
   readonly link: string
   /** Where it serves beside its socket, for a server that does not see that; 0: nowhere. */
@@ -75,9 +76,9 @@ export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
  * with the exit status, when nothing runs any more.
  */
 export const supervise = async (options: SuperviseOptions): Promise<number> => {
-  const { link, port, places, credentials, certificates, user, stop, hurry, onFault } = options
+  const { clock, link, port, places, credentials, certificates, user } = options
+  const { stop, hurry, onFault } = options
   const startedAt = new Date()
-  const clock = systemClock
   const plan = readPlan(join(link, LINK.plan))
   const token = readToken(join(link, LINK.token))
 

@@ -14,5 +14,10 @@ export interface AgentParts {
   readonly environment: Readonly<Record<string, string>>
   /** For the environment of its own processes, when they start: they come after the parts. */
   readonly keys: Pick<AgentKeys, "environment">
-  readonly places: { readonly home: string; readonly toolbox: string; readonly logs: string }
+  readonly places: {
+    readonly workspace: string
+    readonly home: string
+    readonly toolbox: string
+    readonly logs: string
+  }
 }

@@ -35,11 +35,11 @@ export const makePlaces = () => {
 
 type PlanInput = Partial<(typeof BootPlan)["_zod"]["input"]>
 
-/** Starts a supervisor under tini, as in a sandbox. */
+/** Starts a supervisor under tini, as in a sandbox. `isHurried` has it give up in half a second what keeps failing. */
 export const start = (
   plan: PlanInput = {},
   made = makePlaces(),
-  spoil: (plan: BootPlan) => unknown = (plan) => plan,
+  { spoil = (plan: BootPlan): unknown => plan, isHurried = false } = {},
 ) => {
   const { places, link, family } = made
   const told = BootPlan.parse({
@@ -61,7 +61,7 @@ export const start = (
   const command = [
     "--conditions=source",
     PROGRAM,
-    JSON.stringify({ link, places, credentials, certificates, user }),
+    JSON.stringify({ link, places, credentials, certificates, user, isHurried }),
   ]
   const child = spawn("tini", ["-s", "--", process.execPath, ...command], {
     env: { ...process.env, ...family.env },

@@ -89,6 +89,12 @@ describe("what this version brings", () => {
       packages: { "": { dependencies } },
     })
     expect(parts.map(({ to }) => to)).toContain("agents/opencode/config/node_modules/zod")
+    // Beside the directory of the program: its npm reads it as the global configuration.
+    expect(parts).toContainEqual({
+      kind: "text",
+      text: "offline=true\n",
+      to: "agents/opencode/etc/npmrc",
+    })
   })
 
   it.each<[PackageName, string]>([

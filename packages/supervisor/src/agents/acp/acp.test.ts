@@ -2,8 +2,10 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { EventBody } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
-import { describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { fastClock } from "../../processes/testing/fast-clock.ts"
 import { until } from "../../processes/testing/until.ts"
+import type { Agent, AgentReport } from "../agent.ts"
 import { ask, ignore, never } from "../testing/ask.ts"
 import { makeStage, SCRIPTED, started } from "./testing/stage.ts"
 import { MAX_UNANSWERED } from "./unanswered.ts"
@@ -12,13 +14,26 @@ import { MAX_UNANSWERED } from "./unanswered.ts"
 const TEST_LIMIT_MS = 60_000
 
 describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
+  let stage: ReturnType<typeof makeStage>
+  let agent: Agent
+  let before: string | undefined
+  let report: AgentReport
+  const ends: (() => Promise<void>)[] = []
+  beforeAll(async () => {
+    stage = makeStage({ keys: { SOME_KEY: "a-key-of-some-length" } }, (end) => ends.push(end))
+    agent = stage.agent
+    before = agent.trouble()
+    report = await agent.start(never, ignore)
+    await agent.attach(stage.repo, never)
+  })
+  afterAll(async () => {
+    for (const end of ends) await end()
+  })
+
   it("[R3.6] starts, says what it is, and answers prompts with what it does and costs", async () => {
-    const stage = makeStage()
-    expect(stage.agent.trouble()).toBeDefined()
-    const report = await stage.agent.start(never, ignore)
+    expect(before).toBeDefined()
     expect(report.facts).toMatchObject({ agent: "scripted", version: "7" })
-    await stage.agent.attach(stage.repo, never)
-    expect(stage.agent.trouble()).toBeUndefined()
+    expect(agent.trouble()).toBeUndefined()
 
     const told = await ask(stage.agent, "say: Hello, |world")
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
@@ -64,22 +79,17 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   it("opens as many terminals for it as it may have, however it asks", async () => {
-    const stage = makeStage()
-    const agent = await started(stage)
+    const agent = await started(makeStage())
     expect((await ask(agent, "open: 70")).text).toBe("64")
   })
 
   it("does not read what is nested deeper than any word of an agent", async () => {
-    const stage = makeStage()
-    const agent = await started(stage)
     const told = await ask(agent, "nest: 20000")
     expect(told).toMatchObject({ result: { state: "succeeded" }, text: "still here" })
     expect(told.types).not.toContain("tool.started")
   })
 
   it("reads and writes files, and runs commands, for it", async () => {
-    const stage = makeStage()
-    const agent = await started(stage)
     const path = join(stage.repo, "deep/er/file.txt")
     const written = await ask(agent, `write: ${path}`)
     expect(written.result).toEqual({ state: "succeeded" })
@@ -164,14 +174,11 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
   })
 
   it("runs prompts of several sessions at the same time, each with its own words", async () => {
-    const agent = await started(makeStage())
     const all = ["one", "two", "three"].map((text) => ask(agent, `say: ${text}`))
     expect((await Promise.all(all)).map(({ text }) => text)).toEqual(["one", "two", "three"])
   })
 
   it("has its keys in its environment, and nowhere else", async () => {
-    const stage = makeStage({ keys: { SOME_KEY: "a-key-of-some-length" } })
-    const agent = await started(stage)
     expect((await ask(agent, "environment: SOME_KEY")).text).toBe("a-key-of-some-length")
     const { pid } = stage.processes.get("acp")?.status() ?? {}
     expect(readFileSync(`/proc/${pid}/cmdline`, "latin1")).not.toContain("a-key")
@@ -185,6 +192,37 @@ describe("an agent over ACP", { timeout: TEST_LIMIT_MS }, () => {
     const told = await ask(await started({ ...stage, agent: reckless }), "mode")
     expect(told.result).toMatchObject({ state: "failed" })
     expect(told.result.reason).toContain("no mode reckless")
+  })
+
+  it("fails a prompt in its own words", async () => {
+    const told = await ask(agent, "fail: -32603")
+    expect(told.result).toEqual({
+      state: "failed",
+      reason: "it went wrong: the model refused",
+    })
+    expect(told.events).toMatchObject([{ type: "error", code: "agent.failed" }])
+    const locked = await ask(agent, "fail: -32000")
+    expect(locked.result.reason).toContain("is not logged in")
+  })
+
+  it("is not heard where it writes no message", async () => {
+    expect(await ask(agent, "garbage")).toMatchObject({
+      result: { state: "succeeded" },
+      text: "still here",
+    })
+  })
+
+  it("is held up by whoever records it too slowly, and loses nothing", async () => {
+    let [waiting, most] = [0, 0]
+    const told = await ask(agent, "flood: 3000", {
+      onEvent: async () => {
+        most = Math.max(most, ++waiting)
+        await new Promise((resolve) => setImmediate(resolve))
+        waiting--
+      },
+    })
+    expect(told.text).toHaveLength(3_000_000)
+    expect(most).toBe(1)
   })
 })
 
@@ -313,42 +351,9 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     expect((await ask(agent, "remember", { session })).text).toBe("say: one")
   })
 
-  it("fails a prompt: it has failed, in its own words", async () => {
-    const agent = await started(makeStage())
-    const told = await ask(agent, "fail: -32603")
-    expect(told.result).toEqual({
-      state: "failed",
-      reason: "it went wrong: the model refused",
-    })
-    expect(told.events).toMatchObject([{ type: "error", code: "agent.failed" }])
-    const locked = await ask(agent, "fail: -32000")
-    expect(locked.result.reason).toContain("is not logged in")
-  })
-
-  it("writes what is no message: it is left out", async () => {
-    const agent = await started(makeStage())
-    expect(await ask(agent, "garbage")).toMatchObject({
-      result: { state: "succeeded" },
-      text: "still here",
-    })
-  })
-
-  it("is held up by whoever records it too slowly, and loses nothing", async () => {
-    const agent = await started(makeStage())
-    let [waiting, most] = [0, 0]
-    const told = await ask(agent, "flood: 3000", {
-      onEvent: async () => {
-        most = Math.max(most, ++waiting)
-        await new Promise((resolve) => setImmediate(resolve))
-        waiting--
-      },
-    })
-    expect(told.text).toHaveLength(3_000_000)
-    expect(most).toBe(1)
-  })
-
   it("does not start at all: it is given up with its last words", async () => {
-    const { agent } = makeStage({ command: ["/bin/sh", "-c", "echo no licence >&2; exit 3"] })
+    const command = ["/bin/sh", "-c", "echo no licence >&2; exit 3"] as const
+    const { agent } = makeStage({ command, restartClock: fastClock })
     await expect(agent.start(never, ignore)).rejects.toMatchObject({ code: "process.given_up" })
     expect(agent.lastOutput()).toContain("no licence")
   })

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { EventBody } from "@berth/protocol/event"
+import { sampled } from "@berth/testing/sampled"
 import { startScriptedModel } from "@berth/testing/scripted-model"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import type { Agent } from "../agent.ts"
@@ -40,7 +41,7 @@ args = [${JSON.stringify(join(repo, "by-mcp"))}]
   }),
 }
 
-describe.each(Object.keys(VENDORS) as VendorName[])(
+describe.each(sampled("vendors that are held", Object.keys(VENDORS) as VendorName[], 1))(
   "%s in a repo that allows it everything",
   { timeout: TEST_LIMIT_MS },
   (name) => {

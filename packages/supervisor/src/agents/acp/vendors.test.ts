@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs"
 import { newId } from "@berth/protocol/ids"
+import { sampled } from "@berth/testing/sampled"
 import { startScriptedModel } from "@berth/testing/scripted-model"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { until } from "../../processes/testing/until.ts"
@@ -26,7 +27,7 @@ const makeVendor = async (name: VendorName) => {
   return { ...stage, model }
 }
 
-describe.each(NAMES)("%s over ACP", (name) => {
+describe.each(sampled("vendors over ACP", NAMES, 1))("%s over ACP", (name) => {
   it("fails with its model's own words when that refuses, and goes on", {
     timeout: TEST_LIMIT_MS,
   }, async () => {

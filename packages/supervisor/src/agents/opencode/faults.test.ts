@@ -10,6 +10,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { fastClock } from "../../processes/testing/fast-clock.ts"
 import { until } from "../../processes/testing/until.ts"
 import { ask, ignore, never } from "../testing/ask.ts"
 import { makeStage } from "./testing/stage.ts"
@@ -49,7 +50,8 @@ describe("a program that does not behave as OpenCode does", () => {
   })
 
   it("[R2.9] that crashes at once is given up with its last words, and tried again by the next prompt", async () => {
-    const stage = await makeStage({ instead: `echo "no licence"; exit 3` })
+    const instead = `echo "no licence"; exit 3`
+    const stage = await makeStage({ instead, restartClock: fastClock })
     await expect(stage.agent.start(never, ignore)).rejects.toMatchObject({
       code: "process.given_up",
       message: expect.stringContaining("it ended with status 3"),
@@ -137,6 +139,24 @@ describe("a program that does not behave as OpenCode does", () => {
       expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)
     },
   )
+
+  it("that has no such model fails the prompt before it is given it", async () => {
+    const stage = await makeStage({
+      model: "scripted/none",
+      instead: serving(`${TALKS}
+        if (request.url.startsWith("/config/providers")) return response.end("{\\"providers\\":[]}");`),
+    })
+    await stage.agent.start(never, ignore)
+    await stage.agent.attach(stage.repo, never)
+    const told = await ask(stage.agent, "hello")
+    expect(told.result).toEqual({
+      state: "failed",
+      reason: expect.stringContaining("OpenCode cannot use the model scripted/none"),
+    })
+    expect(told.events).toMatchObject([{ type: "error", code: "agent.not_set_up" }])
+    expect(stage.processes.get("opencode")?.lastOutput()).not.toContain("was prompted")
+    expect(() => stage.another({ model: "scripted" })).toThrow("is not like provider/model")
+  })
 
   it("that floods its event stream with nonsense is stopped all the same", async () => {
     const stage = await makeStage({

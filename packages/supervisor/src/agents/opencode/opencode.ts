@@ -12,6 +12,7 @@ import { objectIn, textIn } from "../read.ts"
 import { Strays } from "../strays.ts"
 import { Asks } from "./asks.ts"
 import type { Client } from "./client.ts"
+import { linkPlugin } from "./link-plugin.ts"
 import { type Model, parseModel } from "./model.ts"
 import { HELD_ENVIRONMENT, HELD_RULES, requireHeld } from "./permissions.ts"
 import { runPrompt } from "./run-prompt.ts"
@@ -30,6 +31,12 @@ const CONFIG_FILES: readonly AgentFile[] = [
   "package-lock.json",
 ].map((name) => ({ from: `agents/opencode/config/${name}`, to: `.config/opencode/${name}` }))
 
+/** With these, plugins that a configuration names are installed over the network, unlike packages of a repo's tools. */
+const PACKAGES_FILES: readonly AgentFile[] = [
+  { from: "agents/opencode/packages/npmrc", to: ".cache/opencode/packages/.npmrc" },
+  { from: "agents/opencode/packages/package.json", to: ".cache/opencode/packages/package.json" },
+]
+
 export interface OpenCodeOptions {
   /** `provider/model`. Default: the one that OpenCode's own configuration names. */
   readonly model?: string | undefined
@@ -44,7 +51,7 @@ export const opencodeAgent = (parts: AgentParts, options: OpenCodeOptions): Agen
 class OpenCode implements Agent {
   readonly name = "opencode"
   readonly startsEarly = true
-  readonly files = CONFIG_FILES
+  readonly files = [...CONFIG_FILES, ...PACKAGES_FILES]
   readonly #parts: AgentParts
   readonly #model: Model | undefined
   readonly #server: Server
@@ -83,6 +90,7 @@ class OpenCode implements Agent {
     const beganAtMs = this.#parts.clock.nowMs()
     this.#directory = directory
     this.#attachedLife = 0
+    await linkPlugin(directory, this.#parts, signal)
     await this.#attached(signal)
     const tookMs = Math.round(this.#parts.clock.nowMs() - beganAtMs)
     return { did: `OpenCode works in ${directory}`, facts: { directory, tookMs } }

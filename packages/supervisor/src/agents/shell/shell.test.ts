@@ -41,7 +41,7 @@ const open = async () => {
     user: undefined,
     environment: { PATH: "/usr/bin:/bin", ...family.env },
     keys: { environment: { SOME_KEY: "the-key" } },
-    places: { home: directory, toolbox: directory, logs: directory },
+    places: { workspace: directory, home: directory, toolbox: directory, logs: directory },
   })
   expect(agent.trouble()).toBeDefined()
   await agent.start(never, () => {})

@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { StepFacts } from "@berth/protocol/boot"
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
 import { beforeEach, describe, expect, it } from "vitest"
 import {
   addSubmodule,
@@ -274,22 +275,25 @@ describe("an update", () => {
       "1 commit on main that upstream lacks",
     ],
   ]
-  it.each(WORK)("[R2.9] keeps %s, and says so", async (_, work, kept) => {
-    const web = await cloned()
-    commit(web, { "README.md": "two\n", "added.txt": "theirs\n", ".env": "theirs\n" })
-    work()
-    const before = { head: headOf("web"), branch: branchOf("web") }
-    const files = () => readdirSync(at("web")).filter((name) => name !== ".git")
-    const state = () => files().map((name) => [name, text("web", name)])
-    const stood = state()
-    const told = await update()
-    expect(told.facts.did).toEqual(["kept"])
-    expect((told.facts.kept as string[])[0]).toContain(kept)
-    expect(told.warnings.join()).toContain(kept)
-    expect(state()).toEqual(stood)
-    expect({ head: headOf("web"), branch: branchOf("web") }).toEqual(before)
-    expect(told.facts.commits).toEqual([before.head])
-  })
+  it.each(sampled("kinds of work that an update keeps", WORK, 3))(
+    "[R2.9] keeps %s, and says so",
+    async (_, work, kept) => {
+      const web = await cloned()
+      commit(web, { "README.md": "two\n", "added.txt": "theirs\n", ".env": "theirs\n" })
+      work()
+      const before = { head: headOf("web"), branch: branchOf("web") }
+      const files = () => readdirSync(at("web")).filter((name) => name !== ".git")
+      const state = () => files().map((name) => [name, text("web", name)])
+      const stood = state()
+      const told = await update()
+      expect(told.facts.did).toEqual(["kept"])
+      expect((told.facts.kept as string[])[0]).toContain(kept)
+      expect(told.warnings.join()).toContain(kept)
+      expect(state()).toEqual(stood)
+      expect({ head: headOf("web"), branch: branchOf("web") }).toEqual(before)
+      expect(told.facts.commits).toEqual([before.head])
+    },
+  )
 
   it("leaves a submodule that someone moved", async () => {
     const library = place.upstream("library", { "lib.txt": "lib\n" })

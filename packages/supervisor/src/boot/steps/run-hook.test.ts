@@ -2,6 +2,7 @@ import { execFile } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
+import { sized } from "@berth/testing/sampled"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
 import { until } from "../../processes/testing/until.ts"
 import { runHook } from "./run-hook.ts"
@@ -190,9 +191,10 @@ describe("a hook that does not end", () => {
 })
 
 describe("a hook that floods its output", () => {
-  const FLOOD_BYTES = 1024 * 1024 * 1024
+  const MIB = 1024 * 1024
+  const FLOOD_BYTES = sized("MiB that a hook floods", { few: 256, all: 1024 }) * MIB
   /** Buffers wait for the garbage collector, however many flow through. */
-  const MAX_GROWTH_BYTES = 128 * 1024 * 1024
+  const MAX_GROWTH_BYTES = 128 * MIB
 
   it("takes no memory, and its end is kept", async () => {
     const program = fileURLToPath(new URL("./testing/flood.ts", import.meta.url))

@@ -7,6 +7,7 @@ const VARIABLE = "BERTH_TEST_FAMILY"
 /** The processes of one test, known by a variable of their environment that the code under test ignores. */
 export class Family {
   readonly #id = randomUUID()
+  readonly #sinceTicks = nowTicks()
   readonly env: Readonly<Record<string, string>> = {
     PATH: "/usr/local/bin:/usr/bin:/bin",
     [VARIABLE]: this.#id,
@@ -31,13 +32,18 @@ export class Family {
   #has(pid: number): boolean {
     try {
       const entry = readProcess(pid)
-      if (entry === undefined || !isRunning(entry)) return false
+      if (entry === undefined || !isRunning(entry) || entry.startTicks < this.#sinceTicks)
+        return false
       return readFileSync(`/proc/${pid}/environ`, "latin1").includes(`${VARIABLE}=${this.#id}`)
     } catch {
       return false
     }
   }
 }
+
+/** As the kernel counts them: a hundred a second, since the machine's start. */
+const nowTicks = (): number =>
+  Math.floor(Number(readFileSync("/proc/uptime", "utf8").split(" ")[0]) * 100)
 
 /** Children of this very process that ended and were not waited for. */
 export const zombies = (): number[] =>

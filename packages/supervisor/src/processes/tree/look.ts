@@ -4,7 +4,8 @@ import { isRunning, type ProcessEntry, type ProcessList } from "./proc.ts"
 
 /** What there is to see. */
 export interface Eyes {
-  list(): ProcessList
+  /** Those that are older than the tree, as an earlier look saw them, need not be read again. */
+  list(older: ReadonlyMap<number, ProcessEntry>): ProcessList
   /** Who of these carries the tree's mark. */
   marks(pids: readonly number[]): Promise<Marks>
 }
@@ -24,8 +25,10 @@ export const findMembers = async (
 ): Promise<readonly ProcessEntry[]> => {
   const cleared = new Set<number>()
   let known: ReadonlySet<number> | undefined
+  // None of them becomes a member. Their pids are not given out again between two looks: all others come first.
+  let older: ReadonlyMap<number, ProcessEntry> = new Map()
   for (let look = 1; ; look++) {
-    const { pids, entries } = eyes.list()
+    const { pids, entries } = eyes.list(older)
     const suspects = suspectsOf(root, entries, supervisorPid)
       .map(({ pid }) => pid)
       .filter((pid) => !cleared.has(pid))
@@ -38,5 +41,10 @@ export const findMembers = async (
     // Nobody gets a mark later, so it is read once.
     for (const pid of suspects) cleared.add(pid)
     known = new Set(pids)
+    older = new Map(
+      entries.flatMap((entry) =>
+        entry.startTicks < root.startTicks ? [[entry.pid, entry] as const] : [],
+      ),
+    )
   }
 }

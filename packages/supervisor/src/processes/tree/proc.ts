@@ -31,12 +31,15 @@ export interface ProcessList {
   readonly entries: readonly ProcessEntry[]
 }
 
-/** Every process that is visible here. Reading `stat` never waits, unlike most files beside it. */
-export const listProcesses = (): ProcessList => {
+/** Every process that is visible here. Reading `stat` never waits, unlike most files beside it. Those in `known` are not read. */
+export const listProcesses = (
+  known: ReadonlyMap<number, ProcessEntry> = new Map(),
+): ProcessList => {
   const pids = readdirSync("/proc")
     .filter((name) => isPid.test(name))
     .map(Number)
-  return { pids, entries: pids.map(readProcess).filter((entry) => entry !== undefined) }
+  const entries = pids.map((pid) => known.get(pid) ?? readProcess(pid))
+  return { pids, entries: entries.filter((entry) => entry !== undefined) }
 }
 
 /** It has not ended; a zombie has, and only waits for its parent to look. */

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process"
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { appendFileSync, chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
@@ -12,14 +12,18 @@ import type { User } from "../../processes/user.ts"
 import type { HostRepos } from "../host-repos.ts"
 import { type GitServer, serveGit } from "./git-server.ts"
 
-const AUTHOR = ["-c", "user.name=Someone", "-c", "user.email=someone@example.com"]
+const OPTIONS = [
+  ...["-c", "safe.directory=*", "-c", "user.name=Someone", "-c", "user.email=someone@example.com"],
+  // A commit then starts no further process.
+  ...["-c", "maintenance.auto=false"],
+]
 
 /** Nothing that a test runs by itself goes over the network: the server could not answer meanwhile. */
 const RUN_DEADLINE_MS = 10_000
 
 /** Runs the real git, for a test's own purposes. */
 export const run = (cwd: string, ...args: string[]): string =>
-  execFileSync("git", ["-c", "safe.directory=*", ...AUTHOR, ...args], {
+  execFileSync("git", [...OPTIONS, ...args], {
     cwd,
     env: { PATH: process.env.PATH, HOME: "/nonexistent", GIT_CONFIG_NOSYSTEM: "1" },
     encoding: "utf8",
@@ -45,9 +49,10 @@ export const commit = (root: string, files: Readonly<Record<string, string | Buf
 /** Makes one served repo a submodule of another, by its address on the server. */
 export const addSubmodule = (root: string, path: string, url: string): void => {
   const name = basename(path)
-  run(root, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", path, name)
-  run(root, "config", "--file", ".gitmodules", `submodule.${name}.url`, url)
-  run(root, "commit", "--quiet", "--all", "-m", "submodule")
+  mkdirSync(join(root, name))
+  const id = run(path, "rev-parse", "HEAD")
+  run(root, "update-index", "--add", "--cacheinfo", `160000,${id},${name}`)
+  commit(root, { ".gitmodules": `[submodule "${name}"]\n\tpath = ${name}\n\turl = ${url}\n` })
 }
 
 export interface Bench {
@@ -101,8 +106,8 @@ export const bench = async (): Promise<Bench> => {
     upstream: (name, files = { "README.md": "one\n" }) => {
       const path = join(root, "upstream", name)
       mkdirSync(path, { recursive: true })
-      run(path, "init", "--quiet", "-b", "main")
-      run(path, "config", "uploadpack.allowFilter", "true")
+      run(path, "init", "--quiet", "--template=", "-b", "main")
+      appendFileSync(join(path, ".git/config"), "[uploadpack]\n\tallowFilter = true\n")
       commit(path, files)
       return path
     },

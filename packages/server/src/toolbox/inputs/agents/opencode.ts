@@ -10,9 +10,13 @@ const PLUGIN = "@opencode-ai/plugin"
 const BINARIES = { x64: "opencode-linux-x64-baseline", arm64: "opencode-linux-arm64" }
 
 /**
- * The program, and `config`: what must lie in each of its configuration directories so that it installs
- * nothing. It skips the installation only where `node_modules` exists and the lock file beside it lists
- * the plugin; it deletes a `node_modules` that has no such lock file.
+ * The program, and `config`: what must lie in the user's configuration directory so that it installs nothing
+ * there. It skips the installation only where `node_modules` exists and the lock file beside it lists the
+ * plugin; it deletes a `node_modules` that has no such lock file.
+ *
+ * Into a repo's `.opencode` it would install the same, and wait for it. `etc/npmrc` is the global configuration of
+ * the npm inside it, and of no other npm: offline, that installation fails at once and writes nothing. `packages` lies
+ * where it installs plugins that a configuration names, which goes over the network as ever.
  */
 export const opencode: FindInput = async ({ arch, from }) => {
   const { version, directory } = await needPackage("opencode", BINARIES[arch], from)
@@ -35,6 +39,9 @@ export const opencode: FindInput = async ({ arch, from }) => {
     parts: [
       { kind: "file", from: join(directory, "bin/opencode"), to: main },
       { kind: "link", target: `../${main}`, to: "bin/opencode" },
+      { kind: "text", text: "offline=true\n", to: `${HOME}/etc/npmrc` },
+      { kind: "text", text: "offline=false\n", to: `${HOME}/packages/npmrc` },
+      { kind: "text", text: toJson({}), to: `${HOME}/packages/package.json` },
       { kind: "text", text: toJson({ dependencies }), to: `${config}/package.json` },
       { kind: "text", text: toJson(lock), to: `${config}/package-lock.json` },
       ...(await packageTree("opencode", PLUGIN, { from, to: `${config}/node_modules` })),

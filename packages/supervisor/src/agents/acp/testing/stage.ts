@@ -4,7 +4,7 @@ import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import type { Permissions } from "@berth/protocol/workspace"
 import { onTestFinished } from "vitest"
-import { systemClock } from "../../../processes/clock.ts"
+import { type Clock, systemClock } from "../../../processes/clock.ts"
 import { Pipes } from "../../../processes/output/pipes.ts"
 import { ProcessSet } from "../../../processes/set.ts"
 import { Family } from "../../../processes/testing/family.ts"
@@ -22,6 +22,8 @@ export interface StageOptions extends Partial<Omit<AcpOptions, "environment">> {
   readonly user?: User
   readonly keys?: Readonly<Record<string, string>>
   readonly environment?: Readonly<Record<string, string>>
+  /** Of the restarts of its process. */
+  readonly restartClock?: Clock
 }
 
 /** An agent with a home and a repo of its own; everything is gone after the test, or what it is made for. */
@@ -43,8 +45,8 @@ export const makeStage = (
   const pipes = new Pipes(logs)
   const sets: ProcessSet[] = []
   const make = (more: StageOptions = {}): { agent: Agent; processes: ProcessSet } => {
-    const { keys = {}, environment, user, known, ...acp } = { ...options, ...more }
-    const processes = new ProcessSet({ clock: systemClock, pipes })
+    const { keys = {}, environment, user, known, restartClock, ...acp } = { ...options, ...more }
+    const processes = new ProcessSet({ clock: restartClock ?? systemClock, pipes })
     sets.push(processes)
     const parts = {
       clock: systemClock,
@@ -53,7 +55,7 @@ export const makeStage = (
       user,
       environment: { ...family.env, HOME: home, ...environment },
       keys: { environment: keys },
-      places: { home, toolbox, logs },
+      places: { workspace: join(directory, "workspace"), home, toolbox, logs },
     }
     const { permissions = "allow", command = SCRIPTED } = acp
     const plain = { name: "acp", title: basename(command[0]), ...acp, command, permissions }

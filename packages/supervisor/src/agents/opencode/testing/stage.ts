@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { makeOpencodeToolbox, scriptedConfig, writeOpencodeConfig } from "@berth/testing/opencode"
@@ -9,12 +9,13 @@ import {
   startScriptedModel,
 } from "@berth/testing/scripted-model"
 import { onTestFinished } from "vitest"
-import { systemClock } from "../../../processes/clock.ts"
+import { type Clock, systemClock } from "../../../processes/clock.ts"
 import { Pipes } from "../../../processes/output/pipes.ts"
 import { ProcessSet } from "../../../processes/set.ts"
 import type { ProcessEvent } from "../../../processes/spec.ts"
 import { Family } from "../../../processes/testing/family.ts"
 import type { Agent } from "../../agent.ts"
+import { Client } from "../client.ts"
 import { type OpenCodeOptions, opencodeAgent } from "../opencode.ts"
 
 export interface Stage {
@@ -29,6 +30,8 @@ export interface Stage {
   readonly home: string
   /** What happened to the process. */
   readonly news: ProcessEvent[]
+  /** Asks the OpenCode of these processes directly. */
+  clientOf(processes: ProcessSet): Client
 }
 
 export interface StageOptions extends Partial<OpenCodeOptions> {
@@ -37,6 +40,8 @@ export interface StageOptions extends Partial<OpenCodeOptions> {
   readonly instead?: string
   /** Further configuration of OpenCode. */
   readonly config?: object
+  /** Of the restarts of its process. */
+  readonly restartClock?: Clock
 }
 
 /** An agent with a home, a repo and a model of its own; everything is gone after the test, or what it is made for. */
@@ -69,11 +74,12 @@ export const makeStage = async (
   const pipes = new Pipes(logs)
   const sets: ProcessSet[] = []
   const make = ({ model, permissions = "allow" }: Partial<OpenCodeOptions>) => {
-    const processes = new ProcessSet({ clock: systemClock, pipes, onEvent: (it) => news.push(it) })
+    const clock = options.restartClock ?? systemClock
+    const processes = new ProcessSet({ clock, pipes, onEvent: (it) => news.push(it) })
     sets.push(processes)
     const path = `${family.env.PATH}:${join(toolbox, "bin")}`
     const environment = { ...family.env, PATH: path, HOME: home, TMPDIR: scratch }
-    const places = { home, toolbox, logs }
+    const places = { workspace: join(directory, "workspace"), home, toolbox, logs }
     const parts = { clock: systemClock, pipes, processes, user: undefined, environment, places }
     const keys = { environment: {} }
     return { agent: opencodeAgent({ ...parts, keys }, { model, permissions }), processes }
@@ -85,6 +91,15 @@ export const makeStage = async (
     family.killAll()
     rmSync(directory, { recursive: true, force: true })
   })
+  const clientOf = (processes: ProcessSet): Client => {
+    const { pid } = processes.get("opencode")?.status() ?? {}
+    const environment = readFileSync(`/proc/${pid}/environ`, "latin1")
+    const [, password = ""] = /OPENCODE_SERVER_PASSWORD=([^\0]*)\0/.exec(environment) ?? []
+    const log = readFileSync(join(logs, "opencode.log"), "utf8")
+    // Of its last life, if it had several.
+    const port = Number([...log.matchAll(/127\.0\.0\.1:(\d+)/g)].at(-1)?.[1])
+    return new Client({ port, password })
+  }
   const another = (others: Partial<OpenCodeOptions> = {}) => make({ ...options, ...others })
-  return { ...make(options), another, family, model, directory, repo, home, news }
+  return { ...make(options), another, clientOf, family, model, directory, repo, home, news }
 }

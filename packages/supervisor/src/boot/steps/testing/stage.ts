@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { AgentFile } from "../../../agents/agent.ts"
-import { systemClock } from "../../../processes/clock.ts"
+import { type Clock, systemClock } from "../../../processes/clock.ts"
 import { Pipes } from "../../../processes/output/pipes.ts"
 import { ProcessSet } from "../../../processes/set.ts"
 import type { ProcessEvent } from "../../../processes/spec.ts"
@@ -30,18 +30,18 @@ export class Stage {
 
   readonly directory: string
 
-  private constructor(directory: string) {
+  private constructor(directory: string, restartClock: Clock) {
     this.directory = directory
     this.#pipes = new Pipes(directory)
     this.processes = new ProcessSet({
-      clock: systemClock,
+      clock: restartClock,
       pipes: this.#pipes,
       onEvent: (event) => this.events.push(event),
     })
   }
 
-  static async open(): Promise<Stage> {
-    const stage = new Stage(await mkdtemp(join(tmpdir(), "berth-steps-")))
+  static async open(restartClock: Clock = systemClock): Promise<Stage> {
+    const stage = new Stage(await mkdtemp(join(tmpdir(), "berth-steps-")), restartClock)
     chown(stage.directory)
     for (const name of ["workspace/shop", "home", "toolbox", "logs"])
       mkdirSync(stage.path(name), { recursive: true })
