@@ -2,6 +2,8 @@ import { execFileSync } from "node:child_process"
 import { createHash, randomBytes } from "node:crypto"
 import {
   closeSync,
+  existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -11,15 +13,18 @@ import {
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
+import type { SandboxId } from "@berth/protocol/ids"
 import type { WorkspaceSpecInput } from "@berth/protocol/workspace"
 import { modelProgram } from "@berth/testing/model/program"
 import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it } from "vitest"
-import { makeRepo, processesOf } from "../boot/stage.ts"
+import { makeRepo } from "../boot/stage.ts"
 import { makeSmallDisk, type SmallDisk } from "../disk/small-disk.ts"
+import { startEngine } from "../docker/engine.ts"
 import { openServer } from "../sandboxes/server.ts"
-import { AGENTS, MAKE_A_FILE, MODEL_PORT, SAW_A_BIRD } from "./agents.ts"
+import { AGENTS, type AgentName, MAKE_A_FILE, MODEL_PORT, SAW_A_BIRD } from "./agents.ts"
 import { DEADLINE_MS, promptToEnd } from "./stage.ts"
 
 /** In memory: the model notes the key that it was asked with. */
@@ -66,40 +71,105 @@ const formsOnDisk = (image: string): string[] => {
   }
 }
 
+const processes = (): string[] => readdirSync("/proc").filter((name) => /^\d+$/.test(name))
+
+/** A file of a process, or nothing of one that has ended. */
+const readOf = (pid: string, file: string): Buffer => {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`)
+  } catch {
+    return Buffer.alloc(0)
+  }
+}
+
 const commandLines = (): Buffer =>
-  Buffer.concat(
-    readdirSync("/proc")
-      .filter((name) => /^\d+$/.test(name))
-      .flatMap((pid) => {
-        try {
-          return [readFileSync(`/proc/${pid}/cmdline`), readFileSync(`/proc/${pid}/comm`)]
-        } catch {
-          return []
-        }
-      }),
+  Buffer.concat(processes().flatMap((pid) => [readOf(pid, "cmdline"), readOf(pid, "comm")]))
+
+/** Those of a sandbox that have the key in their environment: the agent, and what it runs. */
+const holdersIn = (names: readonly string[]): string[] =>
+  processes().filter(
+    (pid) =>
+      names.some((name) => readOf(pid, "cgroup").includes(name)) &&
+      readOf(pid, "environ").includes(CANARY),
   )
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "the key of a real OpenCode",
-  () => {
+/** Of a directory, with all below it. */
+const formsInFiles = (directory: string): string[] =>
+  readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .flatMap((path) => formsIn(readIfThere(path)).map((form) => `${form} in ${path}`))
+
+/** What an engine keeps of a state may be gone by now. */
+const readIfThere = (path: string): Buffer => {
+  try {
+    return readFileSync(path)
+  } catch {
+    return Buffer.alloc(0)
+  }
+}
+
+/** Where this host puts core dumps: the directory that it names, and those of the usual handlers. */
+const coresOfHost = (): string[] => {
+  const pattern = readFileSync("/proc/sys/kernel/core_pattern", "utf8").trim()
+  const places = ["/var/lib/systemd/coredump", "/var/crash", "/var/lib/apport/coredump"]
+  if (pattern.startsWith("/")) places.push(dirname(pattern))
+  return places.flatMap((place) =>
+    existsSync(place) ? readdirSync(place).map((name) => join(place, name)) : [],
+  )
+}
+
+const CORES_INSIDE =
+  "find / -xdev -type f \\( -name core -o -name 'core.[0-9]*' \\) -size +0 2>/dev/null; find /tmp /run /dev/shm -type f \\( -name core -o -name 'core.[0-9]*' \\) 2>/dev/null; :"
+
+type BackendName = "embedded" | "docker"
+
+const NEEDS: Readonly<Record<BackendName, Parameters<typeof requires>>> = {
+  embedded: ["root", "crunOrRunc", "conmon", "tini", "userNamespaces"],
+  docker: ["root", "docker", "tini"],
+}
+
+/** Not Codex: it writes its environment, with the key, to `.codex/shell_snapshots` in the workspace's home. */
+const AGENT_NAMES = ["opencode", "claude"] as const satisfies readonly AgentName[]
+
+const CASES = sampled(
+  "keys of agents that are searched for on a whole disk",
+  (["embedded", "docker"] as const).flatMap((backend) =>
+    AGENT_NAMES.map((name) => ({ backend, name })),
+  ),
+  1,
+)
+
+for (const { backend, name } of CASES)
+  requires(...NEEDS[backend]).describe(`the key of a real ${name}, ${backend}`, () => {
     let disk: SmallDisk
     let outside: string
     let server: Awaited<ReturnType<typeof openServer>>
+    let engine: Awaited<ReturnType<typeof startEngine>> | undefined
     beforeAll(async () => {
       disk = makeSmallDisk()
       outside = mkdtempSync(join(tmpdir(), "berth-keys-e2e-"))
       const keysFile = join(outside, "keys.env")
-      writeFileSync(keysFile, `SCRIPTED_KEY=${CANARY}\n`, { mode: 0o600 })
-      server = await openServer(["--keys-file", keysFile, "--log-level", "debug"], disk.directory)
+      const keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "SCRIPTED_KEY"]
+      const lines = keys.map((key) => `${key}=${CANARY}\n`).join("")
+      writeFileSync(keysFile, lines, { mode: 0o600 })
+      if (backend === "docker") {
+        const data = join(disk.directory, "engine")
+        mkdirSync(data)
+        engine = await startEngine({ flags: ["--data-root", data] })
+      }
+      const flags = ["--keys-file", keysFile, "--log-level", "debug", ...(engine?.flags ?? [])]
+      server = await openServer(flags, disk.directory)
     }, DEADLINE_MS)
     afterAll(async () => {
       await server?.close()
+      await engine?.stop()
       disk?.remove()
       rmSync(outside, { recursive: true, force: true })
     }, DEADLINE_MS)
 
     const workspace = async (): Promise<WorkspaceSpecInput> => {
-      const { agent, environment, script } = AGENTS.opencode
+      const { agent, environment, script } = AGENTS[name]
       const app = makeRepo(join(outside, "app"), { README: "hello\n" })
       const model = makeRepo(join(outside, "model"), {
         "model-server.mjs": await modelProgram(),
@@ -127,8 +197,26 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       }
     }
 
+    /** The words in the cgroups of a sandbox's processes. */
+    const namesOf = async (sandbox: SandboxId): Promise<string[]> => {
+      const containers = (await engine?.containers()) ?? []
+      const own = containers.filter(({ Labels }) => Object.values(Labels).includes(sandbox))
+      return engine === undefined ? [sandbox] : own.map(({ Id }) => Id)
+    }
+
+    /** What the engine says of its containers and volumes, and keeps of them while they run. */
+    const formsInEngine = async (): Promise<string[]> => {
+      if (engine === undefined) return []
+      const { containers: list, inspect, volumes, socket } = engine
+      const containers = await list()
+      expect(containers).not.toEqual([])
+      const inspected = await Promise.all(containers.map(({ Id }) => inspect(Id)))
+      const told = JSON.stringify([containers, inspected, await volumes()])
+      return [...formsIn(Buffer.from(told)), ...formsInFiles(join(dirname(socket), "exec"))]
+    }
+
     it(
-      "is used, and is in no command line, log, answer or byte of the data directory's disk after a prompt, a fork, a crash of the agent, an export and a stop",
+      "is used, and is in no command line, log, answer, core dump or byte of the data directory's disk after a prompt, a fork, a crash of the agent, an export and a stop",
       async () => {
         const { sandboxes, sessions, workspaces } = server.client()
         const box = await sandboxes.create({ workspace: await workspace() })
@@ -143,16 +231,25 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         const digest = createHash("sha256").update(CANARY).digest("hex")
         expect((await box.commands.run(look)).stdout.trim()).toBe(digest)
         expect(formsIn(commandLines())).toEqual([])
+        expect(await formsInEngine()).toEqual([])
 
         const fork = await box.fork("keyed-copy")
         await fork.ready()
 
-        const agents = processesOf(box.id).filter(({ command }) => command.includes("opencode"))
-        expect(agents).not.toEqual([])
-        for (const { pid } of agents) process.kill(pid, "SIGABRT")
+        const coresBefore = coresOfHost()
+        const holders = holdersIn(await namesOf(box.id))
+        expect(holders).not.toEqual([])
+        for (const [place, pid] of holders.entries()) {
+          // With this limit the kernel writes no core file, and starts no handler of the host.
+          expect(readOf(pid, "limits").toString()).toMatch(/^Max core file size +1 +1 /m)
+          process.kill(Number(pid), place % 2 === 0 ? "SIGABRT" : "SIGSEGV")
+        }
         const after = await promptToEnd(session, SAW_A_BIRD)
         expect(after.at(-1)?.body.type).toBe("prompt.state")
         expect(formsIn(commandLines())).toEqual([])
+        expect((await box.commands.run(CORES_INSIDE)).stdout).toBe("")
+        expect(coresOfHost()).toEqual(coresBefore)
+        expect(await formsInEngine()).toEqual([])
 
         const told = [
           ...[await sandboxes.list(), await box.why(), await box.boot(), await session.messages()],
@@ -175,5 +272,4 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       },
       DEADLINE_MS,
     )
-  },
-)
+  })

@@ -63,14 +63,16 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
       const rung = bells.next(session, signal)
       const now = await currently(prompt)
-      if (now === undefined || signal.aborted) return
+      if (signal.aborted || (now === undefined && !talk.isOverdue)) return
+      const isStopRequested = now?.isStopRequested ?? true
       try {
-        if (now.isStopRequested && !talk.isStopTaken) {
+        if (isStopRequested && !talk.isStopTaken) {
           talk.isSettled = false
           standing = await abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
+          if (talk.isOverdue) return
           if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
           talk.isStopTaken = true
-        } else if (!isStarted && !now.isStopRequested) {
+        } else if (!isStarted && !isStopRequested) {
           const kept = sandboxes.kept(sandbox)
           standing = await abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
           isStarted = true
@@ -113,11 +115,10 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
 
   const endWithSandbox = async (
     { id, session, sandbox }: AssignedPrompt,
-    talk: Talk,
     signal: AbortSignal,
   ): Promise<void> => {
     await parts.keepTrying(session, () => sandboxes.gone(sandbox, signal), signal)
-    if (!signal.aborted) await changes.end(id, talk.end)
+    if (!signal.aborted) await changes.end(id, SANDBOX_ENDED)
   }
 
   /** Returns without a connection where there will never be one: whoever speaks to the sandbox next finds that out. */
@@ -137,13 +138,13 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     const talk: Talk = {
       isSettled: false,
       isStopTaken: false,
+      isOverdue: false,
       refusal: undefined,
-      end: SANDBOX_ENDED,
     }
     try {
       await firstOf(signal, [
         (until) => converse(prompt, hold, talk, until),
-        (until) => endWithSandbox(prompt, talk, until),
+        (until) => endWithSandbox(prompt, until),
         (until) => watchOver(prompt, talk, until),
       ])
     } finally {

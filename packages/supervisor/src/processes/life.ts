@@ -86,12 +86,12 @@ const describeEnd = (exit: Exit | undefined, wait: Wait): string => {
   return wait === "ready" ? end : `${end} before it was ready`
 }
 
-const converse = ({ connect }: ProcessSpec, { pid, stdin, stdout }: Launched): void => {
+const converse = ({ connect }: ProcessSpec, { pid, stdin, stdout, exited }: Launched): void => {
   if (stdin === undefined || stdout === undefined) return
   // A process that ends while it is written to is noticed by its exit.
   stdin.on("error", () => {})
   stdout.on("error", () => {})
-  connect?.({ pid, stdin, stdout })
+  connect?.({ pid, stdin, stdout, exited })
 }
 
 /** Ends what is left of it, and reads what it still said. */

@@ -33,6 +33,7 @@ export interface Conversation {
   readonly pid: number
   readonly stdin: Writable
   readonly stdout: Readable
+  readonly exited: Promise<unknown>
 }
 
 /** What a process is given by its surroundings. */

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { chmod, mkdtemp, readFile, rm } from "node:fs/promises"
 import { type AddressInfo, connect, createServer } from "node:net"
@@ -319,6 +320,23 @@ requires("docker").describe("docker behind a faulty connection", () => {
             exit: expect.objectContaining({ code: 5 }),
           }),
         )
+    })
+
+    it("[R1.9] ends processes after a gap that the engine no longer knows of a sandbox", async () => {
+      const spec = specFor(harness)
+      await backend.create(spec)
+      await backend.start(spec.identity.sandbox)
+      await using events = collect(backend)
+      faulty.cut()
+      await expect.poll(() => events.seen, { timeout: 10_000 }).toContainEqual({ kind: "resync" })
+      const note = join(harness.directory, "sandboxes", spec.identity.sandbox, "note")
+      const { engineId } = JSON.parse(await readFile(note, "utf8"))
+      const options = { argv0: "containerd-shim-lost" }
+      const lost = spawn("/bin/sh", ["-c", "read line", "sh", "-id", engineId], options)
+      const ended = once(lost, "exit")
+      await backend.remove(spec.identity.sandbox)
+      lost.stdin.end()
+      expect(await ended).toEqual([null, "SIGKILL"])
     })
 
     it("[R3.4] survives an engine that is killed and started again, and so do sandboxes", async () => {

@@ -351,6 +351,43 @@ describe("an agent over ACP that misbehaves", { timeout: TEST_LIMIT_MS }, () => 
     expect((await ask(agent, "remember", { session })).text).toBe("say: one")
   })
 
+  it("closes its output while it works: it is ended, says why, and all sessions go on with their memory", async () => {
+    const stage = makeStage()
+    const agent = await started(stage)
+    const [idle, other] = [newId.session(), newId.session()]
+    await ask(agent, "say: one", { session: idle })
+    const alone = await ask(agent, "close: 1", { session: idle })
+    const why = expect.stringMatching(/closed its connection and did not exit/)
+    expect(alone.result).toEqual({ state: "failed", reason: why })
+    expect(alone.events.at(-1)).toMatchObject({ type: "error", code: "agent.unavailable" })
+    expect((await ask(agent, "remember", { session: idle })).text).toBe("say: one")
+    await ask(agent, "say: two", { session: other })
+    const heard = Promise.withResolvers<void>()
+    const bystander = ask(agent, "wait", { session: other, onEvent: () => heard.resolve() })
+    await heard.promise
+    const before = stage.family.running()
+    const results = [await ask(agent, "close: 1"), await bystander]
+    for (const { result, types } of results) {
+      expect(result).toEqual({ state: "interrupted", reason: why })
+      expect(types).not.toContain("error")
+    }
+    expect(stage.family.running().filter((pid) => before.includes(pid))).toEqual([])
+    expect((await ask(agent, "remember", { session: other })).text).toBe("say: two")
+    expect((await ask(agent, "remember", { session: idle })).text).toBe("say: one,remember")
+  })
+
+  it("reads no more while it works: a prompt that it never got runs in its next life", async () => {
+    const agent = await started(makeStage())
+    const heard = Promise.withResolvers<void>()
+    const broken = ask(agent, "close: 0", { onEvent: () => heard.resolve() })
+    await heard.promise
+    expect(await ask(agent, "say: on")).toMatchObject({
+      result: { state: "succeeded" },
+      text: "on",
+    })
+    expect((await broken).result).toMatchObject({ state: "failed" })
+  })
+
   it("does not start at all: it is given up with its last words", async () => {
     const command = ["/bin/sh", "-c", "echo no licence >&2; exit 3"] as const
     const { agent } = makeStage({ command, restartClock: fastClock })

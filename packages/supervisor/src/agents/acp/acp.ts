@@ -119,24 +119,56 @@ class Acp implements Agent {
   }
 
   async #prompt(start: PromptStart, say: Say, signal: AbortSignal): Promise<PromptResult> {
+    const { prompt } = start
+    const { life, session } = await this.#open(start, { say, signal })
+    const take = () => this.#take(start, { life, session, say, signal })
+    return await orInterrupted(() => this.#orBroken(take, life), { prompt, life, signal })
+  }
+
+  /** Finds the conversation. An agent that ends meanwhile has done nothing for the prompt: its next life is asked, once. */
+  async #open(
+    start: PromptStart,
+    { say, signal }: { say: Say; signal: AbortSignal },
+  ): Promise<{ readonly life: Life; readonly session: string }> {
     const life = await this.#process.life(signal)
-    return await orInterrupted(() => this.#take(start, { life, say, signal }), {
-      prompt: start.prompt,
-      life,
-      signal,
-    })
+    try {
+      return { life, session: await this.#conversation(start, { life, say, signal }) }
+    } catch (thrown) {
+      const isItsOwn = life.endedFor === start.prompt
+      if (signal.aborted || !life.link.over.aborted || isItsOwn) throw thrown
+      await life.ended
+      const next = await this.#process.life(signal)
+      return { life: next, session: await this.#conversation(start, { life: next, say, signal }) }
+    }
+  }
+
+  /**
+   * Runs a prompt. It fails where the agent broke its link while it worked on that prompt alone; where it worked on
+   * others, too, nobody knows for which of them it did, and all of them are interrupted.
+   */
+  async #orBroken(run: () => Promise<PromptResult>, life: Life): Promise<PromptResult> {
+    try {
+      return await run()
+    } catch (thrown) {
+      if (!life.link.over.aborted) throw thrown
+      const { isBroken, prompts } = await life.ended
+      if (!isBroken) throw thrown
+      const reason = `${this.#title} closed its connection and did not exit, so its process was ended`
+      if (prompts.size > 1) return { state: "interrupted", reason }
+      throw new BerthError("agent.unavailable", reason, { cause: thrown })
+    }
   }
 
   async #take(
     start: PromptStart,
-    { life, say, signal }: { life: Life; say: Say; signal: AbortSignal },
+    { life, session, say, signal }: { life: Life; session: string; say: Say; signal: AbortSignal },
   ): Promise<PromptResult> {
     const { prompt } = start
-    const session = await this.#conversation(start, { life, say, signal })
     const { permissions } = this.#options
     const terminalText = (id: string) => this.#terminals.text(id)
     const turn = new Turn({ prompt, permissions, say, terminalText })
     this.#turns.set(session, { prompt, turn })
+    life.prompts.add(prompt)
     try {
       return await runPrompt(start, {
         options: this.#options,
@@ -150,6 +182,7 @@ class Acp implements Agent {
       })
     } finally {
       this.#turns.delete(session)
+      life.prompts.delete(prompt)
       await turn.close()
     }
   }

@@ -7,6 +7,7 @@ import { makeEmptyDirectory } from "../empty-directory.ts"
 import { KeptProcess } from "../kept-process.ts"
 import type { SharedLife } from "../or-interrupted.ts"
 import type { AgentParts } from "../parts.ts"
+import { endOfLink, type LinkEnd } from "./end-of-link.ts"
 import type { Abilities, Link, Served } from "./link.ts"
 import { orAborted } from "./or-aborted.ts"
 import { requireProgram } from "./program.ts"
@@ -27,6 +28,10 @@ export interface Life extends SharedLife {
   readonly number: number
   readonly link: Link
   readonly abilities: Abilities
+  /** Those that the agent was given and has not ended. */
+  readonly prompts: Set<PromptId>
+  /** Resolves when the link is over, and the process has ended. */
+  readonly ended: Promise<LinkEnd>
 }
 
 /** An agent that is spoken to over its standard input and output, kept running. */
@@ -87,17 +92,25 @@ export class AgentProcess {
     requireProgram(command[0], environment.PATH ?? "")
     const { openLink } = await import("./link.ts")
     let link: Link | undefined
+    let exited: Promise<unknown> = Promise.resolve()
     const connect = (conversation: Conversation) => {
       link = openLink(conversation, this.#served)
+      exited = conversation.exited
       link.over.addEventListener("abort", () => void this.#served.terminals.releaseAll())
     }
     const readiness: Readiness = {
       description: "it did not answer",
       wait: async (_, signal) => {
-        const { initialized } = link as Link
-        const abilities = await orAborted(initialized, signal)
+        const opened = link as Link
+        const abilities = await orAborted(opened.initialized, signal)
         const number = ++this.#lives
-        this.#life = { number, link: link as Link, abilities, endedFor: undefined }
+        const prompts = new Set<PromptId>()
+        const { clock } = this.#parts
+        const end = async () => {
+          if (number === this.#lives) await this.#process.replace()
+        }
+        const ended = endOfLink({ link: opened, clock, exited, prompts, end })
+        this.#life = { number, link: opened, abilities, prompts, ended, endedFor: undefined }
       },
     }
     return {

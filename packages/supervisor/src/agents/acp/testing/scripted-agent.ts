@@ -1,6 +1,6 @@
 /** An agent without a model: it does what a prompt says, `ORDER: WHAT`. It serves faults that no real one shows at will. */
 import { spawn } from "node:child_process"
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { closeSync, existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Readable, Writable } from "node:stream"
 import {
@@ -122,6 +122,13 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
     await new Promise(() => {})
   },
   crash: async () => process.exit(3),
+  /** Closes its standard input (0) or output (1), and works on. */
+  close: async (turn) => {
+    spawn("sleep", ["1000"])
+    await say(turn, "closing")
+    closeSync(Number(turn.what))
+    await new Promise((resolve) => setTimeout(resolve, 1_000_000))
+  },
   fail: async ({ what }) => {
     throw new RequestError(Number(what), "it went wrong", { details: "the model refused" })
   },
