@@ -3,6 +3,7 @@ import { join } from "node:path"
 import { Writable } from "node:stream"
 import { newId, type TopId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
+import { sized } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
 import { openLayers } from "./open.ts"
 import { AGENT, ID_BASE } from "./testing/ids.ts"
@@ -12,10 +13,11 @@ import { snapshotOne } from "./testing/snapshot-one.ts"
 import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
 
 const shop = key("shop")
+const WORKSPACES = sized("workspaces that work at the same time", { few: 2, all: 4 })
 
 requires("root").describe("at the same time", () => {
   it("many workspaces work and are collected around, and none loses anything", async () => {
-    const root = makeRoot("/dev/shm")
+    const root = makeRoot()
     const layers = await openForTest(root)
     let done = false
     const problems: unknown[] = []
@@ -27,7 +29,7 @@ requires("root").describe("at the same time", () => {
     })()
     const still = { freeze: async () => {}, thaw: async () => {} }
     await Promise.all(
-      Array.from({ length: 4 }, async (_, number) => {
+      Array.from({ length: WORKSPACES }, async (_, number) => {
         const mine = key(`w${number}`)
         await layers.put(mine, null)
         for (let round = 1; round <= 3; round += 1) {
@@ -50,7 +52,7 @@ requires("root").describe("at the same time", () => {
     done = true
     await collecting
     expect(problems).toEqual([])
-    for (let number = 0; number < 4; number += 1) {
+    for (let number = 0; number < WORKSPACES; number += 1) {
       expect(await work(layers, key(`w${number}`), "cat f1 f2 f3")).toBe("1\n2\n3\n")
       expect(await work(layers, key(`f${number}-2`), "ls")).toBe("f1\nf2\n")
     }

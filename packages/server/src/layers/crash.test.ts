@@ -113,14 +113,14 @@ requires("root").describe("a store whose process is killed", () => {
   afterAll(() => rmSync(parent, { recursive: true, force: true }))
 
   const copyOfStore = (): string => {
-    const root = join(makeRoot("/dev/shm"), "store")
+    const root = join(makeRoot(), "store")
     execFileSync("cp", ["-a", prepared.root, root])
     return root
   }
 
   for (const [operation, steps] of Object.entries(STEPS)) {
     describe(`in ${operation}`, () => {
-      it.each(sampled(`crash points of a layer store in ${operation}`, steps, 3))(
+      it.each(sampled(`crash points of a layer store in ${operation}`, steps, 1))(
         "at %s, loses nothing and leaves nothing once it is verified",
         async (step) => {
           const root = copyOfStore()

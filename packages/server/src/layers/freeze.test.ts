@@ -3,13 +3,13 @@ import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
 import { expect, it } from "vitest"
 import { key } from "./testing/key.ts"
-import { makeRoot, openForTest, work, workAndFreeze } from "./testing/store.ts"
+import { makeRootOnDisk, openForTest, work, workAndFreeze } from "./testing/store.ts"
 
 const shop = key("shop")
 
 requires("root").describe("freeze", () => {
   it("makes a layer of a stopped sandbox's top, on which the next top shows the same", async () => {
-    const root = makeRoot()
+    const root = makeRootOnDisk()
     const layers = await openForTest(root)
     await layers.put(shop, null)
     const { layer, made } = await workAndFreeze(layers, shop, "mkdir d; echo one > d/f")

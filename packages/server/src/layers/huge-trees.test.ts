@@ -44,7 +44,7 @@ const stageTop = async (): Promise<{ root: string; tree: string }> => {
 }
 
 requires("root").describe("a tree that a sandbox made to harm", () => {
-  const levels = sized("depth of a frozen tree", { few: 6_000, all: 100_000 })
+  const levels = sized("depth of a frozen tree", { few: 3_000, all: 100_000 })
   requires("root").it(
     `is frozen in little memory when it is ${levels} folders deep`,
     async () => {
@@ -55,7 +55,7 @@ requires("root").describe("a tree that a sandbox made to harm", () => {
     BUDGET_MS,
   )
 
-  const files = sized("folders of a frozen tree", { few: 20_000, all: 1_000_000 })
+  const files = sized("folders of a frozen tree", { few: 8_000, all: 1_000_000 })
   requires("root").it(
     `is frozen in little memory when ${files} folders with long names lie in one`,
     async () => {

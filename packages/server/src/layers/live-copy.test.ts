@@ -11,7 +11,7 @@ import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
 import { keepMounted } from "./testing/mount.ts"
 import { snapshotOne } from "./testing/snapshot-one.ts"
-import { makeRoot, workAndFreeze } from "./testing/store.ts"
+import { makeRootOnDisk, workAndFreeze } from "./testing/store.ts"
 
 const shop = key("shop")
 const BUDGET_MS = 60_000
@@ -59,7 +59,7 @@ const digestOf = (tree: string): string => {
 }
 
 const stage = async (at: (step: string) => void = () => {}) => {
-  const root = makeRoot()
+  const root = makeRootOnDisk()
   const layers = await openLayers({ root, idBase: ID_BASE, at })
   await layers.put(shop, null)
   await workAndFreeze(layers, shop, LOWER)

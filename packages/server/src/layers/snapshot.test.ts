@@ -9,7 +9,7 @@ import { key } from "./testing/key.ts"
 import { keepMounted } from "./testing/mount.ts"
 import { makeScenario } from "./testing/scenario.ts"
 import { snapshotOne } from "./testing/snapshot-one.ts"
-import { makeRoot, openForTest, view, work } from "./testing/store.ts"
+import { makeRootOnDisk, openForTest, view, work } from "./testing/store.ts"
 import type { Freezer } from "./while-frozen.ts"
 
 const shop = key("shop")
@@ -43,7 +43,7 @@ const runningSandbox = async (layers: Layers, script: string) => {
 
 requires("root").describe("a live snapshot", () => {
   it("holds what the sandbox's files were at one moment, and the sandbox runs on", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     const { sandbox, running } = await runningSandbox(
       layers,
@@ -71,7 +71,7 @@ requires("root").describe("a live snapshot", () => {
   })
 
   it("is kept by its pin alone, and goes when that ends", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
     const { layer, pin } = await snapshotOne(layers, shop, {
@@ -88,7 +88,7 @@ requires("root").describe("a live snapshot", () => {
   })
 
   it("shows the same as the stack it was taken of", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     const { sandbox, top, running } = await runningSandbox(
       layers,
@@ -106,7 +106,7 @@ requires("root").describe("a live snapshot", () => {
   })
 
   it("thaws the sandbox and leaves nothing when the copy fails", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
     let frozen = false
@@ -130,7 +130,7 @@ requires("root").describe("a live snapshot", () => {
   it("thaws the sandbox when nothing moves while it stands still", async () => {
     const events: string[] = []
     const untilThawed = Promise.withResolvers<void>()
-    const root = makeRoot()
+    const root = makeRootOnDisk()
     const layers = await openLayers({
       root,
       idBase: ID_BASE,
@@ -158,7 +158,7 @@ requires("root").describe("a live snapshot", () => {
   })
 
   it("thaws the sandbox in time when the freeze does not end, and again when it does", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
     const frozen = Promise.withResolvers<void>()
@@ -182,7 +182,7 @@ requires("root").describe("a live snapshot", () => {
   })
 
   it("tries again to thaw, and says so when it cannot", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
     let attempts = 0
@@ -202,7 +202,7 @@ requires("root").describe("a live snapshot", () => {
   })
 
   it("is refused for a sandbox that has not claimed the top", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     await layers.ensureTop(shop)
     const still = { freeze: async () => {}, thaw: async () => {} }

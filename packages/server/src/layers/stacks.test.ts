@@ -12,7 +12,14 @@ import { AGENT, ID_BASE } from "./testing/ids.ts"
 import { key } from "./testing/key.ts"
 import { HOST_ROOT, inMount } from "./testing/mount.ts"
 import { makeScenario } from "./testing/scenario.ts"
-import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/store.ts"
+import {
+  makeRoot,
+  makeRootOnDisk,
+  openForTest,
+  view,
+  work,
+  workAndFreeze,
+} from "./testing/store.ts"
 
 const shop = key("shop")
 const fork = key("fork")
@@ -50,7 +57,7 @@ const HOLES = "test $(stat -c %b holes) -lt 200 && echo holes"
 
 /** The same files in the store of another installation, with other ids. */
 const carryOver = async (layers: Layers, stack: StackKey, idBase: number): Promise<Layers> => {
-  const root = makeRoot()
+  const root = makeRootOnDisk()
   const other = await openLayers({ root, idBase })
   const { layer } = await layers.freeze(stack)
   const file = join(root, "archive.tar.zst")
@@ -63,7 +70,7 @@ const carryOver = async (layers: Layers, stack: StackKey, idBase: number): Promi
 
 requires("root").describe("a stack of layers that delete, replace and move", () => {
   it("shows what was left, and nothing that was deleted", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     expect(await filesOf(layers, shop)).toBe(SHOWN)
     expect(
@@ -72,7 +79,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
   })
 
   it("shows the same to a fork, whose changes stay its own", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     const before = await view(layers, shop)
     const { layer } = await layers.freeze(shop)
@@ -84,7 +91,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
   })
 
   it("shows the same when it is flattened", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     const before = await view(layers, shop)
     const { layer, made } = await layers.flatten(shop)
@@ -100,7 +107,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
   })
 
   it("shows the same when it is flattened below a top that has moved, replaced and deleted what lies there", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     await work(
       layers,
@@ -118,7 +125,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
   })
 
   it("shows the same in another installation after export and import, flattened or not", async () => {
-    const layers = await openForTest()
+    const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     const before = await view(layers, shop)
     const otherBase = ID_BASE - 65_536
@@ -131,7 +138,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
   })
 
   it("shows the same 30 layers deep, with a change in each", async () => {
-    const layers = await openForTest(makeRoot("/dev/shm"))
+    const layers = await openForTest(makeRoot())
     await layers.put(shop, null)
     await workAndFreeze(
       layers,
@@ -159,7 +166,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
 
 requires("root").describe("a store", () => {
   it("leaves nothing mounted, and nothing in the making", async () => {
-    const root = makeRoot()
+    const root = makeRootOnDisk()
     const layers = await openForTest(root)
     await makeScenario(layers, shop)
     await layers.flatten(shop)

@@ -32,8 +32,8 @@ const openWatchedStore = async (mutate?: (statement: string) => string) => {
   return sqlite
 }
 
-/** About all orders of the scenes below, as a whole run counts them. */
-const ORDERS = 132_715
+/** About all orders of the scenes below: those of pairs counted by a whole run, those of crowds estimated from drawn ones. */
+const ORDERS = 1_393_000
 
 /** Orders that a run draws of each scene, if it does not take all. */
 const DRAWN = 10
@@ -100,7 +100,6 @@ const there = Object.entries(USERS).map(([user, use]) => ({
   actors: [changeBack, use],
 }))
 
-/** These have so many orders with three deviations that hours would pass. */
 const CROWDS: readonly Scene[] = [
   ...there,
   {
@@ -134,7 +133,8 @@ const CROWDS: readonly Scene[] = [
   },
 ]
 
-const LIMIT_MS = isWholeRun ? 3_600_000 : 60_000
+/** An order takes about 6 ms: all of the largest crowd, 670,000, more than an hour. */
+const LIMIT_MS = isWholeRun ? 4 * 3_600_000 : 60_000
 const explored = { orders: 0 }
 
 /** Orders of a scene: all of them, or so many drawn ones after those with few deviations. */
@@ -159,10 +159,10 @@ describe(`[R1.6] [R1.7] of what two actors do to a sandbox, ${PAIRS_TITLE}, nobo
 })
 
 const CROWDS_TITLE = isWholeRun
-  ? "in every order with up to two deviations"
-  : `in ${DRAWN} orders drawn from those with up to two deviations`
+  ? "in every order with up to three deviations"
+  : `in ${DRAWN} orders drawn from those with up to three deviations`
 describe(`[R1.6] [R1.7] of what several actors do to a sandbox, ${CROWDS_TITLE}, nobody is cut off and all ends settled:`, () => {
-  it.each(CROWDS)("$name", (scene) => explore(scene, { sampled: 0, whole: 2 }), LIMIT_MS)
+  it.each(CROWDS)("$name", (scene) => explore(scene, { sampled: 0, whole: 3 }), LIMIT_MS)
 })
 
 afterAll(() => {

@@ -60,7 +60,7 @@ import { unknownSandbox, unknownWorkspace } from "./unknown.ts"
 import { openUses, type Uses } from "./use.ts"
 import { openValidate } from "./validate.ts"
 import { openViews, type Views } from "./views.ts"
-import { openWants, type ToolboxOf } from "./wanted.ts"
+import { openWants, type ToolboxOf, type WantedParts } from "./wanted.ts"
 import { openWorkers } from "./workers.ts"
 import { openWorkspaces } from "./workspaces.ts"
 
@@ -75,6 +75,8 @@ export interface SandboxesParts
   readonly toolbox: ToolboxOf
   readonly policy: Policy
   readonly clock: Clock
+  /** The authorities that the host trusts beside the usual ones. Default: as its files say. */
+  readonly certificates?: WantedParts["certificates"]
   /** What of the host runs low. */
   readonly shortage: Shortage
   /** The guard that keeps sandboxes from filling the disk, where that is watched. */
@@ -180,7 +182,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const rows = openRows(db, clock)
   const workspaces = openWorkspaces(db, clock)
   const decisions = openDecisions(db, clock)
-  const certificates = openHostCertificates(parts)
+  const certificates = parts.certificates ?? openHostCertificates(parts)
   const wants = openWants({ ...parts, workspaces, certificates })
   const departures = new Departures(rows)
   const idle = new Idle(clock)

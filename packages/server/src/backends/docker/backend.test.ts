@@ -3,5 +3,5 @@ import { backendContract } from "../contract.ts"
 import { openHarness } from "./testing/harness.ts"
 
 requires("docker").describe("docker", () => {
-  backendContract("docker", openHarness)
+  backendContract("docker", openHarness, { drawn: 24 })
 })

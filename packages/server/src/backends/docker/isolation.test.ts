@@ -3,6 +3,7 @@ import type { InstallationId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
 import { connectionsTableOf } from "../connections/rules.ts"
 import { isolationSuite } from "../isolation.ts"
+import { isDrawnForSmallDisk, isDrawnTwin } from "../testing/drawn-isolation.ts"
 import { openIsolationHarness } from "../testing/isolation-harness.ts"
 import { networkNames } from "./network/names.ts"
 import { DIFFERENCES, USER_NAMESPACE_DIFFERENCES } from "./testing/differences.ts"
@@ -26,7 +27,9 @@ const DOCKER = {
 }
 
 requires("root", "docker", "networkNamespaces").describe("docker", () => {
-  isolationSuite("docker", (options) => openIsolationHarness(DOCKER, options), DIFFERENCES)
+  isolationSuite("docker", (options) => openIsolationHarness(DOCKER, options), DIFFERENCES, {
+    onSmallDisk: isDrawnForSmallDisk("docker"),
+  })
 })
 
 const WITH_USER_NAMESPACES = {
@@ -34,14 +37,13 @@ const WITH_USER_NAMESPACES = {
   file: join(import.meta.dirname, "testing/server-with-user-namespaces.ts"),
 }
 
-requires("root", "docker", "userNamespaces", "networkNamespaces").describe(
-  "docker with user namespaces",
-  () => {
+const withUserNamespaces = requires("root", "docker", "userNamespaces", "networkNamespaces")
+if (isDrawnTwin("docker with user namespaces"))
+  withUserNamespaces.describe("docker with user namespaces", () => {
     isolationSuite(
       "docker with user namespaces",
       (options) => openIsolationHarness(WITH_USER_NAMESPACES, options),
       USER_NAMESPACE_DIFFERENCES,
       { part: "escapes" },
     )
-  },
-)
+  })

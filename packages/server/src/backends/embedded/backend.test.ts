@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
@@ -26,8 +26,24 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("emb
     const host = await backend.resolveSystem({ kind: "host" })
     expect(host).toEqual({ kind: "host", contents: expect.stringMatching(/^[0-9a-f]{64}$/) })
   })
+
+  it("keeps the tree that it has prepared of the host for the next server, and removes others", async () => {
+    const harness = await openHarness()
+    onTestFinished(() => harness.close())
+    const systems = join(harness.directory, "systems")
+    const prepared = async () => {
+      const names = await readdir(systems)
+      return Promise.all(names.map(async (name) => [name, (await stat(join(systems, name))).ino]))
+    }
+    await harness.backend.recover()
+    const before = await prepared()
+    expect(before).toHaveLength(1)
+    await mkdir(join(systems, "of-another-boot"))
+    await (await harness.reopen()).recover()
+    expect(await prepared()).toEqual(before)
+  })
 })
 
 requires("root", "runc", "conmon", "tini", "userNamespaces").describe("embedded on runc", () => {
-  backendContract("embedded on runc", openHarnessOnRunc)
+  backendContract("embedded on runc", openHarnessOnRunc, { drawn: 10 })
 })

@@ -187,9 +187,9 @@ const compose = (
         await fenceWatch.begin(signal)
         const { systems, ranges } = await inUse(parts)
         for (const range of ranges) parts.idRanges.hold(range)
-        await pruneSystems(join(directory, "systems"), systems)
         // The first look at the host takes half a second: nobody's first sandbox waits for it.
-        const { root, binds } = await parts.systems.prepare({ kind: "host" }, [], signal)
+        const { key, root, binds } = await parts.systems.prepare({ kind: "host" }, [], signal)
+        await pruneSystems(join(directory, "systems"), systems.add(key))
         await Promise.all([parts.apart.entry(root, parts.rootPlace), parts.apart.binds(binds)])
         return unrecovered
       }),

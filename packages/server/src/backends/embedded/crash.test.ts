@@ -54,7 +54,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
         for (const step of sampled(
           `crash points of the embedded backend in ${operation}`,
           [...new Set(steps)],
-          4,
+          2,
         )) {
           const plan = planOf(operation, step)
           expect(await play(plan), step).toMatchObject({ signal: "SIGKILL" })

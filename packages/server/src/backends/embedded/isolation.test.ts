@@ -5,6 +5,7 @@ import { expect, it } from "vitest"
 import { run } from "../../host/run.ts"
 import { isolationSuite } from "../isolation.ts"
 import type { Differences } from "../testing/attempt.ts"
+import { isDrawnForSmallDisk, isDrawnTwin } from "../testing/drawn-isolation.ts"
 import { AT_THE_END, COUNTED, LIMITED, LIMITED_PROBES } from "../testing/escapes/exhaustion.ts"
 import { prelude } from "../testing/inside.ts"
 import { openIsolationHarness } from "../testing/isolation-harness.ts"
@@ -29,13 +30,18 @@ const RUNC_DIFFERENCES: Differences = {
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNamespaces").describe(
   "embedded",
   () => {
-    isolationSuite("embedded", (options) => openIsolationHarness(EMBEDDED, options))
+    isolationSuite(
+      "embedded",
+      (options) => openIsolationHarness(EMBEDDED, options),
+      {},
+      { onSmallDisk: isDrawnForSmallDisk("embedded") },
+    )
   },
 )
 
-requires("root", "runc", "conmon", "tini", "userNamespaces", "networkNamespaces").describe(
-  "embedded on runc",
-  () => {
+const onRunc = requires("root", "runc", "conmon", "tini", "userNamespaces", "networkNamespaces")
+if (isDrawnTwin("embedded on runc"))
+  onRunc.describe("embedded on runc", () => {
     isolationSuite(
       "embedded on runc",
       (options) => openIsolationHarness(ON_RUNC, options),
@@ -60,5 +66,4 @@ requires("root", "runc", "conmon", "tini", "userNamespaces", "networkNamespaces"
         await harness.close()
       }
     })
-  },
-)
+  })

@@ -8,6 +8,8 @@ import { PLAIN_ENV } from "../../host/run.ts"
 import type { Namespace } from "../embedded/network/testing/namespace.ts"
 import type { ServerCalls } from "./serve.ts"
 
+const { NODE_COMPILE_CACHE: COMPILE_CACHE } = process.env
+
 /** A process that serves a backend, seen from the test. */
 export interface Server {
   call<Name extends keyof ServerCalls>(
@@ -37,7 +39,12 @@ export const startServer = async (
     [`--net=/proc/${pid}/ns/net`, ...(place?.mounting ?? []), ...program],
     {
       stdio: ["pipe", "pipe", "inherit"],
-      env: { ...PLAIN_ENV, ...environment, ...place?.environment },
+      env: {
+        ...PLAIN_ENV,
+        ...environment,
+        ...place?.environment,
+        ...(COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE: COMPILE_CACHE }),
+      },
     },
   )
   const gone = once(child, "exit")

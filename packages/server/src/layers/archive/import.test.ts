@@ -170,7 +170,7 @@ requires("root").describe("import refuses", () => {
   })
 
   it("every archive that is cut short or damaged so that it says something else", async () => {
-    const root = makeRoot("/dev/shm")
+    const root = makeRoot()
     const contents = "contents ".repeat(500)
     const whole = await makeArchive([TREE, directory("tree/d"), file("tree/d/f", contents)])
     const layers = await openForTest(root)

@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process"
-import { readdirSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { appendFile, mkdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { LayerId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
-import { expect, it } from "vitest"
+import { afterAll, expect, it } from "vitest"
 import { openLayers } from "../open.ts"
 import { ID_BASE } from "../testing/ids.ts"
 import { key } from "../testing/key.ts"
@@ -12,10 +12,15 @@ import { makeRoot, openForTest, view, work, workAndFreeze } from "../testing/sto
 
 const shop = key("shop")
 
-/** Two layers, of which the upper one has an opaque directory and a whiteout. */
-const twoLayers = async () => {
-  const root = makeRoot()
-  const layers = await openForTest(root)
+/** Two layers, of which the upper one has an opaque directory and a whiteout: made once and copied for every test. */
+let prepared: ReturnType<typeof prepare> | undefined
+afterAll(async () => {
+  if (prepared) rmSync((await prepared).parent, { recursive: true, force: true })
+})
+
+const prepare = async () => {
+  const parent = mkdtempSync("/dev/shm/berth-layers-")
+  const layers = await openLayers({ root: join(parent, "store"), idBase: ID_BASE })
   await layers.put(shop, null)
   const { layer: lower } = await workAndFreeze(layers, shop, "mkdir d; echo one > d/f; echo g > g")
   const { layer: upper } = await workAndFreeze(
@@ -23,7 +28,15 @@ const twoLayers = async () => {
     shop,
     "rm -r d; mkdir d; echo two > d/g; rm g",
   )
-  return { root, layers, lower, upper }
+  return { parent, lower, upper }
+}
+
+const twoLayers = async () => {
+  prepared ??= prepare()
+  const { parent, lower, upper } = await prepared
+  const root = join(makeRoot(), "store")
+  execFileSync("cp", ["-a", join(parent, "store"), root])
+  return { root, layers: await openForTest(root), lower, upper }
 }
 
 const tree = (root: string, layer: LayerId, ...path: string[]) =>
@@ -87,7 +100,7 @@ requires("root").describe("verify", () => {
 
   it("takes a store that was copied with its attributes for what it was", async () => {
     const { root } = await twoLayers()
-    const copy = join(makeRoot("/dev/shm"), "copy")
+    const copy = join(makeRoot(), "copy")
     execFileSync("cp", ["-a", root, copy])
     expect(await (await openForTest(copy)).verify()).toMatchObject({ repairs: [], problems: [] })
   })

@@ -60,6 +60,7 @@ export const openMemoryHost = ({
     secrets,
     environment: {},
     keys: NO_KEYS,
+    certificates: () => NO_CERTIFICATES,
     installation: newId.installation(),
     at: () => {},
     toolbox: () => prepare().then(() => toolbox),
@@ -84,6 +85,8 @@ export const openMemoryHost = ({
       trace,
     },
   })
+
+const NO_CERTIFICATES = { added: [], warnings: [] }
 
 const NOTHING = {
   version: 1,

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
+import { sized } from "@berth/testing/sampled"
 import { describe, expect, it } from "vitest"
 import type { Cgroup } from "./cgroups.ts"
 import { fileWith, HOST, leftovers, onlyV2, openHere, SMALL, soon } from "./testing/host.ts"
@@ -161,6 +162,9 @@ requires("root").describe("the cgroups of this host", () => {
   })
 })
 
+/** So often something is frozen while its programs replace themselves. */
+const FREEZES = sized("freezes of programs that replace themselves", { few: 15, all: 60 })
+
 const VIEWS = [
   ["all hierarchies of this host", async () => ({})],
   ["the v2 hierarchy alone", async () => ({ procMounts: await onlyV2() })],
@@ -213,7 +217,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       const node = process.execPath
       const again = await fileWith(`process.execve("${node}", ["${node}", __filename], {})`)
       for (const _ of [1, 2, 3]) await shellInside(cgroup, `exec ${node} ${again} 2> /dev/null`)
-      for (let round = 0; round < 60; round++) {
+      for (let round = 0; round < FREEZES; round++) {
         await cgroup.freeze(soon())
         await cgroup.thaw(soon())
         // Another moment of a program's life in each round.

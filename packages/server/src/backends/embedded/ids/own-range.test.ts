@@ -3,6 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { SandboxId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
 import { expect, it, onTestFinished, vi } from "vitest"
 import { findTool } from "../../../host/find-tool.ts"
 import { PLAIN_ENV, run } from "../../../host/run.ts"
@@ -53,13 +54,15 @@ const mounted = (source: string, target: string) =>
 const WRITE = "setpriv --reuid 1000 --regid 1000 --clear-groups sh -c 'umask 077; echo mine >"
 const READ = "setpriv --reuid 1000 --regid 1000 --clear-groups cat"
 
+const RUNTIMES = [
+  ["on whichever runtime there is", openHarness],
+  ["on runc", openHarnessOnRunc],
+] as const
+
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "mappedIds").describe(
   "an embedded sandbox's range of ids",
   () => {
-    it.each([
-      ["on whichever runtime there is", openHarness],
-      ["on runc", openHarnessOnRunc],
-    ])(
+    it.each(sampled("runtimes of ranges of ids", RUNTIMES, 1))(
       "is its own, while its files have the installation's on disk, %s",
       async (_, opening) => {
         const { harness, boot, rangeOf, empty } = await open(opening)

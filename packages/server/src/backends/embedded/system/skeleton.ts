@@ -146,8 +146,8 @@ const copyReadable = async (from: string, to: string): Promise<void> => {
   }
   if (!seen.isDirectory() || (seen.mode & 0o005) !== 0o005) return
   await makeDirectory(to, 0o755)
-  const names = await readdir(from)
-  await Promise.all(names.map((name) => copyReadable(join(from, name), join(to, name))))
+  // One after another: the kernel lets one at a time into a directory, and others would spin until then.
+  for (const name of await readdir(from)) await copyReadable(join(from, name), join(to, name))
 }
 
 /** Whatever the server's umask is. */

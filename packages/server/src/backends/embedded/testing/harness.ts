@@ -1,4 +1,5 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { readdirSync, readFileSync } from "node:fs"
+import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type InstallationId, newId } from "@berth/protocol/ids"
@@ -51,10 +52,13 @@ export const openHarness = async (
     census: () => takeCensus(installation, directory),
     async close() {
       // A test that failed half-way leaves nothing either.
-      const last = await openEmbedded({ installation, directory })
-      await last.recover()
-      for (const { identity } of await last.list()) await last.remove(identity.sandbox)
-      for (const backend of [last, ...opened]) await backend.close()
+      if (Object.values(await takeCensus(installation, directory)).some((count) => count > 0)) {
+        const last = await openEmbedded({ installation, directory })
+        await last.recover()
+        for (const { identity } of await last.list()) await last.remove(identity.sandbox)
+        await last.close()
+      }
+      for (const backend of opened) await backend.close()
       for (const each of [directory, ...others]) await rm(each, { recursive: true, force: true })
     },
   }
@@ -65,7 +69,7 @@ export const takeCensus = async (installation: InstallationId, directory: string
   const names = namesOf(installation)
   const signal = AbortSignal.timeout(CENSUS_DEADLINE_MS)
   // Counted alone: the other questions are asked by processes that name the installation.
-  const processes = await countProcesses([installation, directory])
+  const processes = countProcesses([installation, directory])
   const [mounts, cgroups, devices, tables, files] = await Promise.all([
     readFile("/proc/self/mountinfo", "utf8").then((text) => linesWith(text, directory)),
     run(["find", "/sys/fs/cgroup", "-path", `*${installation}*`], { signal }),
@@ -102,23 +106,22 @@ export const takeCensus = async (installation: InstallationId, directory: string
 /** The directories that hold something of sandboxes; prepared systems, caches and empty directories stay. */
 const KEPT = ["sandboxes", "exits", "runtime", "sockets", "network", "damaged"]
 
-const countProcesses = async (marks: readonly string[]): Promise<number> => {
-  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name))
-  const hits = await Promise.all(
-    pids.map(async (pid) => {
-      if (Number(pid) === process.pid) return false
-      try {
-        // A zombie has ended; when it is gone from the list is its parent's doing.
-        if (identifyProcess(Number(pid)) === undefined) return false
-        const cgroup = await readFile(`/proc/${pid}/cgroup`, "utf8")
-        const cmdline = await readFile(`/proc/${pid}/cmdline`, "utf8")
-        return marks.some((mark) => cgroup.includes(mark) || cmdline.includes(mark))
-      } catch {
-        return false
-      }
-    }),
-  )
-  return hits.filter(Boolean).length
+/** Synchronous: the kernel answers from memory, at a quarter of what other threads take to ask it. */
+const countProcesses = (marks: readonly string[]): number => {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name))
+  return pids.filter((pid) => {
+    if (Number(pid) === process.pid) return false
+    try {
+      const isMarked = ["cgroup", "cmdline"].some((file) => {
+        const text = readFileSync(`/proc/${pid}/${file}`, "utf8")
+        return marks.some((mark) => text.includes(mark))
+      })
+      // A zombie has ended; when it is gone from the list is its parent's doing.
+      return isMarked && identifyProcess(Number(pid)) !== undefined
+    } catch {
+      return false
+    }
+  }).length
 }
 
 /** Of the network namespace that this process is in; /sys tells of the one that it was mounted in. */

@@ -2,6 +2,7 @@
  * Runs in a network namespace of its own and does there what the test asks: plays the host, a sandbox or
  * the world outside. A line of JSON is a call, a line of JSON is its answer; it ends with its input.
  */
+import { flushCompileCache } from "node:module"
 import { createInterface } from "node:readline"
 import { BerthError } from "@berth/protocol/errors"
 import { PLAIN_ENV, run } from "../../../../host/run.ts"
@@ -62,6 +63,7 @@ const calls: Calls = {
   async create({ bounds, ...options }) {
     // Sandboxes and the world outside start faster without it.
     const { createNetwork } = await import("../network.ts")
+    flushCompileCache()
     network = createNetwork({
       ...(options as Options),
       resolvers: async () => servers,
@@ -126,4 +128,6 @@ const answer = async (line: string): Promise<void> => {
 const input = createInterface({ input: process.stdin })
 input.on("line", (line) => void answer(line))
 input.on("close", () => process.exit())
+// Tests kill agents, which then could not write it at their end.
+flushCompileCache()
 console.log(JSON.stringify({ ready: true }))
