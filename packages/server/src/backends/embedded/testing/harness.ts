@@ -12,7 +12,7 @@ import { identifyProcess } from "../process.ts"
 /** Long enough for a busy machine to list its processes. */
 const CENSUS_DEADLINE_MS = 20_000
 
-/** An embedded backend in a directory of its own, and the means to see what it leaves on the host. */
+/** Opens an embedded backend in a directory of its own, with the means to see what it leaves on the host. */
 export const openHarness = async (
   options: Partial<EmbeddedOptions> = {},
 ): Promise<ContractHarness & { readonly directory: string }> => {
@@ -50,7 +50,7 @@ export const openHarness = async (
     },
     census: () => takeCensus(installation, directory),
     async close() {
-      // A test that failed half-way leaves nothing either.
+      // Removes all sandboxes, so that a test that failed half-way leaves none.
       const last = await openEmbedded({ installation, directory })
       await last.recover()
       for (const { identity } of await last.list()) await last.remove(identity.sandbox)
@@ -60,11 +60,11 @@ export const openHarness = async (
   }
 }
 
-/** Everything on this host that leads back to an installation. */
+/** Counts everything on this host that leads back to an installation. */
 export const takeCensus = async (installation: InstallationId, directory: string) => {
   const names = namesOf(installation)
   const signal = AbortSignal.timeout(CENSUS_DEADLINE_MS)
-  // Counted alone: the other questions are asked by processes that name the installation.
+  // Processes are counted first and alone: the other counts start processes that name the installation.
   const processes = await countProcesses([installation, directory])
   const [mounts, cgroups, devices, tables, files] = await Promise.all([
     readFile("/proc/self/mountinfo", "utf8").then((text) => linesWith(text, directory)),
@@ -99,7 +99,7 @@ export const takeCensus = async (installation: InstallationId, directory: string
   }
 }
 
-/** The directories that hold something of sandboxes; prepared systems, caches and empty directories stay. */
+/** The directories that hold files of sandboxes. Prepared systems, caches and empty directories stay. */
 const KEPT = ["sandboxes", "exits", "runtime", "sockets", "network", "damaged"]
 
 const countProcesses = async (marks: readonly string[]): Promise<number> => {
@@ -108,7 +108,7 @@ const countProcesses = async (marks: readonly string[]): Promise<number> => {
     pids.map(async (pid) => {
       if (Number(pid) === process.pid) return false
       try {
-        // A zombie has ended; when it is gone from the list is its parent's doing.
+        // A zombie has ended; its parent decides when it leaves the list.
         if (identifyProcess(Number(pid)) === undefined) return false
         const cgroup = await readFile(`/proc/${pid}/cgroup`, "utf8")
         const cmdline = await readFile(`/proc/${pid}/cmdline`, "utf8")
@@ -121,7 +121,7 @@ const countProcesses = async (marks: readonly string[]): Promise<number> => {
   return hits.filter(Boolean).length
 }
 
-/** Of the network namespace that this process is in; /sys tells of the one that it was mounted in. */
+/** The devices of this process's network namespace. /sys would tell of the one that it was mounted in. */
 const readDevices = async (): Promise<string[]> =>
   [...(await readFile("/proc/net/dev", "utf8")).matchAll(/^\s*([^\s:]+):/gm)].map(
     ([, device = ""]) => device,
