@@ -6,13 +6,13 @@ import type { FindInput } from "../source.ts"
 const HOME = "agents/opencode"
 const PLUGIN = "@opencode-ai/plugin"
 
-/** On x64 the one for every processor: it is the only one that is installed. */
+/** The packages of OpenCode's program. On x64 it is the one for every processor, the only one that is installed. */
 const BINARIES = { x64: "opencode-linux-x64-baseline", arm64: "opencode-linux-arm64" }
 
 /**
- * The program, and `config`: what must lie in each of its configuration directories so that it installs
- * nothing. It skips the installation only where `node_modules` exists and the lock file beside it lists
- * the plugin; it deletes a `node_modules` that has no such lock file.
+ * OpenCode's program, and `config`: the files that must lie in each of its configuration directories so that it
+ * installs nothing. It skips the installation only where `node_modules` exists and the lock file beside it lists the
+ * plugin; it deletes a `node_modules` that has no such lock file.
  */
 export const opencode: FindInput = async ({ arch, from }) => {
   const { version, directory } = await needPackage("opencode", BINARIES[arch], from)
