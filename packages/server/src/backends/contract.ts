@@ -30,7 +30,7 @@ const WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0
 /** A first process that ignores SIGTERM, so that only SIGKILL ends it. */
 const STUBBORN = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done"]
 
-/** Like STUBBORN, but sleeps all the time, and so takes no time of the others. */
+/** A first process that runs until it is ended, and takes no processor time from the others. */
 const IDLE = ["/bin/sh", "-c", "exec sleep 1000"]
 
 const MIB = 1024 * 1024

@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises"
 import { parseMembership } from "./cgroups/membership.ts"
 import { type CgroupMounts, parseCgroupMounts } from "./cgroups/mounts.ts"
 
-/**
+/*
  * Halts processes through their cgroups: nothing is written to a disk, and no engine is asked. So it works where both
  * are stuck.
  */
@@ -21,8 +21,8 @@ export interface Group {
 const HALT_DEADLINE_MS = 2_000
 const POLL_MS = 5
 /**
- * The time after which a frozen cgroup is thawed for a moment. Under v1, a process that replaces itself just then waits
- * for threads that were frozen before they could end: neither moves until both are thawed.
+ * A cgroup that has not frozen after this long is thawed for a moment. Under v1, a process that replaces itself
+ * meanwhile waits for threads that were frozen before they could end: neither moves until both are thawed.
  */
 const DEADLOCK_MS = 250
 

@@ -43,7 +43,7 @@ export const startProgram = (
   child.stdin.on("error", () => {})
   const stop = () => killGroup(child)
   const ended = outcome(child, command[0], on, signal, stop)
-  // A reader of the output learns of a failure from there first; until then the rejection is not unhandled.
+  // Marks the rejection as handled: a reader of the output learns of a failure from there first.
   ended.catch(() => {})
   // When a program ends, Node discards the output that nobody has begun to read, so it is piped on at once.
   const stdout = child.stdout.pipe(new PassThrough())

@@ -9,9 +9,9 @@ import { poll } from "./poll.ts"
  */
 const FREEZE_DEADLINE_MS = 4_000
 /**
- * The time after which a frozen cgroup is thawed for a moment. Under v1, a process that replaces itself just then waits
- * for threads that were frozen before they could end: neither moves until both are thawed. Longer than freezing takes
- * on a busy machine.
+ * A cgroup that has not frozen after this long is thawed for a moment. Under v1, a process that replaces itself
+ * meanwhile waits for threads that were frozen before they could end: neither moves until both are thawed. Longer than
+ * freezing takes on a busy machine.
  */
 const DEADLOCK_MS = 250
 
