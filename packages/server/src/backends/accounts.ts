@@ -6,7 +6,7 @@ export const TTY_GROUP_ID = 5
 
 const { name: AGENT, uid, gid, home } = AGENT_USER
 
-/** passwd and group of a system that brings none of its own. */
+/** Entries of passwd and group for a system that brings no such files. */
 const OWN_GROUPS = [`root:x:0:`, `tty:x:${TTY_GROUP_ID}:`, `nogroup:x:${NOBODY_ID}:`]
 const ownUsers = (shell: string) => [
   `root:x:0:0:root:/root:${shell}`,
@@ -14,8 +14,8 @@ const ownUsers = (shell: string) => [
 ]
 
 /**
- * /etc/passwd: the system's own users, and before them the one that agents run as, so that it is the name
- * of its id even where the system has another user with that id.
+ * Makes /etc/passwd: the user that agents run as, then the system's own users. The agent's user stands first, so that
+ * its name is found for its id even where the system has another user with that id.
  */
 export const passwd = (own: string | undefined, shell: string): string =>
   lines([

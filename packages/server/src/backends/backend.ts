@@ -11,21 +11,21 @@ import type {
 } from "@berth/protocol/sandbox"
 import type { CacheName, SystemSource } from "@berth/protocol/workspace"
 
-/** What every call takes: it can be cancelled, and it ends by its deadline. */
+/** Options of every call: a signal that cancels it, and a deadline. */
 export interface Call {
   readonly signal?: AbortSignal
-  /** Default: the operation's own, see DEADLINES_MS. */
+  /** The default is the operation's entry in DEADLINES_MS. */
   readonly deadlineMs?: number
 }
 
 /** How long each operation may take before it fails with `deadline.exceeded`. */
 export const DEADLINES_MS = {
   describe: 5_000,
-  /** An image may have to be fetched first. */
+  /** Includes the time to fetch an image. */
   resolveSystem: 30 * 60_000,
   create: 30_000,
   start: 15_000,
-  /** On top of the grace that the caller gives. */
+  /** Added to the grace that the caller gives. */
   stop: 10_000,
   pause: 5_000,
   resume: 5_000,
@@ -37,7 +37,7 @@ export const DEADLINES_MS = {
   ensureNetwork: 15_000,
   ensureCache: 15_000,
   listCaches: 10_000,
-  /** One of many gigabytes in small files. */
+  /** Enough for a cache of many gigabytes in small files. */
   removeCache: 120_000,
   removeFiles: 120_000,
 } as const
@@ -58,7 +58,7 @@ export interface ObservedSandbox {
   readonly unheldLimits: readonly UnheldLimit[]
 }
 
-/** What this backend can do on this host. */
+/** A backend's abilities on this host. */
 export interface BackendDescription {
   readonly backend: string
   /** The engine's name and version, in its own words. */
@@ -68,94 +68,95 @@ export interface BackendDescription {
   readonly networks: readonly NetworkPolicy["kind"][]
   /** Whether the files of a sandbox can be a stack of layers. */
   readonly layers: boolean
-  /** What a reader should know of this host: fences that do not stand, and why. */
+  /** Facts about this host for a person to read: fences that do not stand, and why. */
   readonly notes: readonly string[]
 }
 
-/** What a sandbox uses; undefined is what this host does not count. */
+/** Resources that a sandbox uses. A field is undefined where this host does not count that resource. */
 export interface SandboxStats {
   readonly memoryBytes: number | undefined
   readonly cpuSeconds: number | undefined
   readonly pids: number | undefined
 }
 
-/** What an engine says of its own accord. After `resync`, anything may have changed: list again. */
+/** An event that the engine reports by itself. After `resync`, anything may have changed: list again. */
 export type BackendEvent =
   | { readonly kind: "exited"; readonly sandbox: SandboxId; readonly exit: SandboxExit }
   | { readonly kind: "removed"; readonly sandbox: SandboxId }
   | { readonly kind: "resync" }
 
-/** What `recover` could not put right, and why. */
+/** A leftover that `recover` could not put right, and why. */
 export interface Unrecovered {
-  /** Undefined: it belongs to none. */
+  /** Undefined if the leftover belongs to no sandbox. */
   readonly sandbox: SandboxId | undefined
   readonly failure: BerthError
 }
 
-/** What came of a cache: ready, or left out with the engine's own words. */
+/** The result of making a cache: ready, or left out with the engine's own words. */
 export type CacheResult =
   | { readonly cache: CacheName; readonly ready: true }
   | { readonly cache: CacheName; readonly ready: false; readonly engineSaid: string }
 
-/** A cache that is there. */
+/** A cache that exists. */
 export interface FoundCache {
   readonly workspace: Slug
   readonly cache: CacheName
-  /** When a sandbox was last made with it; null: not known. */
+  /** The time at which a sandbox was last made with the cache; null if not known. */
   readonly usedAt: string | null
-  /** Where it lies on this host; null: elsewhere. */
+  /** The cache's directory on this host; null if it lies elsewhere. */
   readonly directory: string | null
 }
 
 /**
- * What makes sandboxes. Every call fails with a BerthError that keeps the engine's own words, and leaves
- * nothing half-done: what a failed call had made is gone when it rejects, or is found and removed by the
- * next `recover`. Nothing here names an engine.
+ * A backend makes sandboxes. Every call fails with a BerthError that keeps the engine's own words, and leaves nothing
+ * half-done: anything that a failed call had made is gone when it rejects, or is found and removed by the next
+ * `recover`. Nothing here names an engine.
  */
 export interface Backend {
   readonly name: string
-  /** Who root inside is outside: files that a sandbox is to own belong to this id and those after it. */
+  /** The host's id of root inside. Files that a sandbox is to own belong to this id and those after it. */
   readonly idBase: number
   describe(call?: Call): Promise<BackendDescription>
-  /** What a workspace's system is at this moment; an image that is not there is fetched. */
+  /** Resolves a workspace's system to its identity at this moment. Fetches an image that the engine lacks. */
   resolveSystem(source: SystemSource, call?: Call): Promise<SystemIdentity>
   /**
-   * Removes what a crash in the middle of `create` or `remove` left. Once, before anything else. What cannot be
-   * put right is said, never thrown, and holds up no other: `list` shows it, or the next `recover` finds it.
+   * Removes leftovers of a crash in the middle of `create` or `remove`. Called once, before anything else. A leftover
+   * that cannot be removed is returned, never thrown, and holds up no other: `list` shows it, or the next `recover`
+   * finds it.
    */
   recover(call?: Call): Promise<readonly Unrecovered[]>
   /** Idempotent by sandbox id; the same id with another config hash is a conflict. */
   create(spec: SandboxSpec, call?: Call): Promise<ObservedSandbox>
-  /** From `created` to `running`; of a running sandbox: nothing. */
+  /** Brings a sandbox from `created` to `running`. Does nothing for a running sandbox. */
   start(sandbox: SandboxId, call?: Call): Promise<void>
-  /** Asks the first process to end, and makes it after the grace. Of one that does not run: nothing. */
+  /** Asks the first process to end, and kills it after the grace. Does nothing for a sandbox that does not run. */
   stop(sandbox: SandboxId, options: { graceMs: number }, call?: Call): Promise<void>
   pause(sandbox: SandboxId, call?: Call): Promise<void>
   resume(sandbox: SandboxId, call?: Call): Promise<void>
-  /** By force, from any state; of an unknown sandbox: nothing. */
+  /** Removes a sandbox by force, from any state. Does nothing for an unknown sandbox. */
   remove(sandbox: SandboxId, call?: Call): Promise<void>
-  /** This installation's sandboxes, no others. */
+  /** Lists this installation's sandboxes, no others. */
   list(call?: Call): Promise<readonly ObservedSandbox[]>
   inspect(sandbox: SandboxId, call?: Call): Promise<ObservedSandbox | undefined>
-  /** Ends when the signal fires. What happens after `watch` has returned is never missed. */
+  /** Ends when the signal fires. Events after `watch` has returned are never missed. */
   watch(signal: AbortSignal): AsyncIterable<BackendEvent>
   stats(sandbox: SandboxId, call?: Call): Promise<SandboxStats>
-  /** The end of what the first process wrote, bounded. */
+  /** The end of the first process's output, bounded. */
   logs(sandbox: SandboxId, call?: Call): Promise<string>
-  /** Lets go of what this process holds; sandboxes run on. */
+  /** Releases the resources of this process; sandboxes run on. */
   close(): Promise<void>
-  /** Makes what `open` needs on this host; shared by concurrent callers. */
+  /** Makes what the network policy `open` needs on this host; concurrent callers share one attempt. */
   ensureNetwork(call?: Call): Promise<void>
-  /** Makes a workspace's caches, in parallel; a cache that fails is said, never thrown. */
+  /** Makes a workspace's caches, in parallel. A cache that fails is returned as such, never thrown. */
   ensureCaches(
     workspace: Slug,
     caches: readonly CacheName[],
     call?: Call,
   ): Promise<readonly CacheResult[]>
-  /** This installation's caches, no others. */
+  /** Lists this installation's caches, no others. */
   listCaches(call?: Call): Promise<readonly FoundCache[]>
-  /** Of one that is not there: nothing. False: a sandbox has it, and it stays. */
+  /** Removes a cache; does nothing if there is none. Returns false if a sandbox has the cache, which then stays. */
   removeCache(workspace: Slug, cache: CacheName, call?: Call): Promise<boolean>
-  /** Removes the files of a workspace that has no sandbox, where the engine has them and not the layers. Twice is as good as once. */
+  /** Removes the files of a workspace that has no sandbox, where the engine has them and not the layers. Idempotent. */
   removeFiles(workspace: Slug, call?: Call): Promise<void>
 }

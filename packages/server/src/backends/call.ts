@@ -2,8 +2,8 @@ import { BerthError } from "@berth/protocol/errors"
 import { type Call, DEADLINES_MS } from "./backend.ts"
 
 /**
- * Runs one operation under its deadline and the caller's signal. Whatever is thrown leaves as a BerthError:
- * a cancel, a missed deadline, or what the operation itself said.
+ * Runs one operation under its deadline and the caller's signal. Every error leaves as a BerthError: a cancel, a missed
+ * deadline, or the operation's own.
  */
 export const withinDeadline = async <Result>(
   operation: string,
@@ -39,7 +39,7 @@ export const withinDeadline = async <Result>(
   }
 }
 
-/** Runs a backend's operations, each under its own deadline, with what it throws in the backend's own errors. */
+/** Runs a backend's operations, each under its own deadline, and turns what they throw into the backend's errors. */
 export const operations =
   (asBackendError: (thrown: unknown, doing: string) => BerthError) =>
   <Result>(

@@ -10,7 +10,7 @@ import type { z } from "zod"
 import { configHash } from "../sandboxes/config-hash.ts"
 import type { Backend, BackendEvent, ObservedSandbox } from "./backend.ts"
 
-/** What a backend brings along to be held to the contract: the real engine, and eyes on its traces. */
+/** A backend to test against the contract: the real engine, and a census of its traces. */
 export interface ContractHarness {
   readonly backend: Backend
   readonly installation: InstallationId
@@ -27,16 +27,16 @@ export interface ContractHarness {
 
 type ConfigInput = z.input<typeof SandboxConfig>
 
-/** Runs until it is asked to end, then ends well. */
+/** A first process that runs until it is asked to end, then ends well. */
 const WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done"]
-/** Runs until it is made to end. */
+/** A first process that ignores SIGTERM, so that only SIGKILL ends it. */
 const STUBBORN = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done"]
 
-/** Runs until it is made to end, and takes no time of the others. */
+/** A first process that runs until it is ended, and takes no processor time from the others. */
 const IDLE = ["/bin/sh", "-c", "exec sleep 1000"]
 
 const MIB = 1024 * 1024
-/** What twenty sandboxes at once may take on a busy machine, where an engine takes half a second for one. */
+/** The deadline for twenty sandboxes at once on a busy machine, where an engine takes half a second for one. */
 const MANY = { deadlineMs: 60_000 }
 /** Longer than any grace that a well-behaved process needs here. */
 const GRACE_MS = 5_000
@@ -106,7 +106,7 @@ export const backendContract = (
       return { sandbox, exit, output: await harness.backend.logs(sandbox) }
     }
 
-    /** How it ended when it was stopped. */
+    /** Stops a sandbox and gives its exit. */
     const stop = async (sandbox: SandboxId, graceMs = GRACE_MS) => {
       await harness.backend.stop(sandbox, { graceMs })
       return (await harness.backend.inspect(sandbox))?.exit
@@ -114,7 +114,7 @@ export const backendContract = (
 
     const state = async (sandbox: SandboxId) => (await harness.backend.inspect(sandbox))?.state
 
-    /** Waits until the first process has said something. */
+    /** Waits until the first process has written these words. */
     const said = async (sandbox: SandboxId, words: string) =>
       expect.poll(() => harness.backend.logs(sandbox), { timeout: 10_000 }).toContain(words)
 

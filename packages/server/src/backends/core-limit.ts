@@ -1,5 +1,6 @@
 /**
- * The limit of core dumps inside. The kernel starts a handler of the host's (`kernel.core_pattern` with a pipe) as the host's root whatever
- * the limit is, zero included, but for this one, with which it gives up. It is too small for a file as well.
+ * The limit of core dumps inside. The kernel starts a handler of the host's (`kernel.core_pattern` with a pipe) as the
+ * host's root for every limit, zero included, except for 1, with which it gives up. A file does not fit into 1 byte
+ * either.
  */
 export const CORE_LIMIT_BYTES = 1

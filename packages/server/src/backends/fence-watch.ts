@@ -1,21 +1,24 @@
 import { setTimeout as pause } from "node:timers/promises"
 
-/** While the fence is away its sandboxes are cut off, so this is how long they may lack the internet; a look takes one process of nft. */
+/**
+ * The pause between two looks at the fence. While the fence is away its sandboxes are cut off, so this is how long they
+ * may lack the internet; a look takes one process of nft.
+ */
 const LOOK_EVERY_MS = 2_000
 
-/** The fate of a fence that somebody took away. */
+/** The outcome for a fence that somebody took away. */
 export type FenceNews =
   | { readonly kind: "restored" }
   | { readonly kind: "failed"; readonly failure: unknown }
 export type OnFence = (news: FenceNews) => void
 
 export interface FenceWatch {
-  /** Looks at once, and from then on until it is closed. */
+  /** Looks at the fence at once, and from then on until it is closed. */
   begin(signal: AbortSignal): Promise<void>
   close(): Promise<void>
 }
 
-/** Sees to it that a fence that a firewall's restart has flushed is put back. A failure is told once, and tried again. */
+/** Restores a fence that a firewall's restart has flushed. A failure is told once, and tried again. */
 export const openFenceWatch = (
   restore: (signal: AbortSignal) => Promise<boolean>,
   tell: OnFence,

@@ -38,7 +38,7 @@ import { prelude, readTried, type Tried, tryingCommand } from "./testing/inside.
 import { newSecret, type Planted, plant } from "./testing/planted.ts"
 import { type ConfigInput, POLL, type Sandboxes, sandboxesOf } from "./testing/sandboxes.ts"
 
-/** What a backend brings along: a server of its own, in a network that the harness plays. */
+/** A backend to test: a server of its own, in a network that the harness plays. */
 export interface IsolationHarness {
   readonly backend: Pick<
     Backend,
@@ -47,29 +47,29 @@ export interface IsolationHarness {
   readonly installation: InstallationId
   /** A system with /bin/sh, coreutils and perl. */
   readonly system: SystemIdentity
-  /** Where the server keeps its data, and sockets that answer `… hears …` to whoever gets there. */
+  /** The server's data directory, and sockets that answer every connection with `… hears …`. */
   readonly directory: string
   readonly serverSockets: Given["serverSockets"]
   readonly network: IsolationNetwork
   /** Everything that this installation has on the host, counted by kind: processes, mounts, cgroups, … */
   census(): Promise<Record<string, number>>
-  /** How many processes of the host have this argument. */
+  /** The number of the host's processes with this argument. */
   processesWith(argument: string): Promise<number>
   close(): Promise<void>
 }
 
 /** Hosts on this machine, each with a listener that answers `… hears …` and remembers packets. */
 export interface IsolationNetwork extends Omit<GivenNetwork, "neighbour"> {
-  /** What a connection from the host hears. */
+  /** The answer to a connection from the host. */
   dial(address: string, port: number): Promise<string>
-  /** The packets that have come to any listener, once this one has. */
+  /** Waits for this packet, and gives all that have come to any listener by then. */
   packetsUntil(last: string): Promise<readonly string[]>
-  /** Takes the rules between sandboxes and the rest away for a while. */
+  /** Runs the work while the rules between sandboxes and the rest are away. */
   withoutFence<Result>(work: () => Promise<Result>): Promise<Result>
 }
 
 export interface IsolationOptions {
-  /** Stands in the environment of the server. */
+  /** A secret in the environment of the server. */
   readonly serverSecret: string
   /** The size of the disk that the server's data lies on. Default: the machine's own. */
   readonly diskBytes?: number
@@ -77,12 +77,14 @@ export interface IsolationOptions {
 
 const MIB = 1024 * 1024
 const GRACE_MS = 5_000
-/** More than any backend keeps of an output, and far less than the flood. */
+/** Larger than the output that any backend keeps, and far smaller than the flood. */
 const MOST_LOG_BYTES = 2 * MIB
-/** Holds what a sandbox needs to boot, and is soon full. */
+/** A disk that holds what a sandbox needs to boot, and is soon full. */
 const SMALL_DISK_BYTES = 48 * MIB
 
-/** Neither filter nor no-new-privileges, and the capabilities that the attempts lack: the namespaces are left. */
+/**
+ * Neither filter nor no-new-privileges, and with the capabilities that the attempts lack: only the namespaces are left.
+ */
 const UNHARDENED: ConfigInput["hardening"] = {
   capabilities: [
     ...["CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"],
@@ -101,8 +103,8 @@ const onThisMachine = (attempts: readonly Attempt[]) =>
   attempts.filter(({ onlyOn }) => onlyOn === undefined || onlyOn === process.arch)
 
 /**
- * How much of the suite is made, without what another run of it has shown: the ways out, then what a sandbox can use up, then what stands
- * in the network. In a whole run it is the whole.
+ * The parts of the suite. `escapes` is the ways out, `no-network` adds what a sandbox can use up, `whole` adds the
+ * network. A part leaves out what another run of the suite has shown. In a whole run it is the whole.
  */
 const PARTS = { escapes: 1, "no-network": 2, whole: 3 } as const
 type Part = keyof typeof PARTS
@@ -136,7 +138,7 @@ export const isolationSuite = (
     let empty: Record<string, number>
     let before: Record<string, unknown>
     let neighbour: SandboxId | undefined
-    /** What came of the attempts, by the sandbox that made them. */
+    /** The outcomes of the attempts, by the sandbox that made them. */
     let closed: ReadonlyMap<string, Tried>
     let connected: ReadonlyMap<string, Tried>
     let listed: ReadonlyMap<string, Tried>
@@ -161,7 +163,7 @@ export const isolationSuite = (
       const said = await sandboxes.said(neighbour, NEIGHBOUR_READY)
       const address = NEIGHBOUR_READY.exec(said)?.[1] ?? ""
       given = { ...planted, serverSockets, network: { ...network, neighbour: address } }
-      // With what no list opens.
+      // Includes the host and the neighbour, which no list opens.
       const allow = [listedIn(given.network), network.host, address].map((it) => `${it}/32`)
       ;[closed, unhardened] = await Promise.all([
         attempt(CLOSED_ATTEMPTS, { mounts: planted.mounts }),
@@ -190,7 +192,7 @@ export const isolationSuite = (
       return readTried((await sandboxes.run(command, config)).output)
     }
 
-    /** The sandbox is made behind the rules and waits for their end, since making one restores them. */
+    /** The sandbox is made while the rules stand and waits for their end, since making one restores them. */
     const attemptUnfenced = async () => {
       const command = tryingCommand([KNOCKING, ...OPEN_ATTEMPTS], given, process.arch)
       const sandbox = await sandboxes.boot(command, { network: { kind: "open" } })
@@ -229,7 +231,7 @@ export const isolationSuite = (
     describe("a sandbox beside others", () => {
       it(`cannot ${WATCHER.name}`, async () => {
         const [readOnly] = planted.mounts
-        // An image must have what the toolbox's programs need, and the suite's has not.
+        // An image must have the libraries of the toolbox's programs, and the suite's image has not.
         const hasToolbox = readOnly !== undefined && harness.system.kind === "host"
         const mounts = hasToolbox ? [{ ...readOnly, target: TOOLBOX_TARGET }] : []
         const watcher = await sandboxes.boot(running(WATCHER.script), { mounts })
@@ -386,7 +388,7 @@ export const isolationSuite = (
           try {
             const said = await sandboxes.said(flooding, /^try one more: .+$/m)
             expect(said).toBe(`try one more: ${CONNECTION_FLOOD.sees[0]}\n`)
-            // Its connections are still tracked; the host and another sandbox have theirs.
+            // The sandbox's connections are still tracked; the host and another sandbox can open theirs.
             expect(await dial(internet, ports.any)).toContain(" hears ")
             const script = `try_to("internet", sub { dial("${internet}", ${ports.any}) });`
             const { output } = await sandboxes.run(running(script), open)
@@ -465,7 +467,7 @@ const running = (script: string) => ["/usr/bin/perl", "-e", `${prelude(process.a
 
 const newToken = () => `outlives-${randomBytes(8).toString("hex")}`
 
-/** Every try must have ended in a way that docs/SECURITY.md tells. */
+/** Requires that every try ended in a way that docs/SECURITY.md tells. */
 const expectFailure = (sees: readonly string[], made: Tried | undefined) => {
   if (made === undefined) throw new Error("it was not tried")
   const { tries, said, status } = made

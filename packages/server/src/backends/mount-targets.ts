@@ -2,23 +2,26 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Mount } from "@berth/protocol/sandbox"
 import { isWithin } from "./within.ts"
 
-/** Nothing is mounted there or below: it would replace the system, or what stands around the sandbox. */
+/**
+ * Directories that no mount may have as its target, nor any below them: it would replace the system, or what stands
+ * around the sandbox.
+ */
 const CLOSED = [
   ...["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32"],
   ...["/proc", "/sbin", "/sys", "/usr"],
 ]
 
-/** What a backend's sandboxes have at fixed places. */
+/** The fixed places of a backend's sandboxes. */
 export interface TakenPlaces {
-  /** Closed beside the system's own. */
+  /** Directories that are closed beside the system's own. */
   readonly closed?: readonly string[]
-  /** Links: a mount there would land elsewhere. */
+  /** Links, at which a mount would land elsewhere. */
   readonly links?: readonly string[]
-  /** Private, in memory. */
+  /** Directories that are private and in memory. */
   readonly inMemory: readonly string[]
 }
 
-/** Refuses mounts that would hide or replace what a sandbox stands on. */
+/** Refuses mounts that would hide or replace parts that a sandbox stands on. */
 export const checkMountTargets = (mounts: readonly Mount[], places: TakenPlaces): void => {
   const seen = new Set<string>()
   for (const [index, { target }] of mounts.entries()) {

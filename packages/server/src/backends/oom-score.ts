@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs"
 
-/** Half of the host's memory: what a sandbox uses counts by so much more than what the server uses. */
+/**
+ * Half of the host's memory, in the units of the score: a sandbox's usage counts by this much more than the server's.
+ */
 const ABOVE_THE_SERVER = 500
 const HIGHEST = 1_000
 
-/** The `oom_score_adj` of what runs in sandboxes. When the host is out of memory, they die before the server. */
+/** The `oom_score_adj` of processes in sandboxes. When the host is out of memory, they die before the server. */
 export const sandboxOomScore = (ownFile = "/proc/self/oom_score_adj"): number =>
   Math.min(HIGHEST, Math.max(0, readScore(ownFile)) + ABOVE_THE_SERVER)
 

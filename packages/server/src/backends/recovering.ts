@@ -3,17 +3,20 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { Unrecovered } from "./backend.ts"
 import { operations } from "./call.ts"
 
-/** Far above what a removal takes, and below what `recover` has for all: one that hangs holds up no other. */
+/**
+ * The deadline for one leftover: far above what a removal takes, and below that of `recover` for all, so that one that
+ * hangs holds up no other.
+ */
 const ONE_DEADLINE_MS = 10_000
 
-/** Puts things right one by one, and keeps what failed instead of throwing it. */
+/** Cleans up leftovers one by one, and collects failures instead of throwing them. */
 export const recovering = (
   asBackendError: (thrown: unknown, doing: string) => BerthError,
   signal: AbortSignal,
 ) => {
   const unrecovered: Unrecovered[] = []
   const operation = operations(asBackendError)
-  /** Says whether it is put right. */
+  /** Returns whether the work succeeded. */
   const attempt = async (
     sandbox: SandboxId | undefined,
     work: (signal: AbortSignal) => Promise<unknown>,

@@ -1,7 +1,7 @@
 import type { Ipv4Range } from "@berth/protocol/network"
 
 /**
- * What is not the internet, from IANA's registry of special-purpose addresses. The documentation ranges
+ * Ranges that are not the internet, from IANA's registry of special-purpose addresses. The documentation ranges
  * (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24) are not in it: nothing that must be hidden lives there.
  */
 export const REFUSED_RANGES: readonly Ipv4Range[] = [

@@ -5,5 +5,5 @@
 export const socketMemoryBytes = (memoryBytes: number): number =>
   Math.min(Math.floor(memoryBytes / 8), MOST_BYTES)
 
-/** More than a browser, a package manager and a build have on their way together. */
+/** More than a browser, a package manager and a build have in flight together. */
 const MOST_BYTES = 64 * 1024 * 1024

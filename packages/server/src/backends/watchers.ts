@@ -1,6 +1,6 @@
 import type { BackendEvent } from "./backend.ts"
 
-/** Hands events to whoever watches, in order; each watcher has a queue of its own. */
+/** Hands events to all watchers, in order; each watcher has a queue of its own. */
 export interface Watchers {
   emit(event: BackendEvent): void
   watch(signal: AbortSignal): AsyncIterable<BackendEvent>
@@ -10,7 +10,9 @@ export interface Watchers {
 const MAX_QUEUED = 10_000
 
 export const openWatchers = (
-  /** Called for each new watcher: starts what feeds it alone, gives back what ends that. */
+  /**
+   * Called for each new watcher: starts a source of events for it alone, and returns a function that ends that source.
+   */
   feed: (emit: (event: BackendEvent) => void) => () => void = () => () => {},
 ): Watchers => {
   const listeners = new Set<(event: BackendEvent) => void>()
@@ -26,7 +28,7 @@ export const openWatchers = (
         else queue.push(event)
         wake()
       }
-      // Everything is set up before this returns, so that nothing that happens from now on is missed.
+      // Everything is set up before this returns, so that no later event is missed.
       listeners.add(push)
       const stopFeed = feed(push)
       const end = () => {

@@ -5,11 +5,11 @@ import { findSystemTrust, type SystemTrust, usualCertificates } from "./usual.ts
 
 /** The certificate authorities that a host trusts beside the usual ones. */
 export interface HostCertificates {
-  /** In PEM, each once, in an order that does not depend on where they were found. */
+  /** The certificates in PEM, each once, in an order that does not depend on where they were found. */
   readonly added: readonly string[]
-  /** The files that they are from. */
+  /** The files with these certificates. */
   readonly files: readonly string[]
-  /** What is left out, why, and what to do about it. */
+  /** Certificates or files that are left out, why, and what to do about it. */
   readonly warnings: readonly string[]
 }
 
@@ -20,17 +20,18 @@ const VARIABLES = [
 ]
 
 export interface HostCertificatesOptions {
-  /** The server's own. */
+  /** The server's own environment. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Tells which certificates have expired. */
+  /** The clock that tells which certificates have expired. */
   readonly clock: { now(): number }
-  /** Default: this host's. */
+  /** The system's own certificates. Default: this host's. */
   readonly system?: SystemTrust | undefined
 }
 
 /**
- * Gives the host's authorities as they are now. The files are read again when one has changed; after a warning, each time, since
- * the state of a file does not show every mend: the owner of a link, the mode of a directory, the system's own certificates.
+ * Gives the host's authorities as they are now. The files are read again when one has changed; after a warning, each
+ * time, since the state of a file does not show every repair: the owner of a link, the mode of a directory, the
+ * system's own certificates.
  */
 export const openHostCertificates = ({
   environment,
@@ -48,7 +49,7 @@ export const openHostCertificates = ({
   }
 }
 
-/** Variables often name the same file, or the system's. */
+/** The files to read, each once: variables often name the same file, or the system's. */
 const sourcesOf = (
   environment: HostCertificatesOptions["environment"],
   system: SystemTrust | undefined,
@@ -61,7 +62,7 @@ const sourcesOf = (
   return all.filter(({ path }, at) => all.findIndex((other) => other.path === path) === at)
 }
 
-/** Changes with the file that a path leads to. */
+/** A text that changes with the file that a path leads to. */
 const stateOf = ({ path }: Source): string => {
   try {
     const { dev, ino, size, ctimeMs } = statSync(path)
@@ -80,7 +81,7 @@ const readAll = (
   try {
     usual = usualCertificates(system)
   } catch (thrown) {
-    // Without them, what came with the system would pass for an addition.
+    // If the usual certificates cannot be read, those that came with the system would pass for additions.
     const { message } = thrown as Error
     const warning = `the host's certificates are not taken over: ${message}; make that readable`
     return { added: [], files: [], warnings: [warning] }

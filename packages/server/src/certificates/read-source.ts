@@ -5,17 +5,20 @@ import { certificatesIn, parseCertificate } from "./pem.ts"
 
 export interface Source {
   readonly path: string
-  /** The variable that names it; undefined: it is the system's own list. */
+  /** The variable that names the file; undefined for the system's own list. */
   readonly variable: string | undefined
 }
 
-/** The list of a whole system takes a quarter of it. */
+/** The most that is read of a file. The list of a whole system takes a quarter of this. */
 export const MAX_SOURCE_BYTES = 1024 * 1024
 
-/** A warning names this many of the certificates that it is about. */
+/** A warning names at most this many certificates. */
 const MAX_NAMED = 3
 
-/** The certificates of a file but the usual and the expired ones, in PEM, and what is left out of it. Never fails. */
+/**
+ * The certificates of a file except the usual and the expired ones, in PEM, and warnings about those left out. Never
+ * fails.
+ */
 export const readSource = (
   source: Source,
   usual: ReadonlySet<string>,
@@ -33,7 +36,7 @@ export const readSource = (
     const warnings: string[] = []
     if (broken > 0)
       warnings.push(`${broken} of the certificates of ${file} cannot be read; mend the file`)
-    // The list of a system keeps expired ones for years.
+    // No warning for the system's list, which keeps expired certificates for years.
     if (expired.length > 0 && variable !== undefined)
       warnings.push(
         `${expired.length} of the certificates of ${file} have expired; ${renew(expired)}`,

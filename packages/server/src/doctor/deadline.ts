@@ -1,9 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** A check takes milliseconds; ten seconds is enough even for a host that starts to swap. */
+/** The deadline of a check. It takes milliseconds; ten seconds is enough even for a host that starts to swap. */
 export const CHECK_DEADLINE_MS = 10_000
 
-/** What a check may take, once it is told to stop, to remove what it made. */
+/** The time that a check has, once it is told to stop, to remove what it made. */
 export const CLEANUP_DEADLINE_MS = 2_000
 
 /**

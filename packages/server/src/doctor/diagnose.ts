@@ -19,7 +19,7 @@ import { userNamespaces } from "./checks/user-namespaces.ts"
 import { withDeadline } from "./deadline.ts"
 import { oneLine } from "./tools/one-line.ts"
 
-/** In the order in which they are reported. */
+/** All checks, in the order in which they are reported. */
 const CHECKS: readonly Check[] = [
   privileges,
   node,
@@ -38,7 +38,7 @@ const CHECKS: readonly Check[] = [
   disk,
 ]
 
-/** Asks every check at once what this host offers. Rejects only when the caller cancels. */
+/** Runs every check at once. Rejects only when the caller cancels. */
 export const diagnose = async (
   host: DoctorHost,
   signal: AbortSignal,
@@ -74,7 +74,7 @@ const asFarAsUsed = (
     ? { ...finding, status: "degraded" }
     : finding
 
-/** A check that could not be made says nothing about the host, so it must not say "missing". */
+/** The finding of a check that could not be made. It says nothing about the host, so it must not say "missing". */
 const undecided = (thrown: unknown): DoctorFinding => ({
   status: "degraded",
   found: `could not be checked: ${oneLine(thrown instanceof Error ? thrown.message : String(thrown))}`,

@@ -1,10 +1,10 @@
 import { connect, type Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 
-/** On loopback a connection is made or refused at once, unless the program's queue is full. */
+/** The deadline of a connection. On loopback it is made or refused at once, unless the program's queue is full. */
 const DIAL_DEADLINE_MS = 5_000
 
-/** A connection to a port of this host's 127.0.0.1, which can be ended one way. Nothing is read from it yet. */
+/** Connects to a port of this host's 127.0.0.1. Each direction can be ended by itself. Nothing is read yet. */
 export const dialHost = async (port: number, signal: AbortSignal): Promise<Socket> => {
   signal.throwIfAborted()
   const socket = connect({ host: "127.0.0.1", port, allowHalfOpen: true, noDelay: true })
@@ -12,7 +12,7 @@ export const dialHost = async (port: number, signal: AbortSignal): Promise<Socke
   const deadline = setTimeout(() => reject(unreachable(port, "ETIMEDOUT")), DIAL_DEADLINE_MS)
   const onAbort = () => reject(signal.reason)
   signal.addEventListener("abort", onAbort)
-  // Later ones are told by its close.
+  // Later errors are noticed by the socket's close.
   socket.on("error", (error: NodeJS.ErrnoException) =>
     reject(unreachable(port, error.code ?? "unknown", error)),
   )

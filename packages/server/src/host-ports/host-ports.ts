@@ -9,9 +9,9 @@ import { join } from "./join.ts"
 
 export interface HostPortsOptions {
   readonly sandbox: SandboxId
-  /** Ports that its workspace names. */
+  /** Ports that the sandbox's workspace names. */
   readonly ports: readonly number[]
-  /** Where this server itself listens. */
+  /** The port on which this server itself listens. */
   readonly apiPort: number | undefined
   readonly log: Logger
 }
@@ -19,7 +19,10 @@ export interface HostPortsOptions {
 /** The connections of one sandbox to ports of the host. */
 export class HostPorts {
   readonly #options: HostPortsOptions
-  /** Both ends of each: a sandbox that does not read keeps its own, with what it holds, after the host's is over. */
+  /**
+   * Both ends of each connection: a sandbox that does not read keeps its end, with its buffers, after the host's is
+   * over.
+   */
   readonly #open = new Set<Socket>()
   #isClosed = false
 
@@ -27,7 +30,10 @@ export class HostPorts {
     this.#options = options
   }
 
-  /** Connects the port with what the sandbox takes, and lets the two talk. Each is a line in the log. */
+  /**
+   * Connects a port with a tunnel to the sandbox, and passes bytes between the two. Each connection is a line in the
+   * log.
+   */
   connect(port: number, openTunnel: () => Promise<Socket>, signal: AbortSignal): Promise<void> {
     const { sandbox, ports, apiPort, log } = this.#options
     return operation(log, "host-port.connect", { sandbox, port }, async () => {
@@ -49,7 +55,7 @@ export class HostPorts {
     })
   }
 
-  /** Breaks off every connection. Twice is as good as once. */
+  /** Breaks off every connection. Idempotent. */
   close(): void {
     this.#isClosed = true
     for (const socket of this.#open) socket.destroy()
@@ -61,7 +67,7 @@ export class HostPorts {
   }
 }
 
-/** A sandbox that reached the API would be one stolen token away from everything. */
+/** Refuses the port of the API: a sandbox that reached it would be one stolen token away from everything. */
 export const refuseApiPort = (ports: readonly number[], apiPort: number | undefined): void => {
   if (apiPort === undefined || !ports.includes(apiPort)) return
   throw new BerthError(

@@ -2,8 +2,8 @@ import type { Socket } from "node:net"
 import { collectOften } from "../host/collect-often.ts"
 
 /**
- * Passes bytes both ways, each at the pace of who reads them. An end is passed on and the other way goes on; whatever
- * breaks one off breaks off the other.
+ * Passes bytes both ways, each at the pace of its reader. An end is passed on and the other direction goes on; a break
+ * of one connection breaks off the other.
  */
 export const join = (one: Socket, other: Socket): void => {
   pass(one, other)

@@ -1,4 +1,4 @@
-/** Stops waiting when the signal fires. The work goes on: others may wait for it as well. */
+/** Awaits work until the signal fires. The work itself goes on: other callers may wait for it as well. */
 export const abortable = async <Result>(
   work: Promise<Result>,
   signal: AbortSignal,

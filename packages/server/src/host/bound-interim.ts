@@ -1,7 +1,7 @@
 import type { ClientRequest } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 
-/** Interim answers (1xx) before the answer itself. Supervisors send none, and other programs one or two. */
+/** The most interim answers (1xx) before the answer itself. Supervisors send none, and other programs one or two. */
 export const MAX_INTERIM_ANSWERS = 8
 
 /** Ends a request with an error when a sandbox sends interim answers without end: each of them costs work. */

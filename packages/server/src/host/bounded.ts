@@ -1,4 +1,4 @@
-/** Runs so many at a time; the others wait in the order of asking. */
+/** Runs at most `atOnce` calls at a time; the others wait in the order of asking. */
 export const bounded = (atOnce: number) => {
   const waiting: (() => void)[] = []
   let running = 0
@@ -8,7 +8,7 @@ export const bounded = (atOnce: number) => {
     try {
       return await work()
     } finally {
-      // The place is handed on: nobody who comes now gets it first.
+      // The place is handed to the next waiting call, so that no later one gets it first.
       const next = waiting.shift()
       if (next === undefined) running -= 1
       else next()

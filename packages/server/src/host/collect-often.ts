@@ -2,15 +2,16 @@ import type { Readable } from "node:stream"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 
-/** What may wait to be collected of what passes. */
+/** The most garbage of passing bytes between two collections. */
 const GARBAGE_BYTES = 16 * 1024 * 1024
 
 type Collect = (options: { type: "minor"; execution: "sync" }) => void
 let collect: Collect | undefined
 
 /**
- * Node takes new memory for every piece that passes, and V8 does not count that when it decides when to collect: a
- * large file would leave more than all else that the server needs. To be called when it is about to be piped.
+ * Collects garbage while a stream passes. Node takes new memory for every piece that passes, and V8 does not count that
+ * when it decides when to collect: a large file would leave more garbage than the server needs for all else. Called
+ * when the stream is about to be piped.
  */
 export const collectOften = (passing: Readable): void => {
   let bytes = 0
@@ -23,7 +24,7 @@ export const collectOften = (passing: Readable): void => {
   })
 }
 
-/** Only a context that is made when the flag is set has it. */
+/** Only a context that is made after the flag is set has `gc`. */
 const collector = (): Collect => {
   setFlagsFromString("--expose-gc")
   return runInNewContext("gc") as Collect

@@ -16,8 +16,8 @@ const FILES: MemoryFiles = {
 }
 
 /**
- * How much memory programs of this host can still have, in bytes: of the host, or of what this process itself is
- * limited to, if that is less. What cannot be read limits nothing.
+ * The memory that programs of this host can still have, in bytes: that of the host, or of this process's own limit, if
+ * that is less. A limit that cannot be read counts as none.
  */
 export const readFreeMemory = async (files: MemoryFiles = FILES): Promise<number> => {
   const [meminfo, cgroup, mounts] = await Promise.all([
@@ -35,7 +35,7 @@ interface Group {
   readonly directory: string
   readonly limit: string
   readonly usage: string
-  /** Of memory.stat: what the kernel drops when it needs room. */
+  /** The field of memory.stat for memory that the kernel drops when it needs room. */
   readonly droppable: string
 }
 

@@ -5,8 +5,8 @@ import { parseMembership } from "./cgroups/membership.ts"
 import { type CgroupMounts, parseCgroupMounts } from "./cgroups/mounts.ts"
 
 /*
- * Halts processes by what the kernel says of their cgroups: nothing is written to a disk, and no engine is asked. So it
- * works where both are stuck.
+ * Halts processes through their cgroups: nothing is written to a disk, and no engine is asked. So it works where both
+ * are stuck.
  */
 
 /** The processes of one cgroup, which can be halted together. */
@@ -17,12 +17,12 @@ export interface Group {
   readonly directory: string
 }
 
-/** Freezing takes milliseconds; a process that waits for a disk takes as long as the disk. */
+/** The deadline of halting. Freezing takes milliseconds; a process that waits for a disk takes as long as the disk. */
 const HALT_DEADLINE_MS = 2_000
 const POLL_MS = 5
 /**
- * Under v1, a process that replaces itself just then waits for threads that were frozen before they could end: neither
- * moves until they are thawed for a moment.
+ * A cgroup that has not frozen after this long is thawed for a moment. Under v1, a process that replaces itself
+ * meanwhile waits for threads that were frozen before they could end: neither moves until both are thawed.
  */
 const DEADLOCK_MS = 250
 
@@ -41,7 +41,7 @@ export const findGroups = async (names: ReadonlySet<string>): Promise<Group[]> =
   return [...found.values()]
 }
 
-/** Ids of sandboxes, and of engines. */
+/** Matches ids of sandboxes, and of engines. */
 const NAME = /sb-[a-z0-9]{20}|[0-9a-f]{64}/g
 
 const groupOf = (
@@ -60,7 +60,10 @@ const groupOf = (
   return name === undefined ? undefined : { name, version, directory: join(mount, path) }
 }
 
-/** Resolves when they stand still, or have not within a moment: whoever waits for a full disk writes nothing. */
+/**
+ * Halts groups. Resolves when they stand still, or after a short deadline: a process that waits for a full disk writes
+ * nothing.
+ */
 export const halt = async (groups: readonly Group[]): Promise<void> => {
   const endsAt = performance.now() + HALT_DEADLINE_MS
   let moving = groups
@@ -70,7 +73,7 @@ export const halt = async (groups: readonly Group[]): Promise<void> => {
       await goOn(moving.filter(({ version }) => version === 1))
       askedAt = performance.now()
     }
-    // Under v1 a late process comes to a stop when that is asked again.
+    // The request is repeated: under v1 that stops a late process.
     await Promise.all(moving.map((group) => ask(group, true)))
     const still = await Promise.all(moving.map(isHalted))
     moving = moving.filter((_, index) => !still[index])
@@ -82,13 +85,13 @@ export const goOn = async (groups: readonly Group[]): Promise<void> => {
   await Promise.all(groups.map((group) => ask(group, false)))
 }
 
-/** Whether all of a group's processes stand still; also of one that has ended. */
+/** Whether all of a group's processes stand still. Also true of a group that has ended. */
 export const isHalted = async ({ version, directory }: Group): Promise<boolean> => {
   const text = await readOrEmpty(join(directory, version === 1 ? "freezer.state" : "cgroup.events"))
   return text === "" || (version === 1 ? text.trim() === "FROZEN" : /^frozen 1$/m.test(text))
 }
 
-/** Ends all processes of groups without letting any of them take another step. */
+/** Kills all processes of groups without letting any of them take another step. */
 export const kill = async (groups: readonly Group[]): Promise<void> => {
   const endsAt = performance.now() + HALT_DEADLINE_MS
   let living = groups
@@ -104,8 +107,8 @@ export const kill = async (groups: readonly Group[]): Promise<void> => {
 }
 
 /**
- * Ends all processes of sandboxes but their first and their supervisor, which go on. None of the others takes another
- * step: all stand still when they are listed, and so none is missed.
+ * Kills all processes of sandboxes except their first one and their supervisor, which go on. None of the others takes
+ * another step: all stand still when they are listed, and so none is missed.
  */
 export const clear = async (groups: readonly Group[]): Promise<void> => {
   const endsAt = performance.now() + HALT_DEADLINE_MS
@@ -131,7 +134,9 @@ const leadersOf = async (pids: readonly number[]): Promise<ReadonlySet<number>> 
   return new Set([first, supervisor].flatMap((each) => each?.pid ?? []))
 }
 
-/** `inside`: its id in the sandbox's pid namespace, whatever namespaces a process makes below that. */
+/**
+ * Reads a process. `inside` is its id in the sandbox's pid namespace, whatever namespaces a process makes below that.
+ */
 const readProcess = async (pid: number) => {
   const status = await readOrEmpty(`/proc/${pid}/status`)
   const parent = Number(/^PPid:\s+(\d+)$/m.exec(status)?.[1])
@@ -146,7 +151,7 @@ const ask = async ({ version, directory }: Group, isToHalt: boolean): Promise<vo
   try {
     await writeFile(join(directory, file), word)
   } catch (thrown) {
-    // It has ended since.
+    // The process has ended since.
     if (!isGone(thrown)) throw thrown
   }
 }
@@ -158,7 +163,7 @@ const signal = (pid: number): void => {
   try {
     process.kill(pid, "SIGKILL")
   } catch {
-    // It has ended since it was listed.
+    // The process has ended since it was listed.
   }
 }
 

@@ -25,13 +25,13 @@ const processesByNamespace = async (): Promise<number[][]> => {
   return [...namespaces.values()]
 }
 
-/** Told by the first of its processes that still lives. */
+/** Reads the mount table of a namespace from the first of its processes that still lives. */
 const readTable = async (pids: readonly number[]): Promise<MountNamespace | undefined> => {
   for (const pid of pids) {
     try {
       return { pid, mounts: await readFile(`/proc/${pid}/mountinfo`, "latin1") }
     } catch {
-      // It ended while it was looked at.
+      // The process ended while it was looked at.
     }
   }
   return undefined

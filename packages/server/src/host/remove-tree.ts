@@ -2,25 +2,30 @@ import { opendir, rmdir, unlink } from "node:fs/promises"
 import { join } from "node:path"
 import { run } from "./run.ts"
 
-/** For millions of files on a slow disk; whoever has less time gives a signal. */
+/** Enough for millions of files on a slow disk; a caller with less time gives a signal. */
 const REMOVE_DEADLINE_MS = 60 * 60_000
 
-/** Many files may be refused, and their paths be long: the end holds a reason. */
+/**
+ * The most that is kept of the program's errors: many files may be refused, and their paths be long. The end holds a
+ * reason.
+ */
 const MAX_WORDS = 2_000
 
-/** Behind everybody else's work on processor and disk; not idle, which a busy disk never serves. */
+/**
+ * A prefix that puts a program behind all other work on processor and disk; not idle, which a busy disk never serves.
+ */
 export const WITH_LOW_PRIORITY = ["ionice", "-t", "-c", "2", "-n", "7", "nice", "-n", "19"]
 
 export interface Removal {
   readonly signal?: AbortSignal | undefined
-  /** Whether somebody waits for it. Default: true. */
+  /** Whether somebody waits for the removal. Default: true. */
   readonly isUrgent?: boolean
 }
 
 /**
- * Deletes a tree, however large and deep it is; never what happens to be mounted in it. A program does it: it goes
- * down by directories, so that no path is too long for the kernel, and it dies with this process, so that
- * nothing is deleted any more that the next process makes.
+ * Deletes a tree, however large and deep it is, but never what happens to be mounted in it. A program does it: it goes
+ * down by directories, so that no path is too long for the kernel, and it dies with this process, so that it deletes
+ * nothing that the next process makes.
  */
 export const removeTree = async (
   directory: string,
@@ -39,11 +44,14 @@ export const removeTree = async (
   })
 }
 
-/** More entries and levels than what the server itself puts into such a tree; what a sandbox adds is the program's. */
+/**
+ * More entries and levels than the server itself puts into such a tree. If a sandbox added more, the program deletes
+ * them.
+ */
 const SMALL_ENTRIES = 128
 const SMALL_LEVELS = 8
 
-/** Deletes a tree that is mostly small: a program takes longer to start than that takes to delete. */
+/** Deletes a tree that is mostly small: a program takes longer to start than the deletion takes. */
 export const removeSmallTree = async (directory: string, signal?: AbortSignal): Promise<void> => {
   try {
     await removeWithin(directory, { entries: SMALL_ENTRIES }, SMALL_LEVELS)

@@ -6,26 +6,29 @@ import { run } from "./run.ts"
 
 /**
  * A part of the data directory's disk that is taken while there is room, and given up when a write of the server finds
- * none. It is in pieces, each of them one file for blocks and some empty ones for inodes, so that what is given up and
- * taken by somebody else is not all of it.
+ * none. The reserve is in pieces, each of them one file for blocks and some empty ones for inodes, so that another
+ * program that takes the space of one piece does not get all of it.
  */
 export interface Reserve {
-  /** How many pieces there are. */
+  /** The number of pieces. */
   left(): number
-  /** Gives up one piece. False: there is none. */
+  /** Gives up one piece. Returns false if there is none. */
   release(): boolean
-  /** Makes what is missing of it, of a small part of what is free. */
+  /** Makes missing pieces, from a small part of the free space. */
   fill(): Promise<void>
 }
 
 export const PIECES = 8
-/** Stopping or removing a sandbox writes some hundred kilobytes: pages of the store's log, state files. */
+/**
+ * The size of a piece. Stopping or removing a sandbox writes some hundred kilobytes: pages of the store's log, state
+ * files.
+ */
 const PIECE_BYTES = 4 * 1024 * 1024
-/** Each stop makes a handful of files for a moment. */
+/** The empty files of a piece. Each stop makes a handful of files for a moment. */
 const PIECE_INODES = 64
-/** A small disk has a small reserve: all of it is at most this part of what is free. */
+/** The reserve is at most this fraction of the free space, so that a small disk has a small one. */
 const SHARE = 16
-/** A piece of less than this is of no use. */
+/** A smaller piece is of no use. */
 const LEAST_BYTES = 256 * 1024
 
 export const openReserve = (dataDir: string): Reserve => {
@@ -59,10 +62,10 @@ export const openReserve = (dataDir: string): Reserve => {
     release: () => {
       const last = there().at(-1)
       if (last === undefined) return false
-      // A piece that is left half removed is removed when it is made again.
+      // A half removed piece is removed when it is made again.
       renameSync(piece(last), `${piece(last)}.new`)
       rmSync(`${piece(last)}.new`, { recursive: true, force: true })
-      // Blocks are given to nobody until the journal has noted them as free.
+      // The file system gives freed blocks to nobody until its journal has noted them as free.
       syncDirectory(dataDir)
       return true
     },
@@ -75,15 +78,17 @@ export const openReserve = (dataDir: string): Reserve => {
   }
 }
 
-/** Makes a file of that many bytes whose blocks are taken: without writing them, where the file system can do that. */
+/**
+ * Makes a file of that many bytes whose blocks are allocated, without writing them where the file system can do that.
+ */
 const takeBlocks = async (path: string, bytes: number): Promise<void> => {
   const size = ["--length", String(bytes)]
   const { status } = await run(["fallocate", ...size, "--", path], { signal: NEVER })
   const file = await open(path, "a", 0o600)
   try {
-    // Zeros would take nothing on a file system that compresses.
+    // Random bytes, since zeros would take no space on a file system that compresses.
     if (status !== 0) await file.writeFile(randomBytes(bytes))
-    // Until it is on the disk, it is the kernel's promise alone.
+    // Until the file is on the disk, its blocks are only promised by the kernel.
     await file.sync()
   } finally {
     await file.close()

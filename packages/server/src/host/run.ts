@@ -2,14 +2,14 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { BerthError } from "@berth/protocol/errors"
 
-/** The programs that Berth runs on the host are small; this covers a host under heavy load. */
+/** The deadline of programs that Berth runs on the host. They are small; this covers a host under heavy load. */
 export const COMMAND_DEADLINE_MS = 5_000
 
-/** More than any of them prints; what comes after it is dropped. */
+/** More than any of these programs prints; the rest is dropped. */
 const MAX_OUTPUT_BYTES = 256 * 1024
 
 export interface Outcome {
-  /** The exit status, or null when a signal ended it. */
+  /** The exit status, or null if a signal ended the program. */
   readonly status: number | null
   readonly stdout: string
   readonly stderr: string
@@ -24,15 +24,15 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Nothing of the server's own environment, where secrets may be, reaches a program that it starts. */
+/** The environment of programs: nothing of the server's own, where secrets may be, reaches them. */
 export const PLAIN_ENV = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   LC_ALL: "C",
 }
 
 /**
- * Runs a program to its end. It leads a process group of its own, so that a deadline or a cancel kills
- * its children as well.
+ * Runs a program to its end. The program leads a process group of its own, so that a deadline or a cancel kills its
+ * children as well.
  */
 export const run = async (
   [file, ...args]: readonly [string, ...string[]],
@@ -88,6 +88,6 @@ const killGroup = (pid: number | undefined) => {
   try {
     process.kill(-pid, "SIGKILL")
   } catch {
-    // It ended by itself in the meantime.
+    // The program ended by itself in the meantime.
   }
 }

@@ -1,4 +1,4 @@
-/** One thing at a time for each key, in the order of asking; keys do not wait for each other. */
+/** Runs one piece of work at a time for each key, in the order of asking; keys do not wait for each other. */
 export type Serially = <Result>(key: string, work: () => Promise<Result>) => Promise<Result>
 
 export const serialByKey = (): Serially => {

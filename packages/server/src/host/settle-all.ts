@@ -1,4 +1,6 @@
-/** Waits for all, then fails with the first failure: when the caller begins to undo, nothing is still being made. */
+/**
+ * Waits for all promises, then throws the first failure: when the caller begins to undo, nothing is still being made.
+ */
 export const settleAll = async (work: readonly Promise<unknown>[]): Promise<void> => {
   await Promise.allSettled(work)
   await Promise.all(work)

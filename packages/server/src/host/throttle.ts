@@ -1,4 +1,4 @@
-/** Says how long to wait so that, for long, no more is taken than `perSecond`; `burst` may be taken at once. */
+/** Says how long to wait so that, in the long run, no more than `perSecond` is taken; `burst` may be taken at once. */
 export class Throttle {
   readonly #perMs: number
   readonly #burst: number
@@ -12,7 +12,7 @@ export class Throttle {
     this.#atMs = nowMs
   }
 
-  /** Takes that much, and returns how long to take nothing more. */
+  /** Takes that amount, and returns how long to take nothing more. */
   take(amount: number, nowMs: number): number {
     const earned = (nowMs - this.#atMs) * this.#perMs
     this.#left = Math.min(this.#burst, this.#left + earned) - amount

@@ -7,11 +7,11 @@ import type { Secrets } from "../logging/secrets.ts"
 
 /** The keys that agents get, by name. */
 export interface Keys {
-  /** Fails with the names of those that are not there. What it gives is kept out of the log from then on. */
+  /** Reads keys. Fails with the names of missing ones. The values are kept out of the log from then on. */
   read(names: readonly string[]): Promise<Environment>
 }
 
-/** For sandboxes whose agents need none. */
+/** Keys for sandboxes whose agents need none. */
 export const NO_KEYS: Keys = {
   read: async (names) => {
     if (names.length > 0) throw missingKeys(names)
@@ -19,7 +19,7 @@ export const NO_KEYS: Keys = {
   },
 }
 
-/** In a file of lines NAME=value, which is read each time: a key that is changed there counts from the next use. */
+/** Keys in a file of lines NAME=value, which is read each time: a changed key counts from the next use. */
 export const openKeys = (path: string, secrets: Secrets): Keys => ({
   read: async (names) => {
     if (names.length === 0) return {}
@@ -50,7 +50,7 @@ const readKeys = (path: string): Environment => {
     return Environment.parse(parseEnv(file.text))
   } catch (cause) {
     if (cause instanceof BerthError) throw cause
-    // Its own words could repeat a line of the file.
+    // The cause's own words are left out: they could repeat a line of the file.
     throw new BerthError("agent.keys_unusable", `the file of keys cannot be read: ${path}`, {
       details: { path, allowed: "lines of the form NAME=value" },
     })

@@ -6,21 +6,21 @@ import type { CompareTrees } from "./trees/compare.ts"
 import type { Trash } from "./trees/trash.ts"
 import type { WalkTree } from "./trees/walk.ts"
 
-/** What every operation on one store works with. */
+/** The parts that every operation on one store shares. */
 export interface Context {
   readonly layout: Layout
   readonly flavour: LayerFlavour
   readonly idBase: number
-  /** Told of every step after which a crash must do no harm. */
+  /** Called with every step after which a crash must do no harm. */
   at(step: string): void | Promise<void>
   /**
-   * The order of what must not overlap: one key a stack, and STORE for what creates or drops references, so
-   * that nothing is collected between its making and its first reference. STORE is taken last and briefly.
+   * Serializes operations that must not overlap: one key a stack, and STORE for those that create or drop references,
+   * so that nothing is collected between its making and its first reference. STORE is taken last and briefly.
    */
   readonly serially: Serially
-  /** What operations of this process are making in `incoming`: it is no leftover. */
+  /** Drafts in `incoming` that operations of this process are making: they are no leftovers. */
   readonly underWay: Set<string>
-  /** Tops that this process made and has told nobody how to mount: the kernel need not be asked about them. */
+  /** Tops that this process made and has not told anybody how to mount: the kernel need not be asked about them. */
   readonly unseen: Set<TopId>
   /** The passing pins of this process. */
   readonly passing: Set<PinId>
@@ -38,6 +38,8 @@ export interface Call {
 }
 
 export interface Discarding extends Call {
-  /** Whether the call ends when what it threw away is deleted, and not only out of the way. Default: true. */
+  /**
+   * Whether the call waits until the trees that it threw away are deleted, not only moved to the trash. Default: true.
+   */
   readonly wait?: boolean
 }

@@ -11,7 +11,10 @@ import { flushTree } from "./trees/flush.ts"
 import { summarizeTree } from "./trees/summary.ts"
 import { throwAway } from "./trees/throw-away.ts"
 
-/** Makes a layer aside; if the work fails, nothing of it is left. If it is cancelled, nobody waits until that is deleted. */
+/**
+ * Makes a layer aside. If the work fails, nothing of it is left. If it is cancelled, the caller does not wait for the
+ * deletion.
+ */
 export const inDraft = async <Result>(
   { layout, underWay, trash }: Context,
   id: LayerId,
@@ -34,7 +37,7 @@ export const inDraft = async <Result>(
   }
 }
 
-/** Makes layers aside, one draft within another: a failure in one leaves nothing of all. */
+/** Makes layers aside, one draft within another: a failure in one leaves none of them. */
 export const inDrafts = <Made extends { readonly id: LayerId }, Result>(
   context: Context,
   all: readonly Made[],
@@ -59,7 +62,7 @@ export interface Description {
   readonly origin: LayerOrigin
 }
 
-/** Puts a layer's record beside its tree, and both on the disk: what has a layer's name is never lost. */
+/** Writes a layer's record beside its tree, and both to the disk: a directory with a layer's name is never lost. */
 export const describe = async (
   context: Context,
   { id, parents, origin }: Description,
@@ -79,13 +82,13 @@ export const describe = async (
     size,
     summary: digest,
   }
-  // Not synced by itself: the flush of the whole file system that follows takes it along.
+  // Not synced by itself: the flush of the whole file system that follows includes it.
   await writePassingRecord(record, described)
   await flushTree(tree, signal)
   return size
 }
 
-/** The moment in which a tree becomes a layer: one rename, made durable. */
+/** Makes a tree a layer: one rename, made durable. */
 export const install = async (
   { layout }: Context,
   directory: string,

@@ -13,7 +13,7 @@ import { discardTree } from "./trees/discard.ts"
 import { copyMerged } from "./trees/merged.ts"
 
 export interface Flattened {
-  /** The single layer; null: the stack has no frozen ones. */
+  /** The single layer; null if the stack has no frozen ones. */
   readonly layer: LayerId | null
   readonly made: boolean
 }
@@ -71,7 +71,7 @@ const mergeAll = (
   })
 }
 
-/** Layers that a sandbox has are left as they are until it is gone. */
+/** Puts the stack on its flat layer, unless a sandbox has the top: then the layers stay until it is gone. */
 const adoptIfFree = (context: Context, key: StackKey): Promise<void> =>
   context.serially(stackName(key), async () => {
     const stack = await readStack(context, key)

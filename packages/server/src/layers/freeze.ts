@@ -15,13 +15,13 @@ import { discardTree } from "./trees/discard.ts"
 
 export interface Frozen {
   readonly layer: LayerId
-  /** False if there was nothing to freeze: no top, or one in which nothing was changed. */
+  /** False if there was nothing to freeze: no top, or one without changes. */
   readonly made: boolean
 }
 
 /**
- * Makes a stopped sandbox's top the highest layer of its stack, without a copy. Refused while a sandbox has it.
- * The rename is the moment: before it there is a top, after it a layer, and a stack is read accordingly.
+ * Makes a stopped sandbox's top the highest layer of its stack, without a copy. Refused while a sandbox has it. The
+ * rename decides: before it there is a top, after it a layer, and a stack is read accordingly.
  */
 export const freeze = (context: Context, key: StackKey, { signal }: Call = {}): Promise<Frozen> =>
   context.serially(stackName(key), async () => {
@@ -66,7 +66,7 @@ const freezeTop = async (
   }
 }
 
-/** What a layer has left of its time as a top. Nothing reads it any more. */
+/** Removes what a layer has left of its time as a top. Nothing reads it any more. */
 export const removeTopRemains = async ({ layout }: Context, id: LayerId): Promise<void> => {
   const { directory } = layout.layer(id)
   await discardTree(join(directory, WORK))

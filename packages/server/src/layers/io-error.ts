@@ -2,16 +2,14 @@ import { BerthError } from "@berth/protocol/errors"
 
 const FULL = new Set(["ENOSPC", "EDQUOT"])
 
-/** What a refusal of the file system means; what is a BerthError already stays as it is. */
+/** Makes the typed error of a refusal of the file system. A BerthError stays as it is. */
 export const ioError = (thrown: unknown, path: string): BerthError => {
   if (thrown instanceof BerthError) return thrown
   const { code, message } = thrown as NodeJS.ErrnoException
   return FULL.has(String(code)) ? diskFull(path, thrown) : refused(path, message, thrown)
 }
 
-/**
- * The same for a program: it has only its words, which the C locale fixes.
- */
+/** Makes the typed error of a failed program: it has only its words, which the C locale fixes. */
 export const programError = (program: string, path: string, stderr: string): BerthError => {
   const said = stderr.trim().slice(-2_000)
   if (/File name too long/.test(stderr)) return pathTooLong(path, program)

@@ -21,41 +21,44 @@ import type { VerifyOptions } from "./verify/verify.ts"
  *                          └ snapshot ─► put elsewhere: a fork         └ put elsewhere: a fork
  * ```
  *
- * Every call leaves all or nothing of what it is for, whenever it is cut short; `verify` removes the rest.
+ * Every call that is interrupted leaves all of its result or nothing; `verify` removes its leftovers.
  */
 export interface Layers {
-  /** Puts a stack's files on a frozen layer, or on nothing; the layer may be another stack's. */
+  /** Puts a stack's files on a frozen layer, which may be another stack's, or on nothing. */
   put(key: StackKey, layer: LayerId | null, options?: PutOptions): Promise<void>
-  /** Forgets a stack; of an unknown one: nothing. */
+  /** Forgets a stack. Does nothing for an unknown one. */
   remove(key: StackKey): Promise<void>
-  /** The workspaces that have stacks, and those of which it is noted that nobody is known to own them. */
+  /** The workspaces that have stacks, and those that are noted as having no known owner. */
   findOwnerless(): Promise<{ readonly stacked: readonly Slug[]; readonly noted: readonly Slug[] }>
   /** Whether a workspace has any stack. */
   hasStacks(workspace: Slug): Promise<boolean>
-  /** Notes that nobody is known to own a workspace's stacks. Returns since when that is so. */
+  /** Notes that no owner is known of a workspace's stacks. Returns the time since when that is so. */
   noteOwnerless(workspace: Slug): Promise<number>
   noteOwned(workspace: Slug): Promise<void>
-  /** The stack's top, made if it has none. */
+  /** Gives the stack's top. Makes one if there is none. */
   ensureTop(key: StackKey, root?: TreeRoot): Promise<EnsuredTop>
   /** Gives the stack's top to one sandbox, and says how to mount it. */
   claimTop(key: StackKey, sandbox: SandboxId, isAlive?: IsAlive): Promise<ClaimedTop>
-  /** When the sandbox is gone. */
+  /** Ends a claim when its sandbox is gone. */
   releaseTop(top: TopId, sandbox: SandboxId): Promise<void>
-  /** The same, of whatever the sandbox has of the stack; if that is nothing: nothing. */
+  /** Ends the sandbox's claim on the stack's top, if it has one. */
   releaseStack(key: StackKey, sandbox: SandboxId): Promise<void>
-  /** A stopped sandbox's top becomes a layer, without a copy. */
+  /** Makes a stopped sandbox's top a layer, without a copy. */
   freeze(key: StackKey, call?: Call): Promise<Frozen>
-  /** The tops that a running sandbox has of these stacks are copied into layers, as they are at one moment. */
+  /** Copies the tops that a running sandbox has of these stacks into layers, as they are at one moment. */
   snapshot(keys: readonly StackKey[], options: SnapshotOptions): Promise<Snapshot>
-  /** One layer in place of a stack's frozen ones. A sandbox that has the top goes on as it is; the next one gets it. */
+  /**
+   * Makes one layer in place of a stack's frozen ones. A sandbox that has the top goes on as it is; the next one gets
+   * the new layer.
+   */
   flatten(key: StackKey, call?: Call): Promise<Flattened>
   pin(layer: LayerId, reason: string): Promise<PinId>
   unpin(pin: PinId): Promise<void>
-  /** Removes what nothing stands on. */
+  /** Removes layers and tops that nothing refers to. */
   collect(call?: Discarding): Promise<Collected>
   verify(options?: VerifyOptions): Promise<LayersReport>
   list(call?: Call): Promise<LayersListing>
-  /** Writes what frozen layers show as an archive, which any other store can take. */
+  /** Writes the files that frozen layers show as an archive, which any other store can take. */
   exportTrees(trees: readonly ExportedTree[], to: Writable, options: ExportOptions): Promise<void>
   /** Takes these trees from an archive, which may come from anybody. */
   importTrees(
@@ -63,6 +66,6 @@ export interface Layers {
     names: readonly Slug[],
     options: ImportOptions,
   ): Promise<Imported>
-  /** Stops deleting what was thrown away; the next process that opens the store goes on. */
+  /** Stops deleting the trash; the next process that opens the store goes on. */
   close(): Promise<void>
 }

@@ -4,7 +4,7 @@ import { LayerId as LayerIdSchema } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
 
 /**
- * Where everything lies, under one root on one file system:
+ * The paths of a store, under one root on one file system:
  *
  * ```
  * store.json                       flavour and id range of this store
@@ -33,10 +33,10 @@ export interface Layout {
   readonly empty: string
   layer(id: LayerId): LayerPaths
   top(id: TopId): TopPaths
-  /** A layer in the making. */
+  /** The paths of a layer in the making. */
   draft(id: LayerId): TreePaths
   stack(key: StackKey): string
-  /** Exists while nobody is known to own a workspace's stacks, and is as old as that. */
+  /** A file that exists while no owner is known of a workspace's stacks, and is as old as that. */
   ownerlessNote(workspace: Slug): string
   pin(id: PinId): string
 }
@@ -63,9 +63,9 @@ const LAYER_RECORD = "layer.json"
 export const TOP_RECORD = "top.json"
 export const FLAT_RECORD = "flat.json"
 export const WORK = "work"
-/** The files of a layer or a top. */
+/** The directory with the files of a layer or a top. */
 export const TREE = "tree"
-/** Which sandbox a snapshot in the making froze. */
+/** The file that names the sandbox which a snapshot in the making froze. */
 export const SNAPSHOT_RECORD = "snapshot.json"
 
 export const layoutAt = (root: string): Layout => {
@@ -112,5 +112,5 @@ const treePaths = (directory: string, record: string): TreePaths => ({
   tree: join(directory, TREE),
 })
 
-/** The id that a top has as a layer: the same letters, so that what became of a top needs no record. */
+/** The id that a top has as a layer: the same letters, so that the fate of a top needs no record. */
 export const layerOfTop = (top: TopId): LayerId => LayerIdSchema.parse(top.replace(/^tp-/, "ly-"))

@@ -17,7 +17,7 @@ import { readStack, readTop } from "./stacks/read.ts"
 import { readClaim } from "./tops/read-claim.ts"
 import { measureTree } from "./trees/summary.ts"
 
-/** Every stack with its layers, their sizes, and who stands on them. Tops are measured, which walks them. */
+/** Lists every stack with its layers, their sizes and their holders. Tops are measured, which walks them. */
 export const listLayers = async (
   context: Context,
   { signal }: Call = {},

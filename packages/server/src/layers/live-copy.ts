@@ -10,7 +10,7 @@ import { copyTree } from "./trees/copy.ts"
 import { canShutLinks, copyListed } from "./trees/copy-listed.ts"
 import { flushTree } from "./trees/flush.ts"
 
-/** How far the copy of a running sandbox's files is. */
+/** Progress of the copy of a running sandbox's files. */
 export interface CopyProgress {
   /** The sandbox runs while its files are copied, then stands still for the rest. */
   readonly stage: "copying" | "frozen"
@@ -27,24 +27,27 @@ export interface CopyStep {
 export interface LiveCopy {
   /** Copies while the sandbox runs, until little is left. */
   copy(step: CopyStep): Promise<void>
-  /** While the sandbox stands still: then the copy is what the tree is. */
+  /** Copies the rest while the sandbox stands still: then the copy equals the tree. */
   finish(step: CopyStep): Promise<void>
-  /** After `finish`: how many entries the tree had. Undefined: they were not counted. */
+  /** The number of entries in the tree, after `finish`; undefined if they were not counted. */
   entries(): number | undefined
-  /** Removes what was needed to make the copy. */
+  /** Removes temporary files of the copy. */
   clean(signal: AbortSignal | undefined): Promise<void>
 }
 
 /**
  * File systems (as statfs calls them: ext, XFS, Btrfs, F2FS, bcachefs) that set a file's ctime when a page of it is
- * written through a mapping for the first time since it was last written to the disk. Others do not tell of such a write.
+ * written through a mapping for the first time since it was last written to the disk. Others do not tell of such a
+ * write.
  */
 const TELL_OF_MAPPED_WRITES = new Set([0xef53, 0x58465342, 0x9123683e, 0xf2f52010, 0xca451a4e])
 
-/** Times of files are those of the clock's last tick, which come ten milliseconds apart at most. */
+/** The times of files are those of the clock's last tick, and ticks come at most ten milliseconds apart. */
 const CLOCK_SLACK_MS = 100
 
-/** More than the clock's own correction: somebody has set it, and times before and after do not compare. */
+/**
+ * A step larger than the clock's own correction: somebody has set the clock, and times before and after do not compare.
+ */
 const CLOCK_STEP_MS = 500
 
 export const openLiveCopy = (
@@ -53,7 +56,7 @@ export const openLiveCopy = (
   draft: TreePaths,
 ): LiveCopy => {
   const copy = draft.tree
-  /** Beside the copy, and gone before that becomes a layer. */
+  /** The lists lie beside the copy, and are removed before it becomes a layer. */
   const aside = join(draft.directory, "copying")
   const lists = join(aside, "lists")
   const clock = () => Date.now() - performance.now()
@@ -79,7 +82,7 @@ export const openLiveCopy = (
       onProgress({ stage, files: Math.min(files, found.files), of: found.files })
     await copyListed({ tree, copy, lists }, { signal, onCopied })
   }
-  /** Says whether all of it was copied. A running sandbox removes files before they are read. */
+  /** Copies the changes, and returns whether all were copied: a running sandbox removes files before they are read. */
   const tryCopyAll = async (found: Changes, step: CopyStep): Promise<boolean> => {
     try {
       await copyAll(found, step, "copying")
@@ -102,7 +105,7 @@ export const openLiveCopy = (
         if (nextStep({ round, found, previous }) === "freeze") return
         if (round === 1 && !(await canBeFollowed(tree, lists, signal))) return
         await at("snapshot.listed")
-        // A page that is written to a file through a mapping from now on sets its ctime.
+        // After the flush, a page that is written to a file through a mapping sets the file's ctime.
         await flushTree(tree, signal)
         const isWhole = await tryCopyAll(found, step)
         before = { sinceNs, directories: found.directories, isDoubtful: !isWhole }
@@ -122,6 +125,6 @@ export const openLiveCopy = (
   }
 }
 
-/** Whether a copy of what changes meanwhile can be brought up to date. */
+/** Whether a copy of a tree that changes meanwhile can be brought up to date. */
 const canBeFollowed = async (tree: string, lists: string, signal: AbortSignal): Promise<boolean> =>
   TELL_OF_MAPPED_WRITES.has((await statfs(tree)).type) && (await canShutLinks(lists, signal))

@@ -28,16 +28,16 @@ import { openWalks } from "./trees/walk.ts"
 import { verify } from "./verify/verify.ts"
 
 export interface LayersOptions {
-  /** A directory of its own, on one file system. One process at a time has it open. */
+  /** The store's own directory, on one file system. One process at a time has it open. */
   readonly root: string
   /** The first of the ids that the sandboxes run in. */
   readonly idBase: number
   readonly flavour?: LayerFlavour
-  /** Told of every step after which a crash must do no harm: tests crash there. */
+  /** Called with every step after which a crash must do no harm: tests crash there. */
   readonly at?: (step: string) => void | Promise<void>
 }
 
-/** Opens a store of layers, made if it is not there; one of another kind is refused. */
+/** Opens a store of layers, and makes it if there is none. A store of another flavour or range of ids is refused. */
 export const openLayers = async ({
   root,
   idBase,
@@ -86,7 +86,7 @@ export const openLayers = async ({
   }
 }
 
-/** Opens the store that is at a place, whatever its ids are; undefined where there is none. */
+/** Opens the store at a path, whatever its ids are; undefined if there is none. */
 export const openLayersFound = async (root: string): Promise<Layers | undefined> => {
   const found = await readRecord(layoutAt(root).store, StoreRecord)
   return found && openLayers({ root, idBase: found.idBase, flavour: found.flavour })
@@ -94,7 +94,10 @@ export const openLayersFound = async (root: string): Promise<Layers | undefined>
 
 const OF_ROOT = { uid: 0, gid: 0, mode: 0o755 }
 
-/** Only root of the host may look into layers: they hold other people's programs, some with set-user-id bits. */
+/**
+ * Makes the store's directories. Only root of the host may look into layers: they hold other people's programs, some
+ * with set-user-id bits.
+ */
 const prepare = async (layout: Context["layout"], wanted: StoreRecord): Promise<void> => {
   try {
     await mkdir(layout.root, { recursive: true, mode: 0o700 })

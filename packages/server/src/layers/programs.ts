@@ -9,7 +9,7 @@ const MAX_WORDS_BYTES = 64 * 1024
 
 export interface ProgramOptions {
   readonly signal: AbortSignal | undefined
-  /** What it works on, for the error. */
+  /** The path that the program works on, for the error. */
   readonly on: string
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
@@ -18,9 +18,9 @@ export interface ProgramOptions {
 export interface Program {
   readonly stdin: Writable
   readonly stdout: Readable
-  /** Rejects with its words if it fails, and when the signal fires. */
+  /** Rejects with the program's words if it fails, and when the signal fires. */
   readonly ended: Promise<void>
-  /** Ends it if it still runs: whoever does not read all of its output must. */
+  /** Ends the program if it still runs. A caller that does not read all of its output must call this. */
   stop(): void
 }
 
@@ -43,9 +43,9 @@ export const startProgram = (
   child.stdin.on("error", () => {})
   const stop = () => killGroup(child)
   const ended = outcome(child, command[0], on, signal, stop)
-  // Whoever reads the output first learns of a failure from there; it is not unhandled until then.
+  // Marks the rejection as handled: a reader of the output learns of a failure from there first.
   ended.catch(() => {})
-  // When a program ends, Node throws away what nobody has begun to read of its output.
+  // When a program ends, Node discards the output that nobody has begun to read, so it is piped on at once.
   const stdout = child.stdout.pipe(new PassThrough())
   return { stdin: child.stdin, stdout, ended, stop }
 }
@@ -79,7 +79,7 @@ const outcome = async (
     const [status, endedBy] = await exitOf(child, name)
     signal?.throwIfAborted()
     if (status === 0) return
-    // Its last words may come after its end.
+    // The program's last words may come after its end.
     if (child.stderr?.readableEnded === false) await once(child.stderr, "end")
     const said = Buffer.concat(words).toString("utf8")
     throw programError(name, on, said || `ended by ${endedBy ?? status}`)
@@ -95,17 +95,17 @@ const exitOf = async (
   try {
     return (await once(child, "exit")) as [number | null, string | null]
   } catch (thrown) {
-    // It could not be started at all.
+    // The program could not be started at all.
     throw ioError(thrown, name)
   }
 }
 
 const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
-  // Once it has ended, its id may be another's.
+  // After the program's end, its pid may be another's.
   if (pid === undefined || exitCode !== null || signalCode !== null) return
   try {
     process.kill(-pid, "SIGKILL")
   } catch {
-    // It ended by itself in the meantime.
+    // The program ended by itself in the meantime.
   }
 }

@@ -9,7 +9,7 @@ export const whileReading = <Result>(
   work: (stack: readonly LayerId[]) => Promise<Result>,
 ): Promise<Result> => whileKeeping(context, () => stackBelow(context, layer), work)
 
-/** Keeps layers, which are found while nothing is collected, until the work ends. */
+/** Keeps layers from being collected until the work ends. `find` names them while nothing is collected. */
 export const whileKeeping = async <Result>(
   context: Context,
   find: () => Promise<readonly LayerId[]>,

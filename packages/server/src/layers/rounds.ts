@@ -1,21 +1,24 @@
 import type { Changes } from "./trees/changes.ts"
 
-/** A sandbox that stands still for so much is missed by nobody. */
+/** Copying this much takes so little time that nobody notices a sandbox standing still for it. */
 const FEW_FILES = 1_000
 const FEW_BYTES = 16 * 1024 * 1024
 
-/** A sandbox that changes much all the time is not followed for ever. */
+/** The most rounds of copying, since a sandbox may change much all the time. */
 const MAX_ROUNDS = 5
 
 export interface RoundFound {
-  /** From 1. */
+  /** The number of the round, from 1. */
   readonly round: number
   readonly found: Pick<Changes, "files" | "bytes">
-  /** The changes that the round before had to copy. */
+  /** The changes that the previous round had to copy. */
   readonly previous: Pick<Changes, "files" | "bytes"> | undefined
 }
 
-/** Whether what has changed is copied while the sandbox runs, or it is frozen for it: when little is left, or it does not get less. */
+/**
+ * Decides whether the changes are copied while the sandbox runs, or the sandbox is frozen for it: it is frozen when
+ * little is left, or when the amount does not shrink.
+ */
 export const nextStep = ({ round, found, previous }: RoundFound): "copy" | "freeze" => {
   if (found.files <= FEW_FILES && found.bytes <= FEW_BYTES) return "freeze"
   if (round > MAX_ROUNDS) return "freeze"

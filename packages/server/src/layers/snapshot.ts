@@ -18,17 +18,17 @@ import { type Freezer, whileFrozen } from "./while-frozen.ts"
 import { MAX_STALL_MS, whileMoving } from "./while-moving.ts"
 
 export interface SnapshotOptions extends Call, Freezer {
-  /** Whose processes are frozen: the one that has claimed the tops. */
+  /** The sandbox that has claimed the tops. Its processes are frozen. */
   readonly sandbox: SandboxId
-  /** Why the snapshot is kept, for people. */
+  /** The reason why the snapshot is kept, for people. */
   readonly reason: string
   readonly onProgress?: (progress: CopyProgress) => void
-  /** How long nothing may move while the sandbox runs. Default: MAX_STALL_MS. */
+  /** How long the copy may stand still while the sandbox runs. Default: MAX_STALL_MS. */
   readonly stallMs?: number
 }
 
 export interface Snapshot {
-  /** A result for each stack, in their order. The pins end with this process, if they are not ended before. */
+  /** A result for each stack, in their order. The pins end with this process, unless they are ended before. */
   readonly layers: readonly Pinned[]
   /** How long the sandbox stood still. */
   readonly frozenMs: number
@@ -48,8 +48,8 @@ interface Copying extends Source {
 
 /**
  * Copies the tops of a running sandbox into layers of their own, on the same stacks; the sandbox goes on with its tops.
- * Most is copied while it runs; then its processes stand still for what has changed since. A copy reads what they wrote
- * from the kernel's memory, so the disk is waited for afterwards.
+ * Most files are copied while it runs; then its processes stand still while later changes are copied. A copy reads what
+ * they wrote from the kernel's memory, so the disk is waited for afterwards.
  */
 export const snapshot = async (
   context: Context,
@@ -85,7 +85,7 @@ const findSource = async (context: Context, key: StackKey, sandbox: SandboxId): 
   return { key, top, parents: await flatParents(context, parents) }
 }
 
-/** Holds the stacks, in the order that their callers name them in. */
+/** Locks the stacks, in the order in which callers name them. */
 const serially = <Result>(
   context: Context,
   keys: readonly StackKey[],
@@ -115,7 +115,7 @@ const copyWhileItRuns = async (
     )
 }
 
-/** The sandbox stands still once, so that all its files are of the same moment. */
+/** Copies the rest of all stacks while the sandbox stands still once, so that all its files are of the same moment. */
 const copyRest = async (
   context: Context,
   copying: readonly Copying[],

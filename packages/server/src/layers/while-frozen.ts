@@ -2,23 +2,23 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { whileMoving } from "./while-moving.ts"
 
-/** A sandbox that stands still while nothing of it is copied for this long is woken: its disk is broken or far too busy. */
+/** A frozen sandbox is woken if nothing of it is copied for this long: its disk is broken or far too busy. */
 export const MAX_FROZEN_STALL_MS = 10_000
 
-/** A cgroup that could not be thawed once is tried again at once: its sandbox is worth nothing frozen. */
+/** A cgroup that could not be thawed is tried again at once: a sandbox is useless while it is frozen. */
 const THAW_ATTEMPTS = 3
 
 export interface Freezer {
   /** Stops every process of the sandbox; resolves when they stand still. */
   freeze(): Promise<void>
   thaw(): Promise<void>
-  /** How long nothing may move while the sandbox stands still. Default: MAX_FROZEN_STALL_MS. */
+  /** How long the copy may stand still while the sandbox is frozen. Default: MAX_FROZEN_STALL_MS. */
   readonly frozenStallMs?: number
 }
 
 /**
- * Does the work while a sandbox stands still, and thaws it whatever becomes of the work; returns how long it stood still.
- * The work has the time that it needs, as long as it tells of its progress.
+ * Does the work while a sandbox is frozen, and thaws it whatever becomes of the work. Returns how long it was frozen.
+ * The work has the time that it needs, as long as it reports progress.
  */
 export const whileFrozen = async (
   { freeze, thaw, frozenStallMs = MAX_FROZEN_STALL_MS }: Freezer,
@@ -39,14 +39,14 @@ export const whileFrozen = async (
       untilThaw.throwIfAborted()
     } finally {
       await surely(thaw, sandbox)
-      // A freeze that was given up on may still take effect, after the thaw.
+      // A freeze that was given up on may still take effect after the thaw, so it is thawed again.
       if (!answered) freezing.then(thaw).catch(() => {})
     }
   })
   return performance.now() - startedMs
 }
 
-/** A freeze that never answers must not keep its sandbox waiting either. */
+/** Rejects when the signal fires: a freeze that never answers must not keep its sandbox waiting. */
 const unlessAborted = (signal: AbortSignal, work: Promise<void>): Promise<void> =>
   new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)

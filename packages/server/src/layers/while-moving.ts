@@ -1,4 +1,4 @@
-/** A disk that does nothing for this long is broken, or so busy that nobody waits for it. */
+/** A disk that does nothing for this long is broken, or too busy to wait for. */
 export const MAX_STALL_MS = 120_000
 
 export interface Moving {
@@ -8,7 +8,7 @@ export interface Moving {
   stalled(): Error
 }
 
-/** Does work that tells of its progress, however long it takes, and ends it when it tells of none for a while. */
+/** Does work that reports progress, however long it takes, and ends it when it reports none for a while. */
 export const whileMoving = async <Result>(
   { signal, stallMs, stalled }: Moving,
   work: (signal: AbortSignal, moved: () => void) => Promise<Result>,

@@ -1,7 +1,7 @@
-/** A line of the log as it is for programs. */
+/** The fields of a log line in JSON. */
 type Fields = Readonly<Record<string, unknown>>
 
-/** Said by the line's own form, or of no use to a person at a terminal. */
+/** Fields that the line already shows in another form, or that are of no use to a person at a terminal. */
 const LEFT_OUT = new Set([
   "level",
   "time",
@@ -17,7 +17,9 @@ const LEFT_OUT = new Set([
 const DIM = 2
 const COLORS: Readonly<Record<string, number>> = { warn: 33, error: 31, fatal: 31 }
 
-/** Renders a line of JSON as one line of text, with the stack of a defect below it; empty where a person has no use for it. */
+/**
+ * Renders a line of JSON as one line of text, with the stack of a defect below it; empty if a person has no use for it.
+ */
 export const lineForPeople = (
   json: string,
   { color, isWhole = true }: { readonly color: boolean; readonly isWhole?: boolean },
@@ -39,14 +41,14 @@ export const lineForPeople = (
   return `${parts.join(" ")}${reason(err)}\n`
 }
 
-/** A request that reads: every command sends a few of them, whose answers it shows itself. */
+/** Whether a line is about a request that reads: every command sends a few of them, whose answers it shows itself. */
 const isLook = ({ level, op, method }: Fields): boolean =>
   level === "info" && op === "request.answer" && (method === "GET" || method === "HEAD")
 
-/** The time of day, here. */
+/** The local time of day. */
 const clock = (time: string): string => new Date(time).toLocaleTimeString("en-GB")
 
-/** `server.start ok` says no more than `server.start`. */
+/** The message without " ok": `server.start ok` says no more than `server.start`. */
 const said = (message: unknown): string => printable(String(message ?? "")).replace(/ ok$/, "")
 
 const shown = (value: unknown): string => {
@@ -62,7 +64,10 @@ const reason = (err: unknown): string => {
   return `: ${printable(String(message ?? ""))}${below}`
 }
 
-/** Escapes characters that move the cursor, change the direction of writing or are not seen: a sandbox may have said them. */
+/**
+ * Escapes characters that move the cursor, change the direction of writing or are invisible: they may come from a
+ * sandbox.
+ */
 const printable = (text: string, kept = ""): string =>
   text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) =>
     character === kept ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,

@@ -8,7 +8,7 @@ export type Logger = PinoLogger
 
 export interface LoggerOptions {
   readonly level: Config["logLevel"]
-  /** For a person at a terminal, instead of JSON for programs. */
+  /** Writes for a person at a terminal, instead of JSON for programs. */
   readonly pretty: boolean
   /** Whether a person's terminal takes colours. */
   readonly color?: boolean
@@ -30,13 +30,13 @@ export const createLogger = async (options: LoggerOptions): Promise<Logger> =>
         log: (fields) => redact(fields) as Record<string, unknown>,
       },
       hooks: {
-        // What is to be set into the message text goes through no formatter.
+        // Arguments for the message text pass through no formatter, so they are redacted here.
         logMethod(args, method) {
           const [first, ...rest] = args as unknown[]
           const safe = [typeof first === "string" ? redact(first) : first, ...rest.map(redact)]
           method.apply(this, safe as Parameters<typeof method>)
         },
-        // What a child logger carries along reaches no formatter either, so the whole line is read again.
+        // Bindings of a child logger pass through no formatter either, so the whole line is read again.
         streamWrite: (line) =>
           options.secrets.scrub(`${JSON.stringify(redact(JSON.parse(line)))}\n`),
       },
@@ -44,7 +44,7 @@ export const createLogger = async (options: LoggerOptions): Promise<Logger> =>
     options.pretty ? forPeople(options) : options.destination,
   )
 
-/** Whoever asks for more than the usual gets all of it. */
+/** A level below the usual one shows every line. */
 const isWhole = (level: LoggerOptions["level"]): boolean => level === "debug" || level === "trace"
 
 const forPeople = ({ destination, color = false, level }: LoggerOptions): DestinationStream => ({
@@ -54,7 +54,7 @@ const forPeople = ({ destination, color = false, level }: LoggerOptions): Destin
   },
 })
 
-/** Where logs go: standard output belongs to what a command answers. */
+/** The destination of logs. Standard output belongs to a command's answer. */
 export const standardError = (): DestinationStream => {
   const destination = pino.destination({ fd: 2, sync: true })
   // A reader that went away or a full disk must not end the server.

@@ -7,7 +7,7 @@ export type OperationName = `${string}.${string}`
 
 export type Outcome = "ok" | "failed" | "cancelled"
 
-/** What the operation was about: ids first of all, then figures that explain its duration. */
+/** Facts about the operation: ids first of all, then figures that explain its duration. */
 export type OperationFields = Readonly<Record<string, string | number | boolean | undefined>>
 
 /** Runs an operation and writes its one line: name, outcome, duration, ids, and the error if it failed. */
@@ -32,7 +32,7 @@ export const operation = async <T>(
   }
 }
 
-/** The form of every operation's line, for those that do not end where a function does. */
+/** Writes an operation's line, for operations that do not end where a function does. */
 export const writeOperation = (
   log: Logger,
   level: "debug" | "info" | "warn" | "error" | "fatal",
@@ -47,7 +47,7 @@ export const writeOperation = (
 
 const since = (startedMs: number): number => performance.now() - startedMs
 
-/** What the caller asked for or got wrong is no failure of ours. */
+/** The level and outcome of a failure. A caller's cancel or mistake is no failure of ours. */
 const failure = (error: unknown) => {
   if (!(error instanceof BerthError)) {
     return { level: "error", outcome: "failed", code: "internal" } as const

@@ -2,10 +2,10 @@ import { BerthError, type ErrorCode } from "@berth/protocol/errors"
 import { ASSIGNED_SECRET, isEnvironmentKey, isSecretKey } from "./secret-keys.ts"
 import { REDACTED } from "./secrets.ts"
 
-/** Deeper than anything worth logging; what lies below is left out, never written unseen. */
+/** Deeper than anything worth logging. Values below are left out, never written unseen. */
 const MAX_DEPTH = 16
 
-/** A plain copy for the log, without what stands under secret names at any depth. Never throws. */
+/** Makes a plain copy for the log, without values under secret names at any depth. Never throws. */
 export const redact = (value: unknown): unknown => copy(value, [])
 
 const copy = (value: unknown, ancestors: readonly object[]): unknown => {
@@ -45,13 +45,16 @@ const copyFields = (fields: Fields, ancestors: readonly object[]) =>
     }),
   )
 
-/** A number is a count (of tokens, say) and a boolean a setting: neither is a secret. */
+/**
+ * Hides a value, unless it is a number, which is a count (of tokens, say), or a boolean, which is a setting: neither is
+ * a secret.
+ */
 const hide = (value: unknown): unknown =>
   value === undefined || value === null || typeof value === "number" || typeof value === "boolean"
     ? value
     : REDACTED
 
-/** Environments come as `{ NAME: value }`, as `["NAME=value"]` and as `[{ name, value }]`. */
+/** Hides the values of an environment. It comes as `{ NAME: value }`, as `["NAME=value"]` or as `[{ name, value }]`. */
 const hideEnvironment = (value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return hide(value)
   if (!Array.isArray(value)) {
@@ -67,13 +70,13 @@ const hideEnvironment = (value: unknown): unknown => {
 const mapFields = (map: Map<unknown, unknown>): Fields =>
   [...map].map(([key, value]) => [String(key), value])
 
-/** Errors that quote what a hook or an agent wrote, which can hold secrets that the server does not know. */
+/** Errors that quote output of a hook or an agent, which can hold secrets that the server does not know. */
 const QUOTES_SANDBOX: readonly ErrorCode[] = ["boot.failed", "workspace.failing"]
 
 const quotesSandbox = (error: Error): error is BerthError =>
   error instanceof BerthError && QUOTES_SANDBOX.includes(error.code)
 
-/** Message, stack, cause and members of an error are not enumerable, so a plain copy would lose them. */
+/** The fields of an error. Message, stack, cause and members are not enumerable, so a plain copy would lose them. */
 const errorFields = (error: Error): Fields =>
   quotesSandbox(error)
     ? [

@@ -1,4 +1,4 @@
-/** What names of secrets have in them: `apiKey`, `x-api-key`, `GITHUB_TOKEN`, `clientSecret`. */
+/** Words in the names of secrets: `apiKey`, `x-api-key`, `GITHUB_TOKEN`, `clientSecret`. */
 const SECRET_WORDS =
   "password|passwd|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential|authorization"
 
@@ -11,9 +11,8 @@ export const isEnvironmentKey = (key: string): boolean => ENVIRONMENT_KEY.test(k
 const ENVIRONMENT_KEY = /^env$|^environ(ment)?$|[a-z_-]env$/i
 
 /**
- * `password=…`, `Authorization: Bearer …` and `"apiKey": "…"` inside a text, as in commands and quoted
- * replies. What precedes the word is not matched and repetitions are bounded, so that a long text
- * costs no more than its length.
+ * Matches `password=…`, `Authorization: Bearer …` and `"apiKey": "…"` inside a text, as in commands and quoted replies.
+ * Text before the word is not matched and repetitions are bounded, so that a long text costs no more than its length.
  */
 export const ASSIGNED_SECRET = new RegExp(
   `((?:${SECRET_WORDS}|token|cookie)[\\w-]{0,40}\\\\?["']?\\s{0,4}[:=]\\s{0,4})` +

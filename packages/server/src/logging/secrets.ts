@@ -1,15 +1,15 @@
-/** Stands in a log for what must not be there. */
+/** The text that replaces a secret in a log. */
 export const REDACTED = "[redacted]"
 
 /** Values that must never be written, wherever in a text they stand. */
 export class Secrets {
   #values: string[] = []
 
-  /** From now on this value is scrubbed, as it is and as it looks inside JSON. */
+  /** Scrubs this value from now on, as it is and as it looks inside JSON. */
   add(value: string): void {
     const forms = [value, JSON.stringify(value).slice(1, -1)]
     const all = new Set([...this.#values, ...forms].filter((form) => form !== ""))
-    // Longest first, so that a secret that contains another one goes as a whole.
+    // Longest first, so that a secret that contains another one is replaced as a whole.
     this.#values = [...all].sort((a, b) => b.length - a.length)
   }
 

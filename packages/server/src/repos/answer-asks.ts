@@ -15,7 +15,7 @@ import { sourceOf } from "./source.ts"
 
 /** A repo of a workspace, as its plan has it. */
 export interface WorkspaceRepo {
-  /** What it is called between server and sandbox. */
+  /** The repo's name between server and sandbox. */
   readonly directory: string
   readonly url: string
   readonly ref?: string | undefined
@@ -24,11 +24,11 @@ export interface WorkspaceRepo {
 export interface AnswerOptions {
   readonly sandbox: SandboxId
   readonly repos: readonly WorkspaceRepo[]
-  /** The server's own, for the host's git. */
+  /** The server's own environment, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Those of the workspace's agent; without it, there are none. */
+  /** Reads the keys of the workspace's agent; absent if it has none. */
   readonly readKeys?: () => Promise<Environment>
-  /** Connects one of the ports of the host that the workspace names; without it, there are none. */
+  /** Connects one of the ports of the host that the workspace names; absent if it names none. */
   readonly connectHostPort?: (
     port: number,
     openTunnel: Question["openTunnel"],
@@ -44,7 +44,10 @@ interface Question {
   readonly openTunnel: () => Promise<Socket>
 }
 
-/** Answers what a sandbox asks for, from its workspace's repos, keys and ports of the host and nothing else. Each answer is a line in the log. */
+/**
+ * Answers a sandbox's questions, from its workspace's repos, keys and ports of the host and nothing else. Each answer
+ * is a line in the log.
+ */
 export const answerAsks = (options: AnswerOptions) => {
   const { sandbox, repos, log } = options
   const pace = new PackingPace()
@@ -107,7 +110,10 @@ const connected = async (
   return { kind: "host-port" }
 }
 
-/** Another ref than the workspace's own may hold what its owner never meant to show. */
+/**
+ * The path of a repo. Refuses any ref but the workspace's own: another may hold commits that the repo's owner never
+ * meant to show.
+ */
 const pathOf = (
   repos: readonly WorkspaceRepo[],
   directory: string,

@@ -2,23 +2,23 @@ import { Transform } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 
 /**
- * Address space of git on the host. A delta of a few kilobytes can stand for terabytes, and git asks for the memory of
- * what a pack promises. A repo of ten million objects is packed within this.
+ * The limit on the address space of git on the host. A delta of a few kilobytes can stand for terabytes, and git asks
+ * for the memory that a pack promises. A repo of ten million objects is packed within this.
  */
 export const MAX_GIT_MEMORY_BYTES = 4 * 1024 ** 3
 
-/** Packing ten million objects takes less; a hostile pack can ask for days. */
+/** The limit on git's processor time. Packing ten million objects takes less; a hostile pack can ask for days. */
 export const MAX_GIT_CPU_S = 900
 
 /** Larger than the largest repos that people work in. */
 export const MAX_BUNDLE_BYTES = 64 * 1024 ** 3
 
-/** Behind people and other sandboxes, which wait for less. */
+/** The niceness of packing: behind people and other sandboxes, which wait for less. */
 export const PACKING_NICENESS = 10
 
 /**
- * Settings that bound what git keeps in memory, over those of any repo: windows into packs instead of whole packs, small
- * caches, and one thread, since the host has others to serve. Large files are streamed and not compared.
+ * Settings that bound what git keeps in memory, over those of any repo: windows into packs instead of whole packs,
+ * small caches, and one thread, since the host has other work, too. Large files are streamed and not compared.
  */
 const SETTINGS: Readonly<Record<string, string>> = {
   "core.bigFileThreshold": "32m",
@@ -30,7 +30,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   "pack.threads": "1",
 }
 
-/** The settings, and more, as environment variables, which no file of a repo changes. */
+/** The settings, and further ones, as environment variables, which no file of a repo overrides. */
 export const boundedGitEnv = (
   more: Readonly<Record<string, string>> = {},
 ): Record<string, string> => {

@@ -20,36 +20,36 @@ import { FETCHED, makeLensDirectory, removeLens } from "./lenses.ts"
 import { PROMISOR, promisorEnv } from "./promisor.ts"
 import { openSubmodule, type SubmoduleWanted } from "./submodule.ts"
 
-/** For the whole of a repo, as slowly as the sandbox reads it. Some have gigabytes. */
+/** Enough for a whole repo of gigabytes, as slowly as the sandbox reads it. */
 export const BUNDLE_DEADLINE_MS = 30 * 60_000
 
 export interface BundleWanted {
-  /** On the host; from the workspace, never from a sandbox. */
+  /** The path on the host; from the workspace, never from a sandbox. */
   readonly path: string
   readonly ref: string | undefined
-  /** Commits that need not be sent; those that the repo does not know are passed over. */
+  /** Commits that need not be sent. Commits that the repo does not know are ignored. */
   readonly have: readonly string[]
-  /** Of the repo; without it, the repo itself is wanted. */
+  /** The submodule to send; if absent, the repo itself is sent. */
   readonly submodule?: SubmoduleWanted | undefined
 }
 
 export interface BundleSent {
   readonly commit: string
   readonly branch: string | undefined
-  /** False: the commit, or one that comes after it, is among those that need not be sent. */
+  /** False if the commit, or one that comes after it, is among those that need not be sent. */
   readonly isBundled: boolean
   /** The commits at which the history of a shallow repo is cut. */
   readonly shallow: readonly string[]
   readonly authorName?: string
   readonly authorEmail?: string
-  /** Of a submodule: its address on a network. */
+  /** The address of a submodule on a network. */
   readonly url?: string | undefined
-  /** Of a submodule: why the host does not have its commit. */
+  /** The reason why the host does not have a submodule's commit. */
   readonly absent?: string | undefined
 }
 
 export interface BundleOptions {
-  /** Takes the bundle, all of it. */
+  /** Takes the whole bundle. */
   readonly send: (bundle: Readable) => Promise<void>
   readonly deadlineMs?: number
   readonly maxBytes?: number
@@ -57,7 +57,7 @@ export interface BundleOptions {
   readonly signal: AbortSignal
 }
 
-/** Sends a git bundle of what a ref of a host's repo holds. In it, HEAD is the commit; beside it stands the ref. */
+/** Sends a git bundle of a ref of a host's repo. In the bundle, HEAD is the commit; beside it stands the ref. */
 export const sendBundle = async (
   wanted: BundleWanted,
   options: BundleOptions,
@@ -109,7 +109,7 @@ const sendFrom = async (
   const nothing = { commit, branch, isBundled: false, shallow: [], ...author }
   if (have.includes(commit)) return nothing
   const known = await knownCommits(repo, have, signal)
-  // Git makes no bundle of nothing.
+  // Git makes no empty bundle.
   if (await holds(repo, known, commit, signal)) return nothing
   const shallow = repo.isShallow ? await firstCommits(repo, commit, signal) : []
   await throughLens(repo, { ...found, shallow }, async (lens) => {
@@ -164,8 +164,8 @@ const failure = ({ path, promisor }: HostRepo, { status, said }: GitEnd): BerthE
 }
 
 /**
- * A repo without objects of its own, through which git sees those of another one. A bundle needs a ref for what is in
- * it, and a commit named by its id has none; nothing is to be written into somebody's repo; and none of
+ * Makes a lens: a repo without objects of its own, through which git sees those of another one. A bundle needs a ref
+ * for its contents, and a commit named by its id has none; nothing is to be written into somebody's repo; and none of
  * its settings or replacements are to count.
  */
 const throughLens = async (
@@ -183,7 +183,7 @@ const throughLens = async (
       extensions.length > 0
         ? `[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\t${extensions.join("\n\t")}\n`
         : "[core]\n\trepositoryFormatVersion = 0\n"
-    // In quotes, as git reads a path with any letter in it.
+    // In quotes, as git reads a path with any character in it.
     const alternates = `${JSON.stringify(objects)}\n`
     const fetched = promisor === undefined ? [] : [FETCHED, `${FETCHED}/info`, `${FETCHED}/pack`]
     for (const directory of ["objects", "objects/info", "refs", ...fetched])
@@ -198,7 +198,8 @@ const throughLens = async (
     }
     for (const [file, text] of Object.entries(files))
       await makeReadable(join(lens, file), (path) => writeFile(path, text), 0o644)
-    // The owner reads it, and changes only what was fetched for a partial clone, which the owner removes.
+    // The owner reads the lens, and can change only the directories with objects fetched for a partial clone. The owner
+    // also removes those.
     if (user !== undefined) {
       for (const directory of fetched) await chown(join(lens, directory), user.uid, user.gid)
       for (const directory of fetched) await chmod(join(lens, directory), 0o700)
@@ -211,7 +212,7 @@ const throughLens = async (
   }
 }
 
-/** Whatever the umask is. Nobody else is in the lens yet. */
+/** Makes a file or directory readable, whatever the umask is. Nobody else is in the lens yet. */
 const makeReadable = async (
   path: string,
   make: (path: string) => Promise<unknown>,

@@ -15,16 +15,16 @@ export interface Credential {
 }
 
 export interface CredentialOptions {
-  /** Of the server: where git's helpers find what they keep. */
+  /** The server's environment: where git's helpers find what they keep. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** What is granted is never logged from then on. */
+  /** Collects granted credentials, which are never logged from then on. */
   readonly secrets: Secrets
   readonly signal: AbortSignal
 }
 
 /**
- * What the host's own git has for the repo that a sandbox asks about, if that is one of its workspace. Of the
- * sandbox's words only the comparison is made: git is given the workspace's URL.
+ * Asks the host's own git for the credential of the repo that a sandbox names, if that is one of its workspace's. The
+ * sandbox's words are only compared: git is given the workspace's URL.
  */
 export const fillCredential = async (
   ask: CredentialAsk,
@@ -47,8 +47,8 @@ const HOST = /^([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?$/
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { http: ":80", https: ":443" }
 
 /**
- * A repo in normal form; undefined: none that could be granted. What git does to a URL before it asks is not
- * done here a second time: a path with escapes or dots in it is another path, not a way to write the same one.
+ * A repo's address in normal form; undefined if it cannot be granted. Git's own normalization of a URL is not repeated
+ * here: a path with escapes or dots in it is another path, not a way to write the same one.
  */
 const placeOf = ({ protocol, host, path }: CredentialAsk): string | undefined => {
   const port = Object.hasOwn(DEFAULT_PORTS, protocol) && DEFAULT_PORTS[protocol]
@@ -58,7 +58,7 @@ const placeOf = ({ protocol, host, path }: CredentialAsk): string | undefined =>
   return `${protocol}://${name.endsWith(port) ? name.slice(0, -port.length) : name}/${repo}`
 }
 
-/** As git takes a URL apart: without the user's name, and the path decoded once. */
+/** Takes a URL apart as git does: without the user's name, and the path decoded once. */
 const placeOfUrl = (url: string): string | undefined => {
   const parts = /^(https?):\/\/(?:[^/@]*@)?([^/?#@]+)\/([^?#]+)$/i.exec(url)
   if (parts === null) return undefined
@@ -95,7 +95,7 @@ const fill = async (
     }),
   )
   const password = found.get("password")
-  // First of all, so that nothing below can put it into a log.
+  // The password is registered first of all, so that nothing below can put it into a log.
   if (password) secrets.add(password)
   const username = found.get("username") ?? ""
   if (
@@ -109,7 +109,7 @@ const fill = async (
   return { username, password }
 }
 
-/** Nobody sits at the server: no helper may open a window or a prompt. */
+/** Git's environment without prompts: nobody sits at the server, so no helper may open a window or a prompt. */
 const promptless = (environment: CredentialOptions["environment"]): Record<string, string> => ({
   ...(Object.fromEntries(
     Object.entries(environment).filter(
@@ -118,7 +118,7 @@ const promptless = (environment: CredentialOptions["environment"]): Record<strin
     ),
   ) as Record<string, string>),
   GIT_TERMINAL_PROMPT: "0",
-  // Empty, it also keeps git from the programs that other variables and settings name.
+  // An empty value also keeps git from the programs that other variables and settings name.
   GIT_ASKPASS: "",
   GCM_INTERACTIVE: "never",
 })

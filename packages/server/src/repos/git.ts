@@ -5,10 +5,13 @@ import { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 import { MAX_GIT_CPU_S } from "./bounds.ts"
 
-/** What git says about itself when it fails is short; the end of it counts. */
+/** The most that is kept of git's errors, from the end: they are short. */
 const MAX_WORDS_BYTES = 8 * 1024
 
-/** Answers of git are a few lines; the largest is one for each commit that a sandbox has. */
+/**
+ * The most that is kept of git's output. Answers are a few lines; the largest has one for each commit that a sandbox
+ * has.
+ */
 const MAX_ANSWER_BYTES = 256 * 1024
 
 export interface GitCall {
@@ -16,10 +19,10 @@ export interface GitCall {
   readonly cwd: string
   /** The whole environment of git. */
   readonly env: Readonly<Record<string, string>>
-  /** Whom it runs as; undefined: as the server itself. */
+  /** The user that git runs as; undefined for the server's own. */
   readonly user?: { readonly uid: number; readonly gid: number } | undefined
   readonly input?: string
-  /** How far it stands behind other processes; 0 without it. */
+  /** Git's niceness; 0 if absent. */
   readonly niceness?: number
   /** Limits git's address space, and its processor time to MAX_GIT_CPU_S. Default: the limits of the server. */
   readonly maxMemoryBytes?: number
@@ -32,11 +35,11 @@ export interface GitCall {
 export interface GitEnd {
   readonly status: number | null
   readonly stdout: string
-  /** The end of its standard error. */
+  /** The end of git's standard error. */
   readonly said: string
 }
 
-/** Runs git to its end, with any status. */
+/** Runs git to its end, whatever its status. */
 export const git = async (call: GitCall): Promise<GitEnd> => {
   const running = start(call)
   const stdout = keepEnd(running.child.stdout, MAX_ANSWER_BYTES)
@@ -44,20 +47,20 @@ export const git = async (call: GitCall): Promise<GitEnd> => {
   return { status, stdout: stdout(), said }
 }
 
-/** What git writes, as it writes it. It fails unless git ends well, so nobody takes a part for the whole. */
+/** A stream of git's output. It fails unless git ends well, so nobody takes a part for the whole. */
 export const gitStream = (call: GitCall, failed: (end: GitEnd) => BerthError): Readable =>
   Readable.from(chunks(call, failed), { objectMode: false })
 
 async function* chunks(call: GitCall, failed: (end: GitEnd) => BerthError) {
   const running = start(call)
-  // Awaited below, or not at all when the reader leaves.
+  // The promise is awaited below, or not at all when the reader leaves.
   running.ended.catch(() => {})
   try {
     if (running.child.stdout) yield* running.child.stdout
     const { status, said } = await running.ended
     if (status !== 0) throw failed({ status, stdout: "", said })
   } catch (thrown) {
-    // Why it was cut short says more than the pipe that was closed for it.
+    // The reason why git was cut short says more than the closed pipe.
     throw running.cutBy() ?? thrown
   } finally {
     running.kill()
@@ -67,7 +70,7 @@ async function* chunks(call: GitCall, failed: (end: GitEnd) => BerthError) {
 const start = (call: GitCall) => {
   const { args, cwd, env, user, input, niceness, deadlineMs, signal } = call
   signal.throwIfAborted()
-  // A group of its own, so that a deadline or a cancel ends what git has started as well.
+  // Git leads a process group of its own, so that a deadline or a cancel ends its children as well.
   const [program, ...words] = commandOf(call)
   const child = spawn(program, words, { cwd, env, detached: true, ...user })
   if (niceness !== undefined && child.pid !== undefined) lower(child.pid, niceness)
@@ -75,7 +78,7 @@ const start = (call: GitCall) => {
   child.stdin.end(input)
   const said = keepEnd(child.stderr, MAX_WORDS_BYTES)
   let isOver = false
-  // Whatever git left running may hold its pipes, also from outside of its group: nobody waits for that.
+  // Processes that git left running may hold its pipes, also from outside of its group: nobody waits for them.
   const kill = () => {
     if (isOver) return
     killGroup(child)
@@ -106,7 +109,10 @@ const start = (call: GitCall) => {
   return { child, ended, kill, cutBy }
 }
 
-/** A shell sets the limits and becomes git: Node has no way to set any for a child. A limit that is lower already stays. */
+/**
+ * The command that runs git with limits. A shell sets them and becomes git: Node has no way to set any for a child. A
+ * limit that is lower already stays.
+ */
 const commandOf = ({
   args,
   maxMemoryBytes,
@@ -114,7 +120,7 @@ const commandOf = ({
 }: GitCall): readonly [string, ...string[]] => {
   if (maxMemoryBytes === undefined) return ["git", ...args]
   const limits = [`-v ${Math.floor(maxMemoryBytes / 1024)}`, `-t ${MAX_GIT_CPU_S}`, "-c 0"]
-  // In blocks of 512 bytes, in every shell.
+  // `ulimit -f` counts in blocks of 512 bytes, in every shell.
   if (maxFileBytes !== undefined) limits.push(`-f ${Math.floor(maxFileBytes / 512)}`)
   const script = `${limits.map((limit) => `ulimit ${limit} 2>/dev/null; `).join("")}exec git "$@"`
   return ["sh", "-c", script, "git", ...args]
@@ -124,7 +130,7 @@ const lower = (pid: number, niceness: number): void => {
   try {
     setPriority(pid, niceness)
   } catch {
-    // It has ended already.
+    // The process has ended already.
   }
 }
 
@@ -137,8 +143,8 @@ const keepEnd = (stream: Readable | null, maxBytes: number): (() => string) => {
 }
 
 /**
- * A group outlives its leader, and as long as it has a member no process gets the leader's number. So once git has
- * ended, a process of that number is someone else's, and so may be the group.
+ * Kills git's process group. A group outlives its leader, and as long as it has a member no process gets the leader's
+ * pid. So once git has ended, a process with that pid is someone else's, and so may be the group.
  */
 const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
   if (pid === undefined) return
@@ -147,7 +153,7 @@ const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
   try {
     process.kill(-pid, "SIGKILL")
   } catch {
-    // Nobody is left in it.
+    // The group has no process left.
   }
 }
 

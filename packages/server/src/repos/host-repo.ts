@@ -11,42 +11,43 @@ import { boundedGitEnv, MAX_GIT_MEMORY_BYTES } from "./bounds.ts"
 import { type GitCall, type GitEnd, git } from "./git.ts"
 import { type Promisor, promisorIn } from "./promisor.ts"
 
-/** Questions about refs read a few files; this covers a slow disk under load. */
+/** The deadline of a question about refs. It reads a few files; this covers a slow disk under load. */
 const QUESTION_DEADLINE_MS = 20_000
 
 /** A repo on the host as its owner sees it, held open until it is closed. */
 export interface HostRepo {
   readonly path: string
-  /** Git's working directory: the very directory whose owner was looked at, whatever its path leads to by now. */
+  /** Git's working directory: the very directory whose owner was checked, whatever its path leads to by now. */
   readonly cwd: string
-  /** Variables that make git take this directory for the repo, and none that it lies in. */
+  /** Variables that make git take this directory for the repo, and not one that it lies in. */
   readonly env: Readonly<Record<string, string>>
-  /** Where its objects lie; a linked worktree has those of the repo that it belongs to. */
+  /** The directory of the repo's objects; for a linked worktree, those of the repo that it belongs to. */
   readonly objects: string
-  /** Whether its history is cut somewhere. */
+  /** Whether the repo's history is cut somewhere. */
   readonly isShallow: boolean
-  /** Where a partial clone fetches what it lacks; undefined: it is whole. */
+  /** The remote from which a partial clone fetches missing objects; undefined if the repo is complete. */
   readonly promisor: Promisor | undefined
-  /** Whom git runs as. */
+  /** The user that git runs as. */
   readonly user: GitCall["user"]
-  /** Whose it is. */
+  /** The owner of the repo. */
   readonly uid: number
   close(): void
 }
 
-/** A ref of a repo, found. */
+/** A ref that was found in a repo. */
 export interface FoundRef {
   readonly commit: string
-  /** `refs/heads/main`; undefined for a commit that was named by its id. */
+  /** The full name, as in `refs/heads/main`; undefined for a commit that was named by its id. */
   readonly name: string | undefined
-  /** What the ref holds: the commit, or an annotated tag of it. */
+  /** The object that the ref names: the commit, or an annotated tag of it. */
   readonly object: string
   readonly branch: string | undefined
 }
 
 /**
- * Git obeys what a repo's settings say, and refuses repos of others for that reason. So a server that is root runs
- * it as the repo's owner: nothing in there can do what its owner could not. It prompts for nothing and reaches nothing.
+ * Git's environment in a host's repo. Git obeys a repo's settings, and refuses repos of others for that reason. So a
+ * server that is root runs it as the repo's owner: nothing in there can do more than its owner could. Git prompts for
+ * nothing and reaches no network.
  */
 export const HOST_GIT_ENV = {
   ...PLAIN_ENV,
@@ -58,15 +59,15 @@ export const HOST_GIT_ENV = {
 }
 
 /**
- * Opens a repo for reading; a bare one, one with a working tree, or a linked working tree. A link of one user to another's
- * repo is refused: who names the path means a repo of the first.
+ * Opens a repo for reading: a bare one, one with a working tree, or a linked working tree. Refuses a link of one user
+ * to another's repo: a person who names the path means a repo of the first.
  */
 export const openHostRepo = async (wanted: string, signal: AbortSignal): Promise<HostRepo> => {
   const held = holdDirectory(wanted)
   return await examine(held, { GIT_CEILING_DIRECTORIES: dirname(held.path) }, signal)
 }
 
-/** A directory of the host, opened by the rules for repos. Whoever opens it closes its descriptor. */
+/** Opens a directory of the host by the rules for repos. The caller closes its descriptor. */
 export const holdDirectory = (wanted: string): HeldDirectory => {
   try {
     return openOfOwner(wanted)
@@ -79,7 +80,7 @@ export const holdDirectory = (wanted: string): HeldDirectory => {
 const problemOf = ({ details, message }: BerthError): string =>
   "problem" in details ? String(details.problem) : message
 
-/** Opens the repo in a held directory, which is closed with it, and at once where there is none. */
+/** Opens the repo in a held directory. The directory is closed with the repo, or at once if there is no repo. */
 export const examine = async (
   held: HeldDirectory,
   env: HostRepo["env"],
@@ -133,7 +134,7 @@ const findPromisor = async (
   )
 }
 
-/** The objects may lie elsewhere, where a `.git` file or a `commondir` points: no third user decides what is there either. */
+/** Refuses objects of a third user. They may lie elsewhere, where a `.git` file or a `commondir` points. */
 const checkObjects = (path: string, objects: string, owner: number): void => {
   const { descriptor, stats } = holdDirectory(objects)
   closeSync(descriptor)
@@ -141,7 +142,7 @@ const checkObjects = (path: string, objects: string, owner: number): void => {
   throw unusable(path, `its objects belong to user ${stats.uid}, and the repo to user ${owner}`)
 }
 
-/** The ref, looked for as a branch, then a tag, then a commit's id; one from `refs/` as it is. Default: HEAD. */
+/** Finds a ref as a branch, then a tag, then a commit's id; one from `refs/` as it is. Default: HEAD. */
 export const findRef = async (
   repo: HostRepo,
   ref: string | undefined,
@@ -159,7 +160,7 @@ export const findRef = async (
   })
 }
 
-/** Those of the commits that the repo has. */
+/** The commits of the list that the repo has. */
 export const knownCommits = async (
   repo: HostRepo,
   commits: readonly string[],
@@ -174,7 +175,7 @@ export const knownCommits = async (
   })
 }
 
-/** Whether a commit is one of those that the repo has, or comes before one of them. */
+/** Whether a commit is one of the known commits, or comes before one of them. */
 export const holds = async (
   repo: HostRepo,
   known: readonly string[],
@@ -182,13 +183,13 @@ export const holds = async (
   signal: AbortSignal,
 ): Promise<boolean> => {
   if (known.length === 0) return false
-  // Of a tree or a blob, git would list no commits either.
+  // `^{commit}` makes git fail for a tree or a blob, for which it would list no commits either.
   const args = ["rev-list", "--max-count=1", `${commit}^{commit}`, ...known.map((id) => `^${id}`)]
   const { status, stdout } = await askRepo(repo, args, signal)
   return status === 0 && stdout === ""
 }
 
-/** The commits before a commit whose parents the repo does not have, or that have none. */
+/** The commits up to a commit that have no parents, or whose parents the repo does not have. */
 export const firstCommits = async (
   repo: HostRepo,
   commit: string,
@@ -214,7 +215,7 @@ export const authorOf = async (repo: HostRepo, signal: AbortSignal) => {
   return { ...(authorName && { authorName }), ...(authorEmail && { authorEmail }) }
 }
 
-/** Undefined: there is none, or none of one line and of usual length. */
+/** A setting; undefined if there is none of one line and of usual length. */
 const settingOf = async (repo: HostRepo, key: string, signal: AbortSignal) => {
   const HOME = repo.user === undefined ? userInfo().homedir : homeOf(repo.user.uid)
   const end = await askRepo(repo, ["config", "--null", "--get", key], signal, undefined, { HOME })
@@ -240,7 +241,7 @@ const resolve = async (repo: HostRepo, name: string, signal: AbortSignal) => {
 
 type Place = Pick<HostRepo, "cwd" | "env" | "user">
 
-/** Asks git in a repo of the host, as its owner. It reaches no network. */
+/** Runs git in a repo of the host, as its owner. It reaches no network. */
 export const askRepo = (
   { cwd, env: own, user }: Place,
   args: readonly string[],

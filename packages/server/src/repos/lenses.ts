@@ -7,31 +7,34 @@ import { processStart } from "@berth/local/lock-holder"
 import { refuseForeignEntry } from "@berth/local/owned/entry"
 import { PLAIN_ENV } from "../host/run.ts"
 
-/** The name says which process made it: its number, and the clock tick at which it started. */
+/** The name of a lens tells which process made it: its pid, and the clock tick at which it started. */
 const NAME = /^berth-bundle-(\d+)-(\d+)-[\w-]+$/
 
 /** Makes a directory for a lens, which a later server removes if this process is killed. */
 export const makeLensDirectory = async (): Promise<string> => {
   const root = tmpdir()
-  // Git obeys the settings in it: nobody else may exchange it.
+  // Git obeys the settings in a lens, so nobody else may exchange it.
   refuseForeignEntry(root)
   return await mkdtemp(join(root, `berth-bundle-${process.pid}-${tickOf(process.pid) ?? 0}-`))
 }
 
-/** In a lens: what git fetched for a partial clone. It is the repo's owner's, who may exchange any name in it. */
+/**
+ * The directory of a lens for objects that git fetched for a partial clone. It belongs to the repo's owner, who may
+ * exchange any name in it.
+ */
 export const FETCHED = "fetched"
 
-/** Removing a fetched pack of gigabytes takes less. */
+/** The deadline of a removal. A fetched pack of gigabytes takes less. */
 const REMOVE_DEADLINE_MS = 60_000
 
-/** Removes a lens. What is another user's in it is removed as that user: root follows no name of theirs. */
+/** Removes a lens. Files of another user in it are removed as that user: root follows no name of theirs. */
 export const removeLens = async (lens: string): Promise<void> => {
   const fetched = join(lens, FETCHED)
   const stats = await lstat(fetched).catch(() => undefined)
   if (stats !== undefined && stats.uid !== process.geteuid?.()) {
     const { uid, gid } = stats
     const how = { uid, gid, cwd: "/", env: PLAIN_ENV, timeout: REMOVE_DEADLINE_MS }
-    // The directory itself is removed below: whoever owns it may not write to the one above. Then it is empty.
+    // The directory itself is removed below: its owner may not write to the one above. By then it is empty.
     const contents = ["-mindepth", "1", "-delete"]
     await promisify(execFile)("find", [fetched, ...contents], how).catch(() => {})
     await rmdir(fetched)
@@ -39,7 +42,7 @@ export const removeLens = async (lens: string): Promise<void> => {
   await rm(lens, { recursive: true, force: true })
 }
 
-/** Removes what servers of this user that were killed have left. */
+/** Removes lenses of killed servers of this user. */
 export const sweepLenses = async (): Promise<void> => {
   const root = tmpdir()
   for (const name of await readdir(root).catch((): string[] => [])) {
@@ -47,7 +50,7 @@ export const sweepLenses = async (): Promise<void> => {
     if (pid === undefined || tickOf(Number(pid)) === tick) continue
     const path = join(root, name)
     const stats = await lstat(path).catch(() => undefined)
-    // Others may make entries of that name, and theirs stay.
+    // Entries of that name that other users made stay.
     if (!stats?.isDirectory() || stats.uid !== process.geteuid?.()) continue
     await removeLens(path).catch(() => {})
   }

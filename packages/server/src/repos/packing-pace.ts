@@ -1,13 +1,16 @@
-/** Time of packing that a sandbox has at once: its repos at boot, once and again. */
+/** The packing time that a sandbox has at once: enough for its repos at boot, and again. */
 export const PACKING_BURST_MS = 5 * 60_000
 
-/** Share of the time in which git may pack for one sandbox for long. Sandboxes need a bundle when they boot, and seldom later. */
+/**
+ * The share of the time in which git may pack for one sandbox in the long run. Sandboxes need a bundle when they boot,
+ * and seldom later.
+ */
 export const PACKING_SHARE = 0.2
 
-/** A boot that waits longer than this for its repo looks broken. */
+/** The longest wait. A boot that waits longer for its repo looks broken. */
 export const MAX_PACKING_WAIT_MS = 60_000
 
-/** How much git has packed for one sandbox, which may ask without end. */
+/** Limits the time that git packs for one sandbox, which may ask without end. */
 export class PackingPace {
   #usedMs = 0
   #atMs = 0

@@ -4,7 +4,7 @@ import { homeOf } from "@berth/local/owned/account"
 import { boundedGitEnv } from "./bounds.ts"
 import { lastSetting, settingsIn } from "./settings.ts"
 
-/** The remote from which a partial clone has what it lacks. */
+/** The remote from which a partial clone gets objects that it lacks. */
 export interface Promisor {
   readonly remote: string
   readonly url: string
@@ -13,13 +13,16 @@ export interface Promisor {
 /** The remote's name in the lens, whatever the repo calls it. */
 export const PROMISOR = "promisor"
 
-/** Git's own transports. One that is a program of somebody's choice (`ext::`, a helper on the path) is none. */
+/** Git's own transports. A program of somebody's choice (`ext::`, a helper on the path) is not among them. */
 const PROTOCOLS = "https:http:ssh:git:file"
 
 /** A server that does not answer for this long is given up. */
 const STALL_S = 30
 
-/** The first remote that promises objects, out of what `git config --null --get-regexp` says of `remote.*` and `extensions.*`. */
+/**
+ * The first remote that promises objects, from the output of `git config --null --get-regexp` for `remote.*` and
+ * `extensions.*`.
+ */
 export const promisorIn = (listed: string, repo: string): Promisor | undefined => {
   const settings = settingsIn(listed)
   const promising = settings
@@ -33,8 +36,9 @@ export const promisorIn = (listed: string, repo: string): Promisor | undefined =
 }
 
 /**
- * What lets git in a lens fetch from there, as the repo's owner: with the owner's own credentials and keys, and never with a
- * question. The URL may hold a token, so it stands in no file that others of the owner's group could read.
+ * The environment in which git in a lens fetches from the remote, as the repo's owner: with the owner's own credentials
+ * and keys, and never with a prompt. The URL may hold a token, so it stands in no file that others of the owner's group
+ * could read.
  */
 export const promisorEnv = (
   { url }: Promisor,
@@ -58,6 +62,6 @@ export const promisorEnv = (
   GIT_HTTP_LOW_SPEED_TIME: String(STALL_S),
 })
 
-/** Git takes a path for one from the repo's own directory. */
+/** Git reads a relative path from the repo's own directory. */
 const absolute = (url: string, repo: string): string =>
   url.startsWith("/") || /^[^/]+:/.test(url) ? url : resolve(repo, url)

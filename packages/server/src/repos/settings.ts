@@ -3,7 +3,7 @@ export interface Setting {
   readonly value: string
 }
 
-/** The settings out of what `git config --null --get-regexp` says, in their order: of equal ones, the last counts. */
+/** Parses the output of `git config --null --get-regexp`, in its order: of equal keys, the last counts. */
 export const settingsIn = (listed: string): Setting[] =>
   listed.split("\0").map((entry) => {
     const [key = "", ...value] = entry.split("\n")

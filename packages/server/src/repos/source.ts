@@ -1,15 +1,15 @@
 import { fileURLToPath } from "node:url"
 import { BerthError } from "@berth/protocol/errors"
 
-/** Where a repo of a workspace is: on this host, or where git inside reaches it itself. */
+/** The place of a workspace's repo: on this host, or where git inside reaches it itself. */
 export type Source =
   | { readonly kind: "host"; readonly path: string }
   | { readonly kind: "remote"; readonly url: string }
 
-/** `https://…`, `ssh://…` and so on; `git@host:path`, where a colon comes before any slash. */
+/** Matches `https://…`, `ssh://…` and so on, and `git@host:path`, where a colon comes before any slash. */
 const REMOTE = /^([a-z][a-z0-9+.-]*:\/\/|[^/]+:)/i
 
-/** What a workspace's URL stands for. A path without a slash in front has no meaning on a server. */
+/** Reads a workspace's URL. A path without a leading slash has no meaning on a server. */
 export const sourceOf = (url: string): Source => {
   if (url.startsWith("/")) return { kind: "host", path: url }
   if (/^file:\/\//i.test(url)) return { kind: "host", path: pathOf(url) }

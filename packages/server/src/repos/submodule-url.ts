@@ -1,12 +1,12 @@
 import { MAX_URL_CHARS } from "@berth/protocol/bridge-limits"
 import { withoutCredentials } from "@berth/protocol/url-credentials"
 
-/** Git's own transports over a network. `ext::`, `file://`, a path and an option are none. */
+/** Matches git's own transports over a network. `ext::`, `file://`, a path and an option do not match. */
 const NETWORK = /^(?:(?:https?|ssh|git):\/\/[^-/][^/]*\/.|[^-/:][^/:]*:(?!:|\/\/).)/i
 
 /**
- * The address of a submodule on a network, without credentials; undefined: it has none. A relative URL begins at the
- * address of the repo's own remote, and `..` takes a part off its end, as git has it.
+ * The address of a submodule on a network, without credentials; undefined if it has none. A relative URL begins at the
+ * address of the repo's own remote, and `..` takes a part off its end, as git does.
  */
 export const networkUrl = (url: string, remote: string | undefined): string | undefined => {
   const absolute = /^\.{1,2}\//.test(url) ? relativeTo(remote, url) : url

@@ -10,14 +10,14 @@ import { networkUrl } from "./submodule-url.ts"
 export interface SubmoduleWanted {
   /** A commit of the repo. */
   readonly of: string
-  /** Its path there; for one inside of others, a path in each. */
+  /** The submodule's path in that commit; for a nested submodule, a path in each. */
   readonly paths: readonly string[]
 }
 
 /** A submodule as the commits of the host's repo record it. */
 export interface Submodule {
   readonly commit: string
-  /** Undefined: it has no address on a network. */
+  /** Undefined if the submodule has no address on a network. */
   readonly url: string | undefined
   readonly found:
     | { readonly kind: "repo"; readonly repo: HostRepo }
@@ -32,9 +32,10 @@ interface Recorded {
 }
 
 /**
- * Finds a submodule of a repo, and opens the repo of it that the host has. The commit must be one that the workspace's
- * ref holds. `.gitmodules` is content that anybody may have written: of it counts the name, for a directory below `modules` in the repo's own git
- * directory, and a URL on a network, which the host tells and never goes to.
+ * Finds a submodule of a repo, and opens the host's repo of it. The commit must be one that the workspace's ref holds.
+ * `.gitmodules` is content that anybody may have written: only two parts of it count. The name leads to a directory
+ * below `modules` in the repo's own git directory, and a URL on a network is told to the sandbox; the host never goes
+ * there.
  */
 export const openSubmodule = async (
   repo: HostRepo,
@@ -91,7 +92,7 @@ const findRecorded = async (
   return { name, commit, url: lastSetting(settings, `submodule.${name}.url`) ?? "" }
 }
 
-/** The submodule's own repo. A linked working tree has its own, or those of the repo that it belongs to. */
+/** Opens the submodule's own repo. A linked working tree has its own, or that of the repo that it belongs to. */
 const openModule = async (
   outer: HostRepo,
   name: string,
@@ -125,7 +126,7 @@ const hasCommit = async (repo: HostRepo, commit: string, signal: AbortSignal): P
   return has
 }
 
-/** Undefined: it is no repo, or its objects lie elsewhere. */
+/** Opens the repo in a held directory; undefined if it is no repo, or if its objects lie elsewhere. */
 const openHeld = async (
   held: HeldDirectory,
   signal: AbortSignal,
@@ -150,7 +151,10 @@ const gitDirectoriesOf = async (repo: HostRepo, signal: AbortSignal): Promise<st
   return [...new Set(await Promise.all(answers))]
 }
 
-/** Undefined: there is no such directory, a link in the git directory leads to it, or it is another user's. */
+/**
+ * Opens the directory of a submodule's repo; undefined if there is none, if a link in the git directory leads to it, or
+ * if it is another user's.
+ */
 const holdModule = (directory: string, name: string, uid: number): HeldDirectory | undefined => {
   const outer = tryHold(directory)
   if (outer === undefined) return undefined
@@ -170,11 +174,11 @@ const tryHold = (path: string): HeldDirectory | undefined => {
   }
 }
 
-/** As git has it: no part of a name leads out of the directory. */
+/** Whether no part of a name leads out of the directory. Git has the same rule. */
 const isSafeName = (name: string): boolean =>
   !/\p{Cc}/u.test(name) && !name.split("/").some((part) => ["", ".", ".."].includes(part))
 
-/** The address that relative URLs begin at: of the remote of the branch that is checked out, or of `origin`. */
+/** The address that relative URLs begin at: that of the remote of the branch that is checked out, or of `origin`. */
 const remoteOf = async (repo: HostRepo, signal: AbortSignal): Promise<string | undefined> => {
   const list = ["config", "--null", "--get-regexp", "^(remote|branch)[.]"]
   const settings = settingsIn((await askRepo(repo, list, signal)).stdout)

@@ -35,7 +35,7 @@ export interface Built {
   readonly problems: readonly ToolboxProblem[]
 }
 
-/** Makes the toolbox of these inputs, unless it is there. It appears complete, or not at all. */
+/** Makes the toolbox of these inputs, unless it exists. It appears complete, or not at all. */
 export const build = async (
   context: Context,
   inputs: readonly ToolboxInput[],
@@ -69,7 +69,7 @@ export const build = async (
     : { manifest, outcome: "rebuilt", problems: before.problems }
 }
 
-/** The id of the toolbox that was made from these inputs; undefined: none was, as they look now. */
+/** The id of the toolbox that was made from these inputs, as they look now; undefined if there is none. */
 export const idMadeFrom = async (
   { layout }: Context,
   inputs: readonly ToolboxInput[],
@@ -83,7 +83,7 @@ const present = (manifest: ToolboxManifest): Built => ({
   problems: [],
 })
 
-/** How the inputs look from outside, with all that decides about the tree. */
+/** A fingerprint of the inputs by their attributes, with everything else that decides about the tree. */
 const lookOf = (inputs: readonly ToolboxInput[], planned: readonly Planned[]): string => {
   const entries = inputs.map(({ name, version, main }) => [name, version, main])
   const made = planned.filter((each) => each.kind !== "file")
@@ -158,14 +158,14 @@ const requireEqual = async (
   )
 }
 
-/** Takes the name from a tree that is not what it should be. Sandboxes that have it mounted keep it. */
+/** Renames a tree that is not what it should be out of the way. Sandboxes that have it mounted keep it. */
 const setAside = async (
   { layout, at }: Context,
   { id }: ToolboxManifest,
   inode: bigint,
 ): Promise<void> => {
   const tree = layout.toolbox(id)
-  // Another builder may have put a good one there meanwhile.
+  // Another builder may have put a good tree there meanwhile.
   const now = await lstat(tree, { bigint: true }).catch(() => undefined)
   if (now?.ino !== inode) return
   try {
@@ -176,7 +176,7 @@ const setAside = async (
   await at("set aside")
 }
 
-/** The moment in which the toolbox exists. A builder that comes second takes what the first one made. */
+/** Gives the toolbox its name: from here on it exists. A builder that comes second takes the first one's. */
 const install = async (
   context: Context,
   tree: string,

@@ -9,8 +9,8 @@ import { sealed } from "./seal.ts"
 import { sweep } from "./sweep.ts"
 
 /**
- * Removes every toolbox that nobody uses, and gives their ids. The current one is in use: its caller
- * names it as well.
+ * Removes every toolbox that nobody uses, and returns their ids. The current one counts as in use: the caller names it
+ * as well.
  */
 export const collect = async (
   { layout, at }: Context,
@@ -20,7 +20,7 @@ export const collect = async (
   for (const name of await namesIn(layout.root)) {
     const found = parseName(name)
     if (found === undefined || found.kind === "passing" || inUse.has(found.id)) continue
-    // Renamed first: under its own name a toolbox is whole, also while it goes.
+    // Renamed first: a toolbox under its own name is always whole, also during its removal.
     const outgoing = layout.outgoing(ownName())
     if (!(await renamed(join(layout.root, name), outgoing))) continue
     await at("renamed")
@@ -35,7 +35,7 @@ export const collect = async (
   return removed
 }
 
-/** False where another process was faster. */
+/** Renames a directory. Returns false if another process was faster. */
 const renamed = async (from: string, to: string): Promise<boolean> => {
   try {
     await rename(from, to)

@@ -16,7 +16,7 @@ interface Comparing {
   readonly onBytes?: (bytes: number, path: string) => void
 }
 
-/** Everything in which a tree is not as its manifest says, from reading all of it. */
+/** Lists all differences between a tree and its manifest, by reading the whole tree. */
 export const compareTree = async (
   tree: string,
   { files }: ToolboxManifest,

@@ -1,11 +1,11 @@
 import type { ToolboxManifest } from "@berth/protocol/toolbox"
 import type { Layout } from "./layout.ts"
 
-/** What every operation on the toolboxes of one root works with. */
+/** The parts that every operation on the toolboxes of one root shares. */
 export interface Context {
   readonly layout: Layout
   readonly arch: ToolboxManifest["arch"]
-  /** Told of every step after which a crash must do no harm. */
+  /** Called with every step after which a crash must do no harm. */
   at(step: string): void | Promise<void>
 }
 

@@ -10,7 +10,7 @@ interface Describing {
   readonly onBytes: (bytes: number, entry: string) => void
 }
 
-/** The manifest of the tree to be, from reading everything that goes into it. */
+/** Makes the manifest of the planned tree, by reading everything that goes into it. */
 export const describeTree = async (
   inputs: readonly ToolboxInput[],
   planned: readonly Planned[],

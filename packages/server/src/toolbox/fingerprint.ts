@@ -1,16 +1,16 @@
 import { createHash } from "node:crypto"
 import type { BigIntStats } from "node:fs"
 
-/** A file of which only is known how it looks from outside. */
+/** A file's name and attributes, without its contents. */
 export interface Seen {
   readonly name: string
   readonly stats: BigIntStats
 }
 
 /**
- * Tells whether files are untouched, without reading them. The time of the last change of an inode
- * cannot be set by anyone: whatever is written, renamed or given another mode gets another fingerprint.
- * What was only moved or restored from a copy does so too; then the contents decide.
+ * Tells whether files are untouched, without reading them. Nobody can set the time of the last change of an inode: a
+ * file that is written, renamed or given another mode gets another fingerprint. A file that was only moved or restored
+ * from a copy does so too; then the contents decide.
  */
 export const fingerprint = (files: Iterable<Seen>): string => {
   const hash = createHash("sha256")

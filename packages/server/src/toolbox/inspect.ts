@@ -12,15 +12,15 @@ export type Inspected =
   | {
       readonly state: "changed"
       readonly problems: readonly ToolboxProblem[]
-      /** Which directory was looked at: another one may have its name later. */
+      /** The inode of the directory that was inspected: another one may have its name later. */
       readonly inode: bigint
-      /** How much of it was as it should be, or was at least listed. */
+      /** The manifest, if it could be read. */
       readonly manifest?: ToolboxManifest
     }
 
 /**
- * Says whether a toolbox is what was built. The contents are compared where the seal does not hold, or
- * where `thoroughly` asks for it; when they are right, the seal is made anew.
+ * Inspects whether a toolbox is what was built. The contents are compared if the seal does not hold, or if `thoroughly`
+ * is set; when they are right, the seal is made anew.
  */
 export const inspect = async (
   { layout }: Context,

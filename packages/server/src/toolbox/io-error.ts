@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 
 const FULL = new Set(["ENOSPC", "EDQUOT"])
 
-/** The typed error of a failed file operation; what is typed already stays as it is. */
+/** Makes the typed error of a failed file operation. A typed error stays as it is. */
 export const toolboxError = (thrown: unknown, doing: string): unknown => {
   const { code, path, message } = thrown as NodeJS.ErrnoException
   if (thrown instanceof BerthError || code === undefined || !/^E[A-Z0-9]+$/.test(code))

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { ToolboxId } from "@berth/protocol/toolbox"
 
 /**
- * Where everything lies, under one root:
+ * The paths of toolboxes, under one root:
  *
  * ```
  * tb-…/                complete toolboxes, each with its manifest.json
@@ -13,8 +13,8 @@ import { ToolboxId } from "@berth/protocol/toolbox"
  * changed-tb-…-…/      trees that were not what they should be: sandboxes may still have them
  * ```
  *
- * They are neighbours, so that a finished tree moves by a rename within one directory: that needs no
- * right to write in the tree itself.
+ * All trees lie in one directory, so that a finished tree moves by a rename within it: that needs no right
+ * to write in the tree itself.
  */
 export interface Layout {
   readonly root: string
@@ -41,11 +41,11 @@ export const layoutAt = (root: string): Layout => {
 
 const unique = () => crypto.randomUUID().slice(0, 8)
 
-/** What a name in the root stands for; undefined for what is not ours. */
+/** The kind of a name in the root; undefined if it is not ours. */
 export type Found =
   | { readonly kind: "toolbox"; readonly id: ToolboxId }
   | { readonly kind: "changed"; readonly id: ToolboxId }
-  /** In the making or on its way out, by the process of this name. */
+  /** A tree in the making or on its way out, by the process of this name. */
   | { readonly kind: "passing"; readonly owner: string }
 
 export const parseName = (name: string): Found | undefined => {
@@ -57,7 +57,7 @@ export const parseName = (name: string): Found | undefined => {
   return owner === undefined ? undefined : { kind: "passing", owner }
 }
 
-/** What lies in a directory that may not have been made yet. */
+/** The names in a directory, which may not exist yet. */
 export const namesIn = async (directory: string): Promise<string[]> => {
   try {
     return await readdir(directory)

@@ -6,7 +6,7 @@ import { namesIn, parseName } from "./layout.ts"
 import { readManifest } from "./manifest.ts"
 import { sealHolds } from "./seal.ts"
 
-/** The ids that are there. */
+/** The ids of the existing toolboxes. */
 export const listIds = async ({ layout }: Context): Promise<ToolboxId[]> => {
   const names = await namesIn(layout.root)
   return names.flatMap((name) => {
@@ -15,7 +15,7 @@ export const listIds = async ({ layout }: Context): Promise<ToolboxId[]> => {
   })
 }
 
-/** What is there, newest first. Contents are not read for it. */
+/** Lists the existing toolboxes, newest first, without reading their contents. */
 export const list = async (context: Context, call: Call): Promise<ToolboxSummary[]> => {
   const summaries: ToolboxSummary[] = []
   for (const id of await listIds(context)) summaries.push(await summarize(context, id, call))

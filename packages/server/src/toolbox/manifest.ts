@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { TOOLBOX_MANIFEST, ToolboxId, ToolboxManifest } from "@berth/protocol/toolbox"
 import { pathsOf, staysInside } from "./links.ts"
 
-/** The id that a manifest must have: made from everything else that it says. */
+/** The id that a manifest must have: made from all its other fields. */
 export const idOf = ({ format, arch, entries, files }: Omit<ToolboxManifest, "id">): ToolboxId => {
   const said = [
     format,
@@ -20,12 +20,12 @@ export const idOf = ({ format, arch, entries, files }: Omit<ToolboxManifest, "id
   return ToolboxId.parse(`tb-${digest.slice(0, ID_LETTERS)}`)
 }
 
-/** 160 bits: far more than anyone can find a second content for. */
+/** The length of an id, 160 bits: nobody can find a second content for one. */
 const ID_LETTERS = 40
 
 export const renderManifest = (manifest: ToolboxManifest): string => `${JSON.stringify(manifest)}\n`
 
-/** The manifest of a tree that must have this id, or why there is none to trust. */
+/** Reads the manifest of a tree that must have this id, or says why it cannot be trusted. */
 export const readManifest = async (
   tree: string,
   id: ToolboxId,
@@ -42,7 +42,7 @@ export const readManifest = async (
   return distrust === undefined ? { manifest } : { distrust }
 }
 
-/** What a manifest says that cannot be true. */
+/** A statement of a manifest that cannot be true; undefined if there is none. */
 const lieIn = (manifest: ToolboxManifest, id: ToolboxId): string | undefined => {
   const { entries, files } = manifest
   if (manifest.id !== id) return `is that of ${manifest.id}`

@@ -1,6 +1,6 @@
 import { processStart } from "@berth/local/lock-holder"
 
-/** Names this process for good, for use in file names: a pid is used again, but not with the same start. */
+/** A lasting name of this process, for use in file names: a pid is used again, but not with the same start. */
 export const ownName = (): string => nameOf(process.pid)
 
 /** Whether the process of this name still runs. */

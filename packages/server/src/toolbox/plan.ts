@@ -6,9 +6,9 @@ import type { InputPart, ToolboxInput } from "./inputs/input.ts"
 import { pathsOf, staysInside } from "./links.ts"
 import { byPath, parentsOf, walk } from "./walk.ts"
 
-/** One file or link of the tree to be, and where it comes from. */
+/** A file or link of the planned tree, and its source. */
 export type Planned = {
-  /** The name of the entry that it belongs to. */
+  /** The name of the entry that the file belongs to. */
   readonly entry: string
   readonly path: string
 } & (
@@ -22,7 +22,7 @@ export type Planned = {
   | { readonly kind: "link"; readonly target: string }
 )
 
-/** Everything that the tree will hold, by path. What is missing, empty or cannot be carried is named. */
+/** Plans all files of the tree, by path. An input that is missing, empty or cannot be copied is refused by name. */
 export const planTree = async (
   inputs: readonly ToolboxInput[],
   signal: AbortSignal,

@@ -11,7 +11,7 @@ export const countStep = (
   let bytesDone = 0
   return (bytes, entry) => {
     bytesDone += bytes
-    // A file that grows while it is read is noticed elsewhere; here it must not make more than all.
+    // A file that grows while it is read is noticed elsewhere; here it must not make more than the total.
     onProgress({ step, entry, bytesDone: Math.min(bytesDone, bytesTotal), bytesTotal })
   }
 }

@@ -3,22 +3,22 @@ import { readFileSync } from "node:fs"
 import { open } from "node:fs/promises"
 import { setImmediate } from "node:timers/promises"
 
-/** Large enough to be fast, small enough that progress moves and a cancel is heard. */
+/** Large enough to be fast, small enough that progress moves and a cancel takes effect soon. */
 const CHUNK_BYTES = 4 * 1024 * 1024
 
 /**
- * Up to this size a file is handled in one go: a package has thousands of small ones, and each trip to
- * another thread would take longer than reading it.
+ * Up to this size a file is handled in one go: a package has thousands of small ones, and each trip to another thread
+ * would take longer than reading the file.
  */
 export const SMALL_BYTES = 256 * 1024
 
 export interface Reading {
   readonly signal: AbortSignal
-  /** Told how much was read since the last time. */
+  /** Called with the number of bytes read since the last call. */
   readonly onBytes: (bytes: number) => void
 }
 
-/** Hands a file on piece by piece. The piece is reused for the next one. */
+/** Reads a file piece by piece. The buffer is reused for the next piece. */
 export const readInChunks = async (
   path: string,
   { signal, onBytes }: Reading,
@@ -39,7 +39,7 @@ export const readInChunks = async (
   }
 }
 
-/** Lets others have their turn, and hears a cancel. */
+/** Yields to other work, and checks for a cancel. */
 export const breathe = async (signal: AbortSignal): Promise<void> => {
   await setImmediate()
   signal.throwIfAborted()

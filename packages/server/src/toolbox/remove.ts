@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { removeTree } from "../host/remove-tree.ts"
 import { walk } from "./walk.ts"
 
-/** Deletes a toolbox, whose directories nobody may write in; one that is gone already is fine. */
+/** Deletes a toolbox, whose directories nobody may write in. Does nothing if it is gone already. */
 export const removeToolbox = async (tree: string): Promise<void> => {
   if (process.geteuid?.() !== 0) await openDirectories(tree)
   await removeTree(tree)

@@ -7,18 +7,18 @@ import { type Layout, namesIn } from "./layout.ts"
 import { walk } from "./walk.ts"
 
 /**
- * What a toolbox looked like when its contents were last compared with its manifest, and what it was
- * made from. It spares reading half a gigabyte before each use. It is never needed: one that is
- * missing, torn or out of date only makes the contents be compared again.
+ * A seal: the fingerprint of a toolbox when its contents were last compared with its manifest, and that of its inputs.
+ * A seal saves reading half a gigabyte before each use. It is never needed: a seal that is missing, torn or out of date
+ * only makes the contents be compared again.
  */
 const Seal = z.strictObject({
   tree: z.string(),
-  /** Absent where it was compared without being built. */
+  /** Absent if the toolbox was compared without being built. */
   inputs: z.string().optional(),
 })
 type Seal = z.infer<typeof Seal>
 
-/** Remembers how a toolbox looks whose contents are right. That it cannot is no failure. */
+/** Records the fingerprint of a toolbox whose contents are right. It is no failure if that cannot be written. */
 export const writeSeal = async (
   layout: Layout,
   id: ToolboxId,
@@ -51,7 +51,7 @@ export const sealHolds = async (
   }
 }
 
-/** The toolbox that was made from inputs that looked so. */
+/** The toolbox that was made from inputs with this fingerprint. */
 export const madeFrom = async (layout: Layout, inputs: string): Promise<ToolboxId | undefined> => {
   for (const id of await sealed(layout)) {
     if ((await readSeal(layout, id))?.inputs === inputs) return id
@@ -59,7 +59,7 @@ export const madeFrom = async (layout: Layout, inputs: string): Promise<ToolboxI
   return undefined
 }
 
-/** The ids of which there is a seal. */
+/** The ids that have a seal. */
 export const sealed = async (layout: Layout): Promise<ToolboxId[]> => {
   const names = await namesIn(layout.seals)
   return names.flatMap((name) => {

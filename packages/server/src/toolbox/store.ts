@@ -15,10 +15,10 @@ import { layoutAt } from "./layout.ts"
 import { list, listIds } from "./list.ts"
 
 export interface ToolboxesOptions {
-  /** The directory that holds them. Made when the first one is built. */
+  /** The directory of the toolboxes. Made when the first one is built. */
   readonly root: string
   readonly arch: ToolboxManifest["arch"]
-  /** Told of every step after which a crash must do no harm. */
+  /** Called with every step after which a crash must do no harm. */
   readonly at?: (step: string) => void | Promise<void>
 }
 
@@ -33,17 +33,17 @@ export interface BuiltToolbox extends Toolbox, Pick<Built, "outcome" | "problems
 
 /** The toolboxes of a data directory. Any number of processes may use them at once. */
 export interface Toolboxes {
-  /** Gives the toolbox of these inputs, and makes it where it is missing or was changed. */
+  /** Gives the toolbox of these inputs. Makes it if it is missing or was changed. */
   build(inputs: readonly ToolboxInput[], call: BuildCall): Promise<BuiltToolbox>
-  /** Gives a toolbox to mount. One that was changed since it was built is refused. */
+  /** Gives a toolbox to mount. Refuses one that was changed since it was built. */
   open(id: ToolboxId, call: Call): Promise<Toolbox>
-  /** The ids of those that were made from these inputs, as they look now. */
+  /** The ids of the toolboxes that were made from these inputs, as they look now. */
   present(of: readonly (readonly ToolboxInput[])[], call: Call): Promise<ToolboxId[]>
   list(call: Call): Promise<ToolboxSummary[]>
   ids(): Promise<ToolboxId[]>
-  /** Reads all of a toolbox, and says exactly what is not as it was built. */
+  /** Reads all of a toolbox, and reports every difference from what was built. */
   verify(id: ToolboxId, call: Call): Promise<ToolboxReport>
-  /** Removes all but these, and gives what was removed. The current one must be among them. */
+  /** Removes all toolboxes but these, and returns the removed ones. The current one must be among those to keep. */
   collect(inUse: ReadonlySet<ToolboxId>): Promise<ToolboxId[]>
 }
 

@@ -4,14 +4,14 @@ import { join } from "node:path"
 import { setImmediate } from "node:timers/promises"
 
 export interface Walked {
-  /** Relative to the tree. */
+  /** The path relative to the tree. */
   readonly path: string
   readonly stats: BigIntStats
 }
 
 /**
- * Everything below a directory, by path, without following links. It looks at one directory at a time:
- * the calls are quick, and others get their turn between them.
+ * Everything below a directory, by path, without following links. One directory is read at a time: the calls are quick,
+ * and other work gets its turn between them.
  */
 export const walk = async (
   tree: string,
@@ -34,7 +34,7 @@ export const walk = async (
   return found.sort(byPath)
 }
 
-/** By code units: the same everywhere, whatever the locale. */
+/** Compares by code units: the same everywhere, whatever the locale. */
 export const byPath = (one: { path: string }, other: { path: string }): number =>
   one.path < other.path ? -1 : one.path > other.path ? 1 : 0
 

@@ -12,11 +12,11 @@ export const DIRECTORY_MODE = 0o555
 interface Writing {
   readonly signal: AbortSignal
   readonly onBytes: (bytes: number, entry: string) => void
-  /** Told when the last file of an entry is there. */
+  /** Called when the last file of an entry is written. */
   readonly onEntry: (entry: string) => void | Promise<void>
 }
 
-/** Makes the planned files below a directory. They are copies: nobody who changes an input later reaches them. */
+/** Writes the planned files below a directory. They are copies: a later change of an input does not reach them. */
 export const writeTree = async (
   tree: string,
   planned: readonly Planned[],
@@ -38,7 +38,7 @@ export const writeTree = async (
   }
 }
 
-/** Takes the right to write away from every directory, innermost first. */
+/** Makes every directory read-only, innermost first. */
 export const closeDirectories = (tree: string, planned: readonly Planned[]): void => {
   const files = new Set(planned.map(({ path }) => path))
   const directories = [...pathsOf(planned)].filter((path) => !files.has(path))
@@ -61,7 +61,7 @@ const writeOne = async (path: string, planned: Planned, reading: Reading): Promi
   }
 }
 
-/** Where the file system can share the blocks until one side writes, it does; elsewhere they are copied. */
+/** Copies a file. Shares its blocks until one side writes, where the file system can do that. */
 const copy = async (
   { from, stats: { size } }: Extract<Planned, { kind: "file" }>,
   to: string,
@@ -77,7 +77,10 @@ const copy = async (
   }
 }
 
-/** Why it could not be shared does not matter: the copy that follows tells what is really wrong. */
+/**
+ * Tries to share a file's blocks. The reason for a refusal does not matter: the copy that follows tells what is really
+ * wrong.
+ */
 const shared = async (from: string, to: string): Promise<boolean> => {
   try {
     await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE)

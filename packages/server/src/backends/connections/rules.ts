@@ -7,37 +7,46 @@ export interface ConnectionRulesInput {
   readonly from: string
   /** Like `from`, for the devices of all sandboxes that share the bounds for all together. */
   readonly fromAny: string
-  /** Name servers, whose answers come soon: questions to them are bounded by their rate alone. */
+  /** Name servers, which answer soon: questions to them are bounded by their rate alone. */
   readonly resolvers: readonly string[]
   readonly bounds: ConnectionBounds
-  /** The device that packets do not leave the host by, where their source addresses are to be translated here. */
+  /**
+   * The device for packets that stay on the host. Packets that leave by any other get the host's source address here.
+   */
   readonly translatedUnless?: string
 }
 
 /** The name of the table that stands beside a fence's. */
 export const connectionsTableOf = (fence: string): string => `${fence}_connections`
 
-/** More than sandboxes have addresses. */
+/** The most senders in a set: more than sandboxes have addresses. */
 const SENDERS = 65_536
 
-/** The kernel walks over a whole list for each new connection: short lists, of which each takes its share by chance. */
+/**
+ * The number of lists of connections. The kernel walks over a whole list for each new connection, so the lists are
+ * short, and each takes its share by chance.
+ */
 const LISTS = 64
 
-/** The first packet of a connection. The next ones are "new" as well until there is an answer, but stored already. */
+/**
+ * Matches the first packet of a connection. The next packets are "new" as well until there is an answer, but stored
+ * already.
+ */
 const OPENS = "ct state new ct status & confirmed == 0"
 
-/** Machines that sandboxes send to directly, in a minute. Each takes one of the 1,024 entries of the kernel's neighbour table. */
+/**
+ * The most machines that sandboxes send to directly, in a minute. Each takes one of the 1,024 entries of the kernel's
+ * neighbour table.
+ */
 const NEIGHBOURS = 256
 
 /**
- * Bounds what sandboxes have of the tables that they share with the host. It stands in a table of its own, apart from the
- * fence, because the kernel counts connections in the sets: a fence that is made anew forgets none of them.
- *
- * Each packet that would open a connection passes after the fence has let it through, and before the kernel has stored
- * the connection: one that is turned away here takes no place. A set that cannot take one more element turns it away as well.
- *
- * Connections that come too fast are dropped, so that the sandbox's kernel tries again by itself a little later; those
- * that are too many are refused.
+ * Bounds the share of sandboxes in the tables that they share with the host. These rules stand in a table of their own,
+ * apart from the fence, because the kernel counts connections in the sets: a fence that is made anew forgets none of
+ * them. Each packet that would open a connection passes after the fence has let it through, and before the kernel has
+ * stored the connection: a connection that is turned away here takes no place. A set that is full turns it away as
+ * well. Connections that come too fast are dropped, so that the sandbox's kernel tries again by itself a little later;
+ * connections that are too many are refused.
  */
 const chains = ({
   from,
@@ -87,7 +96,10 @@ const chains = ({
   }
 ${translatedUnless === undefined ? "" : leaving(translatedUnless, bounds)}`
 
-/** Before anyone else translates them. Whoever opens connections is in `opening`. */
+/**
+ * Translates the source addresses of leaving packets before any other chain does. `opening` holds the senders that open
+ * connections.
+ */
 const leaving = (unless: string, bounds: ConnectionBounds): string => `
   chain leaving {
     type nat hook postrouting priority srcnat - 1; policy accept;
@@ -104,7 +116,7 @@ const isQuestion = (resolvers: readonly string[], verdict: string): string =>
 export const connectionsMark = (input: ConnectionRulesInput): string =>
   `made_${createHash("sha256").update(chains(input)).digest("hex").slice(0, 16)}`
 
-/** Replaces the table, with all that it has counted. */
+/** Replaces the table, and forgets all that it has counted. */
 export const connectionsText = (input: ConnectionRulesInput): string =>
   `${dropConnectionsText(input.table)}
 table inet ${input.table} {
@@ -112,11 +124,11 @@ table inet ${input.table} {
 ${chains(input)}}
 `
 
-/** Works whether the table exists or not. */
+/** Drops the table, whether it exists or not. */
 export const dropConnectionsText = (table: string): string =>
   `add table inet ${table}\ndelete table inet ${table}\n`
 
-/** A statement that translates the source address to the host's, from the ports that sandboxes may leave by. */
+/** A statement that translates the source address to the host's, and the port to one that sandboxes may leave by. */
 export const masqueradeText = (matching: string, { ports }: ConnectionBounds): string =>
   ports === undefined
     ? `${matching} masquerade`

@@ -38,16 +38,16 @@ import { type SystemOf, systemsFrom } from "./systems.ts"
 
 export interface DockerOptions {
   readonly installation: InstallationId
-  /** Where everything of this backend lies that is not in the engine. */
+  /** The directory for all files of this backend that are not in the engine. */
   readonly directory: string
   readonly engine: EngineAddress
-  /** The image of workspaces that name none. */
+  /** The image for workspaces that name none. */
   readonly image: string
-  /** Told how far an image is that is being pulled. */
+  /** Called with the progress of an image that is being pulled. */
   readonly onPull?: OnPull
-  /** Told when the fence of sandboxes was gone. */
+  /** Called when the fence of sandboxes was gone. */
   readonly onFence?: OnFence
-  /** Tests crash there. */
+  /** Called at points where tests crash. */
   readonly at?: Parts["at"]
 }
 
@@ -74,7 +74,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
       leaving: new Set(),
       at: options.at ?? (() => {}),
     }
-    /** Another version may run after a restart. Where it runs does not change. */
+    /** Reads the engine's info again: another version may run after a restart. Its place does not change. */
     const renewInfo = () => {
       const asked = readInfo(engine, directory, AbortSignal.timeout(DEADLINES_MS.describe))
       asked.then(
@@ -98,7 +98,7 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
           watchers.emit({ kind: "resync" })
           renewInfo()
           const signal = AbortSignal.timeout(DEADLINES_MS.remove)
-          // Of what is refused again, `recover` tries it another time.
+          // Volumes that the engine still refuses to remove are left for `recover`.
           parts.mountVolumes.removeLeft(signal).catch(() => {})
         },
       },
@@ -114,15 +114,15 @@ export const openDocker = async (options: DockerOptions, call: Call = {}): Promi
     })
   })
 
-/** Tells each end once, with what the engine knows of it, and in the order in which things happened. */
+/** Announces each exit and removal once, with what the engine knows of it, in the order in which they happened. */
 const announcer = ({ engine, installation, leaving, far }: Parts, watchers: Watchers) => {
   const inTurn = serialByKey()
   const tell = async ({ action, sandbox, engineId, exitCode = 0, at }: EngineEvent) => {
-    // Its port is free for another sandbox.
+    // The port of an ended sandbox is free for another one.
     far?.forget()
     if (action === "destroy") return watchers.emit({ kind: "removed", sandbox })
     const signal = AbortSignal.timeout(DEADLINES_MS.inspect)
-    // Looking at a container keeps the engine from removing it.
+    // An inspection would keep the engine from removing the container.
     const found = leaving.has(sandbox)
       ? undefined
       : await inspectContainer(engine, engineId, signal)
@@ -135,7 +135,7 @@ const announcer = ({ engine, installation, leaving, far }: Parts, watchers: Watc
   }
 }
 
-/** Makes the ways to sandboxes that run elsewhere; each opens when its sandbox answers. */
+/** Opens the connection to a sandbox that runs on an engine elsewhere, once the sandbox answers. */
 const openWay = async ({ far, directories }: Parts, sandbox: SandboxId): Promise<void> => {
   const note = far && (await directories.read(sandbox))
   if (note?.link !== undefined) far?.open(sandbox, note.engineId, note.link)
@@ -161,7 +161,7 @@ const compose = (
 
   const operation = operations(asBackendError)
 
-  /** Brings a sandbox from one state to the next; of one that is there already: nothing. */
+  /** Brings a sandbox from one state to the next. Does nothing if it is there already. */
   const change = <Seen extends Observed>(
     name: "start" | "pause" | "resume",
     { from, to, done }: { from: string; to: string; done: string },
@@ -319,7 +319,7 @@ const compose = (
   }
 }
 
-/** What leaves here names no engine. */
+/** Leaves out the engine's own fields: callers of a backend see none. */
 const told = ({
   identity,
   state,

@@ -10,7 +10,7 @@ import type { EngineInfo } from "./info.ts"
 import { CACHE_LABEL, cacheVolume, INSTALLATION_LABEL, WORKSPACE_LABEL } from "./names.ts"
 import { ensureVolume, findVolume, listVolumes, type VolumeAnswer } from "./volumes.ts"
 
-/** A sandbox is made in a moment after its caches were looked at: they are not looked at again for that. */
+/** A cache that was ensured this recently is not looked up again when a sandbox is made with it. */
 const FRESH_MS = 2_000
 
 /** Volumes that the sandboxes of one workspace share, so that packages are fetched once. */
@@ -21,9 +21,9 @@ export interface Caches {
     signal: AbortSignal,
   ): Promise<readonly CacheResult[]>
   list(signal: AbortSignal): Promise<readonly FoundCache[]>
-  /** False: a sandbox has it. */
+  /** Returns false if a sandbox has the cache. */
   remove(workspace: Slug, cache: CacheName, signal: AbortSignal): Promise<boolean>
-  /** Refuses a cache that is not there: the engine would make up an empty volume without a word. */
+  /** Refuses a cache that does not exist: the engine would make up an empty volume without a word. */
   require(workspace: Slug, cache: CacheName, signal: AbortSignal): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export const openCaches = (
 
   const looking = new Map<string, Promise<VolumeAnswer>>()
   const seenAtMs = new Map<string, number>()
-  /** One question for all who ask at the same time. */
+  /** Ensures a volume with one request for all concurrent callers. */
   const look = async (volume: Wanted, signal: AbortSignal): Promise<VolumeAnswer> => {
     const { name } = volume
     const within = AbortSignal.timeout(DEADLINES_MS.ensureCache)
@@ -65,7 +65,7 @@ export const openCaches = (
     try {
       const { Mountpoint } = await look(volumeOf(workspace, cache), signal)
       const owner = info().idBase + AGENT_USER.uid
-      // One that lies elsewhere is given to its user when a sandbox is made with it.
+      // A cache elsewhere is given to its user when a sandbox is made with it.
       if (info().local) {
         await chown(Mountpoint, owner, owner)
         await utimes(Mountpoint, new Date(), new Date())
@@ -108,7 +108,7 @@ export const openCaches = (
   }
 }
 
-/** One that lies elsewhere tells only when it was made. */
+/** A cache elsewhere has no known time of use and no directory on this host. */
 const foundCache = async (
   { Labels, Mountpoint }: VolumeAnswer,
   isLocal: boolean,

@@ -10,19 +10,19 @@ export interface Request {
   readonly path: string
   readonly query?: Readonly<Record<string, string | number | boolean | object>>
   readonly body?: object
-  /** An archive, in place of a body. */
+  /** An archive that is sent in place of a body. */
   readonly file?: Buffer | Readable
 }
 
-/** Gives the answer's head with its body still to be read, whatever its status. */
+/** Resolves with the answer's head, its body still to be read, whatever its status. */
 export type Dial = (request: Request, signal: AbortSignal) => Promise<IncomingMessage>
 
-/** Statuses are judged by whoever asked, together with the body. */
+/** Treats no status as an error: the caller judges statuses together with the body. */
 const EVERY_STATUS = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [at + 100, true]))
 
 /**
- * The client writes each request with its agent as a text for a debug log that nobody reads: with everything that
- * all running requests hold, which takes longer than the engine does.
+ * An agent with a short text form. For a debug log that nobody reads, the client writes each request with its agent as
+ * text, including everything that all running requests hold, which takes longer than the engine does.
  */
 class QuietAgent extends Agent {
   [inspect.custom](): string {
@@ -35,7 +35,7 @@ class QuietAgent extends Agent {
  * and a new one costs a tenth of a millisecond.
  */
 export const connectTo = async (address: EngineAddress, version?: string): Promise<Dial> => {
-  // Loaded with the first engine: a server without one does not pay for it.
+  // The client is loaded with the first engine, so that a server without one does not pay for it.
   const { default: Engine } = await import("dockerode")
   const agent = new QuietAgent({ keepAlive: false })
   const options = { ...NOTHING_ASSUMED, ...address, agent, version }
@@ -51,7 +51,7 @@ export const connectTo = async (address: EngineAddress, version?: string): Promi
           options: { _query: request.query ?? {}, _body: request.body ?? {} },
           ...(request.file && { file: request.file }),
           abortSignal: signal,
-          // The body is read here, under limits, and a half one is noticed.
+          // Berth reads the body itself, under limits, and notices a truncated one.
           isStream: true,
           statusCodes: EVERY_STATUS,
         },
@@ -60,7 +60,7 @@ export const connectTo = async (address: EngineAddress, version?: string): Promi
     })
 }
 
-/** Keeps the client from reading $DOCKER_HOST and its like: only the composition root does. */
+/** Keeps the client from reading $DOCKER_HOST and its like: only the composition root reads the environment. */
 const NOTHING_ASSUMED = {
   protocol: "http",
   host: undefined,

@@ -10,8 +10,9 @@ import { PRIVATE_TMPFS } from "./private-tmpfs.ts"
 import { engineFilter } from "./seccomp.ts"
 
 /**
- * Signals and timers, and bytes of message queues. Without a user namespace they are counted together with those of the host's
- * user of the same id, and each process is held to its own limit: what is far below the kernel's usual one leaves the rest to the host.
+ * Limits on pending signals and timers, and on bytes of message queues. Without a user namespace the kernel counts them
+ * together with those of the host's user of the same id, and holds each process to its own limit: so a limit far below
+ * the kernel's usual one leaves the rest to the host.
  */
 const BELOW_THE_HOST = [
   { Name: "sigpending", Soft: 1_024, Hard: 1_024 },
@@ -22,15 +23,18 @@ export interface ContainerInput {
   readonly spec: SandboxSpec
   readonly createdAt: string
   readonly mounts: readonly EngineMount[]
-  /** The name of the network; none for the policy `none`. */
+  /** The name of the network; `none` for the policy `none`. */
   readonly network: string
   /** Whether the engine can filter system calls at all. */
   readonly filters: boolean
-  /** Whether /dev is one of the mounts: then the engine neither mounts shared memory there, nor opens /dev/null inside. */
+  /**
+   * Whether /dev is one of the mounts. If so, the engine neither mounts shared memory there, nor opens /dev/null
+   * inside.
+   */
   readonly ownDevices: boolean
 }
 
-/** Of what the first process writes, the engine keeps up to two files of this size. */
+/** The engine keeps up to two files of this size of the first process's output. */
 const LOG_FILE = { "max-size": "1m", "max-file": "2" }
 
 const FILTER = engineFilter()
@@ -38,13 +42,13 @@ const FILTER = engineFilter()
 const CPU_PERIOD_US = 100_000
 
 const MIB = 1024 * 1024
-/** /root and /var/tmp hold what root's programs leave behind. */
+/** The size of /root and /var/tmp, which hold files that root's programs leave behind. */
 const SMALL_TMPFS_BYTES = 64 * MIB
 
-/** What a sandbox is asked with to end, whatever its image would have. */
+/** The signal that asks a sandbox to end, whatever its image names. */
 export const STOP_SIGNAL = "SIGTERM"
 
-/** What the engine is told of a sandbox. */
+/** The body of the engine's request to create a sandbox's container. */
 export const containerOf = (input: ContainerInput) => {
   const { spec, createdAt, mounts, network, filters, ownDevices } = input
   const { identity, config } = spec
@@ -56,13 +60,13 @@ export const containerOf = (input: ContainerInput) => {
     Hostname: identity.sandbox,
     User: "0:0",
     WorkingDir: "/workspace",
-    // The command is all of it: nothing of the image's own is run, and none of its checks.
+    // Nothing of the image's own is run, neither its entrypoint nor its checks.
     Entrypoint: config.command,
     Cmd: [],
-    // Otherwise it is the host's /dev/null, which a runtime reopens inside only where it has made /dev itself.
+    // Without this, stdin is the host's /dev/null, which a runtime reopens inside only where it has made /dev itself.
     OpenStdin: ownDevices,
     Healthcheck: { Test: ["NONE"] },
-    // An engine lets a paused one go on for this signal alone.
+    // An engine resumes a paused container for this signal alone.
     StopSignal: STOP_SIGNAL,
     Env: Object.entries(config.environment).map(([name, value]) => `${name}=${value}`),
     HostConfig: {
@@ -88,7 +92,7 @@ export const containerOf = (input: ContainerInput) => {
       ShmSize: limits.tmpBytes,
       Sysctls: NETWORK_SETTINGS,
       Memory: memoryBytes,
-      // As much as the memory: none of it is swap.
+      // Equal to the memory limit, which means no swap.
       MemorySwap: memoryBytes,
       CpuPeriod: CPU_PERIOD_US,
       CpuQuota: Math.round(limits.cpus * CPU_PERIOD_US),

@@ -17,7 +17,7 @@ export interface Listed extends ListEntry {
   readonly names: readonly string[]
 }
 
-/** What the engine has by a name or an id; undefined when there is nothing. */
+/** The engine's description of a container by name or id; undefined if there is none. */
 export const inspectContainer = async (
   engine: Engine,
   name: string,
@@ -42,19 +42,19 @@ export const listContainers = async (
   const listed = await engine.read(request, ListAnswer, signal)
   return listed.map(({ Id, Names, State, Labels }) => ({
     engineId: Id,
-    // In lists they begin with a slash.
+    // Names in lists begin with a slash.
     names: (Names ?? []).map((name) => name.replace(/^\//, "")),
     state: State,
     labels: Labels ?? {},
   }))
 }
 
-/** Between two looks at whether a container is gone that someone else removes. */
+/** The pause between two looks at a container that someone else removes. */
 const GONE_POLL_MS = 20
 
 /**
- * By force, with the volumes that nobody named. One that is gone, or is being removed, is as good; false: the engine
- * did not have it.
+ * Removes a container by force, with its anonymous volumes. Succeeds if the container is gone, or waits for a removal
+ * that is under way. Returns false if the engine did not have it.
  */
 export const removeContainer = async (
   engine: Engine,

@@ -27,8 +27,8 @@ const SETTLE_MS = 2_000
 const CreateAnswer = z.object({ Id: z.string() })
 
 /**
- * Makes a sandbox, or finds the one that is there already. Its directory is made first, so that a crash at any
- * line leaves something that `recover` finds; a failure undoes all of it.
+ * Creates a sandbox, or finds the one that exists already. Its directory is made first, so that a crash at any line
+ * leaves something that `recover` finds; a failure undoes all of it.
  */
 export const createSandbox = async (
   parts: Parts,
@@ -74,7 +74,7 @@ const createContainer = async (
   const path = "/containers/create"
   const request = { method: "POST", path, query, body: parts.far?.publish(body) ?? body } as const
   signal.throwIfAborted()
-  // An engine goes on with what it has begun, whoever hangs up: so the answer is waited for.
+  // The engine finishes a creation even if the client hangs up, so the answer is awaited.
   const asked = parts.engine.ask(
     request,
     [201, 400, 404, 409],
@@ -93,7 +93,7 @@ const createContainer = async (
   return { identity, state: "created", createdAt, unheldLimits: unheldLimits(parts.info()) }
 }
 
-/** Waits for the engine, and for little longer than the caller does. */
+/** Awaits the engine's answer, for at most SETTLE_MS longer than the caller does. */
 const settledOrLate = async (asked: Promise<Answer>, signal: AbortSignal): Promise<Answer> => {
   const { promise: late, reject } = Promise.withResolvers<never>()
   let timer: NodeJS.Timeout | undefined
@@ -106,12 +106,12 @@ const settledOrLate = async (asked: Promise<Answer>, signal: AbortSignal): Promi
   } finally {
     signal.removeEventListener("abort", giveUp)
     clearTimeout(timer)
-    // Once the race is over, nobody else looks at it.
+    // A late rejection must not be unhandled.
     asked.catch(() => {})
   }
 }
 
-/** The sandbox that is there already under this id; another configuration or owner is a conflict. */
+/** Finds the sandbox that exists already under this id. Another configuration or owner is a conflict. */
 const findExisting = async (
   { engine, installation, info }: Parts,
   { identity }: SandboxSpec,
@@ -148,7 +148,7 @@ const nameTaken = async (
   })
 }
 
-/** A creation that finds something missing: mostly it is the image. */
+/** Checks for the image after a 404 of a creation: mostly the image is what is missing. */
 const requireImage = async (
   { engine }: Parts,
   { config }: SandboxSpec,
@@ -162,7 +162,7 @@ const requireImage = async (
   throw imageMissing(digest, said)
 }
 
-/** The name of the network in the engine; no sandbox is made for one that does not stand. */
+/** Makes sure that the network of the sandbox stands, and gives its name in the engine. */
 const networkOf = async (
   { network }: Parts,
   { identity, config }: SandboxSpec,
@@ -176,7 +176,10 @@ const networkOf = async (
 
 type Accounts = Pick<ImageSystem, "passwd" | "group">
 
-/** Copies of the sandbox's own: nearly every program opens them, which others would see. */
+/**
+ * Mounts the sandbox's own copies of passwd and group: nearly every program opens these files, and sandboxes that
+ * shared them would see each other's accesses.
+ */
 const bindAccounts = async (
   { directories }: Parts,
   { identity }: SandboxSpec,
@@ -188,7 +191,7 @@ const bindAccounts = async (
   return [bind(passwd, "/etc/passwd", true), bind(group, "/etc/group", true)]
 }
 
-/** The user that agents run as is in the image's own list of users, which itself stays as it is. */
+/** Adds the user that agents run as to the image's own list of users. The image itself stays as it is. */
 const accountsOf = async (
   { systems, info }: Parts,
   spec: SandboxSpec,
@@ -214,7 +217,7 @@ const requireCaches = async (
   await Promise.all(wanted.map(({ cache }) => caches.require(identity.workspace, cache, signal)))
 }
 
-/** Undoes this very creation: a container that someone else made, or an earlier creation, stays. */
+/** Undoes this very creation. A container of somebody else's, or of an earlier creation, stays. */
 const undo = async (parts: Parts, { identity }: SandboxSpec, createdAt: string): Promise<void> => {
   const { engine, installation } = parts
   const signal = AbortSignal.timeout(UNDO_DEADLINE_MS)
@@ -225,7 +228,7 @@ const undo = async (parts: Parts, { identity }: SandboxSpec, createdAt: string):
     if (there !== undefined) await removeWhole(parts, identity.sandbox, there.engineId, signal)
     await removeTraces(parts, identity.sandbox, signal)
   } catch {
-    // The engine does not answer: `recover` finishes it.
+    // The engine does not answer: `recover` finishes the undoing.
   }
 }
 

@@ -2,11 +2,11 @@ import type { BackendDescription } from "../backend.ts"
 import type { Engine } from "./engine.ts"
 import type { EngineInfo } from "./info.ts"
 
-/** What can be had of an engine, and what a reader should know of it. */
+/** Describes an engine's abilities, with notes for a person to read. */
 export const describeEngine = (
   { version }: Engine,
   info: EngineInfo,
-  /** Why no fence can be made on this host. */
+  /** The reason why no fence can be made on this host; undefined if it can. */
   unfenced: string | undefined,
 ): BackendDescription => {
   const here = info.local ? onThisHost(unfenced) : ELSEWHERE

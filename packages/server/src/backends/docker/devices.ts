@@ -13,7 +13,7 @@ import { bind, type EngineMount, volumeMount } from "./mounts.ts"
  * below it by itself: neither terminals nor shared memory.
  */
 
-/** The harmless ones, which the engine gives to every container. */
+/** The harmless devices, which the engine gives to every container. */
 const NODES = ["null", "zero", "full", "random", "urandom", "tty"].map((name) => `/dev/${name}`)
 
 const LINKS = {
@@ -24,7 +24,10 @@ const LINKS = {
   ptmx: "pts/ptmx",
 }
 
-/** Fills a directory with what a sandbox finds in /dev; what a creation left that was cut short goes before. */
+/**
+ * Fills a directory with the nodes and links of a sandbox's /dev. Removes first what an interrupted creation left
+ * there.
+ */
 export const makeDevices = async (directory: string, signal: AbortSignal): Promise<void> => {
   await rm(directory, { recursive: true, force: true })
   await mkdir(directory)
@@ -37,13 +40,13 @@ export const makeDevices = async (directory: string, signal: AbortSignal): Promi
   await settleAll([
     ...Object.entries(LINKS).map(([name, target]) => symlink(target, join(directory, name))),
     mkdir(join(directory, "pts")),
-    // The runtime gives what it mounts there the mode of the directory below it.
+    // The runtime gives a file system that it mounts there the mode of the directory below it.
     mkdir(join(directory, "shm")).then(() => chmod(join(directory, "shm"), 0o1777)),
     chmod(directory, 0o755),
   ])
 }
 
-/** Whether nodes in the data directory can be opened: not on a file system that is mounted `nodev`. */
+/** Whether device nodes in the data directory can be opened. They cannot on a file system that is mounted `nodev`. */
 export const holdsDevices = async (directory: string, signal: AbortSignal): Promise<boolean> => {
   const trial = await mkdtemp(join(directory, "devices-"))
   try {
@@ -63,7 +66,7 @@ export const deviceMounts = (directory: string, terminals: string): EngineMount[
   volumeMount(terminals, "/dev/pts"),
 ]
 
-/** How the engine mounts terminals that are the sandbox's own. */
+/** The engine's mount options for terminals of the sandbox's own. */
 export const terminalOptions = (idBase: number): Readonly<Record<string, string>> => ({
   type: "devpts",
   device: "devpts",

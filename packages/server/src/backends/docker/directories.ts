@@ -6,40 +6,45 @@ import { AGENT_USER } from "@berth/protocol/inside"
 import { z } from "zod"
 import { removeSmallTree } from "../../host/remove-tree.ts"
 
-/** What was made in the engine for a sandbox, so that it is removed without asking what it is. */
+/** A record of what was made in the engine for a sandbox, so that it can be removed without asking the engine. */
 const Note = z.strictObject({
   engineId: z.string().regex(/^[0-9a-f]{64}$/),
   volumes: z.array(z.string()),
-  /** The directory of its link, where the engine does not see it. */
+  /** The directory of the sandbox's link, where the engine does not see it. */
   link: z.string().optional(),
 })
 export type Note = z.infer<typeof Note>
 
-/** What appears as /home and /workspace of a sandbox, unless a mount of its config does. */
+/**
+ * Paths of one sandbox. `home` and `workspace` are mounted as /home and /workspace, unless a mount of its config is.
+ */
 export interface SandboxDirectories {
   readonly home: string
   readonly workspace: string
-  /** Its own copies of the image's users and groups. */
+  /** The sandbox's own copies of the image's users and groups. */
   readonly passwd: string
   readonly group: string
-  /** Its /dev, where the engine makes none. */
+  /** The sandbox's /dev, where the engine makes none. */
   readonly dev: string
-  /** An overlay without a writable layer has two others: this one, beside what it shows. */
+  /**
+   * An empty directory: an overlay without a writable layer needs two lower ones, so this one stands beside the shown
+   * one.
+   */
   readonly empty: string
 }
 
 /**
- * The directories of sandboxes. One is made before anything else of its sandbox is, and removed last, so that
- * whatever a crash leaves is found by it.
+ * The directories of sandboxes. A sandbox's directory is made first and removed last, so that everything that a crash
+ * leaves is found by it.
  */
 export interface Directories {
-  /** What holds them all. */
+  /** The directory that holds all of them. */
   readonly root: string
   paths(sandbox: SandboxId): SandboxDirectories
-  /** Says whether it is new. What exists keeps its owner. */
+  /** Makes a sandbox's directory and says whether it is new. An existing one keeps its owner. */
   make(sandbox: SandboxId, idBase: number): Promise<boolean>
   write(sandbox: SandboxId, note: Note): Promise<void>
-  /** Undefined when there is no whole note: whoever needs it asks the engine. */
+  /** Undefined if there is no complete note. The caller then asks the engine. */
   read(sandbox: SandboxId): Promise<Note | undefined>
   remove(sandbox: SandboxId): Promise<void>
   list(): Promise<SandboxId[]>
@@ -85,7 +90,7 @@ export const openDirectories = async (directory: string): Promise<Directories> =
   }
 }
 
-/** At once: the thread pool's turns would take ten times as long as what the kernel does here. */
+/** Synchronous: the thread pool's turns would take ten times as long as what the kernel does here. */
 const makeOwned = (path: string, owner: number, mode: number): boolean => {
   try {
     mkdirSync(path)
@@ -93,7 +98,7 @@ const makeOwned = (path: string, owner: number, mode: number): boolean => {
     if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return false
     throw thrown
   }
-  // Whatever the server's umask is.
+  // Sets the mode exactly, whatever the server's umask is.
   chmodSync(path, mode)
   chownSync(path, owner, owner)
   return true

@@ -2,11 +2,14 @@ import { statfs } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { EngineInfo } from "./info.ts"
 
-/** Less than an engine needs for a container. */
+/** A disk with less free than this is full: an engine needs more for a container. */
 const LITTLE_BYTES = 1024 * 1024
 const SERVER_ERROR = 500
 
-/** The failure, told as a full disk if the engine's is: engines say so in words alone. */
+/**
+ * Turns a failure into one of a full disk if the engine's disk is full. Engines say so in words alone, so the disk is
+ * looked at.
+ */
 export const orDiskFull = async (
   failure: unknown,
   { local, dataRoot }: EngineInfo,

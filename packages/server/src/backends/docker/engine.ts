@@ -5,32 +5,35 @@ import { connectTo, type Dial, type Request } from "./connection.ts"
 import { garbled, refused, unanswered } from "./failures.ts"
 import { type EngineVersion, negotiate } from "./version.ts"
 
-/** The engine's answer to one request: a status that was asked for, and what came with it. */
+/** The engine's answer to one request, with one of the statuses that the caller asked for. */
 export interface Answer {
   readonly status: number
   readonly body: Buffer
-  /** The engine's own words, of an answer that is no success. */
+  /** The engine's own words, in an answer that is no success. */
   readonly said: string
 }
 
 export interface Engine {
   readonly address: EngineAddress
   readonly version: EngineVersion
-  /** Asks, and gives an answer with one of the statuses; any other is an error with the engine's words. */
+  /**
+   * Sends a request and returns an answer with one of the statuses. Any other status is an error with the engine's
+   * words.
+   */
   ask(request: Request, statuses: readonly number[], signal: AbortSignal): Promise<Answer>
-  /** Asks for what is parsed; the answer must be a 200 or 201. */
+  /** Sends a request and parses the answer, which must be a 200 or 201. */
   read<Schema extends z.ZodType>(
     request: Request,
     schema: Schema,
     signal: AbortSignal,
   ): Promise<z.output<Schema>>
-  /** Asks for an answer that goes on; its body is the caller's to read. */
+  /** Sends a request whose answer is a stream; the caller reads its body. */
   follow(request: Request, signal: AbortSignal): Promise<IncomingMessage>
-  /** Finds out anew what the engine speaks: another version may run after a restart. */
+  /** Negotiates the API version again: another version of the engine may run after a restart. */
   renew(signal: AbortSignal): Promise<void>
 }
 
-/** More than the list of thousands of containers. */
+/** Larger than a list of thousands of containers. */
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
 const MAX_WORDS = 2_000
 
@@ -138,7 +141,7 @@ const finish = async (
 
 const Words = z.object({ message: z.string() })
 
-/** Engines put their words into `message`; whatever stands between may say anything. */
+/** Engines put their words into `message`; a proxy in between may send anything. */
 const wordsOf = (body: Buffer, status: number): string => {
   const text = body.subarray(0, MAX_WORDS).toString("utf8")
   try {

@@ -5,7 +5,7 @@ import { z } from "zod"
 import type { Engine } from "./engine.ts"
 import { ours, sandboxOf } from "./names.ts"
 
-/** What happened to a container of ours, in the engine's words. */
+/** An event of one of our containers, in the engine's words. */
 export interface EngineEvent {
   readonly action: "die" | "destroy"
   readonly sandbox: SandboxId
@@ -16,7 +16,7 @@ export interface EngineEvent {
 
 export interface EventHandlers {
   onEvent(event: EngineEvent): void
-  /** The engine is there again; what happened meanwhile nobody knows. */
+  /** The engine is there again; events in between are lost. */
   onGap(): void
 }
 
@@ -25,10 +25,10 @@ export interface Events {
 }
 
 const CONNECT_DEADLINE_MS = 5_000
-/** An engine that starts anew takes seconds: tried soon, then less often. */
+/** An engine restart takes seconds, so the first attempts come soon, the later ones less often. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 2_000
-/** An engine that hangs keeps its connections: while nothing comes, it is asked whether it lives. */
+/** An engine that hangs keeps its connections open: after this long without an event, it is asked whether it lives. */
 const SILENCE_MS = 15_000
 const MAX_LINE_LENGTH = 1024 * 1024
 
@@ -70,8 +70,8 @@ export const openEvents = async (
 }
 
 /**
- * Begins with what the engine's own clock calls now: it starts to listen somewhat after it has answered, and tells
- * what came in between from its memory.
+ * Subscribes from the engine's own "now" on. The engine starts to listen somewhat after it has answered, and tells
+ * events in between from its memory.
  */
 const connectOnce = async (
   engine: Engine,
@@ -115,7 +115,7 @@ const reconnect = async (
       await engine.renew(AbortSignal.any([closing, AbortSignal.timeout(CONNECT_DEADLINE_MS)]))
       return await connect()
     } catch {
-      // It is down: that is told to whoever calls. Here it is only tried again.
+      // The engine is down. Callers of operations are told; this loop only tries again.
       await pause(waitMs, undefined, { signal: closing, ref: false }).catch(() => {})
     }
   }

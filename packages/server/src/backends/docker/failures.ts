@@ -2,11 +2,11 @@ import { BerthError } from "@berth/protocol/errors"
 import { describeAddress, type EngineAddress } from "./address.ts"
 import type { Request } from "./connection.ts"
 
-/** What node says when nobody listens, or nobody may ask. */
+/** Error codes of node when nobody listens (DOWN), or access is denied (FORBIDDEN). */
 const DOWN = new Set(["ENOENT", "ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH"])
 const FORBIDDEN = new Set(["EACCES", "EPERM"])
 
-/** The typed error of a request that got no whole answer. */
+/** Makes the typed error for a request that got no whole answer. */
 export const unanswered = (thrown: unknown, address: EngineAddress, request: Request) => {
   if (thrown instanceof BerthError) return thrown
   const { code = "", message } = thrown as NodeJS.ErrnoException
@@ -29,25 +29,25 @@ export const unanswered = (thrown: unknown, address: EngineAddress, request: Req
   })
 }
 
-/** The typed error of an image that the engine does not have. */
+/** Makes the typed error for an image that the engine does not have. */
 export const imageMissing = (digest: string, engineSaid: string): BerthError =>
   new BerthError("backend.image_unavailable", `the engine has no image ${digest}`, {
     details: { path: "system.digest", image: digest, engineSaid },
   })
 
-/** The typed error of a configuration that the engine calls invalid. */
+/** Makes the typed error for a configuration that the engine calls invalid. */
 export const invalid = (request: Request, engineSaid: string): BerthError =>
   new BerthError("input.invalid", `the engine does not take this: ${engineSaid}`, {
     details: { path: "config", asked: asked(request), engineSaid },
   })
 
-/** The typed error of an answer whose status nobody expected. */
+/** Makes the typed error for an answer with an unexpected status. */
 export const refused = (request: Request, status: number, engineSaid: string): BerthError =>
   new BerthError("backend.engine_failed", `the engine refused: ${engineSaid}`, {
     details: { asked: asked(request), status, engineSaid },
   })
 
-/** The typed error of an answer that is not what the engine's API promises. */
+/** Makes the typed error for an answer that is not what the engine's API promises. */
 export const garbled = (request: Request, why: string, cause?: unknown): BerthError =>
   new BerthError("backend.engine_failed", "the engine's answer cannot be understood", {
     details: { asked: asked(request), reason: "garbled", engineSaid: why },
@@ -56,7 +56,7 @@ export const garbled = (request: Request, why: string, cause?: unknown): BerthEr
 
 const asked = ({ method, path }: Request): string => `${method} ${path}`
 
-/** The typed error of anything that failed on the way; what is typed already stays as it is. */
+/** Makes a typed error of anything that failed on the way. A typed error stays as it is. */
 export const asBackendError = (thrown: unknown, doing: string): BerthError => {
   if (thrown instanceof BerthError) return thrown
   const { code, path, message } = thrown as NodeJS.ErrnoException

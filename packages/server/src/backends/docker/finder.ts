@@ -8,23 +8,25 @@ import { containerName } from "./names.ts"
 import { type Observed, observe, observeListed, type Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
-/** What the engine has of a sandbox at the moment of the call, or later. */
+/** Finds the engine's state of a sandbox, as of the moment of the call or later. */
 export interface Finder {
   find(sandbox: SandboxId, signal: AbortSignal): Promise<Observed | undefined>
-  /** Always by itself, and with more than a list tells. */
+  /** Inspects the container itself, which tells more than a list. */
   inspect(sandbox: SandboxId, signal: AbortSignal): Promise<Startable | undefined>
 }
 
-/** An engine takes longer for so many by themselves than for a list of a few dozen. */
+/**
+ * From this many questions at once on, one list of a few dozen containers is faster for the engine than single answers.
+ */
 const WORTH_A_LIST = 4
-/** An engine lists about so many while it tells of one by itself. */
+/** The engine lists about this many containers in the time of one inspection. */
 const LISTED_FOR_ONE = 16
 
-/** Those who ask in the same turn of the event loop, as a reconcile does, are answered from one list. */
+/** Answers all questions of the same turn of the event loop, as a reconcile asks them, from one list. */
 export const openFinder = ({ engine, installation, info }: Parts): Finder => {
   type Listing = Promise<ReadonlyMap<string, Listed>>
   let waiting: ((listing: Listing | undefined) => void)[] = []
-  /** How many the last list had. */
+  /** The length of the last list. */
   let listedLast = 0
 
   const list = async (): Listing => {
@@ -60,7 +62,7 @@ export const openFinder = ({ engine, installation, info }: Parts): Finder => {
       if (listing === undefined) return inspect(sandbox, signal)
       const listed = (await abortable(listing, signal)).get(containerName(sandbox))
       const seen = listed && observeListed(listed, installation, unheldLimits(info()))
-      // A list does not tell how one ended.
+      // A list does not tell how a container ended.
       return seen?.state === "exited" ? inspect(sandbox, signal) : seen
     },
   }

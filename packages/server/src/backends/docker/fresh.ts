@@ -4,10 +4,13 @@ import type { ObservedSandbox } from "../backend.ts"
 import type { Startable } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
-/** Containers that this server has made and nobody has touched since: before their start, nothing need be asked. */
+/**
+ * Containers that this server has made and nobody has touched since. The engine need not be asked about them before
+ * their start.
+ */
 export interface Fresh {
   add(spec: SandboxSpec, seen: ObservedSandbox): void
-  /** Once: after that, the engine knows better. */
+  /** Gives a container once: after that, the engine knows better. */
   take(sandbox: SandboxId): Promise<Startable | undefined>
   drop(sandbox: SandboxId): void
 }

@@ -4,9 +4,9 @@ import { observe } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**
- * The engine's own id of what it has under a sandbox's name; nothing if that is someone else's, or another sandbox.
- * For where there is no note, and where that leads to nothing: programs that keep containers up to date make them
- * anew, under their names.
+ * The engine's own id of the container with a sandbox's name; undefined if that is somebody else's, or another
+ * sandbox's. Used where there is no note, and where the note's id leads to nothing: programs that keep containers up to
+ * date recreate them under their names.
  */
 export const idByName = async (
   { engine, installation }: Pick<Parts, "engine" | "installation">,

@@ -8,21 +8,21 @@ import type { Engine } from "./engine.ts"
 import { lookInto } from "./look-into.ts"
 import { whatNodeLacks } from "./node-needs.ts"
 
-/** What a sandbox must know of the system in its image. */
+/** Facts about the system in an image that a sandbox needs. */
 export interface ImageSystem {
-  /** Files on the host with the image's own users and groups, and the one that agents run as. */
+  /** Files on the host with the image's own users and groups, and the user that agents run as. */
   readonly passwd: string
   readonly group: string
-  /** What the image lacks for the programs of the toolbox; undefined if nothing. */
+  /** Parts that the image lacks for the programs of the toolbox; undefined if none. */
   readonly lacks: string | undefined
 }
 
 export interface ImageSystems {
-  /** Looks into the image once: what a digest stands for never changes. */
+  /** Looks into the image once: the contents of a digest never change. */
   of(digest: string, signal: AbortSignal): Promise<ImageSystem>
 }
 
-/** Raised when something else is to be learned of images: what was noted before is then looked up again. */
+/** Raised when more is to be learned of images: facts of an earlier generation are then looked up again. */
 const GENERATION = 1
 const Facts = z.strictObject({
   generation: z.literal(GENERATION),
@@ -71,7 +71,7 @@ const at = (place: string, lacks: string | undefined): ImageSystem => ({
   lacks,
 })
 
-/** What an earlier look has found; undefined when it is not whole. */
+/** Reads the facts of an earlier look; undefined if they are incomplete. */
 const readNoted = async (place: string): Promise<ImageSystem | undefined> => {
   try {
     const { lacks } = Facts.parse(JSON.parse(await readFile(join(place, "facts"), "utf8")))

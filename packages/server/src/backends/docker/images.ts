@@ -6,7 +6,7 @@ import { type Engine, parseAnswer } from "./engine.ts"
 
 /** The images that sandboxes are made from. */
 export interface Images {
-  /** What a name stands for now. An image that the engine has not is pulled: callers at once share one pull. */
+  /** Resolves a name to its present digest. Pulls an image that the engine lacks; concurrent callers share one pull. */
   digestOf(reference: string, signal: AbortSignal): Promise<string>
 }
 
@@ -18,7 +18,7 @@ export interface PullProgress {
 
 export type OnPull = (progress: PullProgress) => void
 
-/** Some gigabytes over a slow line. */
+/** Enough for some gigabytes over a slow line. */
 const PULL_DEADLINE_MS = 30 * 60_000
 const MAX_LINE_LENGTH = 1024 * 1024
 
@@ -34,7 +34,7 @@ const PullLine = z.object({
 
 export const openImages = (engine: Engine, onPull: OnPull): Images => {
   const pulls = new Map<string, Promise<void>>()
-  /** Goes on when a caller gives up: whoever asks next finds it further. */
+  /** A pull goes on when its caller gives up: the next caller finds it further. */
   const pull = (reference: string): Promise<void> => {
     const pulling =
       pulls.get(reference) ??
@@ -75,7 +75,7 @@ const pullImage = async (engine: Engine, reference: string, onPull: OnPull): Pro
     if (!(thrown instanceof BerthError) || typeof thrown.details.status !== "number") throw thrown
     throw unavailable(reference, String(thrown.details.engineSaid), thrown)
   }
-  // By layer: the engine tells of each how far it is.
+  // Progress by layer, as the engine reports it.
   const layers = new Map<string, { done: number; total: number }>()
   for await (const line of linesOf(stream)) {
     const { id, error, progressDetail } = PullLine.parse(JSON.parse(line))
@@ -89,7 +89,7 @@ const pullImage = async (engine: Engine, reference: string, onPull: OnPull): Pro
   }
 }
 
-/** Without a tag, an engine would pull them all. */
+/** Adds `latest` to a name without a tag: an engine would pull all tags. */
 const withTag = (reference: string): string =>
   /[:@][^/]*$/.test(reference) ? reference : `${reference}:latest`
 

@@ -7,12 +7,12 @@ import { holdsDevices } from "./devices.ts"
 import type { Engine } from "./engine.ts"
 import { seesHere } from "./far/sees-here.ts"
 
-/** What an engine says of itself and of its host, as far as it matters here. */
+/** The parts of the engine's `/info` that matter here. */
 const InfoAnswer = z.object({
   KernelVersion: z.string(),
   DockerRootDir: z.string(),
   MemoryLimit: z.boolean().default(false),
-  /** With cgroup v1 alone. */
+  /** Reported with cgroup v1 alone. */
   KernelMemoryTCP: z.boolean().default(false),
   PidsLimit: z.boolean().default(false),
   CpuCfsQuota: z.boolean().default(false),
@@ -22,23 +22,23 @@ const InfoAnswer = z.object({
 
 export interface EngineInfo {
   readonly limits: BackendDescription["limits"]
-  /** Whether it works on this very kernel and sees this host's files. */
+  /** Whether the engine works on this very kernel and sees this host's files. */
   readonly local: boolean
-  /** Where it keeps its own data. */
+  /** The directory of the engine's own data. */
   readonly dataRoot: string
   readonly seccomp: boolean
-  /** What root inside is outside: another id where the engine has user namespaces. */
+  /** The host's id of root inside: not 0 where the engine has user namespaces. */
   readonly idBase: number
   readonly userNamespaces: boolean
   /** Whether sandboxes are given a /dev of their own, in the place of the host's nodes. */
   readonly ownDevices: boolean
   /** Whether sandboxes go on while the engine restarts. */
   readonly liveRestore: boolean
-  /** Whether its host can bound the memory of sockets, which it does not count among the rest. */
+  /** Whether the engine's host can bound the memory of sockets, which it does not count among the rest. */
   readonly countsSockets: boolean
 }
 
-/** The directory is one of this host's that the engine is asked about. */
+/** Reads the engine's info. `directory` is one of this host's, to find out whether the engine sees it. */
 export const readInfo = async (
   engine: Engine,
   directory: string,
@@ -80,12 +80,12 @@ const held = (works: boolean, what: string) =>
     ? { held: true as const }
     : { held: false as const, why: `the engine's host does not limit ${what} per cgroup` }
 
-/** The server holds these limits, which measures files. */
+/** The server itself holds the limits of the disk on this host, by measuring files. */
 const measured = (isLocal: boolean) =>
   isLocal
     ? { held: true as const }
     : { held: false as const, why: "the engine has a disk of its own, which nobody measures" }
 
-/** An engine with user namespaces keeps its data in a directory that is called after them: `100000.100000`. */
+/** The engine's id base, from the name of its data directory: with user namespaces, it is called `100000.100000`. */
 const remappedRoot = (rootDirectory: string): number =>
   Number(/\/(\d+)\.\d+$/.exec(rootDirectory)?.[1] ?? 0)

@@ -4,7 +4,10 @@ import { unheldLimits } from "./info.ts"
 import { observe, observeListed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
-/** This installation's sandboxes. The engine's list does not tell how one ended. */
+/**
+ * Lists this installation's sandboxes. Exited ones are inspected, since the engine's list does not tell how a container
+ * ended.
+ */
 export const listSandboxes = async (
   parts: Parts,
   signal: AbortSignal,

@@ -1,11 +1,11 @@
-/** The most that is told of an output; the engine keeps somewhat more. */
+/** At most this much of the output is returned. The engine keeps somewhat more. */
 const MAX_LOG_BYTES = 1024 * 1024
 
-/** Before each piece of output: its stream, three zeros, and its length. */
+/** The length of the header before each piece of output: its stream, three zeros, and its length. */
 const HEADER_BYTES = 8
 const LENGTH_AT = 4
 
-/** The text of an engine's log, both streams in the order in which they were written. */
+/** The text of an engine's log, with both streams in the order in which they were written. */
 export const readLog = (body: Buffer): string => {
   const pieces: Buffer[] = []
   let at = 0

@@ -9,7 +9,7 @@ import { readSingleFile } from "./read-tar.ts"
 /** Files of an image, as a container of it would have them. */
 export interface ImageFiles {
   has(path: string): Promise<boolean>
-  /** The text of a file; undefined if there is none, or something else. */
+  /** The text of a file; undefined if there is none, or if it is no file. */
   read(path: string): Promise<string | undefined>
 }
 
@@ -22,7 +22,7 @@ interface Image {
 const UNDO_DEADLINE_MS = 5_000
 const SHORT_DIGEST = 12
 
-/** Shows the files of an image by a container that is never started, and removed in the end. */
+/** Shows the files of an image by a container that is never started, and is removed afterwards. */
 export const lookInto = async <Result>(
   engine: Engine,
   image: Image,
@@ -30,13 +30,13 @@ export const lookInto = async <Result>(
   look: (files: ImageFiles) => Promise<Result>,
 ): Promise<Result> => {
   const name = `berth-${image.installation}-look-${image.digest.slice("sha256:".length).slice(0, SHORT_DIGEST)}`
-  // By its name, since a creation may have succeeded without an answer.
+  // Removes the container by its name, since a creation may have succeeded without an answer.
   const remove = () => removeContainer(engine, name, AbortSignal.timeout(UNDO_DEADLINE_MS))
   try {
     const engineId = await createIdle(engine, image, name, signal)
     return await look(filesOf(engine, engineId, signal))
   } finally {
-    // What cannot be removed now carries our label: `recover` finds it.
+    // A container that cannot be removed now carries our label: `recover` finds it.
     await remove().catch(() => {})
   }
 }
@@ -57,7 +57,7 @@ const createIdle = async (
   const answer = await engine.ask(request, [201, 404, 409], signal)
   if (answer.status === 404) throw imageMissing(digest, answer.said)
   if (answer.status === 201) return parseAnswer(request, answer, z.object({ Id: z.string() })).Id
-  // A server that crashed left it.
+  // A server that crashed left the container.
   await removeContainer(engine, name, signal)
   return (await engine.read(request, z.object({ Id: z.string() }), signal)).Id
 }

@@ -1,6 +1,6 @@
 /**
- * What of /proc and /sys a sandbox cannot read: the engine's own list, and what tells of the kernel's memory,
- * which root may read where the engine has no user namespaces.
+ * Paths of /proc and /sys that a sandbox cannot read: the engine's own list, and those that tell of the kernel's
+ * memory, which root may read where the engine has no user namespaces.
  */
 export const MASKED_PATHS = [
   ...["/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys"],

@@ -2,11 +2,11 @@ import { readFile, realpath, stat } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 import { isWithin } from "../within.ts"
 
-/** File systems that are doors to the host's kernel, not files. */
+/** File systems that are interfaces to the host's kernel, not files. */
 const KERNEL_FILE_SYSTEMS =
   /^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|fusectl|hugetlbfs|mqueue|nsfs|proc|pstore|securityfs|selinuxfs|sysfs|tracefs)$/
 
-/** Refuses a directory that is not there by this very path. */
+/** Refuses a source that is no directory, or that is reached only through a link. */
 export const checkSource = async (source: string, path: string): Promise<void> => {
   const leadsTo = await realpath(source).catch((cause: Error) => {
     const details = { path, source, engineSaid: cause.message }

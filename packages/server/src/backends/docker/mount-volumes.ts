@@ -5,17 +5,17 @@ import { settleAll } from "../../host/settle-all.ts"
 import type { Engine } from "./engine.ts"
 import { findVolume, removeVolume } from "./volumes.ts"
 
-/** Removes volumes that hold nothing themselves: they only say what the engine is to mount. */
+/** Removes volumes that have no contents of their own: they only say what the engine is to mount. */
 export interface MountVolumes {
   remove(name: string, signal: AbortSignal): Promise<void>
-  /** Tries those again that the engine would not remove. For when it has started anew. */
+  /** Tries again to remove the volumes that the engine refused to. Called after the engine has restarted. */
   removeLeft(signal: AbortSignal): Promise<void>
 }
 
 /**
- * Engines before 23 count a volume's mounts wrongly after a restart with live-restore, and refuse to remove it until their next
- * start ("volume has active mounts"). Such a volume keeps nobody: whether the files are free is told by the kernel, not by the engine. So
- * it is left, and removed when the engine was away, or by `recover`.
+ * Engines before 23 count a volume's mounts wrongly after a restart with live-restore, and refuse to remove it until
+ * their next start ("volume has active mounts"). Such a volume holds up nobody: the kernel, not the engine, tells
+ * whether the files are free. So it is left, and removed when the engine was away, or by `recover`.
  */
 export const openMountVolumes = (engine: Engine): MountVolumes => {
   const left = new Set<string>()
@@ -38,7 +38,10 @@ export const openMountVolumes = (engine: Engine): MountVolumes => {
   }
 }
 
-/** An engine that counts wrongly does not unmount either. Of a mount that is in use, the kernel keeps it. */
+/**
+ * Unmounts a volume, since an engine that counts wrongly does not unmount either. The kernel keeps a mount that is in
+ * use.
+ */
 const unmountLeft = async (engine: Engine, name: string, signal: AbortSignal): Promise<void> => {
   const mountpoint = (await findVolume(engine, name, signal))?.Mountpoint
   if (mountpoint === undefined || !isMounted(mountpoint)) return

@@ -28,7 +28,7 @@ export interface MountsInput {
   readonly keepOut: readonly string[]
 }
 
-/** Refuses mounts that the host's side or the inside forbids. */
+/** Refuses mounts whose source on the host or whose target inside is forbidden. */
 export const checkMounts = async ({ spec, keepOut }: MountsInput): Promise<void> => {
   const { mounts } = spec.config
   checkMountTargets(mounts, { inMemory: Object.keys(PRIVATE_TMPFS) })
@@ -72,7 +72,10 @@ const engineMount = (
   }
 }
 
-/** Engines before 25 make only the outermost mount read-only: those below it stay out of the sandbox. */
+/**
+ * A bind mount. A read-only one is not recursive: engines before 25 make only the outermost mount read-only, so mounts
+ * below its source stay out of the sandbox.
+ */
 export const bind = (source: string, target: string, readOnly: boolean): EngineMount => ({
   Type: "bind",
   Source: source,
@@ -89,12 +92,12 @@ export const volumeMount = (name: string, target: string): EngineMount => ({
   VolumeOptions: { NoCopy: true },
 })
 
-/** The one directory of the host that Berth itself brings into every sandbox. */
+/** Whether a mount is the toolbox, the one directory of the host that Berth itself brings into every sandbox. */
 export const isToolbox = (mount: Mount): boolean =>
   mount.kind === "directory" && mount.target === TOOLBOX_TARGET && mount.readOnly
 
 /**
- * The options of an overlay over the toolbox: watches and locks are the inode's, and those of an overlay are this
+ * The options of an overlay over the toolbox. Watches and locks belong to inodes, and the overlay's inodes are this
  * sandbox's own. The files' pages in memory stay shared.
  */
 export const toolboxOptions = (
@@ -114,7 +117,9 @@ const linkOf = ({ link }: SandboxSpec, target: string): string => {
   })
 }
 
-/** The options of each stack's overlay; the engine mounts it, from a directory of its own, so paths are whole. */
+/**
+ * The options of each stack's overlay. The paths are absolute, since the engine mounts it from a directory of its own.
+ */
 export const stackOptions = ({ config, overlays = [] }: SandboxSpec) =>
   config.mounts
     .filter((mount) => mount.kind === "stack")
@@ -136,7 +141,7 @@ export const stackOptions = ({ config, overlays = [] }: SandboxSpec) =>
       return { stack, options: { type: "overlay", device: "overlay", o } }
     })
 
-/** Both separate parts of a mount's options, and engines pass no escapes on. */
+/** Refuses a path with a separator of mount options in it: engines pass no escapes on. */
 const mountable = (path: string): string => {
   if (!/[,:\\]/.test(path)) return path
   throw new BerthError("backend.mount_invalid", "the data directory's path cannot be mounted", {
@@ -144,7 +149,10 @@ const mountable = (path: string): string => {
   })
 }
 
-/** The kernel takes one page of options, with a zero at its end; pages are at least this long. */
+/**
+ * The most bytes of mount options: the kernel takes one page of them, with a zero at its end, and pages are at least
+ * this long.
+ */
 const MAX_OPTION_BYTES = 4_095
 
 const fitting = (options: string): string => {

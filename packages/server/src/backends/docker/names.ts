@@ -6,26 +6,26 @@ import { z } from "zod"
 
 export type Labels = Readonly<Record<string, string>>
 
-/** Everything of ours in an engine carries it: whose it is. */
+/** The installation that an object belongs to. Everything of ours in an engine carries this label. */
 export const INSTALLATION_LABEL = "berth.installation"
 export const SANDBOX_LABEL = "berth.sandbox"
 export const WORKSPACE_LABEL = "berth.workspace"
-/** The cache or stack that a volume is, of those that the sandboxes of a workspace hand on. */
+/** The cache or the stack of a volume that the sandboxes of a workspace hand on. */
 export const CACHE_LABEL = "berth.cache"
 export const STACK_LABEL = "berth.stack"
 const CONFIG_HASH_LABEL = "berth.config-hash"
-/** The ranges that a sandbox may reach beside the internet; none without them. */
+/** The ranges that a sandbox may reach beside the internet; absent if there are none. */
 const ALLOW_LABEL = "berth.network-allow"
-/** In lists the engine tells whole seconds only. */
+/** The exact time of creation: in lists the engine tells whole seconds only. */
 const CREATED_LABEL = "berth.created-at"
 
-/** What filters out everything that belongs to others. */
+/** The label filter for everything of this installation. */
 export const ours = (installation: InstallationId): string =>
   `${INSTALLATION_LABEL}=${installation}`
 
 export const containerName = (sandbox: SandboxId): string => `berth-${sandbox}`
 export const stackVolume = (sandbox: SandboxId, stack: Slug): string => `berth-${sandbox}-${stack}`
-/** No stack has such names: a slug holds no underscore. */
+/** No stack has such a name: a slug holds no underscore. */
 export const toolboxVolume = (sandbox: SandboxId): string => `berth-${sandbox}_toolbox`
 export const terminalsVolume = (sandbox: SandboxId): string => `berth-${sandbox}_terminals`
 export const cacheVolume = (installation: InstallationId, workspace: Slug, cache: CacheName) =>
@@ -44,7 +44,10 @@ export const sandboxLabels = (
     network.allow.length > 0 && { [ALLOW_LABEL]: network.allow.join(" ") }),
 })
 
-/** Who a container is by its labels; undefined for a stranger's, and for labels that somebody damaged. */
+/**
+ * The identity of a container by its labels; undefined if it is not this installation's, or if somebody damaged the
+ * labels.
+ */
 export const readLabels = (
   labels: Labels,
   installation: InstallationId,
@@ -62,7 +65,7 @@ export const readLabels = (
     : undefined
 }
 
-/** The sandbox that a thing of ours belongs to. */
+/** The sandbox that an object of ours belongs to. */
 export const sandboxOf = (labels: Labels): SandboxId | undefined =>
   SandboxId.safeParse(labels[SANDBOX_LABEL]).data
 

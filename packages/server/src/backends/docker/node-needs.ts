@@ -8,7 +8,9 @@ const MULTIARCH: Readonly<Record<string, string>> = {
 }
 const CPP_LIBRARY = "libstdc++.so.6"
 
-/** What an image lacks for the toolbox's node, and with it for all that Berth runs inside; undefined if nothing. */
+/**
+ * The first part that an image lacks for the toolbox's node, and so for all that Berth runs inside; undefined if none.
+ */
 export const whatNodeLacks = async (
   has: (path: string) => Promise<boolean>,
 ): Promise<string | undefined> => {

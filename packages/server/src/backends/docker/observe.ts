@@ -5,7 +5,7 @@ import { z } from "zod"
 import type { EngineState, ObservedSandbox } from "../backend.ts"
 import { allowedOf, type Labels, readLabels } from "./names.ts"
 
-/** What the engine says of one container, as far as it matters here. */
+/** The parts of the engine's description of a container that matter here. */
 export const ContainerAnswer = z.object({
   Id: z.string(),
   State: z.object({
@@ -23,7 +23,10 @@ const SIGNAL_BASE = 128
 const LAST_SIGNAL = 64
 const KILLED = SIGNAL_BASE + 9
 
-/** One that is being removed is not here: it exists for nobody any more. */
+/**
+ * The engine's states that count here. A container that is being removed is not among them: it exists for nobody any
+ * more.
+ */
 const STATES: Readonly<Record<string, EngineState>> = {
   created: "created",
   running: "running",
@@ -33,7 +36,7 @@ const STATES: Readonly<Record<string, EngineState>> = {
   dead: "exited",
 }
 
-/** What an engine's word for a container's state means here; undefined for one that goes away. */
+/** Translates the engine's word for a container's state; undefined for a container that is being removed. */
 const stateOf = (status: string): EngineState | undefined => STATES[status]
 
 export interface Observed extends ObservedSandbox {
@@ -41,14 +44,14 @@ export interface Observed extends ObservedSandbox {
   readonly engineId: string
 }
 
-/** The same with what its start needs. */
+/** An observed sandbox, with what its start needs. */
 export interface Startable extends Observed {
-  /** The name of its network in the engine, and the ranges for which that one is made. */
+  /** The name of the sandbox's network in the engine, and the ranges that this network allows. */
   readonly network: string
   readonly allow: readonly Ipv4Range[]
 }
 
-/** The sandbox that a container is; undefined for a stranger's. */
+/** Reads a container as a sandbox; undefined if it is not this installation's. */
 export const observe = (
   { Id, State, Config, HostConfig }: ContainerAnswer,
   installation: InstallationId,
@@ -62,14 +65,14 @@ export const observe = (
   return seen.state === "exited" ? { ...startable, exit: exitOf(State) } : startable
 }
 
-/** What a list tells of a container: neither how it ended, nor, of every engine, which network it is on. */
+/** A container's entry in a list. It tells neither how the container ended nor, in every engine, its network. */
 export interface ListEntry {
   readonly engineId: string
   readonly state: string
   readonly labels: Labels
 }
 
-/** The sandbox that a list's entry is; undefined for a stranger's. */
+/** Reads a list's entry as a sandbox; undefined if it is not this installation's. */
 export const observeListed = (
   { engineId, state: status, labels }: ListEntry,
   installation: InstallationId,
@@ -86,7 +89,7 @@ const exitOf = ({ ExitCode, OOMKilled, FinishedAt }: ContainerAnswer["State"]): 
   return OOMKilled && ExitCode === KILLED ? { ...exit, reason: "out-of-memory" } : exit
 }
 
-/** The engine's init tells a signal as 128 and its number. */
+/** The engine's init reports a signal as 128 and its number. */
 export const exitOfCode = (code: number, at: Date): SandboxExit => {
   const signalled = code > SIGNAL_BASE && code <= SIGNAL_BASE + LAST_SIGNAL
   return { code, reason: signalled ? "signalled" : "exited", at: at.toISOString() }

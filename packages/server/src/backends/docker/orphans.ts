@@ -3,7 +3,7 @@ import { basename } from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 
-/** The kernel ends a process at once, unless it waits for a disk. */
+/** The kernel ends a killed process at once, unless it waits for a disk. */
 const END_MS = 5_000
 const POLL_MS = 10
 
@@ -31,10 +31,16 @@ const orphansOf = (engineId: string): number[] =>
       : [],
   )
 
-/** An engine names a container's cgroup after its id, whatever else the path has. */
+/**
+ * Whether a process is in the container: an engine names the container's cgroup after its id, whatever else the path
+ * has.
+ */
 const isInside = (pid: string, engineId: string): boolean => read(pid, "cgroup").includes(engineId)
 
-/** The process outside that waits for the container's first one: `containerd-shim-runc-v2 -namespace moby -id ID …`. */
+/**
+ * Whether a process is the shim outside that waits for the container's first one: `containerd-shim-runc-v2 -namespace
+ * moby -id ID …`.
+ */
 const isShim = (pid: string, engineId: string): boolean => {
   const [program = "", ...args] = read(pid, "cmdline").split("\0")
   return (

@@ -1,13 +1,13 @@
 import { setTimeout as pause } from "node:timers/promises"
 import type { Engine } from "./engine.ts"
 
-/** A busy host takes two or three; of what a runtime cannot freeze at all, the last one tells. */
+/** A busy host needs two or three attempts. If all fail, the last one's error is told. */
 const ATTEMPTS = 8
 const AGAIN_MS = 100
 
 /**
- * Freezes a container. On cgroup v1 a runtime gives up ("unable to freeze") where processes start while it tries, which on a busy
- * host they do; it leaves the container running, and works a moment later.
+ * Freezes a container. On cgroup v1 a runtime gives up ("unable to freeze") where processes start while it tries, as
+ * happens on a busy host. It leaves the container running, and works a moment later.
  */
 export const pauseContainer = async (
   engine: Engine,

@@ -2,10 +2,10 @@ const BLOCK_BYTES = 512
 const SIZE = { at: 124, length: 12 }
 const TYPE_AT = 156
 const FILE_TYPES = ["0", "\0"]
-/** Records about the entry that follows. */
+/** Types of records that describe the entry that follows. */
 const ABOUT_TYPES = ["x", "g"]
 
-/** The text of the only entry of an archive; undefined if it is no file. */
+/** The text of the only entry of an archive; undefined if that is no file. */
 export const readSingleFile = (archive: Buffer): string | undefined => {
   let at = 0
   while (at + BLOCK_BYTES <= archive.length) {

@@ -9,8 +9,8 @@ import { removeSandbox, removeWhole } from "./remove.ts"
 import { listVolumes } from "./volumes.ts"
 
 /**
- * Puts right what a crash left: a container that was created after its creation had been given up, and
- * directories, volumes and networks of containers that are gone. The rest is left alone: it runs on.
+ * Removes leftovers of a crash: a container that was created after its creation had been given up, and directories,
+ * volumes and networks of containers that are gone. Everything else runs on.
  */
 export const recoverSandboxes = async (
   parts: Parts,
@@ -49,7 +49,7 @@ export const recoverSandboxes = async (
     if (sandbox !== undefined) traces.add(sandbox)
   }
   const gone = [...traces].filter((sandbox) => !standing.has(sandbox))
-  // As a whole: the container may be gone while processes of it still have its files mounted.
+  // Removes the whole sandbox: the container may be gone while processes of it still have its files mounted.
   await Promise.all(
     gone.map((sandbox) => attempt(sandbox, (within) => removeSandbox(parts, sandbox, within))),
   )

@@ -6,7 +6,7 @@ import { endOrphans } from "./orphans.ts"
 import type { Parts } from "./parts.ts"
 import { listVolumes, removeVolume } from "./volumes.ts"
 
-/** Removes a sandbox by force, from whatever state it is in; whatever else has its name is left alone. */
+/** Removes a sandbox by force, from any state. Objects of others that have its name are left alone. */
 export const removeSandbox = async (
   parts: Parts,
   sandbox: SandboxId,
@@ -20,7 +20,7 @@ export const removeSandbox = async (
   await removeTraces(parts, sandbox, signal)
 }
 
-/** Removes a container with everything that runs in it; false: the engine did not have it. */
+/** Removes a container with everything that runs in it. Returns false if the engine did not have it. */
 export const removeWhole = async (
   { engine, far, started, at }: Pick<Parts, "engine" | "far" | "started" | "at">,
   sandbox: SandboxId | undefined,
@@ -29,13 +29,13 @@ export const removeWhole = async (
 ): Promise<boolean> => {
   const isGone = await removeContainer(engine, engineId, signal)
   await at("remove.container")
-  // What an engine knows to run it ends itself.
+  // The engine itself ends the processes that it knows of.
   const isKnown = sandbox !== undefined && started.delete(sandbox)
   if (!isKnown && far === undefined) await endOrphans(engineId, signal)
   return isGone
 }
 
-/** Removes what a sandbox had beside a container that is gone. */
+/** Removes the rest of a sandbox whose container is gone. */
 export const removeTraces = async (
   parts: Parts,
   sandbox: SandboxId,
@@ -47,7 +47,7 @@ export const removeTraces = async (
   await removeFiles(parts, sandbox, names, signal)
 }
 
-/** The directory goes last: until then the sandbox is found again. */
+/** Removes a sandbox's files. The directory goes last: until then the sandbox is found again. */
 const removeFiles = async (
   { engine, directories, network, far, mountVolumes }: Parts,
   sandbox: SandboxId,

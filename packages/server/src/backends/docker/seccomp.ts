@@ -3,9 +3,9 @@ import { seccompProfile } from "../seccomp/profile.ts"
 const ENOSYS = 38
 
 /**
- * The filter in the engine's own form. It takes what fits its architecture: calls that this one does not have are passed
- * over. Engines before 23 do not read `defaultErrnoRet`: there an unknown call answers EPERM, unless it is newer than every
- * known one. The C libraries take clone only where clone3 does not exist, so that is said here.
+ * The filter in the engine's own form. The engine takes the part for its architecture, and passes over calls that this
+ * one does not have. Engines before 23 do not read `defaultErrnoRet`: there an unknown call answers EPERM, unless it is
+ * newer than every known one. The C libraries use clone only where clone3 answers ENOSYS, so a rule says that.
  */
 export const engineFilter = (): string => {
   const { architectures: _, syscalls, ...rest } = seccompProfile("x64")

@@ -10,12 +10,12 @@ const Container = z.object({
   HostConfig: z.object({ Memory: z.int() }),
 })
 
-/** Where hosts with cgroup v1 have the controller of memory. */
+/** The memory controller's directory on hosts with cgroup v1. */
 const MEMORY_CGROUPS = "/sys/fs/cgroup/memory"
 
 /**
- * Bounds what the sockets of a container hold in packets, on a host with cgroup v1, which does not count it among the memory. Runtimes
- * have given up to do so for the engine. It holds for sockets that are made from now on.
+ * Bounds the packets that the sockets of a container hold, on a host with cgroup v1, which does not count them as
+ * memory. Runtimes no longer do this for the engine. The bound holds for sockets that are made from now on.
  */
 export const boundSockets = async (
   engine: Engine,
@@ -27,13 +27,13 @@ export const boundSockets = async (
   if (answer.status === 404) return
   const { State, HostConfig } = parseAnswer(request, answer, Container)
   const cgroup = await memoryCgroupOf(State.Pid)
-  // The process may have ended, and its number be another's.
+  // The process may have ended, and its pid be another's.
   if (!State.Running || !cgroup?.includes(engineId)) return
   try {
     const limit = join(MEMORY_CGROUPS, cgroup, "memory.kmem.tcp.limit_in_bytes")
     await writeFile(limit, `${socketMemoryBytes(HostConfig.Memory)}`)
   } catch (cause) {
-    // The container has ended, or this server sees no cgroups of the engine's.
+    // The container has ended, or this server does not see the engine's cgroups.
     if (["ENOENT", "ENODEV"].includes((cause as NodeJS.ErrnoException).code ?? "")) return
     throw new BerthError("backend.engine_failed", "the memory of sockets cannot be bounded", {
       details: { container: engineId, systemSaid: String(cause) },

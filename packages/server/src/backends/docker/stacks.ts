@@ -15,19 +15,19 @@ import {
 import type { Parts } from "./parts.ts"
 import { ensureVolume, removeVolume, type Volume } from "./volumes.ts"
 
-/** Makes what of a sandbox's files lies in the engine. */
+/** Makes the part of a sandbox's files that lies in the engine. */
 export const ensureFiles = (parts: Parts, spec: SandboxSpec, signal: AbortSignal): Promise<void> =>
   parts.far?.prepare(spec, signal) ?? ensureStacks(parts, spec, signal)
 
-/** What is to be found again of it. */
+/** The names in the engine that the sandbox's note keeps, so that they are found again. */
 export const notedFiles = ({ far, info }: Parts, spec: SandboxSpec): Omit<Note, "engineId"> => ({
   volumes: far?.volumes(spec) ?? ownVolumes(spec, info()),
   ...(far !== undefined && spec.link !== undefined && { link: spec.link }),
 })
 
 /**
- * Makes the volumes through which the engine mounts a sandbox's stacks, its toolbox and its terminals. They hold nothing themselves:
- * the layers lie in the data directory.
+ * Makes the volumes through which the engine mounts a sandbox's stacks, its toolbox and its terminals. They have no
+ * contents of their own: the layers lie in the data directory.
  */
 const ensureStacks = async (
   parts: Parts,
@@ -60,7 +60,10 @@ const ownVolumes = ({ identity, config }: SandboxSpec, { ownDevices }: EngineInf
   ...(ownDevices ? [terminalsVolume(identity.sandbox)] : []),
 ]
 
-/** One that a creation left that was cut short may show other layers: no sandbox stands on it. */
+/**
+ * Makes a volume, and replaces one of this sandbox that differs. Such a volume, left by an interrupted creation, may
+ * show other layers, and no sandbox stands on it.
+ */
 const ensureExactly = async (
   { engine }: Parts,
   volume: Volume,

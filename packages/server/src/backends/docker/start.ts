@@ -5,7 +5,7 @@ import type { Parts } from "./parts.ts"
 import { boundSockets } from "./socket-limit.ts"
 
 /**
- * Starts a container. Only now does the engine look for its network by name: one that vanished since the creation
+ * Starts a container. Only now does the engine look for its network by name: a network that vanished since the creation
  * is made again, and the start is tried once more.
  */
 export const startContainer = async (

@@ -1,7 +1,7 @@
 import { z } from "zod"
 import type { SandboxStats } from "../backend.ts"
 
-/** Of a container that does not run, the engine leaves the numbers out. */
+/** The engine leaves the numbers out for a container that does not run. */
 export const StatsAnswer = z.object({
   memory_stats: z.object({ usage: z.number().optional() }).default({}),
   cpu_stats: z.object({ cpu_usage: z.object({ total_usage: z.number() }).optional() }).default({}),

@@ -8,8 +8,8 @@ import type { Observed } from "./observe.ts"
 import type { Parts } from "./parts.ts"
 
 /**
- * Asks the first process to end, and makes it when the grace is over; false: the engine does not have it. The
- * engine's own `stop` counts in whole seconds, and refuses paused containers.
+ * Asks the first process to end, and kills it when the grace is over. Returns false if the engine does not have the
+ * container. The engine's own `stop` counts in whole seconds, and refuses paused containers.
  */
 export const stopSandbox = async (
   parts: Parts,
@@ -25,7 +25,9 @@ export const stopSandbox = async (
   return engineId !== undefined && (await endContainer(engine, engineId, graceMs, signal))
 }
 
-/** Of what has not ended by then it is asked whether its engine took the signal and left it paused. */
+/**
+ * A container that has not ended after this long is inspected: its engine may have taken the signal and left it paused.
+ */
 const SOON_MS = 2_000
 
 const endContainer = async (
@@ -37,7 +39,7 @@ const endContainer = async (
   const path = `/containers/${engineId}`
   const hangUp = new AbortController()
   const within = AbortSignal.any([signal, hangUp.signal])
-  // Asked before the signal is sent, so that an end that comes at once is not missed.
+  // The wait begins before the signal is sent, so that an end that comes at once is not missed.
   const query = { condition: "not-running" }
   const ended = engine.ask({ method: "POST", path: `${path}/wait`, query }, [200, 404], within)
   ended.catch(() => {})
@@ -46,7 +48,7 @@ const endContainer = async (
     const asked = await kill(engine, path, STOP_SIGNAL, signal)
     if (asked === "unknown") return false
     if (asked === "refused") {
-      // It does not run; or it is paused, and this engine does not let it go on for that.
+      // The container does not run; or it is paused, and this engine does not resume it for a signal.
       const status = (await inspectContainer(engine, engineId, signal))?.State.Status
       if (status !== "paused" && status !== "running") return status !== undefined
       if (status === "paused") await unpause(engine, path, signal)

@@ -5,7 +5,7 @@ import type { Images } from "./images.ts"
 
 export type SystemOf = (source: SystemSource, signal: AbortSignal) => Promise<SystemIdentity>
 
-/** Everything is made from images: a workspace that is content with the host's system gets the default one. */
+/** Resolves systems to images: a workspace that is content with the host's system gets the default one. */
 export const systemsFrom =
   (images: Images, standard: string): SystemOf =>
   async (source, signal) => {

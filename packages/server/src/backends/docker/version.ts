@@ -1,15 +1,15 @@
 import { BerthError } from "@berth/protocol/errors"
 
 export interface EngineVersion {
-  /** The engine's own, as it says it. */
+  /** The engine's own version, as it says it. */
   readonly engine: string
-  /** The API's, as it stands in paths. */
+  /** The API's version, as it stands in paths. */
   readonly api: string
 }
 
-/** The oldest API with everything that is asked here: Docker 20.10's. */
+/** The oldest API with everything that the backend uses: that of Docker 20.10. */
 const OLDEST = "1.41"
-/** The newest that this was written against; a newer engine still speaks it, unless it says otherwise. */
+/** The newest API that the backend was written against. A newer engine still speaks it, unless it says otherwise. */
 const NEWEST = "1.44"
 
 interface Offered {
@@ -18,7 +18,7 @@ interface Offered {
   readonly MinAPIVersion?: string | undefined
 }
 
-/** The version that both sides speak: the newest that we know, if the engine still has it. */
+/** The API version that both sides speak: the newest that we know, if the engine still has it. */
 export const negotiate = ({ Version, ApiVersion, MinAPIVersion }: Offered): EngineVersion => {
   if (isOlder(ApiVersion, OLDEST)) {
     throw new BerthError("backend.unsupported", `the engine ${Version} is too old`, {

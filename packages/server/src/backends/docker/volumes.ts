@@ -7,7 +7,7 @@ import type { Labels } from "./names.ts"
 export interface Volume {
   readonly name: string
   readonly labels: Labels
-  /** Of the local driver: how the volume is mounted. */
+  /** Mount options for the local driver. */
   readonly options: Readonly<Record<string, string>>
 }
 
@@ -23,8 +23,8 @@ export type VolumeAnswer = z.infer<typeof VolumeAnswer>
 const DRIVER = "local"
 
 /**
- * Makes a volume, or takes the one that exists if it is exactly that. Engines hand out what has the name, whatever
- * was asked for, so that the answer is looked at.
+ * Makes a volume, or takes the existing one if it is exactly that. Engines return an existing volume of the name,
+ * whatever was asked for, so the answer is compared.
  */
 export const ensureVolume = async (
   engine: Engine,
@@ -49,7 +49,7 @@ const whyOther = (found: VolumeAnswer, { labels, options }: Volume): string | un
   return isDeepStrictEqual({ ...found.Options }, { ...options }) ? undefined : "its options differ"
 }
 
-/** What volume has this name; undefined when there is none. */
+/** The volume of this name; undefined if there is none. */
 export const findVolume = async (
   engine: Engine,
   name: string,

@@ -5,23 +5,23 @@ import type { FstabEntry } from "../../host/mounts/fstab.ts"
 import { run } from "../../host/run.ts"
 import type { Bind } from "./system/prepared.ts"
 
-/** Where overlays are mounted in the runtime's mount namespace, to be bound from there. */
+/** The directory in the runtime's mount namespace where overlays are mounted, to be bound from there. */
 const PLACES = "/run/berth/apart"
 
 const placeOf = (index: number) => join(PLACES, `${index}`)
 
-/** A mount of an overlay takes a millisecond; a host that swaps takes seconds. */
+/** The deadline of a trial mount. An overlay takes a millisecond; a host that swaps takes seconds. */
 const TRIAL_DEADLINE_MS = 10_000
 
 /**
- * Puts an overlay of a sandbox's own over what it shares with the host and with other sandboxes. Watches and locks
- * are the inode's, and an overlay has inodes of its own: so a sandbox neither learns when others open a file, nor
- * holds a lock that others wait for. The files' pages in memory stay shared.
+ * Puts an overlay of a sandbox's own over directories that it shares with the host and with other sandboxes. Watches
+ * and locks belong to inodes, and an overlay has inodes of its own: so a sandbox neither learns when others open a
+ * file, nor holds a lock that others wait for. The files' pages in memory stay shared.
  */
 export interface Apart {
   /** The line that mounts an overlay over a directory; undefined where this host mounts none. */
   entry(source: string, target: string): Promise<FstabEntry | undefined>
-  /** Binds from overlays in the place of the given ones, and the lines that mount those overlays. */
+  /** Replaces binds by binds from overlays, with the lines that mount those overlays. */
   binds(binds: readonly Bind[]): Promise<ApartBinds>
   /** Directories over which this host mounts no overlay: sandboxes share their inodes. */
   readonly shared: ReadonlySet<string>
@@ -33,7 +33,8 @@ export interface ApartBinds {
 }
 
 export const openApart = async (directory: string): Promise<Apart> => {
-  // An overlay without a writable layer has two others. Beside the system's own it can be on one file system with them.
+  // An overlay without a writable layer needs two lower ones: this empty directory is the second. Beside the system's
+  // own it can be on one file system with them.
   const empty = join(directory, "empty")
   await mkdir(empty, { recursive: true, mode: 0o755 })
   const trials = openTrials(empty)
@@ -69,7 +70,10 @@ export const openApart = async (directory: string): Promise<Apart> => {
   }
 }
 
-/** Inode numbers that tell the layers apart, so that all files of an overlay are on one device. */
+/**
+ * The options of an overlay. `xino` makes inode numbers that tell the layers apart, so that all files of an overlay are
+ * on one device.
+ */
 const options = (source: string, empty: string) => [
   "ro",
   "xino=auto",
@@ -80,8 +84,8 @@ const options = (source: string, empty: string) => [
 const SEPARATORS = /[,:\\"]/
 
 /**
- * Tries whether an overlay can be mounted over a directory: not over a file, over two overlays already, nor over
- * some file systems. What has worked once works for as long as the server runs.
+ * Tries whether an overlay can be mounted over a directory: not over a file, over two overlays already, nor over some
+ * file systems. A success holds for as long as the server runs.
  */
 const openTrials = (empty: string) => {
   const tried = new Map<string, Promise<boolean>>()

@@ -50,17 +50,17 @@ import { findTools } from "./tools.ts"
 
 export interface EmbeddedOptions {
   readonly installation: InstallationId
-  /** Where everything of this backend lies: sandboxes, caches, the runtime's state. */
+  /** The directory for all of this backend's files: sandboxes, caches, the runtime's state. */
   readonly directory: string
-  /** Where the host's programs are looked for. Default: the standard places. */
+  /** The search path for the host's programs. Default: the standard places. */
   readonly path?: string
-  /** Told when the fence of sandboxes was gone. */
+  /** Called when the fence of sandboxes was gone. */
   readonly onFence?: OnFence
   /** Called before each step that a crash could interrupt: tests crash there. */
   readonly at?: (step: string) => void | Promise<void>
 }
 
-/** Sandboxes by an OCI runtime of this host, without any daemon. */
+/** Opens the backend that makes sandboxes by an OCI runtime of this host, without any daemon. */
 export const openEmbedded = async (options: EmbeddedOptions, call: Call = {}): Promise<Backend> =>
   withinDeadline("backend.open", DEADLINES_MS.describe, call, async (signal) => {
     const { installation, directory } = options
@@ -141,7 +141,7 @@ const compose = (
     emit({ kind: "exited", sandbox, exit: await describeExit(record, cgroups.open(sandbox)) })
   }
 
-  /** Sandboxes that are being made or removed do not exist for anyone else; what a failure left of one does. */
+  /** Sandboxes that are being made or removed. They do not exist for other callers; leftovers of a failed one do. */
   const underWay = new Set<SandboxId>()
   const during = async <Result>(sandbox: SandboxId, work: () => Promise<Result>) => {
     underWay.add(sandbox)
@@ -187,7 +187,7 @@ const compose = (
         await fenceWatch.begin(signal)
         const { systems, ranges } = await inUse(parts)
         for (const range of ranges) parts.idRanges.hold(range)
-        // The first look at the host takes half a second: nobody's first sandbox waits for it.
+        // The first look at the host takes half a second: made here, no sandbox waits for it.
         const { key, root, binds } = await parts.systems.prepare({ kind: "host" }, [], signal)
         await pruneSystems(join(directory, "systems"), systems.add(key))
         await Promise.all([parts.apart.entry(root, parts.rootPlace), parts.apart.binds(binds)])
@@ -356,7 +356,7 @@ const compose = (
         return true
       }),
 
-    // All files are layers.
+    // All files are layers, so there is nothing to remove.
     removeFiles: async () => {},
   }
 }
@@ -413,7 +413,7 @@ const describeHost = ({
     pids: cgroups.held.pids,
     openFiles: { held: true },
     tmpBytes: { held: true },
-    // By the server, which measures their files: see sandboxes/disk.
+    // The server holds these limits by measuring files: see sandboxes/disk.
     diskBytes: { held: true },
     diskInodes: { held: true },
   },
@@ -441,7 +441,7 @@ const describeHost = ({
   ],
 })
 
-/** The notes where sandboxes have no ranges of their own. */
+/** Notes on a host where sandboxes have no ranges of ids of their own. */
 const idNotes = (mapping: IdMapping | NoIdMapping): string[] => {
   if (!hasMapping(mapping)) {
     return [

@@ -16,18 +16,18 @@ import type { PrivateDirectories } from "./system/private-directories.ts"
 export interface BundleInput {
   readonly spec: SandboxSpec
   readonly system: PreparedSystem
-  /** The spec's mounts, checked. */
+  /** The spec's mounts, after their checks. */
   readonly mounts: readonly Bind[]
   readonly directories: PrivateDirectories
-  /** Where this sandbox's own files of /etc lie. */
+  /** The place of this sandbox's own files of /etc. */
   readonly files: { readonly etc: string }
   readonly idBase: number
-  /** One that is made already, with the same ids; without it, the runtime makes one. */
+  /** An existing user namespace with the same ids; without one, the runtime makes it. */
   readonly userNamespace?: string | undefined
   readonly cgroupPath: string
   readonly hostname: string
   readonly architecture: Architecture
-  /** What the server's own process may open: a sandbox cannot have more. */
+  /** The limit of the server's own process: a sandbox cannot have more. */
   readonly maxOpenFiles: number
   /** The system call filter as crun has compiled it before. */
   readonly compiledFilter?: string | undefined
@@ -47,11 +47,14 @@ const PLAIN_ENVIRONMENT = {
 }
 
 const MIB = 1024 * 1024
-/** /dev holds a few links and nodes, /root and /var what root's programs leave behind. */
+/**
+ * The sizes of /dev, which holds a few links and nodes, and of /root and /var, which hold files that root's programs
+ * leave behind.
+ */
 const DEV_BYTES = MIB
 const SMALL_TMPFS_BYTES = 64 * MIB
 
-/** What the runtime is told of a sandbox. */
+/** Makes the bundle of a sandbox: the runtime's input. */
 export const makeBundle = (input: BundleInput): Bundle => {
   const { spec, system, idBase, hostname, cgroupPath, architecture } = input
   const { config, identity } = spec
@@ -123,7 +126,7 @@ const unheld = (wanted: number, most: number): UnheldLimit[] =>
 const environment = (own: Readonly<Record<string, string>>): string[] =>
   Object.entries({ ...PLAIN_ENVIRONMENT, ...own }).map(([name, value]) => `${name}=${value}`)
 
-/** In the order in which the runtime mounts them: outer ones first. */
+/** The mounts, in the order in which the runtime mounts them: outer ones first. */
 const mounts = ({ spec, system, mounts, directories, files }: BundleInput): OciMount[] => {
   const { tmpBytes } = spec.config.limits
   const smallBytes = Math.min(tmpBytes, SMALL_TMPFS_BYTES)
@@ -169,8 +172,8 @@ const tmpfs = (destination: string, bytes: number, mode: string, ...more: readon
   mount("tmpfs", destination, ["nosuid", "nodev", `mode=${mode}`, `size=${bytes}`, ...more])
 
 /**
- * The recursive forms of the flags: crun drops nosuid and nodev from a bind that is not read-only, and
- * clearing a flag that the source's own mount has, as the plain forms do, is refused in a user namespace.
+ * A bind mount, with the recursive forms of the flags: crun drops nosuid and nodev from a bind that is not read-only,
+ * and clearing a flag that the source's own mount has, as the plain forms do, is refused in a user namespace.
  */
 const bind = ({ source, target, readOnly }: Bind): OciMount => ({
   destination: target,

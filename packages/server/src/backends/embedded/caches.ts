@@ -11,13 +11,13 @@ export interface Caches {
   path(workspace: Slug, cache: CacheName): string
   ensure(workspace: Slug, caches: readonly CacheName[]): Promise<readonly CacheResult[]>
   list(): Promise<readonly FoundCache[]>
-  /** Only of one that no sandbox has. */
+  /** Removes a cache that no sandbox has. */
   remove(workspace: Slug, cache: CacheName, signal: AbortSignal): Promise<void>
-  /** Deletes what a removal left that was cut short. */
+  /** Deletes leftovers of interrupted removals. */
   sweep(signal: AbortSignal): Promise<void>
 }
 
-/** No workspace is called like this. */
+/** The trash for removed caches. No workspace has such a name. */
 const TRASH = ".trash"
 
 export const openCaches = (root: string, owner: number): Caches => {
@@ -62,9 +62,9 @@ export const openCaches = (root: string, owner: number): Caches => {
     remove: async (workspace, cache, signal) => {
       const own = join(trash, randomUUID())
       await mkdir(trash, { recursive: true, mode: 0o700 })
-      // Whole or absent, whatever cuts the removal short.
+      // The rename makes the cache whole or absent, whatever interrupts the removal.
       await rename(path(workspace, cache), own).catch(absent)
-      // Only that: another one that cannot be deleted is no failure of this one.
+      // Deletes this cache alone: a failure to delete another one is no failure of this removal.
       await removeTree(own, { signal })
     },
     sweep: (signal) => removeTree(trash, { signal, isUrgent: false }),

@@ -8,7 +8,7 @@ import { quoted } from "./quoted.ts"
 import { CREATING_ENV, WORD_FD } from "./runtime.ts"
 import { openSpares, type Spares } from "./spares.ts"
 
-/** What a sandbox's first process may write before the log starts anew: enough for the story of a boot. */
+/** The log's size at which it starts anew: enough for the story of a boot. */
 export const MAX_LOG_BYTES = 1024 * 1024
 
 export interface ConmonOptions {
@@ -23,17 +23,17 @@ export interface ConmonOptions {
   readonly sockets: string
 }
 
-/** What conmon says over its pipe: the pid of the container's first process, or -1 and the runtime's words. */
+/** A message of conmon's pipe: the pid of the container's first process, or -1 and the runtime's words. */
 const SyncMessage = z.object({ data: z.int(), message: z.string().optional() })
 
-/** The descriptor of the pipe on which conmon reports, as it sees it. */
+/** The descriptor of the pipe on which conmon reports, as conmon sees it. */
 const SYNC_FD = 3
 
-/** conmon, on its way to the runtime. */
+/** A conmon that runs and has not created its container yet. */
 export interface Monitor {
   /** Has the container created, and gives the pid of its first process. */
   create(): Promise<number>
-  /** Lets go of conmon; without a container by now, it ends. */
+  /** Lets go of conmon, and kills it if no container was created. */
   release(): void
 }
 
@@ -42,7 +42,10 @@ export type Launchers = Spares<ChildProcess>
 
 export const openLaunchers = (): Launchers => openSpares(makeLauncher, (it) => it.kill("SIGKILL"))
 
-/** It reads what it is to become, and ends with its input: with the server, whatever ends that. */
+/**
+ * A shell that reads from its input which command to become. It ends with its input, and so with the server, whatever
+ * ends that.
+ */
 const makeLauncher = (): ChildProcess => {
   const launcher = spawn("/bin/sh", {
     cwd: "/",
@@ -50,19 +53,19 @@ const makeLauncher = (): ChildProcess => {
     detached: true,
     stdio: ["pipe", "ignore", "pipe", "pipe", "pipe"],
   })
-  // Said by its pipes, which end.
+  // A launcher that failed to start is noticed by its pipes, which end.
   launcher.on("error", () => {})
   launcher.stdin?.on("error", () => {})
-  // One that waits to be taken keeps no process alive.
+  // A launcher that waits to be taken does not keep the server alive.
   launcher.unref()
   for (const pipe of launcher.stdio) (pipe as Socket | null)?.unref()
   return launcher
 }
 
 /**
- * Starts conmon, which leaves this process's tree at once: it outlives the server, keeps the sandbox's output
- * in a bounded log and its exit status in a file. Loading it and what it starts on the way to the runtime takes
- * as long as preparing a sandbox, so both happen side by side: the runtime waits for the word.
+ * Starts conmon, which leaves this process's tree at once: it outlives the server, keeps the sandbox's output in a
+ * bounded log and its exit status in a file. Loading conmon and what it starts on the way to the runtime takes as long
+ * as preparing a sandbox, so both happen side by side: the runtime waits for the word to create.
  */
 export const startConmon = (
   launchers: Launchers,
@@ -74,7 +77,8 @@ export const startConmon = (
   const sync = child.stdio[SYNC_FD] as Socket
   const word = child.stdio[WORD_FD] as Socket
   const complaints = collect(child)
-  // A second process of it stays. The first notes that one's pid before it ends, which on a busy machine may be last.
+  // conmon forks: the second process stays. The first notes the second's pid before it ends, which on a busy machine
+  // may come last.
   child.ref()
   const hasLeft = new Promise<unknown>((resolve) => child.once("exit", resolve))
   word.on("error", () => {})
@@ -96,7 +100,7 @@ export const startConmon = (
     release() {
       signal.removeEventListener("abort", abort)
       for (const pipe of [sync, word, child.stderr]) pipe?.destroy()
-      // Before it has arguments that tell whose it is, nobody else could find it.
+      // A conmon without its arguments yet cannot be found by anybody else, so it is killed here.
       if (!created) child.kill("SIGKILL")
     },
   }
@@ -131,7 +135,7 @@ const firstLine = async (stream: NodeJS.ReadableStream): Promise<string> => {
       if (text.includes("\n")) break
     }
   } catch {
-    // A pipe that breaks is a conmon that died: the empty line says so.
+    // A broken pipe means that conmon died: the caller sees that by the empty line.
   }
   return text
 }

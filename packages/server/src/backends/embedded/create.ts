@@ -16,8 +16,8 @@ import type { SandboxPaths, SandboxState } from "./state.ts"
 const UNDO_DEADLINE_MS = 15_000
 
 /**
- * Makes a sandbox, up to the moment before its first process runs. Its state is on disk before anything
- * else is, so that a crash at any line leaves something that `recover` finds; a failure undoes all of it.
+ * Makes a sandbox, up to the moment before its first process runs. Its state is on disk before anything else is, so
+ * that a crash at any line leaves something that `recover` finds; a failure undoes all of it.
  */
 export const createSandbox = async (
   parts: Parts,
@@ -51,7 +51,7 @@ export const createSandbox = async (
   }
 }
 
-/** Whether the owners of all that it is given can be mapped to a range of its own. */
+/** Whether the owners of all directories that the sandbox is given can be mapped to a range of its own. */
 const canBeMapped = async ({ idMapping }: Parts, { config }: SandboxSpec): Promise<boolean> => {
   if (!hasMapping(idMapping)) return false
   const directories = config.mounts.filter(isHostDirectory)
@@ -136,7 +136,10 @@ const reserveNetwork = async (
 /** The directory that the overlays' options are relative to. */
 const baseOf = ({ overlays = [] }: SandboxSpec): string => overlays[0]?.base ?? "/"
 
-/** The runtime waits for the word, so that it may be told now of what is there only then. */
+/**
+ * Starts conmon before the sandbox's files are there: the runtime waits for the word to create, and looks at the paths
+ * only then.
+ */
 const startMonitor = (
   { runtime, tools, launchers, states, cgroups, mount }: Parts,
   spec: SandboxSpec,

@@ -3,7 +3,7 @@ import { readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
 import { SandboxId } from "@berth/protocol/ids"
 
-/** How a first process ended, as conmon wrote it down. */
+/** The exit of a first process, as conmon wrote it down. */
 export interface ExitRecord {
   readonly code: number
   readonly at: Date
@@ -12,9 +12,9 @@ export interface ExitRecord {
 /** The directory in which conmon leaves one file per ended sandbox, watched. */
 export interface Exits {
   read(sandbox: SandboxId): Promise<ExitRecord | undefined>
-  /** Resolves when the sandbox's file is there; rejects when the signal fires. */
+  /** Resolves when the sandbox's file exists; rejects when the signal fires. */
   wait(sandbox: SandboxId, signal: AbortSignal): Promise<ExitRecord>
-  /** Calls back with each sandbox whose file appears, once. Returns what ends the subscription. */
+  /** Calls back with each sandbox whose file appears, once. Returns a function that ends the subscription. */
   subscribe(onExit: (sandbox: SandboxId) => void, onGap: () => void): () => void
 }
 
@@ -23,7 +23,7 @@ export const openExits = (directory: string): Exits => {
     try {
       const file = join(directory, sandbox)
       const [text, { mtime }] = await Promise.all([readFile(file, "utf8"), stat(file)])
-      // conmon writes aside and renames, so that a file that is there is whole.
+      // conmon writes aside and renames, so that an existing file is whole.
       const code = Number.parseInt(text, 10)
       return Number.isNaN(code) ? undefined : { code, at: mtime }
     } catch (thrown) {
@@ -53,9 +53,9 @@ export const openExits = (directory: string): Exits => {
 
   const wait: Exits["wait"] = async (sandbox, signal) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    // It may fail before anyone waits for it.
+    // The promise may reject before anyone waits for it.
     promise.catch(() => {})
-    // Subscribed before the first look, so that a file that appears in between is not missed.
+    // The subscription comes before the first look, so that a file that appears in between is not missed.
     const unsubscribe = subscribe(
       (ended) => ended === sandbox && resolve(),
       () => reject(new Error("the directory of exit files cannot be watched")),

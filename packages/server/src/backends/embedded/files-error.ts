@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** The typed error of a failed file operation; what is typed already stays as it is. */
+/** Makes the typed error of a failed file operation. A typed error stays as it is. */
 export const asBackendError = (thrown: unknown, doing: string): BerthError => {
   if (thrown instanceof BerthError) return thrown
   const { code, path, message } = thrown as NodeJS.ErrnoException

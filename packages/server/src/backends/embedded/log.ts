@@ -2,8 +2,8 @@ import { open } from "node:fs/promises"
 import { MAX_LOG_BYTES } from "./conmon.ts"
 
 /**
- * The text of a log in conmon's line format: `TIME stdout|stderr F|P TEXT`, where P is a part of a line
- * that goes on in the next. A sandbox that wrote nothing has no log.
+ * Reads a log in conmon's line format: `TIME stdout|stderr F|P TEXT`, where P is a part of a line that goes on in the
+ * next. A sandbox that wrote nothing has no log.
  */
 export const readLog = async (path: string): Promise<string> => {
   try {

@@ -3,13 +3,13 @@ import { setTimeout as delay } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
 import { identifyProcess, signalProcess } from "./process.ts"
 
-/** Between two looks at what is still being made. */
+/** The pause between two searches for processes that still make the sandbox. */
 const LOOK_AGAIN_MS = 2
 
 /**
- * Kills what still makes a sandbox when its creation was cut short: conmon, and the programs that it has
- * started on the way to the runtime. They are known by their arguments, since nobody may have noted their pids;
- * each may have started the next while it was looked for, so it is looked again until none is left.
+ * Kills the processes that still make a sandbox when its creation was interrupted: conmon, and the programs that it has
+ * started on the way to the runtime. They are known by their arguments, since nobody may have noted their pids. Each
+ * may have started the next during the search, so the search is repeated until none is left.
  */
 export const killMakers = async (
   sandbox: SandboxId,
@@ -25,7 +25,7 @@ export const killMakers = async (
   }
 }
 
-/** Only what makes sandboxes names both the sandbox and the directory of the runtime's own state. */
+/** Only processes that make sandboxes name both the sandbox and the directory of the runtime's own state. */
 const findMakers = (sandbox: SandboxId, runtimeRoot: string) =>
   readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

@@ -6,14 +6,14 @@ import type { ExitRecord, Exits } from "./exits.ts"
 import { isAlive, type ProcessIdentity } from "./process.ts"
 import type { SandboxState } from "./state.ts"
 
-/** Between two looks at whether conmon, which is about to write the exit file, still lives. */
+/** The pause between two looks at whether conmon, which is about to write the exit file, still lives. */
 const MONITOR_POLL_MS = 10
 
 const SIGNAL_BASE = 128
 const LAST_SIGNAL = 64
 const KILLED = SIGNAL_BASE + 9
 
-/** What a sandbox is now, from what the kernel and conmon say; the state file alone is never believed. */
+/** Observes a sandbox by what the kernel and conmon say. The state file alone is never believed. */
 export const observe = async (
   state: SandboxState,
   cgroup: Cgroup,
@@ -28,7 +28,7 @@ export const observe = async (
   return { ...seen, state: (await cgroup.isFrozen()) ? "paused" : "running" }
 }
 
-/** How the sandbox ended; undefined while its first process lives. */
+/** The sandbox's exit; undefined while its first process lives. */
 export const findExit = async (
   { spec, init, monitor }: SandboxState,
   cgroup: Cgroup,
@@ -41,11 +41,11 @@ export const findExit = async (
   if (record !== undefined) return describeExit(record, cgroup)
   const late = await lastRecord(sandbox, monitor, exits, signal)
   if (late !== undefined) return describeExit(late, cgroup)
-  // Without conmon nobody saw the end: it was killed as well, or the machine was started anew.
+  // Without conmon nobody saw the end: conmon was killed as well, or the machine was restarted.
   return { code: null, reason: "unknown", at: new Date().toISOString() }
 }
 
-/** The first process is gone: conmon writes the exit file, unless it is gone too. */
+/** Waits for the exit file of a first process that is gone: conmon writes it, unless conmon is gone too. */
 const lastRecord = async (
   sandbox: SandboxId,
   monitor: ProcessIdentity | undefined,
@@ -58,13 +58,13 @@ const lastRecord = async (
     if (record !== undefined) return record
     await new Promise((resolve) => setTimeout(resolve, MONITOR_POLL_MS))
   }
-  // It may have written the file and ended since the last look.
+  // conmon may have written the file and ended since the last look.
   return exits.read(sandbox)
 }
 
 /**
- * Waits for the end of a sandbox whose first process was signalled. conmon notes it in a file; a conmon that was killed notes
- * nothing, and then the first process itself is looked at. Rejects when the signal fires.
+ * Waits for the end of a sandbox whose first process was signalled. conmon notes it in a file. A conmon that was killed
+ * notes nothing, so then the first process itself is watched. Rejects when the signal fires.
  */
 export const untilEnded = async (
   { spec, init, monitor }: SandboxState,
@@ -88,7 +88,7 @@ export const untilEnded = async (
   }
 }
 
-/** tini and conmon tell a signal as 128 and its number. */
+/** Reads an exit record. tini and conmon report a signal as 128 and its number. */
 export const describeExit = async (
   { code, at }: ExitRecord,
   cgroup: Cgroup,

@@ -15,7 +15,7 @@ import type { StateDirectory } from "./state.ts"
 import type { Systems } from "./system/systems.ts"
 import type { Tools } from "./tools.ts"
 
-/** What sandboxes are made from, put together once. */
+/** The parts that all operations share, put together once. */
 export interface Parts {
   readonly states: StateDirectory
   readonly tools: Tools
@@ -23,26 +23,26 @@ export interface Parts {
   readonly cgroups: Cgroups
   readonly network: SandboxNetwork
   readonly caches: Caches
-  /** The range of the installation's files on disk begins there. */
+  /** The first id of the range that the installation's files have on disk. */
   readonly idBase: number
   readonly idRanges: IdRanges
   readonly idMapping: IdMapping | NoIdMapping
-  /** Mounts in the place of mount(8); undefined where the host has no perl. */
+  /** A command in the place of mount(8); undefined where the host has no perl. */
   readonly mount: MountCommand | undefined
   readonly sandboxIds: SandboxIdSource
-  /** Everything of this backend lies below it. */
+  /** The directory of all of this backend's files. */
   readonly directory: string
   readonly systems: Systems
   readonly apart: Apart
-  /** Where a system tree is mounted for the runtime alone, to become the sandbox's root. */
+  /** The path at which a system tree is mounted for the runtime alone, to become the sandbox's root. */
   readonly rootPlace: string
   readonly filter: CompiledFilter
   readonly launchers: Launchers
-  /** What is mounted for the runtime alone, whatever the sandbox. */
+  /** Mounts that only the runtime sees, the same for every sandbox. */
   readonly runtimeMounts: readonly FstabEntry[]
   readonly architecture: Architecture
-  /** What the server's own process may open: a sandbox cannot have more. */
+  /** The limit of the server's own process: a sandbox cannot have more. */
   readonly maxOpenFiles: number
-  /** Passed before each step that a crash could interrupt. */
+  /** Called before each step that a crash could interrupt. */
   at(step: string): Promise<void>
 }

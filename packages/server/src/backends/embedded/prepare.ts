@@ -17,7 +17,7 @@ import type { Bind, PreparedSystem } from "./system/prepared.ts"
 import { makePrivateDirectories } from "./system/private-directories.ts"
 import { writeSandboxFiles } from "./system/sandbox-files.ts"
 
-/** What a sandbox will find inside. */
+/** The file systems that a sandbox will have inside. */
 export interface Inside {
   readonly system: PreparedSystem
   readonly mounts: readonly Bind[]
@@ -25,7 +25,7 @@ export interface Inside {
   readonly mountedBefore: readonly FstabEntry[]
 }
 
-/** Checks and makes what a sandbox finds inside: system tree, mounts, stacks, directories of its own. */
+/** Checks and makes a sandbox's file systems: system tree, mounts, stacks, directories of its own. */
 export const prepareInside = async (
   parts: Parts,
   spec: SandboxSpec,
@@ -59,15 +59,18 @@ export const prepareInside = async (
   }
 }
 
-/** The one directory of the host that Berth itself brings into every sandbox. Others are the user's choice. */
+/**
+ * Whether a mount is the toolbox, the one directory of the host that Berth itself brings into every sandbox. Others are
+ * the user's choice.
+ */
 const isToolbox = ({ target, readOnly }: Bind): boolean => target === TOOLBOX_TARGET && readOnly
 
 export const isHostDirectory = (mount: Mount): mount is Extract<Mount, { kind: "directory" }> =>
   mount.kind === "directory" && !isToolbox(mount)
 
 /**
- * Every directory in which files can belong to the installation's range: its own ones, stacks, caches, the link and what the
- * user mounts. One within another is mapped with it.
+ * Every directory in which files can belong to the installation's range: its own ones, stacks, caches, the link and the
+ * user's mounts. A directory within another is mapped with it.
  */
 const withOwnedFiles = (
   { overlays = [] }: SandboxSpec,
@@ -96,7 +99,7 @@ const rootEntry = async (
     options: ["bind"],
   }
 
-/** Makes the places at which the runtime's mount namespace gets the stacks, and says what goes there. */
+/** Makes the places at which the runtime's mount namespace gets the stacks, and lists the mounts for them. */
 const placeStacks = (
   { config, overlays = [] }: SandboxSpec,
   { stacks }: SandboxPaths,
@@ -117,7 +120,7 @@ const placeStacks = (
   })
 }
 
-/** What is known when the runtime can be told of the sandbox. */
+/** Everything that the bundle is written from. */
 export interface Known extends Inside {
   readonly cgroup: Cgroup
   readonly nameservers: readonly string[]
@@ -125,7 +128,7 @@ export interface Known extends Inside {
   readonly userNamespace: string | undefined
 }
 
-/** Writes what the runtime is told: the container's configuration, and what is mounted for it before. */
+/** Writes the runtime's input: the container's configuration, and the table of mounts that are made for it before. */
 export const writeBundle = (
   parts: Parts,
   { spec, unheldLimits }: SandboxState,
@@ -147,7 +150,7 @@ export const writeBundle = (
     maxOpenFiles: parts.maxOpenFiles,
     compiledFilter: parts.filter.current,
   })
-  // Into the kernel's memory, as the state: see StateDirectory.
+  // Not synced, like the state: see StateDirectory.
   writeFileSync(join(paths.bundle, "config.json"), JSON.stringify(bundle.config), { mode: 0o600 })
   writeFileSync(paths.mounts, fstab([...parts.runtimeMounts, ...mountedBefore]), { mode: 0o600 })
   writeSandboxFiles(paths.etc, { hostname, nameservers })

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs"
 import { z } from "zod"
 
 /**
- * A process for good: a pid is used again, but not with the same start time in the same boot of the
+ * The lasting identity of a process: a pid is used again, but not with the same start time in the same boot of the
  * machine.
  */
 export const ProcessIdentity = z.strictObject({
@@ -14,7 +14,7 @@ export const ProcessIdentity = z.strictObject({
 export type ProcessIdentity = z.infer<typeof ProcessIdentity>
 
 /**
- * Who has this pid now; undefined when nobody does, or only a zombie. Synchronous, like all that reads
+ * The process that has this pid now; undefined if there is none, or only a zombie. Synchronous, like all that reads
  * /proc here: the kernel answers from memory, faster than another thread could be asked.
  */
 export const identifyProcess = (pid: number): ProcessIdentity | undefined => {
@@ -28,7 +28,7 @@ export const isAlive = (identity: ProcessIdentity): boolean => {
   return now?.startTicks === identity.startTicks && now.bootId === identity.bootId
 }
 
-/** Sends a signal to exactly this process; false when it is gone. */
+/** Sends a signal to exactly this process. Returns false if it is gone. */
 export const signalProcess = (identity: ProcessIdentity, signal: NodeJS.Signals): boolean => {
   if (!isAlive(identity)) return false
   try {
@@ -39,7 +39,7 @@ export const signalProcess = (identity: ProcessIdentity, signal: NodeJS.Signals)
   }
 }
 
-/** /proc/PID/stat: the name in its second field may hold spaces and parentheses, so it is cut off first. */
+/** Parses /proc/PID/stat. The name in its second field may hold spaces and parentheses, so it is cut off first. */
 export const parseStat = (stat: string): { state: string; startTicks: number } => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
   return { state: fields[0] ?? "?", startTicks: Number(fields[19]) }

@@ -1,14 +1,14 @@
 import type { SandboxId } from "@berth/protocol/ids"
 
-/** Memory that is taken back from paused sandboxes. Nobody waits for it, least of all whoever wakes one. */
+/** Takes memory back from paused sandboxes, in the background: a sandbox that is woken does not wait for it. */
 export interface Reclaims {
   begin(sandbox: SandboxId): void
-  /** It is about to run again, or to go. Twice is as good as once. */
+  /** Called when the sandbox is about to run again, or to be removed. Idempotent. */
   end(sandbox: SandboxId): void
   close(): void
 }
 
-/** One that is halted for a snapshot runs again before this. */
+/** A sandbox that is halted for a snapshot runs again before this. */
 export const RECLAIM_AFTER_MS = 10_000
 
 export const openReclaims = (
@@ -25,7 +25,7 @@ export const openReclaims = (
       const stop = new AbortController()
       paused.set(sandbox, stop)
       const timer = setTimeout(() => {
-        // What the kernel does not give back stays with the sandbox, as it did before.
+        // Memory that the kernel does not give back stays with the sandbox, as before.
         reclaim(sandbox, stop.signal).catch(() => {})
       }, RECLAIM_AFTER_MS).unref()
       stop.signal.addEventListener("abort", () => clearTimeout(timer))

@@ -8,9 +8,8 @@ import { removeSandbox, removeTraces } from "./remove.ts"
 import { DAMAGED, damagedOnly } from "./state.ts"
 
 /**
- * Puts right what a crash left. A sandbox that was being created or removed is removed; one that may have been
- * started is what the runtime says it is; traces of an id that has no directory are removed. The rest is
- * left alone: it runs on.
+ * Cleans up after a crash. A sandbox that was being created or removed is removed; one that may have been started is
+ * what the runtime says it is; traces of an id that has no directory are removed. Everything else runs on.
  */
 export const recoverSandboxes = async (
   parts: Parts,
@@ -32,7 +31,7 @@ const recoverOne = async (parts: Parts, sandbox: SandboxId, signal: AbortSignal)
   const { states, runtime } = parts
   const state = await states.read(sandbox).catch(damagedOnly)
   if (state === DAMAGED) {
-    // Only a power loss tears a state file, and after one nothing runs. Its files are the user's: they stay.
+    // Only a power loss tears a state file, and after one nothing runs. The sandbox's files are the user's: they stay.
     await states.setAside(sandbox)
     await removeTraces(parts, sandbox, undefined, signal)
   } else if (state === undefined) {
@@ -46,7 +45,7 @@ const recoverOne = async (parts: Parts, sandbox: SandboxId, signal: AbortSignal)
   }
 }
 
-/** Every id of which something exists outside the sandboxes' directories. */
+/** Every id that has traces outside the sandboxes' directories. */
 const tracesOf = async ({ states, cgroups, network }: Parts): Promise<SandboxId[]> => {
   const [inRuntime, asExits, inCgroups, inNetwork] = await Promise.all([
     readdir(states.runtimeRoot),

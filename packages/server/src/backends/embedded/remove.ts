@@ -4,10 +4,10 @@ import type { Parts } from "./parts.ts"
 import { isAlive, type ProcessIdentity, signalProcess } from "./process.ts"
 import type { SandboxState } from "./state.ts"
 
-/** Between two looks at whether conmon has ended: it has nothing more to do but to end. */
+/** The pause between two looks at conmon, which is about to end. */
 const MONITOR_POLL_MS = 2
 
-/** Removes a sandbox by force, from whatever state it is in. Its files go last: until then it is found again. */
+/** Removes a sandbox by force, from any state. Its files go last: until then it is found again. */
 export const removeSandbox = async (
   parts: Parts,
   state: SandboxState,
@@ -22,8 +22,9 @@ export const removeSandbox = async (
 }
 
 /**
- * Without the mark, a removal that a crash cuts short leaves a sandbox that has ended. So a full disk, which the
- * sandbox itself may have filled, does not keep it from being removed.
+ * Marks a sandbox as being removed, if the disk has room. Without the mark, a removal that a crash interrupts leaves a
+ * sandbox that has ended. So a full disk, which the sandbox itself may have filled, does not keep it from being
+ * removed.
  */
 const mark = async ({ states }: Parts, state: SandboxState): Promise<void> => {
   try {
@@ -34,7 +35,7 @@ const mark = async ({ states }: Parts, state: SandboxState): Promise<void> => {
   }
 }
 
-/** Removes everything that a sandbox's id leads to, but for its own directory; with or without a state. */
+/** Removes everything that a sandbox's id leads to, except its own directory; with or without a state. */
 export const removeTraces = async (
   parts: Parts,
   sandbox: SandboxId,
@@ -44,7 +45,7 @@ export const removeTraces = async (
   const { cgroups, runtime } = parts
   const cgroup = cgroups.open(sandbox)
   await parts.at("remove.kill")
-  // Without a note of conmon, the creation was cut short, and may still go on.
+  // Without a note of conmon, the creation was interrupted, and may still go on.
   const monitors = state?.monitor ? [state.monitor] : []
   if (state?.monitor === undefined) await killMakers(sandbox, parts.states.runtimeRoot, signal)
   if (state?.init) signalProcess(state.init, "SIGKILL")
@@ -68,7 +69,7 @@ const detach = async (
   if (state?.spec.config.network.kind !== "none") await network.detach(sandbox, signal)
 }
 
-/** Waits for conmon's end: it still writes into the sandbox's directory until then. */
+/** Waits for conmon's end: it writes into the sandbox's directory until then. */
 const ended = async (monitor: ProcessIdentity, signal: AbortSignal): Promise<void> => {
   while (isAlive(monitor)) {
     signal.throwIfAborted()

@@ -16,7 +16,7 @@ export const makeRootPlace = async (): Promise<string> => {
   return place
 }
 
-/** What the runtime's own mount namespace is given, whatever the sandbox. */
+/** The mounts of the runtime's own mount namespace, the same for every sandbox. */
 export const runtimeMounts = async (
   { name }: Pick<Runtime, "name">,
   path: string,
@@ -27,20 +27,25 @@ export const runtimeMounts = async (
   ...(name === "crun" ? await hideHybridMount() : []),
 ]
 
-/** The binary, where nothing that it starts could write to it: see `OUT_OF_REACH_ENV`. */
+/** Mounts the runtime's binary where nothing that it starts could write to it: see `OUT_OF_REACH_ENV`. */
 const placeRuntime = async (path: string): Promise<FstabEntry> => {
   await mkdir(dirname(RUNTIME_PLACE), { recursive: true, mode: 0o755 })
   await writeFile(RUNTIME_PLACE, "", { flag: "a" })
   return { source: path, target: RUNTIME_PLACE, type: "none", options: ["bind", "ro"] }
 }
 
-/** In a user namespace no device can be made: the runtimes bind those of the /dev that they see. */
+/**
+ * Mounts an overlay over /dev. In a user namespace no device can be made: the runtimes bind those of the /dev that they
+ * see.
+ */
 const coverDevices = async ({ entry }: Pick<Apart, "entry">): Promise<FstabEntry[]> => {
   const overlay = await entry("/dev", "/dev")
   return overlay === undefined ? [] : [overlay]
 }
 
-/** crun refuses to work where it sees a cgroup2 mount beside v1 controllers; an empty directory covers it. */
+/**
+ * Covers a hybrid cgroup2 mount with an empty directory: crun refuses to work where it sees one beside v1 controllers.
+ */
 const hideHybridMount = async (): Promise<FstabEntry[]> => {
   const { mode, v2 } = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
   if (mode !== "hybrid" || v2 === undefined) return []

@@ -9,48 +9,48 @@ import { sandboxOomScore } from "../oom-score.ts"
 import { quoted } from "./quoted.ts"
 import { removeRuncCgroups } from "./runc-cgroups.ts"
 
-/** An OCI runtime of this host, and how it is called here. */
+/** An OCI runtime of this host, with the commands that Berth uses. */
 export interface Runtime {
   readonly name: "crun" | "runc"
   readonly version: string
-  /** Whether a container can be created in a user namespace that is there already. */
+  /** Whether a container can be created in an existing user namespace. */
   readonly joinsUserNamespaces: boolean
   /**
-   * The command line that joins the given cgroups, mounts what the table lists for itself alone, and becomes
-   * the runtime: for `create`.
+   * The command line for `create`: joins the given cgroups, mounts the table's entries for itself alone, and becomes
+   * the runtime.
    */
   creating(joinFiles: readonly string[], mounts: Mounts): readonly [string, ...string[]]
   start(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** `created`, `running` or `stopped`, or undefined where the runtime has no such container. */
   status(sandbox: SandboxId, signal: AbortSignal): Promise<string | undefined>
   /**
-   * Drops what the runtime remembers of a container whose processes are gone: a directory of its name. crun's
-   * own `delete` does no more, and costs a process.
+   * Drops the runtime's record of a container whose processes are gone: a directory of its name. crun's own `delete`
+   * does no more, and costs a process.
    */
   forget(sandbox: SandboxId, cgroupPath: string, signal: AbortSignal): Promise<void>
 }
 
 export interface Mounts {
-  /** A table in the form of fstab(5). */
+  /** The path of a table in the form of fstab(5). */
   readonly table: string
-  /** What the paths in its options are relative to. */
+  /** The directory that the paths in the table's options are relative to. */
   readonly base: string
-  /** A command in the place of mount(8): it is given both, and the descriptor on which the word comes. */
+  /** A command in the place of mount(8). Its arguments are table, base, and the descriptor on which the word comes. */
   readonly mount?: readonly [string, ...string[]]
 }
 
 export interface RuntimeOptions {
   readonly name: "crun" | "runc"
-  /** The runtime's binary. */
+  /** The path of the runtime's binary. */
   readonly path: string
-  /** Where the runtime keeps its own state. */
+  /** The directory of the runtime's own state. */
   readonly root: string
 }
 
 /** The part of the runtime's answer that matters here. */
 const ContainerState = z.object({ status: z.string() })
 
-/** Where the runtime's binary is mounted read-only for its own mount namespace, to be called there. */
+/** The path at which the runtime's binary is mounted read-only in its own mount namespace, to be called there. */
 export const RUNTIME_PLACE = "/run/berth/runtime"
 
 /**
@@ -60,8 +60,8 @@ export const RUNTIME_PLACE = "/run/berth/runtime"
 const MOUNT_ENV = { LIBMOUNT_FORCE_MOUNT2: "always" } as const
 
 /**
- * A runtime keeps its binary from what it starts by copying itself at each start, unless it lies where nobody can
- * write and this says that it was put there for that.
+ * A runtime protects its binary from the processes that it starts by copying itself at each start, unless it lies where
+ * nobody can write and this variable says that it was put there for that.
  */
 const OUT_OF_REACH_ENV = { _LIBCONTAINER_CLONED_BINARY: "1" } as const
 
@@ -69,16 +69,16 @@ const OUT_OF_REACH_ENV = { _LIBCONTAINER_CLONED_BINARY: "1" } as const
 export const CREATING_ENV = { ...PLAIN_ENV, ...MOUNT_ENV, ...OUT_OF_REACH_ENV } as const
 
 /**
- * runc makes a sandbox's user namespace as the host's root, for whom the kernel then counts all that the sandbox's users
- * have as well. A namespace takes its maker's limits for the most that it may add to: below root's own, so that root
- * has some left. A timer counts as a signal.
+ * Limits for runc, which makes a sandbox's user namespace as the host's root: the kernel then counts everything of the
+ * sandbox's users for root as well. A namespace may add at most its maker's limits, so these are below root's own, and
+ * root has some left. A timer counts as a signal.
  */
 const RUNC_LIMITS = [
   { flag: "--msgqueue", name: "Max msgqueue size", most: 409_600 },
   { flag: "--sigpending", name: "Max pending signals", most: 4_096 },
 ] as const
 
-/** The command that lowers them. A server that has less itself could not raise them. */
+/** The command that lowers these limits. A server that has less itself could not raise them. */
 const lowering = (): string[] => {
   const limits = readFileSync("/proc/self/limits", "utf8")
   const flags = RUNC_LIMITS.map(({ flag, name, most }) => {
@@ -89,24 +89,26 @@ const lowering = (): string[] => {
   return ["prlimit", ...flags]
 }
 
-/** The oldest versions that the flags used here exist in. */
+/** The oldest versions that have the flags used here. */
 const OLDEST = { crun: [1, 0], runc: [1, 0] } as const
 
-/** A container's start and removal take tens of milliseconds; a host that swaps takes seconds. */
+/**
+ * The deadline of a runtime's call. A container's start and removal take tens of milliseconds; a host that swaps takes
+ * seconds.
+ */
 const RUNTIME_DEADLINE_MS = 15_000
 
 /** The descriptor on which the runtime is given the word to create the container. */
 export const WORD_FD = 4
 
 /**
- * Waits for the word, mounts what a table lists, joins the cgroups of the first N files given, raises its score for a
- * host that is out of memory, and becomes the program. Where the server has the right to lower a score, nothing inside
- * can lower this one. A shell does this in milliseconds; conmon calls it in the runtime's place. It runs in a mount
- * namespace of its own, so that nothing it mounts is seen or left behind on the host. A server that ends gives
- * no word: then nothing is made. A command in the place of mount(8) waits for the word itself, and is loaded by then.
- *
- * The program's standard input is an empty pipe: crun makes the sandbox's root the owner of whatever it finds
- * there, and conmon gives it the host's own /dev/null.
+ * A shell script that waits for the word, mounts what a table lists, joins the cgroups of the first N files given,
+ * raises its score for a host that is out of memory, and becomes the program. Where the server has the right to lower a
+ * score, nothing inside can lower this one. A shell does this in milliseconds; conmon calls it in the runtime's place.
+ * It runs in a mount namespace of its own, so that its mounts are neither seen nor left behind on the host. A server
+ * that ends gives no word: then nothing is made. A command in the place of mount(8) waits for the word itself, and is
+ * loaded by then. The program's standard input is an empty pipe: crun makes the sandbox's root the owner of its
+ * standard input, and conmon gives it the host's own /dev/null.
  */
 const joinAndExec = ({ mount }: Mounts): string => `
 count=$1; table=$2; base=$3; score=$4; shift 4
@@ -147,7 +149,7 @@ export const openRuntime = async (
     ]
     return ["/usr/bin/unshare", "--mount", "--propagation=slave", ...shell]
   }
-  // Only `create` looks at the host's cgroups, and needs the mounts.
+  // Runs the runtime directly: only `create` looks at the host's cgroups, and needs the mounts.
   const call = (args: readonly string[], signal: AbortSignal) =>
     run([path, ...flags, ...args], { signal, deadlineMs: RUNTIME_DEADLINE_MS })
 
@@ -178,9 +180,9 @@ export const openRuntime = async (
 }
 
 /**
- * Does what crun's own `start` does, without a process for it: the sandbox's first process waits for a byte. Where
- * nobody waits any more it has had one, from a server that was killed before it could remove the file, by which
- * crun tells what is created from what runs. False where crun itself must be asked.
+ * Does what crun's own `start` does, without a process for it: writes the byte that the sandbox's first process waits
+ * for. If no process waits any more, it has had its byte from a server that was killed before it could remove the file;
+ * by that file crun tells a created container from a running one. Returns false where crun itself must be asked.
  */
 const goOn = (fifo: string): boolean => {
   try {

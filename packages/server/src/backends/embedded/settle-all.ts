@@ -1,6 +1,5 @@
 /**
- * Waits for all, then fails with the first failure: when the caller begins to undo, nothing is still being
- * made.
+ * Waits for all promises, then throws the first failure: when the caller begins to undo, nothing is still being made.
  */
 export const settleAll = async <Values extends readonly unknown[]>(
   work: readonly [...{ [Index in keyof Values]: Promise<Values[Index]> }],

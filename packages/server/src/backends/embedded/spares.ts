@@ -1,11 +1,13 @@
-/** What takes time to make, one of which is always ready. */
+/** Keeps one thing ready that takes time to make. */
 export interface Spares<Thing> {
   take(signal: AbortSignal): Thing
-  /** Ends what waits to be taken. */
+  /** Discards the thing that waits to be taken. */
   close(): void
 }
 
-/** The next one is made when the sandbox that took the last one has had time to start: it need not wait for it. */
+/**
+ * The next spare is made after this pause, so that the sandbox that took the last one starts without waiting for it.
+ */
 const REFILL_AFTER_MS = 100
 
 export const openSpares = <Thing>(
@@ -23,7 +25,7 @@ export const openSpares = <Thing>(
       try {
         spare ??= make(never)
       } catch {
-        // Whoever needs one makes it, and hears why it cannot be made.
+        // The next caller makes one itself, and gets the error.
       }
     }, REFILL_AFTER_MS).unref()
   }

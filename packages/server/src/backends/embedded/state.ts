@@ -10,8 +10,8 @@ import { settleAll } from "../../host/settle-all.ts"
 import { ProcessIdentity } from "./process.ts"
 
 /**
- * How far a sandbox has come: creating → created → started; any → removing. What is found `creating` or
- * `removing` by a new server was left by a crash; one that is found `created` may have been started.
+ * How far a sandbox has come: creating → created → started; any → removing. A sandbox that a new server finds
+ * `creating` or `removing` was left by a crash; one that is found `created` may have been started.
  */
 export const Progress = z.enum(["creating", "created", "started", "removing"])
 export type Progress = z.infer<typeof Progress>
@@ -27,20 +27,20 @@ export const SandboxState = z.strictObject({
   init: ProcessIdentity.optional(),
   /** conmon, which outlives the server and keeps the exit status. */
   monitor: ProcessIdentity.optional(),
-  /** The system tree that it stands on. */
+  /** The system tree that the sandbox stands on. */
   system: z.string().optional(),
   unheldLimits: z.array(UnheldLimit),
 })
 export type SandboxState = z.infer<typeof SandboxState>
 
-/** Where everything of one sandbox lies. All paths come from a validated id. */
+/** The paths of one sandbox's files. All paths come from a validated id. */
 export interface SandboxPaths {
   readonly directory: string
   readonly state: string
   readonly bundle: string
-  /** The table of what is mounted for the runtime before it creates the container. */
+  /** The table of mounts that are made for the runtime before it creates the container. */
   readonly mounts: string
-  /** Where the stacks of layers are mounted for the runtime alone. */
+  /** The directory in which the stacks of layers are mounted for the runtime alone. */
   readonly stacks: string
   readonly etc: string
   readonly home: string
@@ -60,24 +60,24 @@ export interface StateDirectory {
   readonly exits: string
   readonly runtimeRoot: string
   readonly sockets: string
-  /** Makes the directories, and removes what a crash left of a `begin`. */
+  /** Makes the directories, and removes leftovers of a `begin` that a crash interrupted. */
   prepare(): Promise<void>
   paths(sandbox: SandboxId): SandboxPaths
   /** Makes the sandbox's directory, with its state and an empty bundle in it: all or nothing. */
   begin(state: SandboxState): Promise<void>
   write(state: SandboxState): Promise<void>
-  /** Undefined when there is no such sandbox, or a begin that a crash cut short. */
+  /** Undefined if there is no such sandbox, or only a begin that a crash interrupted. */
   read(sandbox: SandboxId): Promise<SandboxState | undefined>
   list(): Promise<SandboxId[]>
-  /** Of every sandbox whose state is whole: one that is damaged hides no other. */
+  /** The state of every sandbox whose state is whole: a damaged one hides no other. */
   readAll(): Promise<SandboxState[]>
-  /** The state goes last: as long as anything is left, the sandbox is known. */
+  /** Removes a sandbox's directory. The state goes last: as long as anything is left, the sandbox is known. */
   remove(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** Takes a sandbox's directory out of the way without deleting anything in it. */
   setAside(sandbox: SandboxId): Promise<void>
 }
 
-/** What is written under this ending does not count until it is renamed. */
+/** The ending of files that do not count until they are renamed. */
 const ASIDE = ".new"
 
 export const stateDirectory = (root: string): StateDirectory => {
@@ -176,7 +176,7 @@ export const stateDirectory = (root: string): StateDirectory => {
 
 export const DAMAGED = Symbol("damaged")
 
-/** What cannot be read for another reason may be whole. */
+/** Only the error of a damaged state becomes DAMAGED: a state that cannot be read for another reason may be whole. */
 export const damagedOnly = (thrown: unknown): typeof DAMAGED => {
   if (thrown instanceof BerthError && thrown.code === "backend.state_damaged") return DAMAGED
   throw thrown

@@ -7,11 +7,11 @@ export interface Tools {
   readonly runtime: { readonly name: "crun" | "runc"; readonly path: string }
   readonly conmon: string
   readonly tini: string
-  /** Mounts in the place of mount(8); undefined where there is none. */
+  /** perl, which mounts in the place of mount(8); undefined where there is none. */
   readonly perl: string | undefined
 }
 
-/** Finds them; crun before runc, since it starts a container in a third of the time. */
+/** Finds the programs. crun comes before runc, since it starts a container in a third of the time. */
 export const findTools = async (path: string = PLAIN_ENV.PATH): Promise<Tools> => {
   const [crun, runc, conmon, tiniStatic, tini, perl] = await Promise.all(
     ["crun", "runc", "conmon", "tini-static", "tini", "perl"].map((tool) => findTool(tool, path)),
@@ -19,7 +19,7 @@ export const findTools = async (path: string = PLAIN_ENV.PATH): Promise<Tools> =
   return {
     runtime: crun ? { name: "crun", path: crun } : { name: "runc", path: need("crun", runc, path) },
     conmon: need("conmon", conmon, path),
-    // The static one starts on any system, also one without glibc.
+    // The static tini starts on any system, also one without glibc.
     tini: need("tini", tiniStatic ?? tini, path),
     perl,
   }

@@ -1,11 +1,10 @@
 /**
- * The system calls of Linux up to 6.18 for 64-bit processes. Those that no kernel answers any more are left
- * out, as is clone3: its flags lie in memory, where a filter cannot see them, and without it the C libraries
- * use clone.
+ * The system calls of Linux up to 6.18 for 64-bit processes. Calls that no kernel answers any more are left out, as is
+ * clone3: its flags lie in memory, where a filter cannot see them, and without it the C libraries use clone.
  */
 const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 
-/** On every architecture. */
+/** Calls that every architecture has. */
 export const COMMON_CALLS = words(`
   accept accept4 acct add_key adjtimex bind bpf brk cachestat capget capset chdir chroot
   clock_adjtime clock_getres clock_gettime clock_nanosleep clock_settime clone close
@@ -48,7 +47,7 @@ export const COMMON_CALLS = words(`
   userfaultfd utimensat vhangup vmsplice wait4 waitid write writev
 `)
 
-/** On x86_64 only: what newer architectures have in one form, it has in several. */
+/** Calls that only x86_64 has: several forms of what newer architectures have in one. */
 export const X86_64_CALLS = words(`
   access alarm arch_prctl chmod chown creat dup2 epoll_create epoll_wait eventfd fork futimesat
   get_thread_area getdents getpgrp inotify_init ioperm iopl lchown link lstat mkdir mknod modify_ldt

@@ -6,16 +6,15 @@ const EPERM = 1
 const ENOSYS = 38
 const EPROTONOSUPPORT = 93
 
-/** As Node names them: `process.arch`. */
+/** Architectures as Node names them: `process.arch`. */
 export type Architecture = "x64" | "arm64"
 
 const ARCHITECTURES = { x64: "SCMP_ARCH_X86_64", arm64: "SCMP_ARCH_AARCH64" } as const
 
 /**
- * What a process inside may ask of the kernel: every call known today but those of REFUSED, which answer
- * EPERM. A call that is not known here answers ENOSYS, so that programs take the older way. Only the native
- * architecture: a 32-bit process is killed at its first call, and each architecture more would cost
- * milliseconds at every start.
+ * The system calls that a process inside may make: every call known today except those of REFUSED, which answer EPERM.
+ * A call that is not known here answers ENOSYS, so that programs take the older way. Only the native architecture: a
+ * 32-bit process is killed at its first call, and each architecture more would cost milliseconds at every start.
  */
 export const seccompProfile = (architecture: Architecture): SeccompProfile => ({
   defaultAction: "SCMP_ACT_ERRNO",
@@ -77,7 +76,7 @@ const below = (index: number, value: number): CallArgument => ({
   op: "SCMP_CMP_LT",
 })
 
-/** The bits of the mask are these. */
+/** Matches an argument whose bits under the mask are these. */
 const bits = (index: number, mask: number, wanted: number): CallArgument => ({
   index,
   value: mask,
@@ -91,7 +90,7 @@ const NAMESPACE_FLAGS = [
 ]
 const ANY_NAMESPACE = NAMESPACE_FLAGS.reduce((all, flag) => all + flag, 0)
 
-/** Linux and its 32-bit and 2.6 disguises, and the question which one it is. */
+/** Linux and its 32-bit and 2.6 disguises, and the query for the current one. */
 const PERSONALITIES = [0x0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff]
 
 /** AF_UNIX; AF_PACKET, which needs a capability that has to be given. */
@@ -126,19 +125,21 @@ const internetRules = (family: number): CallRule[] => {
     allow(socket, ...typed(RAW), below(2, 256)),
     unsupported(socket, ...typed(RAW), atLeast(2, 256)),
     unsupported(socket, ...typed(0)),
-    // 4 to 7, and 8 to 15.
+    // The types 4 to 7, and 8 to 15.
     unsupported(socket, equals(0, family), bits(1, 0xc, 0x4)),
     unsupported(socket, equals(0, family), bits(1, 0x8, 0x8)),
   ]
 }
 
-/** NETLINK_ROUTE tells of interfaces and addresses, for getifaddrs and the resolver. No other is needed inside. */
+/**
+ * NETLINK_ROUTE tells of interfaces and addresses, for getifaddrs and the resolver. No other protocol is needed inside.
+ */
 const NETLINK_RULES: readonly CallRule[] = [
   allow(["socket"], equals(0, NETLINK_FAMILY), equals(2, 0)),
   unsupported(["socket"], equals(0, NETLINK_FAMILY), atLeast(2, 1)),
 ]
 
-/** A pair is made of two whole sockets before the kernel finds that only unix sockets come in pairs. */
+/** Only unix sockets come in pairs, and the kernel finds that out only after it has made two whole sockets. */
 const PAIR_RULES: readonly CallRule[] = [
   refuse(["socketpair"], equals(0, 0)),
   allow(["socketpair"], equals(0, UNIX_FAMILY)),
@@ -146,8 +147,8 @@ const PAIR_RULES: readonly CallRule[] = [
 ]
 
 /**
- * TIOCSTI types into a terminal for whoever reads it, TIOCLINUX pastes into the console. The two differ in
- * their last four bits only.
+ * TIOCSTI types into a terminal for its reader, TIOCLINUX pastes into the console. The two differ in their last four
+ * bits only.
  */
 const TERMINAL_INPUT = { last: [0x2, 0xc], rest: 0x5410 }
 const IOCTL_BITS = 32
@@ -159,8 +160,8 @@ const CORE = 4
 const resource = (index: number, number: number) => bits(index, 2 ** 32 - 1, number)
 
 /**
- * The limit of core dumps stays at CORE_LIMIT_BYTES: with another, a crash inside starts the host's own handler of core dumps. To set it
- * succeeds and changes nothing, because some programs that want no dump of their own end if it fails.
+ * The limit of core dumps stays at CORE_LIMIT_BYTES: with another, a crash inside starts the host's own handler of core
+ * dumps. Setting it succeeds and changes nothing, because some programs that want no dump of their own end if it fails.
  */
 const CORE_RULES: readonly CallRule[] = Array.from({ length: RESOURCES }, (_, number) => [
   ...(number === CORE
@@ -185,9 +186,9 @@ const HUGE_PAGE_RULES: readonly CallRule[] = Object.entries(HUGE_PAGES).flatMap(
 )
 
 /**
- * Rules of one call never overlap: which of two that match would win is not the runtimes' to say. The
- * kernel reads only the lower 32 bits of an ioctl's number, so the comparison must do the same; "any number
- * but two" is then: some bit above the last four differs, or the last four are others.
+ * Rules that depend on arguments. Rules of one call never overlap: the specification does not say which of two that
+ * match wins. The kernel reads only the lower 32 bits of an ioctl's number, so the comparison must do the same; "any
+ * number but two" is then: some bit above the last four differs, or the last four are others.
  */
 const CONDITIONAL: readonly CallRule[] = [
   allow(["clone"], bits(0, ANY_NAMESPACE, 0)),

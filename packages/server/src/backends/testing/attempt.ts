@@ -1,33 +1,33 @@
-/** One way out that is tried from inside. docs/SECURITY.md has a row for each. */
+/** An escape attempt from inside. docs/SECURITY.md has a row for each. */
 export interface Attempt {
-  /** What is tried. */
+  /** The act that is tried. */
   readonly name: string
-  /** What stands in its way, for the row. */
+  /** The obstacle, for the row. */
   readonly stoppedBy: string
-  /** The ways in which each of its tries may end: the name of an error, or a word that `script` says. */
+  /** The ways in which each of the attempt's tries may end: the name of an error, or a word that `script` says. */
   readonly sees: readonly string[]
-  /** Perl that tells of each of its tries by `try_to`; see inside.ts. */
+  /** Perl that reports each of its tries by `try_to`; see inside.ts. */
   readonly script: string | ((given: Given) => string)
-  /** Some of its tries succeed once hardening is taken away: so the suite proves that they are real ones. */
+  /** Some of the tries succeed once hardening is taken away: so the suite proves that they are real ones. */
   readonly succeedsUnhardened?: true
-  /** All of its tries are heard once the host's rules are taken away. */
+  /** All of the tries are heard once the host's rules are taken away. */
   readonly heardUnfenced?: true
-  /** Where the kernel has no such thing elsewhere. */
+  /** The only architecture whose kernel has such a thing. */
   readonly onlyOn?: NodeJS.Architecture
 }
 
-/** What comes of an attempt on a backend where it does not end as listed. */
+/** The outcome of an attempt on a backend where it does not end as listed. */
 export interface Difference {
-  /** The ways in which its tries may end there; none where it is not made, because it would succeed. */
+  /** The ways in which the tries may end there; empty if the attempt is not made, because it would succeed. */
   readonly sees: readonly string[]
-  /** Why that is so, and what follows from it. */
+  /** The reason, and what follows from it. */
   readonly why: string
 }
 
-/** By the attempt's name. */
+/** Differences, by the attempt's name. */
 export type Differences = Readonly<Record<string, Difference>>
 
-/** What a sandbox that wants out is told of the world around it. Never a secret: it has to find those. */
+/** The facts that a sandbox is given about the world around it. Never a secret: it has to find those. */
 export interface Given {
   /** Files of the host that hold a secret, and sockets of the server. */
   readonly hostFiles: readonly string[]
@@ -38,24 +38,24 @@ export interface Given {
 }
 
 export interface GivenNetwork {
-  /** Every listener is on these: `any` on all addresses, `loopback` on 127.0.0.1 alone. */
+  /** The ports of all listeners: `any` on all addresses, `loopback` on 127.0.0.1 alone. */
   readonly ports: { readonly any: number; readonly loopback: number }
-  /** Stands for the internet. */
+  /** An address that stands for the internet. */
   readonly internet: string
   readonly host: string
-  /** An address of the host as well. */
+  /** An IPv6 address of the host. */
   readonly hostIpv6: string
   readonly metadata: string
-  /** Private, link-local and reserved ones, by what they are. */
+  /** Private, link-local and reserved addresses, by what they are. */
   readonly notInternet: Readonly<Record<string, string>>
   readonly neighbour: string
 }
 
-/** Where a sandbox may find `…-secret-0123…`: what the suite plants looks so, and nothing else does. */
+/** The length of a secret's number: planted secrets look like `…-secret-0123…`, and nothing else does. */
 export const SECRET_DIGITS = 32
 
-/** Perl's own backslashes stay what they are. */
+/** A template without escapes: Perl's own backslashes stay. */
 export const perl = String.raw
 
-/** As a literal of Perl. */
+/** The text as a literal of Perl. */
 export const quoted = (text: string): string => `'${text.replaceAll(/['\\]/g, "\\$&")}'`

@@ -8,7 +8,7 @@ import { PRIVILEGE_ATTEMPTS } from "./escapes/privileges.ts"
 import { SYSTEM_ATTEMPTS } from "./escapes/system.ts"
 import { WATCHER } from "./escapes/watching.ts"
 
-/** Made by a sandbox without a network. */
+/** The attempts of a sandbox without a network. */
 export const CLOSED_ATTEMPTS: readonly Attempt[] = [
   ...HOST_ATTEMPTS,
   ...SYSTEM_ATTEMPTS,
@@ -18,7 +18,7 @@ export const CLOSED_ATTEMPTS: readonly Attempt[] = [
   ...NONE_ATTEMPTS,
 ]
 
-/** All of them, as docs/SECURITY.md lists them. */
+/** All attempts, as docs/SECURITY.md lists them. */
 export const NAMED: Readonly<
   Record<string, readonly Pick<Attempt, "name" | "stoppedBy" | "sees">[]>
 > = {

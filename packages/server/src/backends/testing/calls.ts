@@ -1,4 +1,7 @@
-/** Numbers of system calls, as `unistd.h` has them: x86_64, then arm64. Undefined: there is none. */
+/**
+ * Numbers of system calls, as `unistd.h` has them: x86_64, then arm64. Undefined where the architecture has no such
+ * call.
+ */
 const NUMBERS: Readonly<Record<string, readonly [number, number | undefined]>> = {
   acct: [163, 89],
   add_key: [248, 217],
@@ -76,7 +79,7 @@ const NUMBERS: Readonly<Record<string, readonly [number, number | undefined]>> =
   userfaultfd: [323, 282],
 }
 
-/** The table for Perl: `mount => 165, …`. */
+/** The table of numbers for Perl: `mount => 165, …`. */
 export const callNumbers = (architecture: NodeJS.Architecture): string =>
   Object.entries(NUMBERS)
     .map(([name, [x64, arm64]]) => [name, architecture === "arm64" ? arm64 : x64] as const)

@@ -4,7 +4,7 @@ import { callNumbers } from "./calls.ts"
 /** An attempt that hangs is ended after this long; the slowest takes a second or two on a busy machine. */
 const ATTEMPT_DEADLINE_S = 20
 
-/** How a try ended: the name of an error, `ok`, or a word of the attempt's own. */
+/** The outcome of a try: the name of an error, `ok`, or a word of the attempt's own. */
 export interface Try {
   readonly what: string
   readonly outcome: string
@@ -12,9 +12,9 @@ export interface Try {
 
 export interface Tried {
   readonly tries: readonly Try[]
-  /** Whatever else it wrote: Perl's complaints, for the most part. */
+  /** The rest of the output: Perl's complaints, for the most part. */
   readonly said: readonly string[]
-  /** Undefined while it has not ended. */
+  /** The exit status; undefined while the attempt has not ended. */
   readonly status: number | undefined
 }
 
@@ -31,7 +31,9 @@ export const tryingCommand = (
   return ["/usr/bin/perl", "-e", prelude(architecture) + DRIVER, "--", ...scripts]
 }
 
-/** What an attempt's script can use. Only what Debian's perl-base has: images may have no more of Perl. */
+/**
+ * The functions for an attempt's script. They use only what Debian's perl-base has: images may have no more of Perl.
+ */
 export const prelude = (architecture: NodeJS.Architecture): string =>
   String.raw`
 use strict; use warnings; use Errno; use Fcntl qw(:DEFAULT :mode); use POSIX (); use Socket;
@@ -120,7 +122,7 @@ while (my ($name, $script) = splice(@ARGV, 0, 2)) {
 }
 `
 
-/** What came of each attempt, by its name. */
+/** Reads the outcome of each attempt, by its name. */
 export const readTried = (output: string): ReadonlyMap<string, Tried> => {
   const all = new Map<string, { tries: Try[]; said: string[]; status: number | undefined }>()
   let current: { tries: Try[]; said: string[]; status: number | undefined } | undefined

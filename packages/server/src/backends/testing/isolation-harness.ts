@@ -16,26 +16,26 @@ import { type Server, startServer } from "./server-process.ts"
 const HOST_IPV6 = "2001:db8::2"
 const LOOPBACK_PORT = PORT + 1
 
-/** What differs between backends. */
+/** The parts that differ between backends. */
 export interface Isolated {
   /** The file that serves the backend. */
   readonly file: string
-  /** Shell commands that take every rule between sandboxes and the rest away, and bring back what is not Berth's. */
+  /** Shell commands that remove every rule between sandboxes and the rest, and restore those that are not Berth's. */
   readonly unfence: (installation: InstallationId) => readonly string[]
   readonly refence?: (installation: InstallationId) => readonly string[]
-  /** Takes away the rules inside the sandboxes of a host, which is known by a process in its network namespace. */
+  /** Removes the rules inside the sandboxes of a host, which is known by a process in its network namespace. */
   readonly unfenceInside?: (hostPid: number) => Promise<void>
 }
 
 /**
- * A backend in a process of its own, on a host that is a network namespace: this machine's network is not touched,
- * and what should be the internet is played.
+ * Starts a backend in a process of its own, on a host that is a network namespace: this machine's network is not
+ * touched, and the internet is played.
  */
 export const openIsolationHarness = async (
   isolated: Isolated,
   options: IsolationOptions,
 ): Promise<IsolationHarness> => {
-  // Undone in the opposite order, whatever fails.
+  // Steps are undone in the opposite order, whatever fails.
   const undo = new AsyncDisposableStack()
   try {
     const world = await makeWorld()
@@ -86,7 +86,7 @@ const describeHarness = async (
     serverSockets: { path: join(directory, "server.sock"), abstract },
     network: await playNetwork(world, {
       dropRules: async () => {
-        // First: the sandbox's attempts begin when it hears the host.
+        // The rules inside go first: the sandbox's attempts begin when it hears the host.
         await unfenceInside?.(world.host.pid)
         await onHost(unfence(installation))
       },
@@ -101,7 +101,10 @@ const describeHarness = async (
   }
 }
 
-/** The host has a listener on all its addresses, one on its loopback alone, and an address of IPv6. */
+/**
+ * Starts the listeners: on the host, one on all its addresses and one on its loopback alone; the host also has an
+ * address of IPv6.
+ */
 const playNetwork = async (
   { host, outside }: World,
   { dropRules, restoreRules }: Record<"dropRules" | "restoreRules", () => Promise<void>>,

@@ -9,13 +9,13 @@ import type { ConfigInput } from "./sandboxes.ts"
 export const newSecret = (whose: "host" | "server" | "neighbour"): string =>
   `${whose}-secret-${randomBytes(SECRET_DIGITS / 2).toString("hex")}`
 
-/** What the host has that a sandbox looks for, or could change. */
+/** Secrets and files of the host that a sandbox looks for, or could change. */
 export interface Planted {
   readonly hostFiles: readonly string[]
   readonly hostShadow: string
-  /** One directory twice: read-only, and as it is. */
+  /** One directory, mounted twice: read-only and writable. */
   readonly mounts: NonNullable<ConfigInput["mounts"]>
-  /** What an escape would most likely have changed. */
+  /** Reads the parts of the host that an escape would most likely have changed. */
   look(): Promise<Record<string, unknown>>
   remove(): Promise<void>
 }
@@ -45,7 +45,7 @@ export const plant = async (dataDirectory: string): Promise<Planted> => {
   }
 }
 
-/** Everybody may write there: only the mount's flag is in the way. */
+/** Makes a directory that everybody may write to: only the mount's flag is in the way. */
 const makeOpenDirectory = async (directory: string): Promise<string> => {
   const file = join(directory, MOUNTED_FILE)
   await mkdir(directory)

@@ -85,7 +85,7 @@ const SHMGET = 29
 export const SOCKET = 41
 const SOCKETPAIR = 53
 export const X32_BIT = 0x4000_0000
-/** Above every call that exists. */
+/** A number above every call that exists. */
 const FUTURE_CALL = 1000
 
 /** Calls that older versions of libseccomp have no name for: with those they answer ENOSYS. */
@@ -94,7 +94,7 @@ export const NEW_CALLS =
 
 export type Probe = readonly [name: string, number: number, ...args: (number | bigint)[]]
 
-/** A program that makes any call by its number, and tells the error's number or 0. */
+/** A program that makes any call by its number, and prints the error's number or 0. */
 export const probing = (probes: readonly Probe[]): string => `perl -e '
   for my $line (split /;/, shift) {
     my ($name, $call, @args) = split /,/, $line;
@@ -106,10 +106,10 @@ const ERROR_NAMES = new Map(Object.entries(constants.errno).map(([name, number])
 const named = (line: string) =>
   line.replace(/\d+$/, (number) => (number === "0" ? "ok" : (ERROR_NAMES.get(+number) ?? number)))
 
-/** What came of each probe: `getpid ok`. */
+/** Reads the outcome of each probe: `getpid ok`. */
 export const readProbes = (output: string): string[] => output.trimEnd().split("\n").map(named)
 
-/** Calls that are answered by their arguments. */
+/** Calls whose answer depends on their arguments. */
 export const CONDITIONAL: readonly (readonly [Probe, string])[] = [
   [["clone into a cgroup namespace", CLONE, 0x0200_0011, 0, 0, 0, 0], EPERM],
   [["clone into an uts namespace", CLONE, 0x0400_0011, 0, 0, 0, 0], EPERM],

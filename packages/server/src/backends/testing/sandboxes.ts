@@ -7,16 +7,16 @@ import type { Backend } from "../backend.ts"
 
 export type ConfigInput = Partial<z.input<typeof SandboxConfig>>
 
-/** No sandbox of the tests takes longer to get where it is waited for, on a busy machine. */
+/** On a busy machine, no sandbox of the tests takes longer to reach an awaited state. */
 export const POLL = { timeout: 30_000, interval: 10 }
 
 export interface Sandboxes {
   boot(command: readonly string[], config?: ConfigInput): Promise<SandboxId>
-  /** How it ends by itself. */
+  /** Waits for a sandbox that ends by itself, and gives its exit. */
   ended(sandbox: SandboxId): Promise<SandboxExit>
-  /** Waits until it has written this; gives all that it wrote. */
+  /** Waits until the sandbox has written these words, and gives all that it wrote. */
   said(sandbox: SandboxId, words: string | RegExp): Promise<string>
-  /** Boots one, waits for its end and removes it. */
+  /** Boots a sandbox, waits for its end and removes it. */
   run(
     command: readonly string[],
     config?: ConfigInput,
@@ -29,7 +29,7 @@ interface Options {
   readonly system: SystemIdentity
 }
 
-/** Sandboxes of a backend, for tests that look at what happens inside. */
+/** Runs sandboxes of a backend, for tests that look at what happens inside. */
 export const sandboxesOf = ({ backend, installation, system }: Options): Sandboxes => {
   const boot: Sandboxes["boot"] = async (command, config = {}) => {
     const whole = SandboxConfig.parse({ system, ...config, command })

@@ -5,13 +5,13 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Backend } from "../backend.ts"
 import type { ContractHarness } from "../contract.ts"
 
-/** What a backend's harness offers to the test at the other end. */
+/** The parts of a backend's harness that the test at the other end uses. */
 export interface Served
   extends Pick<ContractHarness, "backend" | "installation" | "system" | "census" | "close"> {
   readonly directory: string
 }
 
-/** What can be asked of it: the backend's calls that take and give plain values, and the harness's. */
+/** The calls over the pipe: the backend's calls that take and give plain values, and the harness's. */
 export interface ServerCalls
   extends Pick<
     Backend,
@@ -28,13 +28,13 @@ export interface ServerCalls
   about(): Pick<Served, "installation" | "directory" | "system">
   census(): Promise<Record<string, number>>
   close(): Promise<void>
-  /** Answers whoever connects to a socket: a path, or an abstract name that begins with a zero. */
+  /** Listens on a socket, a path or an abstract name that begins with a zero, and answers every connection. */
   listen(socket: string): Promise<void>
 }
 
 /**
- * Serves a backend in a process of its own, for whoever wants it in another namespace: the test speaks to it over
- * its standard input and output. A line of JSON is a call, a line of JSON its answer; it ends with its input.
+ * Serves a backend in a process of its own, so that it can be in another namespace: the test speaks to it over its
+ * standard input and output. A line of JSON is a call, a line of JSON its answer; the process ends with its input.
  */
 export const serve = (served: Served): void => {
   const calls = callsOf(served)

@@ -23,11 +23,11 @@ export interface ServerOptions {
   /** The file that calls `serve`. */
   readonly file: string
   readonly environment: Readonly<Record<string, string>>
-  /** With a size, its data lies on a disk of that size which only it sees. */
+  /** With a size, the server's data lies on a disk of that size which only the server sees. */
   readonly diskBytes?: number | undefined
 }
 
-/** Starts it in a network namespace. */
+/** Starts a server in a network namespace. */
 export const startServer = async (
   { pid }: Namespace,
   { file, environment, diskBytes }: ServerOptions,
@@ -87,7 +87,7 @@ export const startServer = async (
 /** The variable that names the disk for the server's data, if it has one of its own. */
 export const DATA_DISK = "DATA_DISK"
 
-/** The mount is made in a namespace of the program's own, so that nothing of it can stay behind. */
+/** Makes a disk. It is mounted in a namespace of the program's own, so that nothing of it can stay behind. */
 const makeDisk = async (bytes: number) => {
   const directory = await mkdtemp(join(tmpdir(), "berth-disk-"))
   const mount = `mount -t tmpfs -o size=${bytes},mode=0711 disk ${directory} && exec "$@"`

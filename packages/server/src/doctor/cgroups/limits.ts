@@ -5,11 +5,14 @@ import { join } from "node:path"
 import type { CgroupMembership } from "../../host/cgroups/membership.ts"
 import type { CgroupMounts } from "../../host/cgroups/mounts.ts"
 
-/** What a sandbox's cgroup bounds or stops. */
+/** The controllers that bound or stop a sandbox's processes. */
 export const LIMITS = ["memory", "pids", "cpu", "freezer"] as const
 export type Limit = (typeof LIMITS)[number]
 
-/** A file of a cgroup, a value to write, and what it then reads: values that disturb no empty cgroup. */
+/**
+ * A trial of a limit: a file of a cgroup, a value to write, and the text that it then reads. The values disturb no
+ * empty cgroup.
+ */
 interface Trial {
   readonly file: string
   readonly value: string
@@ -63,8 +66,8 @@ const holds = async (limit: Limit, mounts: CgroupMounts, membership: CgroupMembe
 }
 
 /**
- * Makes a cgroup at the top of the hierarchy, where a server with the rights puts its own, or else below
- * the one this process is in; tries something in it, and removes it.
+ * Makes a cgroup at the top of the hierarchy, where a server with the rights puts its own, or else below this process's
+ * own; runs a trial in it, and removes it.
  */
 const inChildCgroup = async (
   mount: string,
@@ -94,8 +97,9 @@ const accepts = async (child: string, { file, value, reads }: Trial): Promise<bo
 }
 
 /**
- * In v2 a child only has the controllers that its parent hands on. The root hands on more when asked; only
- * the root may while it holds processes, and it is the one cgroup without `cgroup.type`.
+ * Whether a controller can be enabled for a child. In v2 a child only has the controllers that its parent hands on. The
+ * root hands on more when asked; only the root may while it holds processes, and it is the one cgroup without
+ * `cgroup.type`.
  */
 const canBeEnabled = async (limit: Limit, parent: string): Promise<boolean> => {
   if (await succeeds(access(join(parent, "cgroup.type")))) return false

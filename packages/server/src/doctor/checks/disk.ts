@@ -31,7 +31,7 @@ export const disk: Check = {
       directory,
       writable,
       freeBytes: bavail * bsize,
-      // Filesystems that make inodes on demand report a total of zero.
+      // File systems that make inodes on demand report a total of zero.
       freeInodes: files === 0 ? Number.POSITIVE_INFINITY : ffree,
     })
   },

@@ -4,7 +4,7 @@ import { isRoot } from "../tools/as-root.ts"
 import { fixForMissing } from "../tools/install.ts"
 import { runTool } from "../tools/run-tool.ts"
 
-/** Each tool with a change that needs all of it: the program, the kernel's part and the right. */
+/** Each tool with a change that needs all of its parts: the program, the kernel's support and the right. */
 const TRIALS = {
   nft: ["add", "table", "inet", "berth_doctor"],
   iptables: ["--new-chain", "berth-doctor"],
@@ -38,7 +38,7 @@ export const firewall: Check = {
   },
 }
 
-/** Tried in a network namespace of its own, which ends with the command and takes the rule along. */
+/** Tries a tool in a network namespace of its own, which ends with the command and takes the rule along. */
 const works = async (
   tool: Firewall,
   unshare: string,

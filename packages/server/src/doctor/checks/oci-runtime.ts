@@ -22,7 +22,7 @@ interface Seen {
   readonly fix: (tool: "crun") => Promise<string>
 }
 
-/** crun where there is one, because it starts several times faster; else runc. */
+/** Prefers crun, because it starts several times faster; else takes runc. */
 export const judge = async ({ crun, runc, fix }: Seen): Promise<DoctorFinding> => {
   const found = [say("crun", crun), say("runc", runc)].join("; ")
   const details = {

@@ -37,8 +37,8 @@ export const overlay: Check = {
 }
 
 /**
- * Removing a directory of a lower layer is what fails without userxattr. The kernel's own directory in
- * `work` can only be removed by root of the namespace, so the script does it.
+ * Without userxattr, the removal of a directory of a lower layer fails. The kernel's own directory in `work` can only
+ * be removed by root of the namespace, so the script does it.
  */
 const TRY = `
 mount -t overlay overlay -o userxattr,lowerdir=lower,upperdir=upper,workdir=work merged
@@ -48,7 +48,7 @@ umount merged
 rm -r work
 `
 
-/** The answer depends on the filesystem, so the trial lies where the layers will; else where it can. */
+/** Makes the directory of the trial, on the file system of the layers if possible, since the answer depends on it. */
 const makeTrial = async (dataDir: string): Promise<string> => {
   const trial = await mkdtemp(join(await nearestDirectory(dataDir), ".berth-doctor-")).catch(() =>
     mkdtemp(join(tmpdir(), "berth-doctor-")),

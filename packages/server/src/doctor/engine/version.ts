@@ -7,7 +7,7 @@ import { z } from "zod"
 /** An engine answers this in a few milliseconds; a socket that accepts and stays silent is no engine. */
 export const ENGINE_DEADLINE_MS = 3_000
 
-/** The answer has about 1 KB. */
+/** Far above the answer's size of about 1 KB. */
 const MAX_ANSWER_BYTES = 64 * 1024
 
 const word = z.string().regex(/^[\w.+~-]{1,64}$/)

@@ -3,7 +3,7 @@ import { findTool } from "../../host/find-tool.ts"
 import type { DoctorHost } from "../check.ts"
 import { fixForMissing } from "./install.ts"
 
-/** What a trial in namespaces of its own is run with, or the finding that it cannot be run. */
+/** The tools for a trial in namespaces of its own, or the finding that it cannot be run. */
 export type TrialTools =
   | { readonly unshare: string; readonly shell: string }
   | { readonly missing: DoctorFinding }

@@ -2,7 +2,7 @@ import { dirname } from "node:path"
 import { findTool } from "../../host/find-tool.ts"
 import { asRoot, isRoot } from "./as-root.ts"
 
-/** What the checks ask a package manager for. */
+/** The parts that the checks ask a package manager for. */
 export type Part =
   | "conmon"
   | "crun"
@@ -15,7 +15,7 @@ export type Part =
   | "tini"
   | "util-linux"
 
-/** How each package manager is told to install, and the names it uses where they differ from ours. */
+/** The install command of each package manager, and its package names where they differ from ours. */
 const MANAGERS = {
   "apt-get": { command: "apt-get install -y", names: { docker: "docker.io" } },
   dnf: { command: "dnf install -y", names: { docker: "moby-engine", iproute2: "iproute" } },
@@ -26,7 +26,7 @@ const MANAGERS = {
 
 export type PackageManager = keyof typeof MANAGERS
 
-/** Where packages put their programs, whatever $PATH says. */
+/** The directories in which packages put their programs, whatever $PATH says. */
 export const SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 export const findPackageManager = async (): Promise<PackageManager | undefined> => {
@@ -48,8 +48,8 @@ export const installCommand = (
 }
 
 /**
- * The command that brings a missing part. Often its tool is installed, only not in a directory of $PATH:
- * then the path is what needs mending.
+ * The command that installs a missing part. Often its tool is installed, only not in a directory of $PATH: then the fix
+ * is about the path.
  */
 export const fixForMissing = async (tool: string | undefined, part: Part): Promise<string> => {
   const elsewhere = tool === undefined ? undefined : await findTool(tool, SYSTEM_PATH)

@@ -33,7 +33,7 @@ export const toolState = async (
   return { state: "runs", file, version: parseVersion(stdout) ?? "of unknown version" }
 }
 
-/** The whole check of a tool that only has to be there and run. */
+/** The whole check of a tool that only has to exist and run. */
 export const probeTool =
   ({ tool, part, versionFlag }: { tool: string; part: Part; versionFlag?: string }) =>
   async (host: DoctorHost, signal: AbortSignal): Promise<DoctorFinding> => {

@@ -1,13 +1,13 @@
 /** The cgroup hierarchies of a host, as /proc/mounts tells them. */
 export interface CgroupMounts {
   readonly mode: CgroupMode
-  /** Where each v1 controller is mounted. */
+  /** The mount point of each v1 controller. */
   readonly v1: ReadonlyMap<string, string>
-  /** Where the v2 hierarchy is mounted. */
+  /** The mount point of the v2 hierarchy. */
   readonly v2: string | undefined
 }
 
-/** `hybrid`: v1 controllers with a v2 hierarchy beside them. */
+/** `hybrid` means v1 controllers with a v2 hierarchy beside them. */
 export type CgroupMode = "v1" | "v2" | "hybrid" | "none"
 
 /** Reads the text of /proc/mounts. */
@@ -31,7 +31,7 @@ const modeOf = (hasV1: boolean, hasV2: boolean): CgroupMode => {
   return hasV2 ? "v2" : "none"
 }
 
-/** The options of a v1 mount name its controllers among ordinary mount flags; only those Berth uses matter. */
+/** The controllers that Berth uses. The options of a v1 mount name its controllers among ordinary mount flags. */
 const CONTROLLERS: ReadonlySet<string> = new Set(["memory", "pids", "cpu", "cpuacct", "freezer"])
 const isController = (option: string): boolean => CONTROLLERS.has(option)
 

@@ -6,7 +6,7 @@ export interface FstabEntry {
   readonly options: readonly string[]
 }
 
-/** What the runtime's own mount namespace is given before a container is created. */
+/** Writes a mount table, for the runtime's own mount namespace. */
 export const fstab = (entries: readonly FstabEntry[]): string =>
   entries
     .map(({ source, target, type, options }) =>
@@ -15,7 +15,7 @@ export const fstab = (entries: readonly FstabEntry[]): string =>
     .map((line) => `${line}\n`)
     .join("")
 
-/** What separates fields, or begins a comment, is written as three octal digits. */
+/** Writes separators, and the start of a comment, as three octal digits. */
 const escaped = (text: string): string =>
   text.replaceAll(
     /[ \t\n\v\f\r\\#]/g,

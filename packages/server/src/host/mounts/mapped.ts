@@ -4,21 +4,21 @@ import type { FstabEntry } from "./fstab.ts"
 export interface IdMap {
   /** The first id of the range that files have on disk. */
   readonly onDisk: number
-  /** The first id of the range that they appear with. */
+  /** The first id of the range that the files appear with. */
   readonly own: number
-  /** The length of both. */
+  /** The length of both ranges. */
   readonly count: number
 }
 
 /** The mount option of util-linux 2.39; `mountCommand` knows it as well. */
 export const MAP_OPTION = "X-mount.idmap"
 
-/** All ids but the last, which stands for none. */
+/** The number of all ids except the last, which stands for none. */
 const ALL_IDS = 0xffff_ffff
 
 /**
- * Covers a directory, and what is mounted below it, with itself, where files that have one range of ids on disk belong to
- * another, and what is written by those has the first on disk.
+ * The mount that covers a directory, and everything mounted below it, with itself under mapped ids. Files that have the
+ * range `onDisk` on the disk appear with the range `own`; files written with `own` get `onDisk` on the disk.
  */
 export const mappedEntry = (path: string, map: IdMap): FstabEntry => ({
   source: path,
@@ -28,7 +28,7 @@ export const mappedEntry = (path: string, map: IdMap): FstabEntry => ({
 })
 
 /**
- * Every other id stays what it is, as it would without a map: without root's, the kernel could make no work directory of an
+ * The parts of the map. Every other id stays as it is: without root's, the kernel could make no work directory of an
  * overlay. A file that has an id of the own range on disk would belong to nobody.
  */
 const extents = ({ onDisk, own, count }: IdMap): string[] => {

@@ -8,7 +8,7 @@ const CALLS = {
   arm64: { mount: 40, clone: 220, capget: 90, capset: 91, setfsuid: 151, prctl: 167 },
 } as const
 
-/** The command that mounts what a table lists; undefined where the host has no perl. */
+/** The command that mounts the entries of a table; undefined where the host has no perl. */
 export const mountCommand = (
   perl: string | undefined,
   architecture: keyof typeof CALLS,
@@ -16,12 +16,12 @@ export const mountCommand = (
   perl === undefined ? undefined : [perl, "-e", mountingProgram(architecture)]
 
 /**
- * Mounts what a table in the form of fstab(5) lists, as `mount --all` does, has overlays write as a user who is not root, which
- * mount(8) refuses, and maps ids, which mount(8) does from util-linux 2.39 on. Its arguments are the table, the directory that options are relative to and, where the table is not
- * there yet, a descriptor that says so by a line. It takes the part of Perl that Debian calls essential.
- *
- * A map is that of a user namespace, which is had by cloning a process into one. The process ends with this one,
- * whatever ends that: it reads from a pipe whose other end this one holds. A mount keeps the map.
+ * A program that mounts the entries of a table in the form of fstab(5), as `mount --all` does. It also has overlays
+ * write as a user who is not root, which mount(8) refuses, and maps ids, which mount(8) does from util-linux 2.39 on.
+ * Its arguments are the table, the directory that options are relative to and, if the table does not exist yet, a
+ * descriptor on which a line says that it does. It uses only the part of Perl that Debian calls essential. A map is
+ * that of a user namespace, which the program makes by cloning a process into one. That process ends with the program,
+ * whatever ends it: it reads from a pipe whose other end the program holds. A mount keeps the map.
  */
 const mountingProgram = (architecture: keyof typeof CALLS): string => {
   const { mount, clone, capget, capset, setfsuid, prctl } = CALLS[architecture]

@@ -6,15 +6,15 @@ import { type FstabEntry, fstab } from "./fstab.ts"
 import { type IdMap, mappedEntry } from "./mapped.ts"
 import { writtenBy } from "./written-by.ts"
 
-/** A command that mounts what a table lists: see `mountCommand`. */
+/** A command that mounts the entries of a table: see `mountCommand`. */
 export type MountCommand = readonly [string, ...string[]]
 
-/** A trial takes some milliseconds; a host that swaps takes seconds. */
+/** The deadline of a trial. It takes some milliseconds; a host that swaps takes seconds. */
 const TRIAL_DEADLINE_MS = 10_000
 
 /**
- * Tries whether an overlay can lie on directories with mapped ids; says why it cannot. Kernels before 5.19 mount none,
- * and one that can make no work directory mounts it read-only. So a file in it is given to an id of the own
+ * Tries whether an overlay can lie on directories with mapped ids, and says why it cannot. Kernels before 5.19 mount
+ * none, and a kernel that can make no work directory mounts it read-only. So a file in it is given to an id of the own
  * range: on disk it must have the other. The directory is made and removed again.
  */
 export const tryMappedOverlay = async (
@@ -30,7 +30,7 @@ export const tryMappedOverlay = async (
       await mkdir(within(name), { recursive: true, mode: 0o700 })
     }
     const layers = ["lowerdir=lower", "upperdir=upper", "workdir=work"]
-    // Without `volatile`, its end waits until all that the host has written to the file system is on the disk.
+    // Without `volatile`, the unmount would wait until all that the host has written to the file system is on the disk.
     const options = ["redirect_dir=on", "volatile", ...layers, writtenBy(map.own)]
     const overlay = { source: "overlay", target: within("place"), type: "overlay", options }
     const entries = [mappedEntry(directory, map), overlay]
@@ -47,7 +47,9 @@ export const tryMappedOverlay = async (
   }
 }
 
-/** Tries whether the ids of a directory, and of all that is mounted below it, can be mapped; says why they cannot. */
+/**
+ * Tries whether the ids of a directory, and of all that is mounted below it, can be mapped, and says why they cannot.
+ */
 export const tryMapped = (
   mount: MountCommand,
   directory: string,
@@ -59,17 +61,17 @@ export const tryMapped = (
 interface Aside {
   readonly entries: readonly FstabEntry[]
   readonly base: string
-  /** A command of the shell, in the base. */
+  /** A shell command that runs in the base directory. */
   readonly command: string
 }
 
-/** Mounts in a namespace that ends with the call, and runs a command there; says what failed. */
+/** Mounts entries in a namespace that ends with the call, and runs a command there. Returns what failed. */
 const mountAside = async (
   mount: MountCommand,
   { entries, base, command }: Aside,
   signal: AbortSignal,
 ): Promise<string | undefined> => {
-  // A pipe can be opened by its path; what the server gives a program for its input is a socket.
+  // `cat` makes a pipe, which can be opened by its path: the server gives a program a socket for its input.
   const script = `base=$1; shift; cat | "$@" /dev/stdin "$base" && cd "$base" && ${command}`
   const shell = ["/bin/sh", "-c", script, "trial", base, ...mount]
   const { status, stderr } = await run(["unshare", "--mount", "--propagation=slave", ...shell], {

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process"
 import { onTestFinished } from "vitest"
 
-/** More than the kernel takes as one path: 20 names of 255 bytes. */
+/** Makes a path that is longer than the kernel takes: 20 names of 255 bytes. */
 const PLANT = `
 const name = "d".repeat(255)
 for (let depth = 0; depth < 20; depth++) {
@@ -10,12 +10,12 @@ for (let depth = 0; depth < 20; depth++) {
 }
 require("node:fs").writeFileSync("leaf", "")`
 
-/** Puts into a directory what no path leads to the end of. */
+/** Puts a tree into a directory whose end no path reaches. */
 export const plantDeepTree = (directory: string): void => {
   execFileSync(process.execPath, ["-e", PLANT], { cwd: directory })
 }
 
-/** Keeps everyone, root too, from deleting a file until the test ends or `release` is called. */
+/** Keeps everyone, including root, from deleting a file until the test ends or `release` is called. */
 export const pin = (file: string) => {
   execFileSync("chattr", ["+i", file])
   let isPinned = true

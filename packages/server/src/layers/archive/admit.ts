@@ -6,20 +6,20 @@ import type { TarEntry } from "./tar-read.ts"
 
 export interface ArchiveLimits {
   readonly maxEntries: number
-  /** Of all contents, unpacked. */
+  /** The most bytes of all contents, unpacked. */
   readonly maxBytes: number
-  /** Bytes of all paths and of the targets of links: tar keeps those of directories and links until its end. */
+  /** The most bytes of all paths and link targets: tar keeps those of directories and links until its end. */
   readonly maxNameBytes: number
 }
 
-/** Above what one workspace holds, below what would fill a disk unseen. */
+/** Above the size of one workspace, below what would fill a disk unseen. */
 export const DEFAULT_LIMITS: ArchiveLimits = {
   maxEntries: 2_000_000,
   maxBytes: 256 * 1024 ** 3,
   maxNameBytes: 512 * 1024 ** 2,
 }
 
-/** Counts what an archive holds, and refuses more than its limits. */
+/** Counts an archive's entries and bytes, and refuses more than its limits. */
 export const countWithin = (limits: ArchiveLimits) => {
   const counted = { maxEntries: 0, maxBytes: 0, maxNameBytes: 0 }
   return (entryBytes: number, nameBytes: number): void => {
@@ -31,22 +31,22 @@ export const countWithin = (limits: ArchiveLimits) => {
   }
 }
 
-/** What changes on the way into or out of an archive. */
+/** The changes to entries on the way into or out of an archive. */
 export interface Translation {
-  /** Every entry of the tree lies below this name; the tree itself comes first. */
+  /** The name that every entry of the tree lies below; the tree itself comes first. */
   readonly root: string
-  /** What that name becomes. */
+  /** The name in its place. */
   readonly newRoot: string
-  /** Undefined refuses the entry. */
+  /** The new owner; undefined refuses the entry. */
   owner(id: number): number | undefined
   xattrs(pax: ReadonlyMap<string, Buffer>, entry: string): Map<string, Buffer>
 }
 
 /**
- * Lets through what a tree may hold, and nothing else, written anew: what tar unpacks is exactly what was
- * looked at here. Every name is unique and lies in a directory that came before it, so no entry can be written
- * through a link. Where a symbolic link points is content: nothing on the host ever follows one, and inside
- * it leads nowhere but into the sandbox.
+ * Lets through the entries that a tree may hold, and nothing else, written anew: tar unpacks exactly what was checked
+ * here. Every name is unique and lies in a directory that came before it, so no entry can be written through a link.
+ * The target of a symbolic link is content: nothing on the host ever follows one, and inside it leads nowhere but into
+ * the sandbox.
  */
 export async function* admit(
   entries: AsyncIterable<TarEntry>,

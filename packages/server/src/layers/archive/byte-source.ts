@@ -1,6 +1,6 @@
 import { refuse } from "./refuse.ts"
 
-/** Takes a stream in pieces of the reader's choosing, never holding more than one chunk and one piece. */
+/** Reads a stream in pieces of the reader's choosing, never holding more than one chunk and one piece. */
 export class ByteSource {
   readonly #chunks: AsyncIterator<Buffer>
   #rest: Buffer = Buffer.alloc(0)
@@ -18,11 +18,11 @@ export class ByteSource {
 
   async skip(bytes: number): Promise<void> {
     for await (const _ of this.window(bytes)) {
-      // Not wanted.
+      // These bytes are not wanted.
     }
   }
 
-  /** The next bytes as they come. A second iteration goes on where the first one stopped. */
+  /** Iterates over the next bytes as they come. A second iteration goes on where the first one stopped. */
   window(bytes: number): AsyncIterable<Buffer> {
     let left = bytes
     const next = async (): Promise<IteratorResult<Buffer>> => {
@@ -35,18 +35,18 @@ export class ByteSource {
     return { [Symbol.asyncIterator]: () => ({ next }) }
   }
 
-  /** Reads to the end, so that what comes after the last entry (its checksum, in zstd) is checked too. */
+  /** Reads to the end, so that everything after the last entry (its checksum, in zstd) is checked too. */
   async drain(most: number): Promise<void> {
     let bytes = this.#rest.length
     while (bytes <= most) {
       if (!(await this.#refill())) return
-      // Padding of the last record.
+      // These bytes are the padding of the last record.
       bytes += this.#rest.length
     }
     refuse("it goes on after its end", "")
   }
 
-  /** What there is of the next bytes. */
+  /** Takes as many of the next bytes as there are. */
   #take(most: number): Buffer {
     const piece = this.#rest.subarray(0, most)
     this.#rest = this.#rest.subarray(piece.length)

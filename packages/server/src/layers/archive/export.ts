@@ -18,7 +18,7 @@ import type { TarEntry } from "./tar-read.ts"
 import { writeTar } from "./tar-write.ts"
 import { xattrsOut } from "./xattrs.ts"
 
-/** The files that a frozen layer shows with all below it, under the name that they have in the archive. */
+/** The files that a frozen layer shows with all below it, under their name in the archive. */
 export interface ExportedTree {
   readonly name: Slug
   readonly layer: LayerId
@@ -30,12 +30,12 @@ export interface ExportOptions extends Call {
 }
 
 const ZSTD_PARAMS = {
-  /** Fast, and most of what a stronger level saves is saved. */
+  /** Fast, and saves most of what a stronger level saves. */
   [constants.ZSTD_c_compressionLevel]: 3,
   [constants.ZSTD_c_checksumFlag]: 1,
 }
 
-/** Everything of a store may be in an archive, however much it is: the limits are for archives that come in. */
+/** An export has no limits: everything of a store may be in an archive. The limits are for archives that come in. */
 const uncounted = countWithin({
   maxEntries: Number.POSITIVE_INFINITY,
   maxBytes: Number.POSITIVE_INFINITY,

@@ -17,26 +17,26 @@ import { writeTar } from "./tar-write.ts"
 import { xattrsIn } from "./xattrs.ts"
 
 export interface ImportOptions extends Call {
-  /** Why the layers are kept, for people. */
+  /** The reason why the layers are kept, for people. */
   readonly reason: string
   readonly limits?: Partial<ArchiveLimits>
-  /** Asked again and again while files are unpacked. Rejects where the disk has no room for more. */
+  /** Called again and again while files are unpacked. Rejects where the disk has no room for more. */
   readonly assertRoom?: () => Promise<void>
 }
 
 export interface Imported {
-  /** A layer for each tree, in their order. The pins end with this process, if they are not ended before. */
+  /** A layer for each tree, in their order. The pins end with this process, unless they are ended before. */
   readonly layers: readonly Pinned[]
   /** Whether the files have been through a whole boot. */
   readonly isBooted: boolean
 }
 
-/** What zstd may ask for to unpack: the window of its strongest ordinary level. */
+/** The window of zstd's strongest ordinary level: the most memory that unpacking may ask for. */
 const MAX_WINDOW_LOG = 27
 
 /**
- * Takes these trees from an archive as layers of their own, under new ids and on nothing. Every entry is looked at and
- * written anew on its way to tar, which unpacks nothing else.
+ * Takes these trees from an archive as layers of their own, under new ids and without parents. Every entry is checked
+ * and written anew on its way to tar, which unpacks nothing else.
  */
 export const importTrees = async (
   context: Context,
@@ -80,7 +80,7 @@ export const importTrees = async (
     )
     return { layers, isBooted }
   } finally {
-    // Nobody reads the archive any more.
+    // Ends the stream: nobody reads the archive any more.
     over.abort()
   }
 }
@@ -121,7 +121,7 @@ const unpack = async (
     if (hasCode(thrown, "EPIPE")) await tar.ended
     throw thrown
   } finally {
-    // Nothing may write into the draft any more when this returns.
+    // After this returns, nothing may write into the draft any more.
     tar.stop()
     await tar.ended.catch(() => {})
   }
@@ -129,10 +129,10 @@ const unpack = async (
 
 /** Room for the headers of an entry: its name, a link's target and a few attributes. */
 const HEADER_BYTES = 8 * 1024
-/** For the description, and what little archives have beside their contents. */
+/** Room for the description, and for the little that archives have beside their contents. */
 const SPARE_BYTES = 1024 * 1024
 
-/** Between two looks at the disk. */
+/** The amount of data between two looks at the disk. */
 const LOOK_EVERY_BYTES = 16 * 1024 * 1024
 
 /** Ends an archive that unpacks to more than its limits can need, whatever it is made of: headers, too, pack well. */

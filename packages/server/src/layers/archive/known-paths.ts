@@ -2,7 +2,7 @@ import { hash, randomBytes } from "node:crypto"
 
 const FIRST_ROOM = 1024
 const SALT_BYTES = 16
-/** So that no key is 0, which is an empty place. */
+/** Marks a taken place: no key is 0, which is an empty place. */
 const TAKEN = 2
 const DIRECTORY = 1
 
@@ -14,8 +14,8 @@ export interface KnownPaths {
 }
 
 /**
- * Keeps eight bytes of a salted hash for each path, whatever its length: an archive of a few kilobytes holds millions of
- * names. Two paths that are taken for one are less likely than a broken disk, and nobody can choose them.
+ * Keeps eight bytes of a salted hash for each path, whatever its length: an archive of a few kilobytes holds millions
+ * of names. A collision of two paths is less likely than a broken disk, and nobody can choose one.
  */
 export const knownPaths = (): KnownPaths => {
   const salt = randomBytes(SALT_BYTES).toString("latin1")
@@ -49,7 +49,7 @@ export const knownPaths = (): KnownPaths => {
 
 interface Table {
   readonly high: Uint32Array
-  /** Its last two bits are no part of the key. */
+  /** The last two bits are no part of the key. */
   readonly low: Uint32Array
 }
 

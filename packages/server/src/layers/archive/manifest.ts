@@ -3,14 +3,14 @@ import { z } from "zod"
 import { refuse } from "./refuse.ts"
 import type { TarEntry } from "./tar-read.ts"
 
-/** The first entry of an archive. */
+/** The name of an archive's first entry. */
 const MANIFEST = "berth.json"
 
 const MAX_MANIFEST_BYTES = 16 * 1024
 
 /**
- * The description of an archive. It says nothing of how a sandbox is made (network, keys, ports of the host, system): an
- * archive comes from anybody, and whoever imports it decides that.
+ * The description of an archive. It says nothing of how a sandbox is made (network, keys, ports of the host, system):
+ * an archive comes from anybody, and the importer decides that.
  */
 export const ArchiveManifest = z.strictObject({
   kind: z.literal("berth.workspace"),
@@ -23,7 +23,7 @@ export const ArchiveManifest = z.strictObject({
 })
 export type ArchiveManifest = z.infer<typeof ArchiveManifest>
 
-/** Reads the description, which must be of these trees. */
+/** Reads the description, which must name exactly these trees. */
 export const readManifest = async (
   entry: TarEntry | undefined,
   trees: readonly Slug[],
@@ -51,7 +51,7 @@ const parsed = (text: string): unknown => {
 export const manifestEntry = (manifest: ArchiveManifest): TarEntry =>
   fileEntry(MANIFEST, Buffer.from(JSON.stringify(manifest)))
 
-/** A plain file of root's. */
+/** Makes a plain file of root's. */
 export const fileEntry = (path: string, contents: Buffer): TarEntry => ({
   path,
   type: "0",

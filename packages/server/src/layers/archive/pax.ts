@@ -4,7 +4,7 @@ const SPACE = 32
 const EQUALS = 61
 const NEWLINE = 10
 
-/** The records of an extended header: `"<length> <key>=<value>\n"`, where the value may be any bytes. */
+/** Parses the records of an extended header: `"<length> <key>=<value>\n"`, where the value may be any bytes. */
 export const parsePax = (bytes: Buffer): Map<string, Buffer> => {
   const records = new Map<string, Buffer>()
   for (let at = 0; at < bytes.length; ) {

@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** An archive that is not taken; `entry` is the name as it stands in the archive. */
+/** Refuses an archive; `entry` is the name as it stands in the archive. */
 export const refuse = (why: string, entry: string): never => {
   throw new BerthError("layers.archive_refused", `the archive is refused: ${why}`, {
     details: { why, entry: readable(entry) },
@@ -9,6 +9,6 @@ export const refuse = (why: string, entry: string): never => {
 
 const MAX_SHOWN = 200
 
-/** Names come as one character a byte, and from anyone. */
+/** Makes a name readable: names come as one character a byte, and from anyone. */
 const readable = (entry: string): string =>
   Buffer.from(entry.slice(0, MAX_SHOWN), "latin1").toString("utf8")

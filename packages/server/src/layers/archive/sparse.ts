@@ -5,7 +5,7 @@ import { BLOCK_BYTES, type TarEntry } from "./tar-read.ts"
 const PREFIX = "GNU.sparse."
 const NAME = `${PREFIX}name`
 const REAL_SIZE = `${PREFIX}realsize`
-/** The one form that tar writes with `--format=pax`: the map of the data stands before the data. */
+/** The one sparse form that tar writes with `--format=pax`: the map of the data stands before the data. */
 const VERSION: readonly [string, string][] = [
   [`${PREFIX}major`, "1"],
   [`${PREFIX}minor`, "0"],
@@ -16,7 +16,7 @@ const MAX_PIECES = 1_000_000
 export const isSparse = ({ pax }: TarEntry): boolean =>
   [...pax.keys()].some((key) => key.startsWith(PREFIX))
 
-/** A sparse entry under its real name. */
+/** The real name of a sparse entry. */
 export const sparsePath = (entry: TarEntry): string => {
   for (const [key, value] of VERSION) {
     if (word(entry, key) !== value) refuse("its sparse form is unknown", entry.path)
@@ -27,14 +27,14 @@ export const sparsePath = (entry: TarEntry): string => {
   return word(entry, NAME) ?? refuse("its sparse name is missing", entry.path)
 }
 
-/** What the extended header of a sparse entry must say, and nothing else that begins so. */
+/** The records that the extended header of a sparse entry must have, and no others with this prefix. */
 export const sparseRecords = (entry: TarEntry, path: string): [string, Buffer][] => [
   ...VERSION.map(([key, value]): [string, Buffer] => [key, Buffer.from(value)]),
   [NAME, Buffer.from(path, "latin1")],
   [REAL_SIZE, Buffer.from(word(entry, REAL_SIZE) ?? "")],
 ]
 
-/** The body with its map checked: pieces in order, inside of the file, and exactly as long as what follows. */
+/** The body with its map checked: pieces in order, inside of the file, and exactly as long as the data that follows. */
 export async function* sparseBody(entry: TarEntry): AsyncGenerator<Buffer> {
   const source = new ByteSource(entry.body)
   const { map, dataBytes } = await readMap(source, entry)
@@ -86,7 +86,7 @@ const lineReader = (source: ByteSource, entry: TarEntry) => {
       used = end + 1
       return Number(digits)
     },
-    /** All of the map: whole blocks, as the form wants it. */
+    /** The whole map in complete blocks, as the form wants it. */
     taken: (): Buffer => Buffer.concat(taken),
   }
 }

@@ -4,14 +4,14 @@ import type { TarEntry } from "./tar-read.ts"
 
 /** The trees of an archive, which come one after another. */
 export interface SplitTrees {
-  /** The entries of the next tree: as many as lie below its name. Each tree is read to its end before the next. */
+  /** The entries of the next tree, which are those below its name. Each tree is read to its end before the next. */
   of(name: string): AsyncGenerator<TarEntry>
-  /** Refuses an archive that has more than what was read. */
+  /** Refuses an archive that has more entries than were read. */
   assertEnded(): void
 }
 
 export const splitTrees = (entries: AsyncIterator<TarEntry>): SplitTrees => {
-  /** The first entry that belongs to no tree that was read. */
+  /** The first entry that belongs to none of the trees read so far. */
   let pending: TarEntry | undefined
   const next = async (): Promise<TarEntry | undefined> => {
     const { done, value } = await entries.next()

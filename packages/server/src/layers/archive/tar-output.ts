@@ -1,13 +1,16 @@
 import type { Program } from "../programs.ts"
 import { readTar, type TarEntry } from "./tar-read.ts"
 
-/** The entries that a running tar writes. Its own words come before those about an archive that it cut short. */
+/**
+ * The entries that a running tar writes. If tar fails, its own words are thrown, not those about the archive that it
+ * cut short.
+ */
 export async function* tarOutput({ stdout, ended, stop }: Program): AsyncGenerator<TarEntry> {
   try {
     yield* readTar(stdout)
     await ended
   } catch (thrown) {
-    // The output has ended, so tar does too, and knows why.
+    // The output has ended, so tar ends too, and its error says why.
     if (stdout.readableEnded) await ended
     throw thrown
   } finally {

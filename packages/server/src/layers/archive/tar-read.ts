@@ -3,14 +3,14 @@ import { parsePax } from "./pax.ts"
 import { refuse } from "./refuse.ts"
 
 export const BLOCK_BYTES = 512
-/** Room for the longest path, a link as long, and the attributes that a file system can hold of one file. */
+/** Room for the longest path, a link as long, and the attributes that a file system can hold for one file. */
 const MAX_PAX_BYTES = 1024 * 1024
 
 /** Tar fills its last record, of 10 kilobytes unless it is told otherwise. */
 const MAX_PADDING_BYTES = 1024 * 1024
 
 export interface TarEntry {
-  /** Each byte one character: names on Linux are bytes, not text. */
+  /** The path, with one character for each byte: names on Linux are bytes, not text. */
   readonly path: string
   readonly type: string
   readonly mode: number
@@ -21,16 +21,16 @@ export interface TarEntry {
   readonly linkPath: string
   readonly deviceMajor: number
   readonly deviceMinor: number
-  /** Of what follows in the archive. */
+  /** The length of the body in the archive. */
   readonly bodyBytes: number
   readonly pax: ReadonlyMap<string, Buffer>
-  /** What is not read of it is skipped when the next entry is asked for. */
+  /** The body. Parts that are not read are skipped when the next entry is asked for. */
   readonly body: AsyncIterable<Buffer>
 }
 
 /**
- * The entries of a tar stream, POSIX (pax) only: the one that tar makes with `--format=pax`. What
- * other dialects would say in other ways is refused, so that nothing can be read in two ways.
+ * The entries of a tar stream, POSIX (pax) only: the form that tar makes with `--format=pax`. Forms of other dialects
+ * are refused, so that nothing can be read in two ways.
  */
 export async function* readTar(stream: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
   const source = new ByteSource(stream)
@@ -50,7 +50,7 @@ export async function* readTar(stream: AsyncIterable<Buffer>): AsyncGenerator<Ta
     const body = source.window(entry.bodyBytes)
     yield { ...entry, body }
     for await (const _ of body) {
-      // What the consumer left of the body.
+      // Skips what the consumer left of the body.
     }
     await source.skip(padding(entry.bodyBytes))
     pax = new Map()
@@ -84,7 +84,7 @@ const parseHeader = (block: Buffer): Header => {
   }
 }
 
-/** What an extended header says of its entry in place of the plain one. */
+/** The fields that an extended header sets in place of the plain one. */
 const overrides = (pax: ReadonlyMap<string, Buffer>): Partial<Header> => {
   const words = (key: string) => pax.get(key)?.toString("latin1")
   const path = words("path")
@@ -126,7 +126,7 @@ const octal = (block: Buffer, start: number, length: number, path: string): numb
 /** The sum of the header's bytes, with the checksum's own field taken as spaces. */
 export const checksum = (block: Buffer): number => {
   let sum = 0
-  // By index: an iterator over the bytes of every header is most of what an archive costs here.
+  // A loop by index: an iterator over the bytes of every header is most of what an archive costs here.
   for (let at = 0; at < BLOCK_BYTES; at += 1) sum += at >= 148 && at < 156 ? 32 : (block[at] ?? 0)
   return sum
 }

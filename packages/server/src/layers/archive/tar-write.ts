@@ -26,7 +26,9 @@ const headers = (entry: TarEntry): Buffer => {
   ])
 }
 
-/** A sparse file's name is in its own record: `path` would take precedence over it. */
+/**
+ * The records of an extended header. A sparse file's name is in its own record: `path` would take precedence over it.
+ */
 const numbers = (entry: TarEntry): [string, Buffer][] => {
   const latin1 = (text: string) => Buffer.from(text, "latin1")
   return [
@@ -49,7 +51,7 @@ const PAX_HEADER: PlainHeader = {
   deviceMinor: 0,
 }
 
-/** The name here is never used: the extended header has the real one. */
+/** The name in the plain header is never used: the extended header has the real one. */
 const PLACEHOLDER = "entry"
 
 const plainHeader = ({ type, mode, bodyBytes, deviceMajor, deviceMinor }: PlainHeader): Buffer => {
@@ -70,5 +72,5 @@ const plainHeader = ({ type, mode, bodyBytes, deviceMajor, deviceMinor }: PlainH
   return block
 }
 
-/** What eleven octal digits hold; a longer body is told by the extended header only. */
+/** The most that eleven octal digits hold; a longer body's length is in the extended header only. */
 const MAX_PLAIN_BYTES = 0o77777777777

@@ -1,11 +1,11 @@
 import { inside, outside } from "./ids.ts"
 import { refuse } from "./refuse.ts"
 
-/** How tar names an extended attribute in an extended header. */
+/** The prefix of an extended attribute's name in tar's extended header. */
 export const XATTR = "SCHILY.xattr."
 
 /**
- * The attributes of one entry as they stand in an archive: those of a person's own, and access rights with the ids of
+ * The attributes of one entry as they stand in an archive: those of the user's own, and access rights with the ids of
  * the inside. All others say something of this disk only (labels of the host, marks of an overlay) and stay behind.
  */
 export const xattrsOut = (
@@ -29,7 +29,7 @@ export const xattrsOut = (
   return kept
 }
 
-/** The same back; what could not have come from `xattrsOut` is refused. */
+/** The reverse of `xattrsOut`. Refuses attributes that could not have come from it. */
 export const xattrsIn = (
   pax: ReadonlyMap<string, Buffer>,
   idBase: number,
@@ -59,7 +59,7 @@ export const xattrsIn = (
   return taken
 }
 
-/** The kernel takes 255 bytes; the rest keeps a name from being read as something else on its way. */
+/** The kernel takes 255 bytes; the rest of the pattern keeps a name from being read as something else on its way. */
 const OWN = /^user\.[\x21-\x7e\x80-\xff]{1,250}$/
 
 type Kind = "own" | "acl" | "capability"
@@ -74,7 +74,7 @@ const kindOf = (name: string): Kind | undefined => {
 const ACL_VERSION = 2
 const ACL_HEADER_BYTES = 4
 const ACL_ENTRY_BYTES = 8
-/** The entries that name a user or a group; the others have no id. */
+/** The tags of entries that name a user or a group; the others have no id. */
 const NAMING_TAGS = [0x02, 0x08]
 
 const mapAcl = (value: Buffer, map: (id: number) => number | undefined): Buffer | undefined => {
@@ -98,7 +98,7 @@ const REVISION_MASK = 0xff000000
 const REVISION_2 = 0x02000000
 const REVISION_3 = 0x03000000
 
-/** In an archive a capability is of "the root inside": revision 2, without a range. */
+/** In an archive a capability belongs to "the root inside": revision 2, without a range. */
 const capabilityOut = (value: Buffer, idBase: number): Buffer | undefined => {
   const revision = revisionOf(value)
   if (idBase === 0) return revision === REVISION_2 ? value : undefined

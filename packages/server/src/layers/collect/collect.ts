@@ -13,8 +13,8 @@ export interface Collected {
 }
 
 /**
- * Removes the layers and tops that nothing stands on: first all are renamed into the trash, then deleted, so
- * that a crash leaves each of them whole or in the trash. Does nothing if any record cannot be read.
+ * Removes the layers and tops that nothing refers to: first all are renamed into the trash, then deleted, so that a
+ * crash leaves each of them whole or in the trash. Does nothing if any record cannot be read.
  */
 export const collect = async (
   context: Context,

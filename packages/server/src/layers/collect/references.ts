@@ -7,15 +7,15 @@ import { findLayer } from "../stacks/layer.ts"
 import { findTop, readStack, stackName } from "../stacks/read.ts"
 import { readClaim } from "../tops/read-claim.ts"
 
-/** Who stands on what, by the names of the holders. */
+/** The holders of each layer and top, by name. */
 export interface References {
   readonly layers: ReadonlyMap<LayerId, readonly string[]>
   readonly tops: ReadonlyMap<TopId, readonly string[]>
 }
 
 /**
- * Everything that is kept, and by whom, computed from the records each time: nothing that counts can drift.
- * Throws if a record cannot be read, since what it keeps is unknown then.
+ * Finds everything that is kept, and by whom. Computed from the records each time, so that no count can drift. Throws
+ * if a record cannot be read, since what it keeps is unknown then.
  */
 export const findReferences = async (context: Context): Promise<References> => {
   const layers = new Map<LayerId, string[]>()
@@ -28,7 +28,7 @@ export const findReferences = async (context: Context): Promise<References> => {
     for (const id of [...(record?.parents ?? []), layer]) keep(layers, id, holder)
     await keepFlat(layer)
   }
-  /** The layer on which the next top is put of a stack that stands on this one. */
+  /** Keeps the flat layer of this one: the next top of its stack is put on it. */
   const keepFlat = async (layer: LayerId | undefined) => {
     const flat = await findFlat(context, layer)
     if (layer !== undefined && flat !== undefined) keep(layers, flat, layer)

@@ -18,7 +18,7 @@ export const pinLayer = (context: Context, layer: LayerId, reason: string): Prom
     return writePin(context, layer, reason)
   })
 
-/** Ends a pin; twice is as good as once. */
+/** Ends a pin. Idempotent. */
 export const unpin = (context: Context, pin: PinId): Promise<void> =>
   context.serially(STORE, async () => {
     await removeRecord(context.layout.pin(pin))
@@ -26,11 +26,11 @@ export const unpin = (context: Context, pin: PinId): Promise<void> =>
   })
 
 interface PinOptions {
-  /** Ends with this process if it is not ended before. Default: it stays until it is ended. */
+  /** Whether the pin ends with this process, unless it is ended before. By default it stays until it is ended. */
   readonly passing?: boolean
 }
 
-/** For a layer that was made under STORE in the same breath. */
+/** Writes a pin for a layer that was made in the same turn of STORE. */
 export const writePin = async (
   context: Context,
   layer: LayerId,

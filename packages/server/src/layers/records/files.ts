@@ -5,7 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { z } from "zod"
 import { ioError } from "../io-error.ts"
 
-/** What is written under this ending does not count until it is renamed. */
+/** The ending of files that do not count until they are renamed. */
 export const ASIDE = ".new"
 
 /** Writes a record so that a crash, or a loss of power, leaves the old one or the new one. */
@@ -14,11 +14,11 @@ export const writeRecord = async (file: string, record: object): Promise<void> =
   await putRecord(file)
 }
 
-/** The first half of `writeRecord`: on disk, and counts for nothing yet. */
+/** The first half of `writeRecord`: the record is on disk, and does not count yet. */
 export const prepareRecord = (file: string, record: object): Promise<void> =>
   writeAside(file, record, true)
 
-/** The second half: what was prepared takes its place. */
+/** The second half of `writeRecord`: the prepared record takes its place. */
 export const putRecord = (file: string): Promise<void> =>
   attempt(file, async () => {
     await rename(file + ASIDE, file)
@@ -40,7 +40,7 @@ export const writeNewPassingRecord = async (file: string, record: object): Promi
   await writeAside(file, record, false)
   return attempt(file, async () => {
     try {
-      // Unlike a rename, a link never replaces.
+      // Unlike a rename, a link never replaces a file.
       await link(file + ASIDE, file)
       return true
     } catch (thrown) {
@@ -53,8 +53,8 @@ export const writeNewPassingRecord = async (file: string, record: object): Promi
 }
 
 /**
- * Undefined when there is no such file. Read at once: records are a few hundred bytes that the kernel has in its cache,
- * and a way through the thread pool takes some thirty times as long.
+ * Reads a record; undefined if there is no such file. Synchronous: records are a few hundred bytes that the kernel has
+ * in its cache, and a way through the thread pool takes some thirty times as long.
  */
 export const readRecord = async <Schema extends z.ZodType>(
   file: string,
@@ -80,7 +80,7 @@ export const removeRecord = (file: string): Promise<void> =>
     await syncDirectory(dirname(file))
   })
 
-/** For a record of which it does no harm to come back after a loss of power. */
+/** Removes a record that does no harm if it comes back after a loss of power. */
 export const removePassingRecord = (file: string): Promise<void> =>
   attempt(file, () => rm(file, { force: true }))
 

@@ -5,7 +5,7 @@ import { z } from "zod"
 const version = z.literal(1)
 const IdBase = z.int().nonnegative()
 
-/** What every tree of one store has in common. */
+/** The properties that all trees of one store share. */
 export const StoreRecord = z.strictObject({ version, flavour: LayerFlavour, idBase: IdBase })
 export type StoreRecord = z.infer<typeof StoreRecord>
 
@@ -14,17 +14,19 @@ export const LayerRecord = z.strictObject({
   id: LayerId,
   flavour: LayerFlavour,
   idBase: IdBase,
-  /** The whole stack that it was made on, lowest first: it is never mounted on another. */
+  /** The whole stack that the layer was made on, lowest first: it is never mounted on another. */
   parents: z.array(LayerId),
   origin: LayerOrigin,
   createdAt: z.iso.datetime(),
   size: TreeSize,
-  /** Of the tree as it was frozen, see `trees/summary.ts`. */
+  /** The digest of the tree as it was frozen, see `trees/summary.ts`. */
   summary: z.string().regex(/^(?:2:)?[0-9a-f]{64}$/),
 })
 export type LayerRecord = z.infer<typeof LayerRecord>
 
-/** Beside a layer that was flattened: the one that shows the same as it and all that it stands on. */
+/**
+ * The record beside a layer that was flattened: names the layer that shows the same as it and all that it stands on.
+ */
 export const FlatRecord = z.strictObject({ version, layer: LayerId })
 export type FlatRecord = z.infer<typeof FlatRecord>
 
@@ -40,7 +42,7 @@ export type TopRecord = z.infer<typeof TopRecord>
 
 export const StackRecord = StackKey.extend({
   version,
-  /** The highest frozen layer; those below are its parents. */
+  /** The highest frozen layer; the layers below are its parents. */
   layer: LayerId.nullable(),
   top: TopId.nullable(),
 })
@@ -51,7 +53,7 @@ export const PinRecord = z.strictObject({
   id: PinId,
   layer: LayerId,
   reason: z.string().max(500),
-  /** Whether it ends with the process that made it. */
+  /** Whether the pin ends with the process that made it. */
   passing: z.boolean().default(false),
   createdAt: z.iso.datetime(),
 })
@@ -60,7 +62,7 @@ export type PinRecord = z.infer<typeof PinRecord>
 export const ClaimRecord = z.strictObject({
   version,
   sandbox: SandboxId,
-  /** Of the kernel that it was made under: no mount outlives a reboot. */
+  /** The boot of the kernel under which the claim was made: no mount outlives a reboot. */
   bootId: z.string(),
   claimedAt: z.iso.datetime(),
 })

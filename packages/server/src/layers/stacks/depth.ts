@@ -2,10 +2,12 @@ import { BerthError } from "@berth/protocol/errors"
 import type { StackKey } from "@berth/protocol/layer"
 import { stackName } from "./read.ts"
 
-/** From here on a stack is worth flattening: each layer costs every look-up of a name that is not there. */
+/**
+ * From this many layers on a stack is worth flattening: each layer costs every look-up of a name that does not exist.
+ */
 export const FLATTEN_AT_LAYERS = 24
 
-/** What fits into a mount's options, whatever the length of the store's own path. */
+/** The most layers that fit into a mount's options, whatever the length of the store's own path. */
 export const MAX_LAYERS = 60
 
 export const assertDepth = (key: StackKey, layers: number): void => {

@@ -16,13 +16,13 @@ export const findFlat = async (
   return flat !== undefined && (await findLayer(context, flat)) ? flat : undefined
 }
 
-/** Notes which single layer shows the same as this one with all that it stands on. */
+/** Records the single layer that shows the same as this one with all that it stands on. */
 export const writeFlat = ({ layout }: Context, layer: LayerId, flat: LayerId): Promise<void> => {
   const record: FlatRecord = { version: 1, layer: flat }
   return writeRecord(layout.layer(layer).flat, record)
 }
 
-/** The layers that a new layer or top stands on in the place of these: their single one, if there is one. */
+/** The layers for a new layer or top to stand on: in place of the given ones, their single layer, if there is one. */
 export const flatParents = async (
   context: Context,
   parents: readonly LayerId[],
@@ -33,8 +33,8 @@ export const flatParents = async (
 
 /**
  * Puts a stack on the single layer that shows the same as its layers, if there is one. Its top, which nobody may have
- * mounted or claimed, moves along: what an overlay notes in a top are names in what it lies on, and those are the same.
- * The top's record goes first; a stack that a crash leaves behind it is put right by the next call, or by verify.
+ * mounted or claimed, moves along: an overlay notes names of its lower layers in a top, and those are the same. The
+ * top's record goes first; a stack that a crash leaves behind it is repaired by the next call, or by verify.
  */
 export const adoptFlat = async (context: Context, stack: Stack): Promise<Stack> => {
   const flat = await findFlat(context, stack.layer)

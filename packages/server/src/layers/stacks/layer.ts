@@ -5,7 +5,7 @@ import type { Context } from "../context.ts"
 import { readRecord } from "../records/files.ts"
 import { LayerRecord } from "../records/schemas.ts"
 
-/** A layer's record. One that another kind of mount or another range of ids made is refused. */
+/** Reads a layer's record. Refuses a layer of another flavour or another range of ids. */
 export const readLayer = async (context: Context, id: LayerId): Promise<LayerRecord> => {
   const record = await findLayer(context, id)
   if (record === undefined) {

@@ -5,7 +5,7 @@ import type { Context } from "../context.ts"
 import { ioError } from "../io-error.ts"
 import { namesIn } from "../names-in.ts"
 
-/** The workspaces that have stacks, and those of which it is noted that nobody is known to own them. */
+/** The workspaces that have stacks, and those that are noted as having no known owner. */
 export const findOwnerless = async ({ layout }: Context) => ({
   stacked: await slugsIn(layout.stacks),
   noted: await slugsIn(layout.ownerless),
@@ -15,7 +15,7 @@ export const findOwnerless = async ({ layout }: Context) => ({
 export const hasStacks = async ({ layout }: Context, workspace: Slug): Promise<boolean> =>
   (await namesIn(join(layout.stacks, workspace))).some((name) => name.endsWith(".json"))
 
-/** Notes on the disk that nobody is known to own a workspace's stacks. Returns since when that is so. */
+/** Notes on the disk that no owner is known of a workspace's stacks. Returns the time since when that is so. */
 export const noteOwnerless = async ({ layout }: Context, workspace: Slug): Promise<number> => {
   const file = layout.ownerlessNote(workspace)
   try {
@@ -26,7 +26,7 @@ export const noteOwnerless = async ({ layout }: Context, workspace: Slug): Promi
   }
 }
 
-/** Takes that note back. */
+/** Removes the note that no owner is known. */
 export const noteOwned = ({ layout }: Context, workspace: Slug): Promise<void> =>
   rm(layout.ownerlessNote(workspace), { force: true })
 

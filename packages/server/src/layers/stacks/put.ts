@@ -9,7 +9,7 @@ import { findStack, stackName } from "./read.ts"
 import { writeStack } from "./write.ts"
 
 export interface PutOptions {
-  /** Takes the place of a stack that exists; what was on its top is given up. */
+  /** Replaces an existing stack; the files on its top are given up. */
   readonly replace?: boolean
 }
 

@@ -14,7 +14,7 @@ export interface Stack {
   readonly top: TopId | null
 }
 
-/** How a stack is called in messages and in listings. */
+/** The name of a stack in messages and in listings. */
 export const stackName = ({ workspace, name }: StackKey): string => `${workspace}/${name}`
 
 export const readStack = async (context: Context, key: StackKey): Promise<Stack> => {
@@ -26,8 +26,8 @@ export const readStack = async (context: Context, key: StackKey): Promise<Stack>
 }
 
 /**
- * A stack as its trees say it is. A freeze renames the top into a layer of the same letters first and
- * writes the stack after, so a stack whose top is such a layer already is read as frozen.
+ * Reads a stack by its trees. A freeze renames the top into a layer of the same letters first and writes the stack
+ * after, so a stack whose top is such a layer already is read as frozen.
  */
 export const findStack = async (context: Context, key: StackKey): Promise<Stack | undefined> => {
   const record = await readRecord(context.layout.stack(key), StackRecord)

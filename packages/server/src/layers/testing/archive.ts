@@ -9,16 +9,16 @@ import { writeTar } from "../archive/tar-write.ts"
 import type { Layers } from "../layers.ts"
 import type { Pinned } from "../pins/pin.ts"
 
-/** The trees of the archives of tests. */
+/** The names of the trees in the archives of tests. */
 export const TREES: readonly Slug[] = [Slug.parse("tree")]
 
-/** Writes what a layer shows to a file. */
+/** Exports the files that a layer shows to a file. */
 export const exportTo = (layers: Layers, layer: LayerId, file: string): Promise<void> => {
   const trees = TREES.map((name) => ({ name, layer }))
   return layers.exportTrees(trees, createWriteStream(file), { isBooted: true })
 }
 
-/** Takes the one layer of an archive. */
+/** Imports the one layer of an archive. */
 export const importFrom = async (
   layers: Layers,
   from: AsyncIterable<Buffer>,
@@ -30,7 +30,7 @@ export const importFrom = async (
   return pinned
 }
 
-/** An archive as someone else might make it: whatever entries are given, after a good description. */
+/** Makes an archive as someone else might: any entries, after a good description. */
 export const makeArchive = async (
   entries: readonly TarEntry[],
   manifest: Partial<ArchiveManifest> = {},

@@ -8,15 +8,15 @@ import { AGENT, ID_BASE } from "./ids.ts"
 import { key } from "./key.ts"
 
 /**
- * Runs one operation on a store and kills itself at one step of it, or while the programs that it started work:
- * `node crash.ts ROOT OPERATION STEP`.
+ * A program that runs one operation on a store and kills itself at one step of it, or while the programs that it
+ * started work: `node crash.ts ROOT OPERATION STEP`.
  */
 const [, , root = "", operation = "", fatalStep = ""] = process.argv
 
 const shop = key("shop")
 const nothing = async () => {}
 
-/** Ends this process as nothing else can: no handler, no cleaning up. */
+/** Kills this process: no handler, no cleaning up. */
 const die = (): Promise<never> => {
   process.kill(process.pid, "SIGKILL")
   return new Promise(() => {})

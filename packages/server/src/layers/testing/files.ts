@@ -10,7 +10,7 @@ export const writeFiles = (root: string, files: Readonly<Record<string, string>>
   }
 }
 
-/** For every user, whatever the mask of whoever runs the tests is. */
+/** Makes files readable for every user, whatever the umask of the tests is. */
 export const makeReadable = (root: string): void => {
   execFileSync("chmod", ["-R", "a+rX", root])
 }

@@ -2,7 +2,10 @@ import { openLayers } from "../open.ts"
 import { ID_BASE } from "./ids.ts"
 import { key } from "./key.ts"
 
-/** Freezes a stack, verifies the store and prints both: `node freeze-child.ts ROOT`, with as little memory as it is given. */
+/**
+ * A program that freezes a stack, verifies the store and prints both: `node freeze-child.ts ROOT`, with as little
+ * memory as it is given.
+ */
 const [, , root = ""] = process.argv
 const layers = await openLayers({ root, idBase: ID_BASE })
 const frozen = await layers.freeze(key("shop"))

@@ -10,8 +10,8 @@ import { key } from "./key.ts"
 import { inMount } from "./mount.ts"
 
 /**
- * Tries one operation on a disk without space, and again when there is some, and says in JSON what came of it:
- * `node full-disk.ts DIRECTORY OPERATION`. The directory is on a small disk of its own.
+ * A program that tries one operation on a disk without space, and again when there is some, and prints the outcomes as
+ * JSON: `node full-disk.ts DIRECTORY OPERATION`. The directory is on a small disk of its own.
  */
 const [, , directory = "", operation = ""] = process.argv
 
@@ -36,7 +36,7 @@ const fill = async (): Promise<void> => {
     try {
       for (;;) await file.write(Buffer.alloc(bytes, 1))
     } catch {
-      // No more of this size fits.
+      // The disk has no room for another block of this size.
     }
   }
 }
@@ -45,7 +45,7 @@ const sandbox = newId.sandbox()
 let thaws = 0
 
 interface Trial {
-  /** While there is space. */
+  /** Called while there is space. */
   prepare(): Promise<unknown>
   attempt(): Promise<unknown>
   readonly copies?: boolean
@@ -99,7 +99,7 @@ await layers.freeze(shop)
 await work("head -c 3000000 /dev/urandom > two; sha256sum two >> sums; mkdir d")
 await trial.prepare()
 await fill()
-// A copy begins where a record still fits: that it ends is what the trial is about.
+// A copy is given room to begin (a record still fits): the trial is about how it ends.
 if (trial.copies) await truncate(ballast, (await stat(ballast)).size - 1024 * 1024)
 const failed = await trial.attempt().then(
   () => "nothing",

@@ -5,10 +5,13 @@ import { onTestFinished } from "vitest"
 import type { OverlayMount } from "../tops/mount.ts"
 import { AGENT, ID_BASE } from "./ids.ts"
 
-/** Mounts as a backend does: by root, in a namespace of its own; what runs then is of the sandbox's range. */
+/**
+ * Mounts as a backend does: by root, in a namespace of its own. The command then runs with an id of the sandbox's
+ * range.
+ */
 const MOUNT = 'mount -t overlay overlay -o "$1" "$2"; cd "$2"; shift 2; exec "$@"'
 
-/** A directory that every Linux has; what is mounted there is seen by what runs in that namespace alone. */
+/** A directory that every Linux has. Only programs in that namespace see the mount. */
 const TARGET = "/mnt"
 
 const start = (
@@ -30,7 +33,7 @@ const start = (
 /** The host's root, who can read and see everything. */
 export const HOST_ROOT = 0
 
-/** Runs a script in a mounted top, as the agent unless told otherwise; what it prints is returned. */
+/** Runs a script in a mounted top, as the agent unless told otherwise, and returns its output. */
 export const inMount = async (
   mount: OverlayMount,
   script: string,

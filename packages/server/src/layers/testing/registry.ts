@@ -7,10 +7,10 @@ import { basename } from "node:path"
 import { onTestFinished } from "vitest"
 import { makePackages, type NpmPackage } from "./npm-packages.ts"
 
-/** Old enough for tools that distrust what was published a moment ago. */
+/** Old enough for tools that distrust recently published packages. */
 const PUBLISHED = "2020-01-01T00:00:00.000Z"
 
-/** A registry of npm's on loopback, for the running test; its address. */
+/** Starts a registry of npm's on loopback, for the running test, and gives its address. */
 export const startRegistry = async (turning: boolean): Promise<string> => {
   const packages = makePackages(turning)
   const server = createServer((request, response) => {
@@ -31,7 +31,7 @@ export const startRegistry = async (turning: boolean): Promise<string> => {
   return url
 }
 
-/** What a registry says of a package. */
+/** A registry's description of a package. */
 const describe = (versions: readonly NpmPackage[], url: string) => ({
   name: versions[0]?.name,
   "dist-tags": { latest: versions.at(-1)?.version },

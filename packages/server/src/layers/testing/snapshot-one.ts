@@ -3,7 +3,7 @@ import type { Layers } from "../layers.ts"
 import type { Pinned } from "../pins/pin.ts"
 import type { SnapshotOptions } from "../snapshot.ts"
 
-/** A snapshot of one stack. */
+/** Makes a snapshot of one stack. */
 export const snapshotOne = async (
   layers: Layers,
   key: StackKey,

@@ -9,9 +9,8 @@ import { openForTest } from "./store.ts"
 const shop = key("shop")
 
 /**
- * Runs each script on a new top, which is then frozen: it finds what the one before made in a lower layer. What each
- * one said is returned. Some tools are where only the host's root can read them; what they do to files is the
- * same.
+ * Runs each script on a new top, which is then frozen: so a script finds the files of the one before in a lower layer.
+ * Returns the outputs. Some tools lie where only the host's root can read them; their effects on files are the same.
  */
 export const inStages = async (stages: readonly string[], owner?: number): Promise<string[]> => {
   const layers = await openForTest()

@@ -13,7 +13,7 @@ import { HOST_ROOT, inMount } from "./mount.ts"
 /** In memory: a disk takes several times as long for many small files. */
 const IN_MEMORY = "/dev/shm"
 
-/** A directory of the running test, removed after it. */
+/** Makes a directory for the running test, removed after it. */
 export const makeRoot = (parent = IN_MEMORY): string => {
   const root = mkdtempSync(join(parent, "berth-layers-"))
   onTestFinished(() => rm(root, { recursive: true, force: true }))
@@ -38,7 +38,7 @@ export const work = async (layers: Layers, stack: StackKey, script: string): Pro
 }
 
 /**
- * Everything that a stack shows, as text: names, kinds, modes, owners as the sandbox has them, times, links and
+ * Lists everything that a stack shows, as text: names, kinds, modes, owners as the sandbox has them, times, links and
  * contents. Two stacks that show the same give the same text.
  */
 export const view = async (layers: Layers, stack: StackKey, idBase = ID_BASE): Promise<string> => {
@@ -54,8 +54,8 @@ export const view = async (layers: Layers, stack: StackKey, idBase = ID_BASE): P
 }
 
 /**
- * The size of a directory is an accident; so is the time of the first one, which every new top sets. An overlay counts
- * links of which it hides the other names: what counts is which names are one file.
+ * Left out are the size of a directory, which is an accident, and the time of the root directory, which every new top
+ * sets. An overlay counts links whose other names it hides: so the text tells which names are one file.
  */
 const VIEW = `
 find . -mindepth 1 -type d -printf '%P %y %m @%U:%G %T@\\n' | sort
@@ -65,7 +65,7 @@ find . -type f -exec sha256sum {} + | sort -k 2
 stat -c 'root %a @%u:%g ' .
 `
 
-/** Work in a sandbox, and then the top is frozen. */
+/** Runs a script in a sandbox, then freezes the top. */
 export const workAndFreeze = async (layers: Layers, stack: StackKey, script: string) => {
   await work(layers, stack, script)
   return layers.freeze(stack)

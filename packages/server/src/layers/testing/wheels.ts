@@ -5,8 +5,8 @@ import { writeFiles } from "./files.ts"
 import { makeRoot } from "./store.ts"
 
 /**
- * A directory with wheels of p and q, which p needs, in two versions. The second removes and adds directories, and has
- * a directory where the first has a file.
+ * Makes a directory with wheels of p and q, which p needs, in two versions. The second removes and adds directories,
+ * and has a directory where the first has a file.
  */
 export const makeWheels = (): string => {
   const root = makeRoot()

@@ -12,21 +12,20 @@ import { type OverlayMount, overlayMount } from "./mount.ts"
 import { mountedBy } from "./mounted.ts"
 import { readClaim } from "./read-claim.ts"
 
-/** Whether a sandbox still lives, asked of the backend. Who cannot tell says yes. */
+/** Asks the backend whether a sandbox still lives. A caller that cannot tell answers true. */
 export type IsAlive = (sandbox: SandboxId) => boolean | Promise<boolean>
 
 export interface ClaimedTop {
   readonly top: TopId
   readonly mount: OverlayMount
-  /** Whether it was put on a single layer for this claim: the layers that it had stood on may be unused now. */
+  /** Whether the top was put on a single layer for this claim: its earlier layers may be unused now. */
   readonly rebased: boolean
 }
 
 /**
- * Gives a stack's top to one sandbox and says how to mount it. A second sandbox is refused until the
- * first one's claim is released, or is found to be stale: made before the last reboot, or by a sandbox that
- * is gone. Claims are files, so they outlive the server. The same sandbox may claim again what it has not
- * mounted.
+ * Gives a stack's top to one sandbox and says how to mount it. A second sandbox is refused until the first one's claim
+ * is released, or is found to be stale: made before the last reboot, or by a sandbox that is gone. Claims are files, so
+ * they outlive the server. The same sandbox may claim again a top that it has not mounted.
  */
 export const claimTop = (
   context: Context,
@@ -50,7 +49,7 @@ export const claimTop = (
     if (!mine) {
       if (holder && !(await isStale(top, holder, isAlive))) throw heldBy(top, holder)
       await context.serially(STORE, async () => {
-        // Also one that cannot be read, which is no claim.
+        // Removes the stale claim, also one that cannot be read, which is no claim.
         await removePassingRecord(file)
         if (await writeNewPassingRecord(file, newClaim(sandbox))) return
         throw topInUse(top, "another claim came first", {})
@@ -60,7 +59,7 @@ export const claimTop = (
     return { top, mount: await overlayMount(context, top), rebased }
   })
 
-/** Ends a claim when its sandbox is gone. Twice is as good as once. */
+/** Ends a claim when its sandbox is gone. Idempotent. */
 export const releaseTop = async (
   context: Context,
   top: TopId,
@@ -85,7 +84,7 @@ export const releaseStack = async (
   if (holder?.sandbox === sandbox) await releaseTop(context, top, sandbox)
 }
 
-/** Whether a claim says nothing any more. What the kernel shows as mounted is never stale. */
+/** Whether a claim no longer holds. A claim on a top that the kernel shows as mounted is never stale. */
 export const isStale = async (
   top: TopId,
   { bootId, sandbox }: ClaimRecord,

@@ -15,7 +15,7 @@ import { readStack, type Stack, stackName } from "../stacks/read.ts"
 import { stackRecord } from "../stacks/write.ts"
 import { discardTree } from "../trees/discard.ts"
 
-/** Who owns the first directory of a stack that has no layers; ids as the sandbox sees them. */
+/** The owner and mode of the root directory of a stack that has no layers; ids as the sandbox sees them. */
 export interface TreeRoot {
   readonly uid: number
   readonly gid: number
@@ -24,11 +24,11 @@ export interface TreeRoot {
 
 export interface EnsuredTop {
   readonly top: TopId
-  /** False if the stack had one: a sandbox that is replaced goes on with it. */
+  /** False if the stack had a top: a sandbox that is replaced leaves it to the next. */
   readonly made: boolean
 }
 
-/** The stack's top, made if it has none: costs the same whatever lies below. */
+/** Gives the stack's top, and makes one if there is none. Costs the same whatever lies below. */
 export const ensureTop = (context: Context, key: StackKey, root: TreeRoot): Promise<EnsuredTop> =>
   context.serially(stackName(key), async () => {
     const stack = await readStack(context, key)
@@ -64,7 +64,7 @@ const makeTop = async (context: Context, stack: Stack, root: TreeRoot): Promise<
         prepareRecord(stackFile, stackRecord({ ...stack, top })),
       ])
       await at("top.renamed")
-      // Only now: after a loss of power, no stack names a top that is not there.
+      // The stack's record comes last: after a loss of power, no stack names a top that does not exist.
       await putRecord(stackFile)
     })
     context.unseen.add(top)
@@ -83,7 +83,9 @@ const moveDraft = async ({ layout }: Context, draft: string, top: TopId): Promis
   await syncDirectory(layout.tops)
 }
 
-/** An overlay shows its root as the top has it, so a new top repeats what the highest layer says. */
+/**
+ * Makes the root directory of a new top like that of the highest layer: an overlay shows its root as the top has it.
+ */
 const makeRoot = async (
   { layout, idBase }: Context,
   { layer }: Stack,

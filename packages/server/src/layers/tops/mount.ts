@@ -7,12 +7,12 @@ import { readLayer } from "../stacks/layer.ts"
 import { readTop } from "../stacks/read.ts"
 
 /**
- * How a top is mounted on its stack: `mount -t overlay overlay -o options target`, by root of the
- * host, in `cwd`, with `env`. All paths are relative to `cwd`.
+ * The mount of a top on its stack: `mount -t overlay overlay -o options target`, by root of the host, in `cwd`, with
+ * `env`. All paths are relative to `cwd`.
  */
 export interface OverlayMount {
   readonly cwd: string
-  /** Highest first, as the kernel wants them. */
+  /** The lower directories, highest first, as the kernel wants them. */
   readonly lower: readonly string[]
   readonly upper: string
   readonly work: string
@@ -26,17 +26,19 @@ export interface OverlayMount {
  */
 export const MOUNT_ENV = { LIBMOUNT_FORCE_MOUNT2: "always" } as const
 
-/** The kernel takes one page of options, with a zero at its end; pages are at least this long. */
+/**
+ * The most bytes of mount options: the kernel takes one page of them, with a zero at its end, and pages are at least
+ * this long.
+ */
 const MAX_OPTION_BYTES = 4_095
 
 /**
- * Set one by one, since the kernel's defaults differ by distribution:
- * redirect_dir lets a directory of a lower layer be renamed; with metacopy or index a layer would mean
- * something only to the very mount that made it.
+ * Options that are set one by one, since the kernel's defaults differ by distribution. redirect_dir lets a directory of
+ * a lower layer be renamed; with metacopy or index a layer would mean something only to the very mount that made it.
  */
 const FIXED_OPTIONS = ["index=off", "metacopy=off", "nfs_export=off", "xino=off"]
 
-/** How the top of one stack is mounted. The record of the top, not the caller, says on which layers. */
+/** Gives the mount of a stack's top. The record of the top, not the caller, says on which layers. */
 export const overlayMount = async (context: Context, top: TopId): Promise<OverlayMount> => {
   const { layout, flavour } = context
   const record = await readTop(context, top)

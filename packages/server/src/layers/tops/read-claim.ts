@@ -6,8 +6,8 @@ import { ClaimRecord } from "../records/schemas.ts"
 import { mountedBy } from "./mounted.ts"
 
 /**
- * The claim on a top; undefined where there is none. Claims are not synced, so a power loss can leave one empty. It ends
- * every sandbox, too: a claim that cannot be read counts as none, unless the kernel shows the top mounted.
+ * The claim on a top; undefined if there is none. Claims are not synced, so a power loss can leave one empty. A power
+ * loss ends every sandbox, too: so a claim that cannot be read counts as none, unless the kernel shows the top mounted.
  */
 export const readClaim = async (
   { layout }: Pick<Context, "layout">,

@@ -2,7 +2,7 @@ import { lstat, opendir } from "node:fs/promises"
 import type { LayerId, TopId } from "@berth/protocol/ids"
 import type { Context } from "../context.ts"
 
-/** Whether nothing was changed in a top: freezing it would only make the stack deeper. */
+/** Whether a top has no changes: freezing it would only make the stack deeper. */
 export const isUntouched = async (
   { layout }: Context,
   top: TopId,
@@ -14,7 +14,7 @@ export const isUntouched = async (
   return above.mode === below.mode && above.uid === below.uid && above.gid === below.gid
 }
 
-/** A sandbox may have put a million names there: one is enough. */
+/** Reads only one name: a sandbox may have put a million there. */
 const isEmpty = async (directory: string): Promise<boolean> => {
   for await (const _ of await opendir(directory)) return false
   return true

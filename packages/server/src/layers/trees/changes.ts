@@ -20,27 +20,32 @@ import { SEEN_EVERY } from "./tally.ts"
 export interface ChangesOrder {
   readonly tree: string
   readonly copy: string
-  /** A name that does not exist, for what does not fit into memory. */
+  /** A name that does not exist, for a file that holds what does not fit into memory. */
   readonly spill: string
   /** A directory for the lists. */
   readonly lists: string
-  /** An empty directory for what the copy is not to have any more. */
+  /** An empty directory, into which entries are moved that the copy is not to have any more. */
   readonly removed: string
-  /** The result of the round before. Null: the copy is empty. */
+  /** The result of the previous round; null if the copy is empty. */
   readonly before: RoundBefore | null
 }
 
 export interface RoundBefore {
-  /** Files that were not changed since then are in the copy as they are: every change or move of a file sets its ctime. */
+  /**
+   * Files that were not changed since this time are in the copy as they are: every change or move of a file sets its
+   * ctime.
+   */
   readonly sinceNs: bigint
-  /** The directories whose entries were looked at. One that is not among them was made or moved here since. */
+  /** The directories whose entries were looked at. A directory that is not among them was made or moved here since. */
   readonly directories: BigUint64Array<ArrayBuffer>
-  /** Whether something could not be copied: what is not in the copy, or differs there, is copied again. */
+  /**
+   * Whether something could not be copied. Entries that the copy lacks, or has in another form, are then copied again.
+   */
   readonly isDoubtful: boolean
 }
 
 export interface Changes {
-  /** Everything that is in the tree. */
+  /** The number of entries in the tree. */
   readonly entries: number
   /** The number of entries to copy: files, links and the like, without directories. */
   readonly files: number
@@ -53,25 +58,26 @@ export type ChangesMessage =
   | { readonly tooDeep: true }
   | { readonly changes: Changes }
 
-/** Folders lie in each other deeper than a path can be long. */
+/** Thrown when directories are nested deeper than a path can be long. */
 export class TooDeep extends Error {}
 
 /** Lists of paths that programs copy, in this order. */
 export const LISTS = {
-  /** Taken by tar, which keeps links between files. */
+  /** Copied by tar, which keeps links between files. */
   small: "small",
-  /** Taken by cp: large files, whose blocks it can share, and sockets, which tar leaves out. */
+  /** Copied by cp: large files, whose blocks it can share, and sockets, which tar leaves out. */
   large: "large",
-  /** Last: whatever is made in a directory changes its times. */
+  /** Copied last: a new entry in a directory changes its times. */
   directories: "directories",
 } as const
 
-/** Smaller files cost more to open than to read. */
+/** Files from this size on are "large": smaller ones cost more to open than to read. */
 const LARGE_BYTES = 1024n * 1024n
 
 /**
- * Compares a tree with its copy and lists what is to be copied; what the tree has no more is moved out of the copy.
- * A file is looked at in the copy only if it changed, so that most of a round costs one look at each file of the tree.
+ * Compares a tree with its copy and lists what is to be copied. Entries that the tree no longer has are moved out of
+ * the copy. A file is looked at in the copy only if it changed, so that most of a round costs one look at each file of
+ * the tree.
  */
 export const findChanges = (
   order: ChangesOrder,
@@ -87,7 +93,7 @@ export const findChanges = (
   const directories = openPathList(join(order.lists, LISTS.directories))
   const copy = openCopy(order)
   let [entries, files, bytes] = [0, 0, 0]
-  /** Whether the directory whose entries are told has changed. */
+  /** Whether the directory whose entries are being listed has changed. */
   let isChanged = false
   const isListed: boolean[] = []
 
@@ -139,7 +145,7 @@ export const findChanges = (
   const listed = ({ depth, stats }: OpenDirectory): void =>
     seen.add(levels.hashAt(depth), stats.ino)
 
-  /** All names of a file that is copied are copied with it, or its copy would have only some of them. */
+  /** Lists all names of each file that is copied, or its copy would have only some of them. */
   const listOtherNames = (): void => {
     const other = ({ descriptor, depth }: OpenDirectory, name: Buffer): boolean => {
       const stats = lookAt(descriptor, name)
@@ -154,7 +160,7 @@ export const findChanges = (
     descend({ tree, spill, levels }, { enter: enterAgain, entry: other })
   }
   try {
-    // Directories that were not visited since one was moved are not among those that were seen.
+    // If a directory was moved, the rest was not visited, and so is not among the directories that were seen.
     descend({ tree, spill, levels }, { enter, entry, listed })
     if (before !== null && linked.isAny()) listOtherNames()
   } finally {
@@ -164,7 +170,7 @@ export const findChanges = (
   return { entries, files, bytes, directories: seen.table }
 }
 
-/** The copy, whose directories are gone through beside those of the tree. */
+/** Opens the copy, whose directories are walked beside those of the tree. */
 const openCopy = ({ copy, removed }: ChangesOrder) => {
   let current = openSync(copy, DIRECTORY)
   let depth = 0
@@ -179,7 +185,10 @@ const openCopy = ({ copy, removed }: ChangesOrder) => {
     removals += 1
   }
   return {
-    /** Goes into a directory, of which the tree's is at that depth. Returns false if the copy has not got it yet. */
+    /**
+     * Enters the copy's directory that corresponds to the tree's at that depth. Returns false if the copy does not have
+     * it yet.
+     */
     enter: (to: number, name: Buffer, isKnown: boolean): boolean => {
       if (to === 0) return true
       while (depth >= to) go(openDirectory(current, PARENT) ?? lost(copy), depth - 1)
@@ -192,7 +201,7 @@ const openCopy = ({ copy, removed }: ChangesOrder) => {
       go(found, to)
       return true
     },
-    /** Whether it is in the directory that the tree is in. */
+    /** Whether the copy is in the same directory as the tree. */
     isAt: (other: number): boolean => depth === other,
     isLike: (stats: BigIntStats): boolean => isAlike(fstatSync(current, { bigint: true }), stats),
     hasLike: (name: Buffer, stats: BigIntStats): boolean => {
@@ -211,10 +220,13 @@ const openCopy = ({ copy, removed }: ChangesOrder) => {
 
 const NS_PER_S = 1_000_000_000n
 
-/** A file system that keeps whole seconds means any time in that second. */
+/** The latest moment that a time can stand for: on a file system that keeps whole seconds, any in that second. */
 const latestOf = (timeNs: bigint): bigint => (timeNs % NS_PER_S === 0n ? timeNs + NS_PER_S : timeNs)
 
-/** A directory's size is an accident of the file system. */
+/**
+ * Whether a copy's attributes equal the original's. A directory's size does not count: it is an accident of the file
+ * system.
+ */
 const isAlike = (copy: BigIntStats, original: BigIntStats): boolean =>
   copy.mode === original.mode &&
   copy.uid === original.uid &&

@@ -8,11 +8,11 @@ import type { Threads } from "./threads.ts"
 
 export interface Comparison {
   readonly signal: AbortSignal
-  /** Told how many entries were seen so far. */
+  /** Called with the number of entries seen so far. */
   onSeen(entries: number): void
 }
 
-/** Finds what differs between a tree and its copy, in a thread. */
+/** Finds the differences between a tree and its copy, in a thread. */
 export type CompareTrees = (
   order: Omit<ChangesOrder, "spill">,
   comparison: Comparison,

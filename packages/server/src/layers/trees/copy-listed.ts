@@ -4,10 +4,10 @@ import { LISTS } from "./changes.ts"
 import { KEEPING_ALL } from "./copy.ts"
 import { type CopyCall, runCopying } from "./run-copying.ts"
 
-/** A mount namespace of a program's own ends with it: nothing stays mounted after a crash. */
+/** Runs a shell in a mount namespace of its own, which ends with it: nothing stays mounted after a crash. */
 const APART = ["unshare", "--mount", "--propagation=private", "sh", "-ec"] as const
 
-/** Makes a directory one in which the kernel follows no link, whoever looks up a path. */
+/** A shell function that makes the kernel follow no link in a directory, whoever looks up a path. */
 const SHUT = `shut() { mount --bind "$1" "$1" && mount -o remount,bind,nosymfollow "$1"; }`
 
 const PROBE = `${SHUT}
@@ -16,18 +16,19 @@ shut "$1/probe"
 test ! -e "$1/probe/link/link"`
 
 /**
- * Whether links can be shut on this host (Linux 5.10, util-linux 2.38). An older one ignores the option: so it is tried.
+ * Whether links can be shut on this host (Linux 5.10, util-linux 2.38). An older host ignores the option, so it is
+ * tried.
  */
 export const canShutLinks = async (directory: string, signal: AbortSignal): Promise<boolean> =>
   (await run([...APART, PROBE, "sh", directory], { signal })).status === 0
 
 const TAR_OUT =
   "tar -c --format=pax --pax-option=delete=atime,delete=ctime --sparse --numeric-owner --xattrs --xattrs-include='*' --no-recursion --null"
-/** Names and links are taken as they are: no path leads out of a tree in which no link is followed. */
+/** Names and links are unpacked unchanged: no path leads out of a tree in which no link is followed. */
 const TAR_IN = "tar -x -v -P -p --same-owner --numeric-owner --xattrs --xattrs-include='*'"
-/** Programs that the shell started end when it does. */
+/** Ends programs that the shell started together with it. */
 const TIED = "setpriv --pdeathsig KILL --"
-/** Tar's status 1: a file changed while it was read, so that it is copied again. */
+/** Tar's status 1 means that a file changed while it was read; that file is copied again. */
 const COPY_LISTED = `${SHUT}
 from=$1 to=$2 lists=$3
 shift 3

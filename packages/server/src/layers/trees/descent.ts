@@ -6,24 +6,24 @@ export const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.
 
 export interface OpenDirectory {
   readonly descriptor: number
-  /** 0: the tree's root. */
+  /** The depth; 0 is the tree's root. */
   readonly depth: number
   readonly name: Buffer
   readonly stats: BigIntStats
 }
 
-/** Told of everything in a tree, a directory's entries before those of the directories in it. */
+/** Visits everything in a tree, a directory's entries before those of the directories in it. */
 export interface Visitor {
   enter(directory: OpenDirectory): void
-  /** True: the entry is a directory, and is entered, too. */
+  /** Returns true if the entry is a directory, which is then entered, too. */
   entry(directory: OpenDirectory, name: Buffer): boolean
-  /** After all entries of a directory. Not told of one that was removed meanwhile. */
+  /** Called after all entries of a directory, unless the directory was removed meanwhile. */
   listed?(directory: OpenDirectory): void
 }
 
 export interface Descent {
   readonly tree: string
-  /** A name that does not exist, for what does not fit into memory. */
+  /** A name that does not exist, for a file that holds what does not fit into memory. */
   readonly spill: string
   readonly levels: Levels
 }
@@ -52,7 +52,7 @@ export const descend = ({ tree, spill, levels }: Descent, visitor: Visitor): boo
         if (above === undefined) return true
         closeSync(current)
         current = above
-        // Above the directory may be another one by now, even one outside of the tree.
+        // The parent may be another directory by now, even one outside of the tree.
         if (statsOf(current).ino !== levels.inodeAt(depth - 1)) return true
       }
       const entered = openDirectory(current, next.name)
@@ -73,7 +73,7 @@ export const descend = ({ tree, spill, levels }: Descent, visitor: Visitor): boo
 export const openDirectory = (directory: number, name: Buffer): number | undefined =>
   unlessGone(() => openSync(below(directory, name), DIRECTORY))
 
-/** Tells each name in an open directory. Returns false if the directory was removed before the last. */
+/** Calls back with each name in an open directory. Returns false if the directory was removed before the last. */
 export const listEach = (directory: number, tell: (name: Buffer) => void): boolean => {
   const names = unlessGone(() =>
     opendirSync(`/proc/self/fd/${directory}`, { encoding: "buffer" as never, bufferSize: 256 }),
@@ -91,14 +91,14 @@ export const listEach = (directory: number, tell: (name: Buffer) => void): boole
   }
 }
 
-/** A name in an open directory: however deep that is, the path that the kernel gets is short. */
+/** The path of a name in an open directory: short for the kernel, however deep the directory is. */
 export const below = (directory: number, name: Buffer): Buffer =>
   Buffer.concat([Buffer.from(`/proc/self/fd/${directory}/`), name])
 
-/** A running sandbox removes and replaces files while they are looked at. */
+/** Errors that tell that a file is gone: a running sandbox removes and replaces files while they are looked at. */
 const GONE = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EINVAL"])
 
-/** Undefined where the file is gone, or another than expected. */
+/** Looks at a file; undefined if it is gone, or is of another kind than expected. */
 export const unlessGone = <Result>(look: () => Result): Result | undefined => {
   try {
     return look()

@@ -3,7 +3,7 @@ import { hash } from "node:crypto"
 const FIRST_ROOM = 1024
 const KEY_BYTES = 8
 
-/** Directories by their paths and inodes, in sixteen bytes each. */
+/** A set of directories by their paths and inodes, in sixteen bytes each. */
 export interface DirectorySet {
   has(path: Buffer, inode: bigint): boolean
   add(path: Buffer, inode: bigint): void
@@ -11,7 +11,7 @@ export interface DirectorySet {
   readonly table: BigUint64Array<ArrayBuffer>
 }
 
-/** Paths stand for themselves by their hashes (`Levels.hashAt`). */
+/** Paths are given as their hashes (`Levels.hashAt`). */
 export const openDirectorySet = (
   table: BigUint64Array<ArrayBuffer> = new BigUint64Array(FIRST_ROOM),
 ): DirectorySet => {
@@ -45,7 +45,7 @@ const keyOf = (path: Buffer, inode: bigint): bigint => {
   const bytes = Buffer.alloc(KEY_BYTES)
   bytes.writeBigUInt64LE(inode)
   const key = hash("sha256", Buffer.concat([path, bytes]), "buffer").readBigUInt64LE()
-  // 0 is an empty place.
+  // The key is never 0, which is an empty place.
   return key === 0n ? 1n : key
 }
 

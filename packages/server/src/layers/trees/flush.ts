@@ -1,5 +1,5 @@
 import { runProgram } from "../programs.ts"
 
-/** Writes everything of the tree's file system to the disk, so that what is recorded next is true of it. */
+/** Writes everything of the tree's file system to the disk, so that a record that is written next is true of it. */
 export const flushTree = (tree: string, signal?: AbortSignal): Promise<void> =>
   runProgram(["sync", "-f", "--", tree], { signal, on: tree })

@@ -3,12 +3,12 @@ import type { ThreadOrder } from "./walker.ts"
 
 export interface ThreadCall<Message, Result> {
   readonly order: ThreadOrder
-  /** Told of each message of the thread. Ends the call with `done` or `fail`. */
+  /** Called with each message of the thread. Ends the call with `done` or `fail`. */
   hear(message: Message, end: { done(result: Result): void; fail(thrown: unknown): void }): void
   readonly signal?: AbortSignal | undefined
 }
 
-/** Has a thread carry out an order. One that fails or is cancelled is ended with all that it had open. */
+/** Has a thread carry out an order. A thread that fails or is cancelled is ended with all that it had open. */
 export const inThread = async <Message, Result>(
   threads: Threads,
   { order, hear, signal }: ThreadCall<Message, Result>,

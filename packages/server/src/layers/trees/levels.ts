@@ -5,25 +5,25 @@ const INODE_AT = HASH_BYTES
 const LENGTH_AT = INODE_AT + 8
 const LEVEL_BYTES = LENGTH_AT + 4
 
-/** Longer paths the kernel takes from nobody; the rest of its 4,096 bytes is for what stands in front. */
+/** The kernel takes no longer paths; the rest of its 4,096 bytes is for the prefix of the path. */
 const MAX_PATH_BYTES = 4_000
 
 /** The directories from a tree's root down to the one that a walk is in, in a few bytes each, whatever their names. */
 export interface Levels {
-  /** Puts a directory below the one at `depth - 1`; what was deeper is forgotten. */
+  /** Puts a directory below the one at `depth - 1`; deeper ones are forgotten. */
   enter(depth: number, name: Buffer, inode: bigint): void
-  /** Stands for the path of the directory at a depth. */
+  /** A hash of the path of the directory at a depth. */
   hashAt(depth: number): Buffer
   inodeAt(depth: number): bigint
-  /** The path of the directory at a depth, from the root; undefined where it is too long to be used. */
+  /** The path of the directory at a depth, from the root; undefined if it is too long to be used. */
   directoryAt(depth: number): Buffer | undefined
-  /** The path of a name in the directory at a depth, from the root; undefined where it is too long to be used. */
+  /** The path of a name in the directory at a depth, from the root; undefined if it is too long to be used. */
   pathOf(depth: number, name: Buffer): Buffer | undefined
 }
 
 export const openLevels = (): Levels => {
   let levels = Buffer.alloc(1024 * LEVEL_BYTES)
-  /** The path of the deepest directory, as far as it is short enough; those above it are its beginnings. */
+  /** The path of the deepest directory, as far as it is short enough; the paths above it are its prefixes. */
   const path = Buffer.alloc(MAX_PATH_BYTES)
   const lengthAt = (depth: number) => levels.readUInt32LE(depth * LEVEL_BYTES + LENGTH_AT)
   const hashAt = (depth: number) =>

@@ -1,6 +1,6 @@
 const SLOTS = 2 ** 20
 
-/** Inodes of files with several names, in fixed memory. One that was not added may be taken for one that was. */
+/** A set of inodes of files with several names, in fixed memory. `has` may be true for an inode that was not added. */
 export interface LinkedFiles {
   add(inode: bigint): void
   has(inode: bigint): boolean

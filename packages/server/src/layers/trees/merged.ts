@@ -8,11 +8,11 @@ import { COPY } from "./copy.ts"
 export interface MergedPaths {
   /** An empty directory to mount on. */
   readonly merged: string
-  /** Does not exist yet. */
+  /** The target, which does not exist yet. */
   readonly tree: string
 }
 
-/** Copies what a stack shows. */
+/** Copies the files that a stack shows. */
 export const copyMerged = async (
   context: Context,
   layers: readonly LayerId[],
@@ -30,8 +30,8 @@ export const copyMerged = async (
 }
 
 /**
- * A command, for the store's root and MOUNT_ENV, that finds what a stack shows mounted read-only on a directory. The mount
- * is in a namespace of the command alone and ends with it, so nothing stays mounted after a crash.
+ * A command, for the store's root and MOUNT_ENV, that runs with the files of a stack mounted read-only on a directory.
+ * The mount is in a namespace of the command alone and ends with it, so nothing stays mounted after a crash.
  */
 export const seeingMerged = (
   context: Context,

@@ -5,21 +5,23 @@ import { type Program, startProgram } from "../programs.ts"
 import { multisetHash } from "./multiset-hash.ts"
 import type { ToldEntry } from "./tally.ts"
 
-/** What an overlay writes on directories, of either flavour, that decides which files of lower layers show. */
+/**
+ * The attributes that an overlay, of either flavour, sets on directories to decide which files of lower layers show.
+ */
 const DECISIVE = /^(?:trusted|user)\.overlay\.(?:opaque|redirect)$/
 
-/** The overlay's marks on the directories of a tree, which are told one after another. */
+/** Collects the overlay's marks on the directories of a tree, which are added one after another. */
 export interface OverlayMarks {
   /** Resolves when there is room for more. */
   add(directories: readonly ToldEntry[]): Promise<void>
-  /** After the last directory. */
+  /** The digest of all marks, after the last directory. */
   digest(): Promise<string>
   stop(): void
 }
 
 /**
  * Reads the marks with tar: Node cannot read extended attributes; tar can, and writes nothing of a directory but its
- * header. It is started with the first directory.
+ * header. tar is started with the first directory.
  */
 export const overlayMarks = (tree: string, signal?: AbortSignal): OverlayMarks => {
   const marks = multisetHash()
@@ -33,7 +35,7 @@ export const overlayMarks = (tree: string, signal?: AbortSignal): OverlayMarks =
       cwd: tree,
     })
     reading = read(program, marks.add)
-    // Its failure is told by whoever waits for it next.
+    // The next caller that waits for the reading gets its failure.
     reading.catch(() => {})
     return program
   }
@@ -41,7 +43,7 @@ export const overlayMarks = (tree: string, signal?: AbortSignal): OverlayMarks =
     add: async (directories) => {
       tar ??= start()
       const names = directories.flatMap(({ path }) => [HERE, path, END])
-      // A tar that has ended takes nothing any more, and its reader knows why it ended.
+      // A tar that has ended reads no more; the reader's failure says why it ended.
       if (!tar.stdin.write(Buffer.concat(names)))
         await Promise.race([once(tar.stdin, "drain"), reading])
     },

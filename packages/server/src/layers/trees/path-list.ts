@@ -34,6 +34,6 @@ export const openPathList = (file: string): PathList => {
   }
 }
 
-/** In front of each: no name is then taken for an option. */
+/** The prefix of each path, so that no name is taken for an option. */
 const HERE = Buffer.from("./")
 const END = Buffer.from("\0")

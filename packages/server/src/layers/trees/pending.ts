@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync, rmSync, writeSync } from "node:fs"
 
 const CHUNK_BYTES = 1024 * 1024
-/** In front of a name its depth, behind it its length: a stack is read from its end. */
+/** A name's depth stands before it, its length behind it: a stack is read from its end. */
 const HEAD_BYTES = 4
 const TAIL_BYTES = 2
 
@@ -10,7 +10,7 @@ export interface PendingDirectory {
   readonly name: Buffer
 }
 
-/** Directories that are to be walked, last in, first out. */
+/** A stack of directories that are to be walked. */
 export interface Pending {
   push(depth: number, name: Buffer): void
   pop(): PendingDirectory | undefined
@@ -19,8 +19,8 @@ export interface Pending {
 
 /**
  * Keeps two chunks in memory and the others in a file without a name, so that a directory of a million directories
- * takes no more memory than an empty one. Two, so that a walk that goes up and down at a chunk's edge does not move a
- * chunk with every step.
+ * takes no more memory than an empty one. Two chunks, so that a walk that goes up and down at a chunk's edge does not
+ * move a chunk with every step.
  */
 export const openPending = (spill: string): Pending => {
   let file: number | undefined
@@ -73,7 +73,7 @@ export const openPending = (spill: string): Pending => {
 
 const emptyChunk = () => ({ bytes: Buffer.alloc(CHUNK_BYTES), used: 0 })
 
-/** The file goes with its descriptor, whatever becomes of this process. */
+/** Opens a file without a name: it goes with its descriptor, whatever ends this process. */
 const openNameless = (path: string): number => {
   const file = openSync(path, "wx+", 0o600)
   rmSync(path, { force: true })

@@ -4,14 +4,16 @@ import { type ProgramOptions, startProgram } from "../programs.ts"
 
 export interface CopyCall {
   readonly signal: AbortSignal
-  /** Told how many files are copied, and again and again while a large one is. */
+  /** Called with the number of files copied so far, and repeatedly while a large file is being copied. */
   onCopied(files: number): void
 }
 
-/** How often it is looked whether a large file grows. */
+/** The pause between two checks whether a large file grows. */
 const LOOK_EVERY_MS = 1_000
 
-/** A disk that changes is taken for the growth of one file for at most this long: others write to it as well. */
+/**
+ * A disk that changes is taken for the growth of one file for at most this long: other programs write to it as well.
+ */
 const LARGE_FILE_MS = 15 * 60_000
 
 const NEWLINE = "\n".charCodeAt(0)

@@ -13,18 +13,17 @@ export interface TreeSummary {
 
 type Store = Pick<Context, "walk" | "idBase">
 
-/** In front of a digest that is made as it is made here. One without it was made of sorted paths, in older versions. */
+/** The prefix of a digest of today's form. A digest without it was made of sorted paths, by older versions. */
 const FORM = "2:"
 
-/** Whether a digest can be compared with one of today. */
+/** Whether a digest can be compared with one of today's form. */
 export const isComparable = (digest: string): boolean => digest.startsWith(FORM)
 
 /**
- * What a tree is, as one digest: every path with its kind, mode, owner, size, time of change and link, and
- * the overlay's marks on directories. Whatever writes into a frozen tree changes it, and so does a copy of
- * the store that loses attributes. It does not read contents: that would make a freeze cost what a copy
- * costs, and no sandbox can reach a frozen tree to forge a time. Marks below the longest path that the kernel takes
- * are no part of it: no program can be asked for them.
+ * A digest of a tree: every path with its kind, mode, owner, size, time of change and link, and the overlay's marks on
+ * directories. Any write into a frozen tree changes it, and so does a copy of the store that loses attributes. Contents
+ * are not read: that would make a freeze cost as much as a copy, and no sandbox can reach a frozen tree to forge a
+ * time. Marks below the longest path that the kernel takes are left out: no program can be asked for them.
  */
 export const summarizeTree = async (
   store: Store,
@@ -49,8 +48,10 @@ export const summarizeTree = async (
   }
 }
 
-/** How much disk a tree takes; nothing if it goes away meanwhile, as a top does that is frozen. Of one that a running
- * sandbox moves directories about in: what was seen of it. */
+/**
+ * The disk space that a tree takes; zero if the tree goes away meanwhile, as a top does that is frozen. If a running
+ * sandbox moves directories about in it, only what was seen counts.
+ */
 export const measureTree = async (
   store: Store,
   tree: string,

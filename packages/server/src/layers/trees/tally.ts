@@ -3,28 +3,28 @@ import { below, descend, kindOf, type OpenDirectory, unlessGone } from "./descen
 import { openLevels } from "./levels.ts"
 import { multisetHash } from "./multiset-hash.ts"
 
-/** A tree that a thread looks at. */
+/** A tree for a thread to walk. */
 export interface WalkOrder {
   readonly tree: string
-  /** Owners count from here. */
+  /** The first id of the owners' range: owners are counted from it. */
   readonly idBase: number
-  /** A name that does not exist, for what does not fit into memory. */
+  /** A name that does not exist, for a file that holds what does not fit into memory. */
   readonly spill: string
-  /** Whether directories are told one by one. */
+  /** Whether the thread reports directories one by one. */
   readonly tell: boolean
-  /** How many batches may still be told: the thread waits while it is 0. */
+  /** The number of batches that may still be reported: the thread waits while it is 0. */
   readonly credit: SharedArrayBuffer
 }
 
 export interface ToldEntry {
-  /** From the tree's root. */
+  /** The path from the tree's root. */
   readonly path: Uint8Array
 }
 
 export interface WalkSums {
   readonly files: number
   readonly bytes: number
-  /** Whether a directory was moved meanwhile, as a running sandbox does: the walk ended there. */
+  /** Whether a directory was moved meanwhile, as a running sandbox does. The walk ended there. */
   readonly moved: boolean
   readonly digest: string
 }
@@ -35,7 +35,7 @@ export type WalkMessage =
   | { readonly sums: WalkSums }
 
 const BATCH_ENTRIES = 256
-/** How often the thread tells how far it is. */
+/** The thread reports its progress after this many entries. */
 export const SEEN_EVERY = 10_000
 const SECTOR_BYTES = 512
 
@@ -47,7 +47,7 @@ export const walk = (order: WalkOrder, post: (message: WalkMessage) => void): Wa
   let bytes = 0
 
   const count = (stats: BigIntStats, kind: string): void => {
-    // Several names of one file share its space, and all of them are in the tree.
+    // Several names of one file share its space, and all of them are in the tree, so each counts for its part.
     const names = kind === "d" ? 1 : Math.max(1, Number(stats.nlink))
     bytes += (Number(stats.blocks) * SECTOR_BYTES) / names
   }
@@ -87,7 +87,7 @@ const teller = ({ credit }: WalkOrder, post: (message: WalkMessage) => void) => 
     batch = []
   }
   const entry = (path: Buffer | undefined): void => {
-    // No program could do anything with an entry whose path is too long.
+    // An entry whose path is too long is left out: no program could use it.
     if (path === undefined) return
     batch.push({ path })
     if (batch.length === BATCH_ENTRIES) rest()
@@ -95,7 +95,7 @@ const teller = ({ credit }: WalkOrder, post: (message: WalkMessage) => void) => 
   return { entry, rest }
 }
 
-/** A directory's size, unlike a file's, is an accident of the file system. */
+/** The digest's line for an entry. A directory's size, unlike a file's, is an accident of the file system. */
 const line = (
   directory: Buffer,
   name: Buffer,

@@ -1,18 +1,18 @@
 import { Worker } from "node:worker_threads"
 
-/** A thread keeps no entry of a tree: this is for Node itself. */
+/** A thread keeps no entry of a tree: this memory is for Node itself. */
 const MAX_HEAP_MB = 64
 
-/** Longer than the steps of one operation are apart. */
+/** How long an idle thread is kept: longer than the steps of one operation are apart. */
 const IDLE_MS = 5_000
 
 export interface Threads {
   take(): Worker
-  /** Takes back a thread that has done its work. A thread that has not is ended by its user. */
+  /** Takes back a thread that has finished its work. The caller ends a thread that has not. */
   giveBack(thread: Worker): void
 }
 
-/** Threads that walk trees. One that has nothing to do is kept for a while, and keeps no process from its end. */
+/** Threads that walk trees. An idle thread is kept for a while, and does not keep the process alive. */
 export const openThreads = (): Threads => {
   let idle: Worker | undefined
   let timer: NodeJS.Timeout | undefined
@@ -43,13 +43,13 @@ const start = (forget: (thread: Worker) => void): Worker => {
     env: {},
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   })
-  // A thread that fails while it is idle is missed by nobody.
+  // A thread that fails while it is idle is dropped.
   thread.on("error", () => forget(thread))
   thread.on("exit", () => forget(thread))
   return thread
 }
 
-/** Beside this file: a module as it is written, or as it is built. */
+/** The thread's program beside this file, as source or as built. */
 const PROGRAM = new URL(
   import.meta.url.endsWith(".ts") ? "./walker.ts" : "./walker.js",
   import.meta.url,

@@ -5,7 +5,7 @@ import { ioError } from "../io-error.ts"
 import type { Layout } from "../layout.ts"
 import { hasCode } from "../records/files.ts"
 
-/** Puts a tree where it is deleted when there is time; false if it is gone already. */
+/** Moves a tree to the trash, where it is deleted later. Returns false if it is gone already. */
 export const throwAway = async ({ trash }: Layout, directory: string): Promise<boolean> => {
   try {
     await rename(directory, join(trash, `${basename(directory)}-${randomUUID()}`))

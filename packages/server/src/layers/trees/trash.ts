@@ -3,21 +3,21 @@ import { abortable } from "../../host/abortable.ts"
 import { namesIn } from "../names-in.ts"
 import { discardTree } from "./discard.ts"
 
-/** Trees on their way out: they have no other name any more, and are deleted when there is time. */
+/** Trees that have been thrown away: they have no other name any more, and are deleted in the background. */
 export interface Trash {
-  /** How many are still to be deleted. */
+  /** The number of trees still to be deleted. */
   count(): Promise<number>
-  /** Begins to delete what is there. Also what a process before this one has left. */
+  /** Begins to delete all trees in the trash, also those of an earlier process. */
   empty(): void
-  /** Resolves when everything is deleted that is there now. A signal ends the wait alone. */
+  /** Resolves when all trees that are there now are deleted. A signal ends the wait alone. */
   emptied(signal?: AbortSignal): Promise<void>
   /** Stops deleting; the next process goes on. */
   close(): Promise<void>
 }
 
 /**
- * Deletes one tree after another with low priority. A sandbox decides how long that takes, so no call waits for it but
- * those that need the space.
+ * Deletes one tree after another with low priority. A sandbox decides how long that takes, so only calls that need the
+ * space wait for it.
  */
 export const openTrash = (directory: string, at: (step: string) => void | Promise<void>): Trash => {
   const over = new AbortController()
@@ -34,7 +34,7 @@ export const openTrash = (directory: string, at: (step: string) => void | Promis
           await discardTree(join(directory, name), { signal: over.signal, isUrgent: false })
           await at("collect.deleted")
         } catch (thrown) {
-          // The others may well be deletable.
+          // A failure to delete one tree does not keep the others.
           failure ??= thrown
         }
       }

@@ -6,14 +6,14 @@ import { inThread } from "./in-thread.ts"
 import type { ToldEntry, WalkMessage, WalkSums } from "./tally.ts"
 import type { Threads } from "./threads.ts"
 
-/** For millions of files on a slow and busy disk. */
+/** Enough for millions of files on a slow and busy disk. */
 export const WALK_DEADLINE_MS = 10 * 60_000
 
-/** Batches of entries that the thread may be ahead of their reader. */
+/** The number of batches that the thread may be ahead of their reader. */
 const BATCHES_AHEAD = 4
 
 export interface Walk {
-  /** Takes the directories, which are told one by one. The walk waits until they are taken. */
+  /** Takes the directories in batches. The walk waits until they are taken. */
   readonly take?: (directories: readonly ToldEntry[]) => Promise<void>
   readonly signal?: AbortSignal | undefined
   readonly deadlineMs?: number
@@ -23,9 +23,9 @@ export interface Walk {
 export type WalkTree = (tree: string, idBase: number, walk?: Walk) => Promise<WalkSums>
 
 /**
- * Looks at everything in a tree, without following links, in a thread of its own: a sandbox decides how deep and wide
- * a tree is, and neither the memory nor the event loop of the server may depend on it. A thread that has walked one
- * tree is kept for the next for a while: a fork walks several small ones.
+ * Looks at everything in a tree, without following links, in a thread of its own: a sandbox decides how deep and wide a
+ * tree is, and neither the memory nor the event loop of the server may depend on it. A thread that has walked one tree
+ * is kept for the next for a while: a fork walks several small ones.
  */
 export const openWalks =
   ({ incoming }: Pick<Layout, "incoming">, threads: Threads): WalkTree =>

@@ -5,7 +5,7 @@ import { type WalkMessage, type WalkOrder, walk } from "./tally.ts"
 /** The program of a thread that walks trees, one after another. */
 export type ThreadOrder = WalkOrder | ChangesOrder
 
-/** As a message: a thread that throws can be heard to end before what it has posted. */
+/** Reports a failure as a message: a thread that throws may be heard to end before its earlier messages. */
 const changesOf = (
   order: ChangesOrder,
   post: (message: ChangesMessage) => void,
@@ -18,7 +18,7 @@ const changesOf = (
   }
 }
 
-// Also loaded where it is no thread, to be compiled ahead of time.
+// This file is also loaded outside of a thread, to be compiled ahead of time.
 if (parentPort !== null) {
   const port = parentPort
   const post = (message: WalkMessage | ChangesMessage) => port.postMessage(message)

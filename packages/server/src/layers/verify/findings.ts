@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { LayersProblem, LayersRepair } from "@berth/protocol/layer"
 
-/** What verify has found so far. */
+/** Verify's findings so far. */
 export interface Findings {
   readonly repairs: LayersRepair[]
   readonly problems: LayersProblem[]
@@ -11,7 +11,7 @@ export interface Findings {
 
 export const noFindings = (): Findings => ({ repairs: [], problems: [], perhapsFrozen: [] })
 
-/** Reads something; what cannot be read, or does not belong here, becomes a problem and undefined. */
+/** Reads something. If it cannot be read, or does not belong here, adds a problem and returns undefined. */
 export const readOrReport = async <Record>(
   { problems }: Findings,
   subject: string,

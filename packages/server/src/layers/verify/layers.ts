@@ -11,12 +11,12 @@ import { isComparable, summarizeTree } from "../trees/summary.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
 export interface LayerChecks {
-  /** Also walks every tree, to see whether it is as it was frozen. */
+  /** Whether to walk every tree, too, to see whether it is as it was frozen. */
   readonly trees: boolean
   readonly signal: AbortSignal | undefined
 }
 
-/** Looks at every layer. What is wrong with one cannot be repaired, only told. */
+/** Checks every layer. A fault in a layer cannot be repaired, only reported. */
 export const checkLayers = async (
   context: Context,
   checks: LayerChecks,
@@ -24,7 +24,7 @@ export const checkLayers = async (
 ): Promise<number> => {
   const ids = await everyLayer(context)
   for (const id of ids) {
-    // One that was collected in the meantime is missed by nobody.
+    // A layer that was collected in the meantime is no problem.
     if (!(await lstat(context.layout.layer(id).directory).catch(() => undefined))) continue
     const wrong = await readOrReport(findings, id, () =>
       whileReading(context, id, async () =>

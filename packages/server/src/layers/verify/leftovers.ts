@@ -10,7 +10,7 @@ import { SnapshotRecord } from "../records/schemas.ts"
 import { throwAway } from "../trees/throw-away.ts"
 import { type Findings, readOrReport } from "./findings.ts"
 
-/** Removes what operations that a crash cut short left beside what they were to make. */
+/** Removes unfinished files of operations that a crash interrupted. */
 export const clearLeftovers = async (
   context: Context,
   { signal, wait = true }: Discarding,
@@ -26,7 +26,9 @@ export const clearLeftovers = async (
   await clearLayers(context, findings)
 }
 
-/** A tree in the making counts for nothing; but a snapshot that was cut short may have left a sandbox frozen. */
+/**
+ * Removes drafts, which count for nothing. An interrupted snapshot may have left a sandbox frozen, which is reported.
+ */
 const clearIncoming = async (context: Context, findings: Findings): Promise<void> => {
   const { layout, underWay } = context
   for (const name of await namesIn(layout.incoming)) {
@@ -57,7 +59,7 @@ const tellTrash = (names: readonly string[], { repairs }: Findings): void => {
   }
 }
 
-/** Records that were written and not yet given their name. They are only ever written under STORE. */
+/** Removes records that were written and not yet given their name. They are only ever written under STORE. */
 const clearRecordsAside = (context: Context, { repairs }: Findings): Promise<void> =>
   context.serially(STORE, async () => {
     const { layout } = context

@@ -15,15 +15,15 @@ import { clearLeftovers } from "./leftovers.ts"
 import { repairStacks } from "./stacks.ts"
 
 export interface VerifyOptions extends Discarding {
-  /** Asked of the backend; without it only claims from before the last reboot count as stale. */
+  /** Asks the backend; without it only claims from before the last reboot count as stale. */
   readonly isAlive?: IsAlive
-  /** Also walks every tree to see whether it is as it was frozen. Default: true. */
+  /** Whether to walk every tree, too, to see whether it is as it was frozen. Default: true. */
   readonly trees?: boolean
 }
 
 /**
- * Repairs what a crash left and tells what is wrong beyond that. It deletes only what was never finished
- * or what nothing stands on, and needs nothing but the disk. It may run while other operations do.
+ * Repairs leftovers of a crash and reports all other problems. Deletes only files that were never finished or that
+ * nothing refers to, and needs nothing but the disk. May run while other operations do.
  */
 export const verify = async (
   context: Context,

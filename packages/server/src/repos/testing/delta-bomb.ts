@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { crc32, deflateSync } from "node:zlib"
 import { git, temporaryDirectory } from "./host-repos.ts"
 
-/** As much as one instruction of a delta copies. */
+/** The most that one instruction of a delta copies. */
 const COPIED = 16 * 1024 ** 2 - 1
 const COPY_IT = Buffer.from([0xf0, 0xff, 0xff, 0xff])
 
@@ -13,8 +13,8 @@ const BLOB = 3
 const REF_DELTA = 7
 
 /**
- * A repo whose only file is a delta that copies a block of zeros again and again: a pack of kilobytes for as many times
- * 16 MiB. The block itself is in no tree, so that the delta cannot be passed on as it is.
+ * Makes a repo whose only file is a delta that copies a block of zeros again and again: a pack of kilobytes for as many
+ * times 16 MiB. The block itself is in no tree, so that the delta cannot be passed on as it is.
  */
 export const makeDeltaBomb = (
   copies: number,
@@ -40,7 +40,7 @@ export const makeDeltaBomb = (
 
 interface Entry {
   readonly id: Buffer
-  /** As it stands in the pack. */
+  /** The bytes in the pack. */
   readonly raw: Buffer
 }
 
@@ -78,7 +78,7 @@ const u32 = (value: number): Buffer => {
   return bytes
 }
 
-/** Seven bits a byte, the lowest first. */
+/** Encodes a number in seven bits a byte, the lowest first. */
 const varint = (value: number): Buffer => {
   const bytes: number[] = []
   for (let rest = value; ; rest = Math.floor(rest / 128)) {
@@ -87,7 +87,7 @@ const varint = (value: number): Buffer => {
   }
 }
 
-/** An entry's type and size, of which the first byte has four bits. */
+/** Encodes an entry's type and size, of which the first byte has four bits. */
 const head = (type: number, size: number): Buffer => {
   const first = (type << 4) | (size % 16)
   const rest = Math.floor(size / 16)

@@ -14,24 +14,24 @@ const ENV = {
   GIT_COMMITTER_EMAIL: "a@example.test",
 }
 
-/** Git, with no settings but its own. */
+/** Runs git, with no settings but its own. */
 export const git = (cwd: string, ...args: string[]): string =>
   execFileSync("git", args, { cwd, env: ENV, encoding: "utf8", stdio: "pipe" }).trim()
 
-/** A directory that is gone after the test. */
+/** Makes a directory that is removed after the test. */
 export const temporaryDirectory = (): string => {
   const directory = mkdtempSync(join(tmpdir(), "berth-repos-"))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
   return directory
 }
 
-/** Another commit, with a file of that name. */
+/** Makes another commit, with this name as its message. */
 export const commit = (repo: string, name: string): string => {
   git(repo, "commit", "--quiet", "--allow-empty", "-m", name)
   return git(repo, "rev-parse", "HEAD")
 }
 
-/** A repo with a branch `main` of two commits. */
+/** Makes a repo with a branch `main` of two commits. */
 export const makeRepo = (...init: string[]) => {
   const path = join(temporaryDirectory(), "repo")
   git("/", "init", "--quiet", "-b", "main", ...init, path)

@@ -10,29 +10,29 @@ import { isAlive, ownName } from "../owner.ts"
 import type { OnProgress } from "../progress.ts"
 import type { AgentPin } from "./pin.ts"
 
-/** Some hundred megabytes come over the network. */
+/** Enough for some hundred megabytes over the network. */
 const INSTALL_DEADLINE_MS = 15 * 60_000
 
 const LOOK_EVERY_MS = 1_000
 
-/** Packages are checked against the hashes of the lock, and run nothing while they are installed. */
+/** npm checks packages against the hashes of the lock, and runs nothing of them during the installation. */
 const NPM_CI = ["ci", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"] as const
 
 export interface InstallPlace {
-  /** Where installed agents lie, each in a directory `NAME-DIGEST`. */
+  /** The directory of installed agents, each in a directory `NAME-DIGEST`. */
   readonly root: string
-  /** A directory of Berth: what its own installation has is not installed again. */
+  /** A directory of Berth: packages of its own installation are not installed again. */
   readonly from: string
 }
 
 export interface InstallCall {
   readonly signal: AbortSignal
   readonly onProgress: OnProgress
-  /** The server's own: npm takes its registry, proxy and certificates from it. */
+  /** The server's own environment: npm takes its registry, proxy and certificates from it. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-/** A directory from which the agent's packages are found as Node finds them; undefined: they are not installed. */
+/** A directory from which the agent's packages are found as Node finds them; undefined if they are not installed. */
 export const findAgent = async (
   pin: AgentPin,
   { root, from }: InstallPlace,
@@ -42,7 +42,7 @@ export const findAgent = async (
   return undefined
 }
 
-/** Installs an agent with npm, aside, and gives it its name when it is whole. What older pins left goes. */
+/** Installs an agent with npm, aside, and gives it its name when it is complete. Removes the packages of older pins. */
 export const installAgent = async (
   pin: AgentPin,
   { root }: InstallPlace,
@@ -91,7 +91,7 @@ const isThere = async (path: string): Promise<boolean> =>
     () => false,
   )
 
-/** npm is configured by these and by files in the home. */
+/** The variables that configure npm, beside files in the home. */
 const npmEnvironment = (own: InstallCall["environment"]): Record<string, string> =>
   Object.fromEntries(
     Object.entries(own).flatMap(([name, value]) =>
@@ -104,14 +104,14 @@ const npmEnvironment = (own: InstallCall["environment"]): Record<string, string>
     ),
   )
 
-/** The packages of other pins are of no use any more: toolboxes have copies. */
+/** Removes the packages of other pins: they are of no use any more, since toolboxes have copies. */
 const removeOthers = async ({ agent, digest }: AgentPin, root: string): Promise<void> => {
   for (const name of await namesIn(root))
     if (name.startsWith(`${agent}-`) && name !== `${agent}-${digest}`)
       await removeTree(join(root, name))
 }
 
-/** Deletes what processes left half-installed when they died. */
+/** Deletes half-made installations of processes that died. */
 const sweep = async (root: string): Promise<void> => {
   for (const name of await namesIn(root)) {
     const owner = /^incoming-(.+)-[0-9a-f]{8}$/.exec(name)?.[1]
@@ -119,7 +119,7 @@ const sweep = async (root: string): Promise<void> => {
   }
 }
 
-/** npm itself does not say how far it is. */
+/** Reports progress by the size of the directory: npm itself does not say how far it is. */
 const withProgress = async (
   { agent, bytes: bytesTotal }: AgentPin,
   directory: string,
@@ -150,7 +150,7 @@ const bytesIn = async (directory: string): Promise<number> => {
   return bytes
 }
 
-/** The line in which npm says why. */
+/** The line in which npm says why it failed. */
 const lastWords = (stderr: string): string => {
   const lines = stderr.split("\n").filter((line) => /^npm (error|ERR!) /.test(line))
   const words = lines.map((line) => line.replace(/^npm (error|ERR!) /, "").trim())

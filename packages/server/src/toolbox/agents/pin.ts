@@ -5,7 +5,7 @@ import { z } from "zod"
 import { needPackage } from "../inputs/packages.ts"
 import type { OptionalAgent } from "./optional.ts"
 
-/** The adapter over which each speaks the Agent Client Protocol; it depends on the agent itself. */
+/** The adapter over which each agent speaks the Agent Client Protocol; it depends on the agent itself. */
 export const ADAPTERS: Readonly<Record<OptionalAgent, string>> = {
   claude: "@agentclientprotocol/claude-agent-acp",
   codex: "@agentclientprotocol/codex-acp",
@@ -16,11 +16,11 @@ export interface AgentPin {
   readonly agent: OptionalAgent
   readonly adapter: string
   readonly version: string
-  /** About as much as its packages take. */
+  /** The approximate size of the agent's packages. */
   readonly bytes: number
   readonly manifest: string
   readonly lock: string
-  /** Differs where any package does. */
+  /** A digest that differs if any package does. */
   readonly digest: string
 }
 
@@ -32,7 +32,7 @@ const Manifest = z.object({
 /** Enough to tell the few locks apart that an installation ever sees. */
 const DIGEST_LETTERS = 16
 
-/** Reads what Berth pins of an agent. `from` is a directory of Berth. */
+/** Reads Berth's pin of an agent. `from` is a directory of Berth. */
 export const readPin = async (agent: OptionalAgent, from: string): Promise<AgentPin> => {
   const { directory } = await needPackage(agent, "@berth/server", from)
   const read = (file: string) => readFile(join(directory, "agents", agent, file), "utf8")

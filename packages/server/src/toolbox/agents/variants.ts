@@ -14,7 +14,7 @@ export interface VariantsParts {
 
 /** The toolboxes of this version of Berth: one with OpenCode, and one with each of the other agents in its place. */
 export interface Variants {
-  /** The inputs of the toolbox with this agent. Installs the agent if it is not there. */
+  /** The inputs of the toolbox with this agent. Installs the agent if it is missing. */
   inputs(agent: OptionalAgent | undefined, call: BuildCall): Promise<ToolboxInput[]>
   /** The inputs of each toolbox whose agent is installed. */
   installed(signal: AbortSignal): Promise<ToolboxInput[][]>

@@ -11,10 +11,10 @@ import { supervisor } from "./supervisor.ts"
 import { tini } from "./tini.ts"
 import { webTerminal } from "./web-terminal.ts"
 
-/** In every toolbox. */
+/** The entries of every toolbox. */
 const COMMON: readonly FindInput[] = [node, tini, ripgrep, pty, supervisor, webTerminal]
 
-/** Each has a toolbox of its own. A further agent is a file beside these, and a place here. */
+/** Agents that have a toolbox of their own. A further agent is a file beside these, and a place here. */
 const OPTIONAL = { claude, codex }
 
 /** An agent with a toolbox of its own, and the directory from which its packages are found. */
@@ -23,7 +23,7 @@ export interface AgentSource {
   readonly from: string
 }
 
-/** Everything that this version of Berth brings into sandboxes: with OpenCode, or with another agent in its place. */
+/** All entries that this version of Berth brings into sandboxes: with OpenCode, or with another agent in its place. */
 export const currentInputs = async (
   source: InputSource,
   other?: AgentSource,

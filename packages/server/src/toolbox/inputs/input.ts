@@ -1,4 +1,4 @@
-/** What one entry of a toolbox is made from. */
+/** The sources of one entry of a toolbox. */
 export interface ToolboxInput {
   readonly name: string
   readonly version: string
@@ -7,10 +7,10 @@ export interface ToolboxInput {
   readonly parts: readonly InputPart[]
 }
 
-/** `to` is where it lies in the tree. */
+/** A part of an entry. `to` is its path in the tree. */
 export type InputPart =
   | { readonly kind: "file"; readonly from: string; readonly to: string }
-  /** A directory with all that is in it, except what is named, by its path in it. */
+  /** A directory with all that is in it, except the paths of `without`, relative to it. */
   | {
       readonly kind: "tree"
       readonly from: string

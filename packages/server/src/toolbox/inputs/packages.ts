@@ -10,7 +10,7 @@ export interface InstalledPackage {
   readonly version: string
   readonly directory: string
   readonly dependencies: readonly string[]
-  /** Those that are not installed where they are not for this machine. */
+  /** Dependencies that npm leaves out where they are not for this machine. */
   readonly optionalDependencies: readonly string[]
 }
 
@@ -32,7 +32,7 @@ export const findPackage = async (
   }
 }
 
-/** The same for one without which an entry cannot be. */
+/** Like `findPackage`, for a package that an entry cannot do without. */
 export const needPackage = async (
   entry: string,
   name: string,
@@ -48,8 +48,8 @@ export const needPackage = async (
 }
 
 /**
- * A package with everything that it depends on, as a `node_modules` of its own at `to`. Packages keep
- * their places relative to each other, so each finds the same versions there as where npm put it.
+ * A package with all its dependencies, as a `node_modules` of its own at `to`. Packages keep their places relative to
+ * each other, so each finds the same versions there as where npm put it.
  */
 export const packageTree = async (
   entry: string,
@@ -74,7 +74,7 @@ export const packageTree = async (
     kind: "tree",
     from: directory,
     to: join(to, within(home, directory, entry)),
-    // Those of them that are needed have been found one by one.
+    // The nested packages that are needed have been found one by one.
     without: ["node_modules"],
   }))
 }
@@ -105,7 +105,7 @@ const readPackage = async (
     name,
     version,
     directory: await realpath(directory),
-    // npm lists the optional ones among the others as well, in some packages.
+    // Some packages list their optional dependencies among the others as well.
     dependencies: Object.keys(dependencies).filter((each) => !optional.includes(each)),
     optionalDependencies: optional,
   }

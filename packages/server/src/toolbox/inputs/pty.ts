@@ -1,7 +1,7 @@
 import { needPackage, packageTree } from "./packages.ts"
 import type { FindInput } from "./source.ts"
 
-/** Terminals, compiled already. The supervisor finds it by name: it lies in a `node_modules` above it. */
+/** Terminals, compiled already. The supervisor finds the package by name: it lies in a `node_modules` above it. */
 export const pty: FindInput = async ({ arch, from }) => {
   const name = "@lydell/node-pty"
   const binary = `${name}-linux-${arch}`

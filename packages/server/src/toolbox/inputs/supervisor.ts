@@ -7,10 +7,10 @@ const PROGRAMS = [
   ...["web-terminal", "files-worker", "codex-gate"],
 ]
 
-/** Below the toolbox. Node looks there for the compiled form of the files beside it. */
+/** A directory below the toolbox. Node looks there for the compiled form of the files beside it. */
 export const COMPILED_SUPERVISOR = "supervisor/cache"
 
-/** Its programs, bundled by `npm run build` into one file each, and its code compiled beside them. */
+/** The supervisor's programs, bundled by `npm run build` into one file each, and their compiled code beside them. */
 export const supervisor: FindInput = async ({ from }) => {
   const { version, directory } = await needPackage("supervisor", "@berth/supervisor", from)
   return {
@@ -23,7 +23,7 @@ export const supervisor: FindInput = async ({ from }) => {
         from: join(directory, `dist/bundle/${name}.cjs`),
         to: `supervisor/${name}.cjs`,
       })),
-      // Git looks for it on the path, by this name.
+      // Git looks for this program on the path, by this name.
       {
         kind: "link",
         target: "../supervisor/git-remote-berth-host.cjs",

@@ -5,8 +5,8 @@ import { run } from "../../host/run.ts"
 import type { FindInput } from "./source.ts"
 
 /**
- * The first process of a sandbox. The static one runs in every image; a host that has only the other
- * one gives that, which wants a C library at least as new as the host's.
+ * The first process of a sandbox. The static tini runs in every image; a host that has only the other one gives that,
+ * which wants a C library at least as new as the host's.
  */
 export const tini: FindInput = async ({ path, signal }) => {
   const file = (await findTool("tini-static", path)) ?? (await findTool("tini", path))
@@ -23,7 +23,7 @@ export const tini: FindInput = async ({ path, signal }) => {
     name: "tini",
     version: /(\d+(?:\.\d+)+)/.exec(stdout)?.[1] ?? "unknown",
     main,
-    // The package manager may have made it a link, of which only the file is carried.
+    // The package manager may have made the program a link; only the file is copied.
     parts: [{ kind: "file", from: await realpath(file), to: main }],
   }
 }

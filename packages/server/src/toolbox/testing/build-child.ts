@@ -4,8 +4,8 @@ import { openToolboxes } from "../store.ts"
 import { makeInputs } from "./fake-inputs.ts"
 
 /**
- * Builds, or with `collect` removes everything, in a process of its own, and says each step. At the step
- * of `dieAt` it dies; at that of `waitAt` it waits for a line of its input.
+ * A program that builds, or with `collect` removes everything, and prints each step. At the step of `dieAt` it dies; at
+ * that of `waitAt` it waits for a line of its input.
  */
 const [, , operation, root = "", inputsDirectory = "", at = "{}"] = process.argv
 const { dieAt, waitAt } = JSON.parse(at) as { dieAt?: string; waitAt?: string }

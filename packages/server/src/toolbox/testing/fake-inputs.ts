@@ -2,10 +2,10 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import type { ToolboxInput } from "../inputs/input.ts"
 
-/** More than is handled in one go, so that large files are among the inputs. */
+/** Larger than a file that is handled in one go, so that large files are among the inputs. */
 const LARGE_BYTES = 600_000
 
-/** Small files that stand for a runtime and an agent with its dependencies. */
+/** Makes small files that stand for a runtime and an agent with its dependencies. */
 export const makeInputs = (directory: string, { files = 20 } = {}): ToolboxInput[] => {
   put(join(directory, "node"), Buffer.alloc(LARGE_BYTES, "node "), 0o755)
   const agent = join(directory, "agent")

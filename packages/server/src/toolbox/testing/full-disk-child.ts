@@ -6,7 +6,7 @@ import { namesIn } from "../layout.ts"
 import { openToolboxes } from "../store.ts"
 import { makeInputs } from "./fake-inputs.ts"
 
-/** Builds on a disk with more and more space, until it succeeds. */
+/** A program that builds on a disk with more and more space, until it succeeds. */
 const [, , disk = "", inputsDirectory = ""] = process.argv
 const root = join(disk, "toolbox")
 mkdirSync(root)

@@ -6,17 +6,20 @@ import { removeToolbox } from "../remove.ts"
 import { openToolboxes, type ToolboxesOptions } from "../store.ts"
 import { makeInputs } from "./fake-inputs.ts"
 
-/** In memory where that is possible: each build flushes its file system, with all that others write there. */
+/**
+ * The place of test directories, in memory if possible: each build flushes its file system, with all that others write
+ * there.
+ */
 const PLACE = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
 
-/** A directory of the running test, removed after it. */
+/** Makes a directory for the running test, removed after it. */
 export const makeDirectory = (place = PLACE): string => {
   const directory = mkdtempSync(join(place, "berth-toolbox-"))
   onTestFinished(() => removeToolbox(directory))
   return directory
 }
 
-/** Toolboxes in a directory of the running test, with small inputs beside them. */
+/** Opens toolboxes in a directory of the running test, with small inputs beside them. */
 export const openForTest = (options: Partial<ToolboxesOptions> = {}) => {
   const directory = makeDirectory()
   const root = join(directory, "toolbox")
@@ -27,7 +30,7 @@ export const openForTest = (options: Partial<ToolboxesOptions> = {}) => {
   return { root, inputsDirectory, inputs, toolboxes, signal }
 }
 
-/** Every name in the root that is not a seal's: what was left behind shows here. */
+/** Every name in the root except the seals': leftovers show here. */
 export const namesLeft = (root: string): string[] =>
   readdirSync(root).filter((name) => name !== "seals")
 

@@ -8,22 +8,25 @@ import type { SandboxId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
 
 /**
- * The sockets of sandboxes whose engine is elsewhere. Each lies where a sandbox on this host would have made its own,
- * and leads to the port that the sandbox serves on: whoever connects notices no difference.
+ * The sockets of sandboxes whose engine is elsewhere. Each socket lies where a sandbox on this host would have made its
+ * own, and leads to the port that the sandbox serves on: a client notices no difference.
  */
 export interface Doors {
-  /** Opens when the sandbox answers, and not if it never does. Twice is as good as once. */
+  /** Opens a sandbox's socket when the sandbox answers, and not if it never does. Idempotent. */
   open(sandbox: SandboxId, door: Door): void
   close(sandbox: SandboxId): void
   closeAll(): void
-  /** Asks anew where each sandbox serves before the next connection: another may have its port by now, and would be told its token. */
+  /**
+   * Makes the next connection ask anew where its sandbox serves: another sandbox may have the port by now, and would be
+   * told the token.
+   */
   forget(): void
 }
 
 export interface Door {
   /** The directory of the sandbox's link on this host. */
   readonly link: string
-  /** Where it serves now; undefined when it does not run. */
+  /** The address at which the sandbox serves now; undefined if it does not run. */
   readonly address: () => Promise<PortAddress | undefined>
 }
 
@@ -32,7 +35,7 @@ export interface PortAddress {
   readonly port: number
 }
 
-/** Between two attempts to reach a sandbox that has just started. */
+/** The pause between two attempts to reach a sandbox that has just started. */
 const RETRY_MS = 50
 const CONNECT_DEADLINE_MS = 5_000
 
@@ -60,7 +63,7 @@ export const openDoors = (): Doors => {
   }
 }
 
-/** `epoch` changes when what is known may no longer be so. */
+/** Serves one sandbox's socket. `epoch` changes when a known address may no longer be right. */
 const openOne = async (
   { link, address }: Door,
   signal: AbortSignal,
@@ -77,14 +80,14 @@ const openOne = async (
     try {
       return await reach(target, signal)
     } catch {
-      // After the engine was away, the port may be another one.
+      // After the engine was away, the sandbox may have another port.
       target = await needed(address)
       return await reach(target, signal)
     }
   }
-  // What an earlier server left. The directory is this host's own: nothing inside can reach it.
+  // Removes the socket of an earlier server. The directory is this host's own: nothing inside can reach it.
   rmSync(join(link, LINK.socket), { force: true })
-  // By its descriptor, since the kernel takes no long paths for sockets.
+  // The socket is bound through the directory's descriptor, since the kernel takes no long paths for sockets.
   const directory = openSync(link, constants.O_RDONLY | constants.O_DIRECTORY)
   const inside = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true }, (inner) => {
@@ -106,13 +109,16 @@ const openOne = async (
   if (signal.aborted) shut()
 }
 
-/** Either side's end is the other's, after what was said before it. */
+/** Passes bytes both ways. The end of either side ends the other, after all bytes before it. */
 const passBetween = (inner: Socket, outer: Socket): void => {
   pipeline(inner, outer, () => {})
   pipeline(outer, inner, () => {})
 }
 
-/** Resolves when the sandbox serves. Its published port accepts before that, and hangs up: so it is asked something. */
+/**
+ * Resolves when the sandbox serves. Its published port accepts connections before that, and hangs up: so an answer is
+ * awaited.
+ */
 const answering = async (address: Door["address"], signal: AbortSignal): Promise<PortAddress> => {
   for (;;) {
     const target = await needed(address)
@@ -127,7 +133,7 @@ const needed = async (address: Door["address"]): Promise<PortAddress> => {
   throw new Error("the sandbox does not run")
 }
 
-/** Whatever it says: without the token it refuses, and that is enough. */
+/** Any answer will do: without the token the sandbox refuses, and that shows that it serves. */
 const answers = async (target: PortAddress, signal: AbortSignal): Promise<boolean> => {
   try {
     const socket = await reach(target, signal)

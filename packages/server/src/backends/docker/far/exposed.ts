@@ -11,19 +11,20 @@ import { networkNames } from "../network/names.ts"
 export interface ExposureOptions {
   readonly installation: InstallationId
   readonly image: string
-  /** The volume with the toolbox, whose node asks. */
+  /** The volume with the toolbox, whose node runs the probe. */
   readonly toolbox: string
 }
 
 /** The port that engines listen on without certificates. */
 const USUAL_PORT = 2375
 const REACHED = 3
-/** Taking it away is not left undone because its caller has given up. */
+/** The probe's container is removed under its own deadline, since the caller may have given up. */
 const REMOVE_DEADLINE_MS = 10_000
 
 /**
- * Refuses an engine whose own port can be reached from its sandboxes. It asks nobody for a certificate, so that whoever reaches it is
- * root on its machine, and no rules can be set there from here. A container on the sandboxes' network tries it.
+ * Refuses an engine whose own port can be reached from its sandboxes. Such a port asks for no certificate, so that
+ * anyone who reaches it is root on its machine, and no rules can be set there from here. A container on the sandboxes'
+ * network tries it.
  */
 export const requireUnexposed = async (
   engine: Engine,
@@ -32,7 +33,7 @@ export const requireUnexposed = async (
 ): Promise<void> => {
   const name = `berth-${options.installation}-reach`
   const body = containerOf(options, placesOf(engine.address))
-  // A server that crashed may have left it.
+  // A server that crashed may have left the container.
   await removeContainer(engine, name, signal)
   try {
     const path = "/containers/create"
@@ -71,7 +72,10 @@ const containerOf = (
   },
 })
 
-/** Asks at the given addresses and at its gateway, which is the engine's machine. Only an engine names its API in the answer. */
+/**
+ * A program that sends a request to the given addresses and to its gateway, which is the engine's machine. Only an
+ * engine names its API in the answer.
+ */
 const KNOCK = `
 const { readFileSync } = require("node:fs")
 const { get } = require("node:http")

@@ -14,24 +14,24 @@ import { type Published, publishedAt, publishing, reachedAt } from "./port.ts"
 import { openFarToolboxes } from "./toolbox.ts"
 
 /**
- * What is different about an engine that does not work on this host's kernel, or does not see its files: it is on another
+ * The differences of an engine that does not work on this host's kernel, or does not see its files: it is on another
  * machine, or in a virtual one. Files lie in volumes there, and the link is a port.
  */
 export interface Far {
-  /** Refuses what cannot be had there. */
+  /** Refuses a sandbox that asks for something that such an engine cannot give. */
   check(spec: SandboxSpec): void
   mounts(spec: SandboxSpec): EngineMount[]
   /** The names of the volumes that a sandbox has for itself. */
   volumes(spec: SandboxSpec): string[]
-  /** Makes and fills them, and brings the toolbox there. */
+  /** Makes and fills the sandbox's volumes, and brings the toolbox to the engine. */
   prepare(spec: SandboxSpec, signal: AbortSignal): Promise<void>
-  /** Removes the volumes that a workspace's sandboxes hand on. */
+  /** Removes the volumes that sandboxes of a workspace hand on to their successors. */
   removeFiles(workspace: Slug, signal: AbortSignal): Promise<void>
   publish<Body extends Published>(body: Body): Body
-  /** Makes the way to a sandbox that runs. */
+  /** Opens the connection to a running sandbox. */
   open(sandbox: SandboxId, engineId: string, link: string): void
   close(sandbox: SandboxId): void
-  /** A sandbox has ended, or the engine was away: ports may be others' by now. */
+  /** Called when a sandbox has ended, or the engine was away: its port may be another sandbox's by now. */
   forget(): void
   closeAll(): void
 }
@@ -41,7 +41,7 @@ export const openFar = async (engine: Engine, installation: InstallationId): Pro
   const toolboxes = openFarToolboxes(engine, installation)
   const host = await reachedAt(engine.address)
   let trial: Promise<void> | undefined
-  /** Tried until it succeeds, and by one for all who wait. */
+  /** Runs the check until it succeeds once, with one attempt for all who wait. */
   const requireUnexposedOnce = (image: string, toolbox: string, signal: AbortSignal) => {
     const within = AbortSignal.timeout(DEADLINES_MS.create)
     trial ??= requireUnexposed(engine, { installation, image, toolbox }, within).catch(

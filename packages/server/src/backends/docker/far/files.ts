@@ -20,14 +20,14 @@ import { withShelf } from "./shelf.ts"
 import { type TarEntry, tarOf } from "./tar.ts"
 import type { FarToolboxes } from "./toolbox.ts"
 
-/** A volume that a sandbox's files lie in, and how its first directory is. */
+/** A volume for files of a sandbox, with the mode and owner of its root directory. */
 interface FarVolume extends Omit<TarEntry, "path"> {
   readonly name: string
   readonly labels: Labels
-  /** What it is called while it is filled. */
+  /** The name of its directory in the shelf that fills it. */
   readonly shelf: string
   readonly target: string
-  /** Whether it goes with the sandbox; others are the workspace's. */
+  /** Whether the volume goes with the sandbox. The others belong to the workspace. */
   readonly own: boolean
 }
 
@@ -39,7 +39,7 @@ export const farVolumes = (spec: SandboxSpec): string[] =>
     .filter(({ own }) => own)
     .map(({ name }) => name)
 
-/** Makes the volumes of a sandbox and puts into them what it begins with. */
+/** Makes the volumes of a sandbox and fills them with its first files. */
 export const makeFarVolumes = async (
   engine: Engine,
   spec: SandboxSpec,
@@ -61,7 +61,7 @@ export const makeFarVolumes = async (
   )
 }
 
-/** Removes the volumes of a workspace's stacks. One that a container still has makes it fail. */
+/** Removes the volumes of a workspace's stacks. Fails if a container still has one of them. */
 export const removeFarFiles = async (
   engine: Engine,
   { installation, workspace }: Pick<SandboxSpec["identity"], "installation" | "workspace">,
@@ -72,7 +72,7 @@ export const removeFarFiles = async (
   await settleAll(found.map(({ Name }) => removeVolume(engine, Name, signal)))
 }
 
-/** All mounts of a sandbox whose engine sees nothing of this host. */
+/** All mounts of a sandbox whose engine sees no files of this host. */
 export const farMounts = (spec: SandboxSpec, toolboxes: FarToolboxes): EngineMount[] => [
   ...volumesOf(spec).map(({ name, target }) => volumeMount(name, target, false)),
   ...spec.config.mounts.flatMap((mount, index) => {
@@ -93,7 +93,7 @@ const volumeMount = (name: string, target: string, readOnly: boolean): EngineMou
   VolumeOptions: { NoCopy: true },
 })
 
-/** The same places, owners and modes that a sandbox's files have on this host. */
+/** The volumes of a sandbox, with the same places, owners and modes that its files have on this host. */
 const volumesOf = (spec: SandboxSpec): FarVolume[] => {
   const { sandbox, installation } = spec.identity
   const taken = new Set(spec.config.mounts.map(({ target }) => target))
@@ -117,7 +117,7 @@ const volumesOf = (spec: SandboxSpec): FarVolume[] => {
   ].filter(({ own, shelf, target }) => !own || shelf === "link" || !taken.has(target))
 }
 
-/** A stack is a volume of the workspace: the next sandbox finds in it what this one leaves. */
+/** The workspace's volume for a stack or a cache. The next sandbox finds in a stack's volume what this one leaves. */
 const ofWorkspace = (mount: Mount, spec: SandboxSpec): FarVolume[] => {
   if (mount.kind !== "stack" && mount.kind !== "cache") return []
   const { installation, workspace } = spec.identity

@@ -5,12 +5,12 @@ import type { EngineAddress } from "../address.ts"
 import { type Engine, parseAnswer } from "../engine.ts"
 import type { PortAddress } from "./doors.ts"
 
-/** What the supervisor serves on inside; outside, the engine chooses. */
+/** The port that the supervisor serves on inside. The engine chooses the one outside. */
 const PORT = 7_767
 const KEY = `${PORT}/tcp`
 const LOOPBACK = "127.0.0.1"
 
-/** What of a container's description the port is added to. */
+/** The part of a container's description that publishing the port adds to. */
 export interface Published {
   readonly Env: readonly string[]
   readonly HostConfig: object
@@ -18,13 +18,13 @@ export interface Published {
 
 /** The address at which ports are published: the one by which the engine itself is reached. */
 export const reachedAt = async (address: EngineAddress): Promise<string> => {
-  // A virtual machine's engine has a socket here, and its loopback is this host's, too.
+  // The engine of a virtual machine has a socket here, and its loopback is this host's, too.
   if ("socketPath" in address) return LOOPBACK
   const found = await lookup(address.host, { family: 4 })
   return found.address.startsWith("127.") ? LOOPBACK : found.address
 }
 
-/** Adds the port, on that address alone. */
+/** Publishes the supervisor's port on that address alone. */
 export const publishing = <Body extends Published>(body: Body, host: string): Body => ({
   ...body,
   Env: [...body.Env, `${LINK_PORT_VARIABLE}=${PORT}`],
@@ -39,7 +39,7 @@ const PortsAnswer = z.object({
   }),
 })
 
-/** Where a container's port is now; undefined when it does not run. */
+/** The address of a container's published port; undefined if the container does not run. */
 export const publishedAt = async (
   engine: Engine,
   engineId: string,

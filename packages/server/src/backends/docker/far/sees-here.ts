@@ -7,15 +7,15 @@ const NO_SUCH_IMAGE = 404
 const NO_SUCH_SOURCE = 400
 
 /**
- * Whether an engine sees the files of this host. It looks at a mount's source before it looks for the image, so that a
- * container of an image that nobody has is refused either way, and the refusal tells.
+ * Whether an engine sees the files of this host. An engine looks at a mount's source before it looks for the image, so
+ * a container of an image that nobody has is refused either way, and the refusal tells.
  */
 export const seesHere = async (
   engine: Engine,
   directory: string,
   signal: AbortSignal,
 ): Promise<boolean> => {
-  // A name that no other machine has.
+  // The probe's name exists on no other machine.
   const probe = await mkdtemp(join(directory, "probe-"))
   try {
     const Mounts = [{ Type: "bind", Source: probe, Target: "/probe", ReadOnly: true }]

@@ -5,27 +5,29 @@ import { removeContainer } from "../containers.ts"
 import type { Engine } from "../engine.ts"
 import { INSTALLATION_LABEL } from "../names.ts"
 
-/** A container that never runs: through it, files get into volumes. */
+/** A shelf is a container that never runs: through it, files get into volumes. */
 export interface Shelf {
   /** Unpacks an archive below the directory that holds the volumes. */
   put(archive: Buffer | Readable, signal: AbortSignal): Promise<void>
   has(path: string, signal: AbortSignal): Promise<boolean>
 }
 
-/** Where a shelf has its volumes, each in a directory of its own. */
+/** The directory in which a shelf has its volumes, each in a directory of its own. */
 const ROOT = "/shelf"
-/** Taking it away is not left undone because its caller has given up. */
+/** A shelf is removed under its own deadline, since the caller may have given up. */
 const REMOVE_DEADLINE_MS = 10_000
 
 export interface ShelfOptions {
   readonly installation: InstallationId
-  /** Any that the engine has: nothing of it is run. */
+  /** Any image that the engine has: nothing of it is run. */
   readonly image: string
-  /** By the names of their directories. */
+  /** The volumes, by the names of their directories. */
   readonly volumes: Readonly<Record<string, string>>
 }
 
-/** Without a sandbox in its labels: one that a crash leaves is removed by `recover`. */
+/**
+ * Makes a shelf for the time of one call. Its labels name no sandbox, so `recover` removes a shelf that a crash leaves.
+ */
 export const withShelf = async <Result>(
   engine: Engine,
   { installation, image, volumes }: ShelfOptions,

@@ -1,9 +1,9 @@
-/** What an archive holds: a directory, or a file with its contents. */
+/** An entry of an archive: a directory, or a file with its contents. */
 export interface TarEntry {
   readonly path: string
   readonly mode: number
   readonly owner: number
-  /** Without it, it is a directory. */
+  /** Absent for a directory. */
   readonly contents?: Buffer
 }
 
@@ -11,7 +11,7 @@ const BLOCK = 512
 const DIRECTORY = "5"
 const FILE = "0"
 
-/** A tar archive of a few small entries, with owners that need not exist here. */
+/** Makes a tar archive of a few small entries, with owners that need not exist here. */
 export const tarOf = (entries: readonly TarEntry[]): Buffer =>
   Buffer.concat([...entries.flatMap(blocksOf), Buffer.alloc(2 * BLOCK)])
 
@@ -20,7 +20,7 @@ const blocksOf = (entry: TarEntry): Buffer[] => {
   return [headOf(entry), contents, Buffer.alloc((BLOCK - (contents.length % BLOCK)) % BLOCK)]
 }
 
-/** Fields of the format, by their offsets; numbers are octal digits that end with a zero. */
+/** Writes the fields of the header, by their offsets. Numbers are octal digits that end with a zero. */
 const headOf = ({ path, mode, owner, contents }: TarEntry): Buffer => {
   const head = Buffer.alloc(BLOCK)
   const number = (value: number, at: number, length: number) =>
@@ -33,7 +33,7 @@ const headOf = ({ path, mode, owner, contents }: TarEntry): Buffer => {
   number(Math.floor(Date.now() / 1_000), 136, 12)
   head.write(contents === undefined ? DIRECTORY : FILE, 156)
   head.write("ustar\x0000", 257)
-  // The sum is made over a head whose own field is blank.
+  // The checksum is computed over a header whose own checksum field is blank.
   head.write(" ".repeat(8), 148)
   const sum = head.reduce((total, byte) => total + byte, 0)
   head.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148)

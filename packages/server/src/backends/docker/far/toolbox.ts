@@ -14,18 +14,18 @@ import { ensureVolume, listVolumes } from "../volumes.ts"
 import { type Shelf, withShelf } from "./shelf.ts"
 import { tarOf } from "./tar.ts"
 
-/** The toolboxes that were brought to the engine: a volume each, filled once. */
+/** The toolboxes that were brought to the engine, each in a volume that is filled once. */
 export interface FarToolboxes {
-  /** Its volume; undefined for a directory that is no toolbox. */
+  /** The toolbox's volume; undefined for a directory that is no toolbox. */
   volumeOf(source: string): string | undefined
-  /** Brings it there, once for all who wait. */
+  /** Brings the toolbox to the engine, once for all who wait. */
   ensure(source: string, image: string, signal: AbortSignal): Promise<void>
 }
 
 const TOOLBOX_LABEL = "berth.toolbox"
-/** Some hundred megabytes over a network. */
+/** A toolbox is some hundred megabytes, sent over a network. */
 const FILL_DEADLINE_MS = 10 * 60_000
-/** Lies in each toolbox. Here it comes last: a volume that has it is whole. */
+/** A file of each toolbox. It is copied last: a volume that has it is whole. */
 const MANIFEST = "manifest.json"
 
 export const openFarToolboxes = (engine: Engine, installation: InstallationId): FarToolboxes => {
@@ -83,7 +83,7 @@ const putTree = async (shelf: Shelf, source: string, signal: AbortSignal): Promi
   await shelf.put(tarOf([entry]), signal)
 }
 
-/** What older versions brought goes with the last sandbox that has it: the engine refuses until then. */
+/** Removes the toolboxes of older versions. The engine refuses while a sandbox has one. */
 const removeOthers = async (
   engine: Engine,
   installation: InstallationId,

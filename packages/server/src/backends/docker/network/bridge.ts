@@ -15,15 +15,18 @@ import { NetworkAnswer, wantedNetwork, whyWrong } from "./wanted.ts"
 /** A network of the engine's, with the fence around it. */
 export interface Bridge {
   readonly name: string
-  /** Makes it once: callers at the same time share one attempt, and success is remembered. */
+  /** Makes the network once: concurrent callers share one attempt, and success is remembered. */
   ensure(signal: AbortSignal): Promise<void>
   /** Puts the fence back if somebody took it away, and returns whether that was so. */
   restore(signal: AbortSignal): Promise<boolean>
-  /** Does what only a container that has been started allows. Again after each start: its network namespace is a new one. */
+  /**
+   * Sets the rules inside a container that has been started. Called after each start: its network namespace is a new
+   * one.
+   */
   settle(engineId: string, signal: AbortSignal): Promise<void>
-  /** The engine was away, or says that the network is gone: the next one looks again. */
+  /** Called when the engine was away, or says that the network is gone: the next `ensure` looks again. */
   forget(): void
-  /** Removes it with its fence, unless someone is on it. */
+  /** Removes the network with its fence, unless a container is on it. */
   release(signal: AbortSignal): Promise<void>
 }
 
@@ -41,7 +44,8 @@ export const createBridge = (
 
   const make = async () => {
     const signal = AbortSignal.timeout(DEADLINES_MS.ensureNetwork)
-    // Before the network, so that nothing is ever on it without a fence; and each time, since rules are flushed by people.
+    // The fence comes before the network, so that nothing is ever on it without a fence; and each time, since people
+    // flush rules.
     if (fenced) {
       await ensureFence(wanted, readBounds(), signal)
     }
@@ -71,7 +75,7 @@ export const createBridge = (
     forget: () => {
       isMade = false
     },
-    // In turn with `ensure`: the fence goes only after the network, and no network is made meanwhile.
+    // Serial with `ensure`: the fence goes only after the network, and no network is made meanwhile.
     release: (signal) =>
       inTurn(names.network, async () => {
         isMade = false
@@ -82,7 +86,7 @@ export const createBridge = (
 
 const IN_USE = 403
 
-/** Removes a network with its fence, unless someone is on it. */
+/** Removes a network with its fence, unless a container is on it. */
 export const removeBridge = async (
   engine: Engine,
   names: Pick<NetworkNames, "network" | "table">,
@@ -93,7 +97,10 @@ export const removeBridge = async (
   if (status !== IN_USE) await dropFence(names, signal)
 }
 
-/** Decides by what exists, before and after: the statuses of a refusal mean different things in each engine. */
+/**
+ * Makes the network if it does not stand. Decides by what exists before and after, since the statuses of a refusal mean
+ * different things in each engine.
+ */
 const ensureNetwork = async (
   engine: Engine,
   names: NetworkNames,
@@ -104,7 +111,7 @@ const ensureNetwork = async (
   const body = wantedNetwork(names, installation)
   const request = { method: "POST", path: "/networks/create", body } as const
   const { status, said } = await engine.ask(request, [201, 400, 403, 404, 409, 500], signal)
-  // Someone else may have made it in between; and an engine may have made a second one.
+  // Another process may have made the network in between; and an engine may have made a second one.
   if (await stands(engine, names, installation, signal)) return
   throw new BerthError(
     status === 404 ? "backend.network_exhausted" : "backend.engine_failed",
@@ -113,7 +120,7 @@ const ensureNetwork = async (
   )
 }
 
-/** Whether the right network is there; a wrong one is an error that says what is wrong with it. */
+/** Whether the right network stands. A wrong network of its name is an error that says what is wrong with it. */
 const stands = async (
   engine: Engine,
   names: NetworkNames,

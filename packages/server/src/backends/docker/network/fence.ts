@@ -7,7 +7,10 @@ import { connectionsMark, connectionsText } from "../../connections/rules.ts"
 import type { NetworkNames } from "./names.ts"
 import { connectionsOf, dropText, markOf, type RulesInput, tableText } from "./rules.ts"
 
-/** Makes the fence and the bounds for connections, or whatever of them has gone since. Returns whether something had. */
+/**
+ * Makes the fence and the bounds for connections, or the parts of them that have gone since. Returns whether a part was
+ * missing.
+ */
 export const ensureFence = async (
   wanted: Pick<RulesInput, "names" | "allow">,
   bounds: ConnectionBounds,
@@ -29,7 +32,7 @@ export const ensureFence = async (
   return missing.length > 0
 }
 
-/** Takes the fence of a network away that is gone. */
+/** Removes the fence of a network that is gone. */
 export const dropFence = (names: Pick<NetworkNames, "table">, signal: AbortSignal): Promise<void> =>
   apply(dropText(names), signal)
 
@@ -38,7 +41,7 @@ const apply = async (text: string, signal: AbortSignal): Promise<void> => {
   if (status !== 0) throw cannot(stderr.trim())
 }
 
-/** Why no fence can be made on this host; undefined where it can. */
+/** The reason why no fence can be made on this host; undefined where it can. */
 export const whyUnfenced = async (signal: AbortSignal): Promise<string | undefined> => {
   try {
     const { status, stderr } = await nft(["list", "tables"], signal)
@@ -49,10 +52,13 @@ export const whyUnfenced = async (signal: AbortSignal): Promise<string | undefin
   }
 }
 
-/** Whether packets between two ports of a bridge pass the rules at all. */
+/** Tells whether packets between two ports of a bridge pass the rules at all. */
 const BRIDGED_PACKETS = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
-/** Refuses a network whose bridge the rules do not reach: it is elsewhere, or the kernel does not ask them. */
+/**
+ * Refuses a network whose bridge the rules do not reach: the bridge is elsewhere, or the kernel does not apply them to
+ * it.
+ */
 export const requireReach = async ({ device }: NetworkNames): Promise<void> => {
   const devices = await readFile("/proc/self/net/dev", "utf8")
   const there = devices.split("\n").some((line) => line.trim().startsWith(`${device}:`))
@@ -77,10 +83,13 @@ const cannot = (why: string, cause?: unknown) =>
   })
 
 const RESOLV_CONF = "/etc/resolv.conf"
-/** The servers behind systemd-resolved: the engine looks there as well. */
+/** Lists the servers behind systemd-resolved: the engine looks there as well. */
 const SYSTEMD_UPSTREAMS = "/run/systemd/resolve/resolv.conf"
 
-/** The name servers that the engine asks for sandboxes; one on the loopback it asks by itself. */
+/**
+ * The name servers that sandboxes reach through the engine, without those on the loopback, which the engine asks by
+ * itself.
+ */
 const readResolvers = async (): Promise<string[]> => {
   const files = [RESOLV_CONF, SYSTEMD_UPSTREAMS]
   const texts = await Promise.all(files.map((file) => readFile(file, "utf8").catch(() => "")))

@@ -15,9 +15,10 @@ const Container = z.object({
 })
 
 /**
- * Lets a container send to its gateway alone, and bounds what the kernel tracks, by rules inside its own network namespace. Each address that it sends to
- * directly takes an entry of the kernel's neighbour table, which all namespaces of the host share. Routes would not do:
- * SO_BINDTODEVICE with SO_DONTROUTE leads around them, and takes no privilege. The rules go with the namespace.
+ * Lets a container send to its gateway alone, and bounds what the kernel tracks, by rules inside its own network
+ * namespace. Each address that a container sends to directly takes an entry of the kernel's neighbour table, which all
+ * namespaces of the host share. Routes would not do: SO_BINDTODEVICE with SO_DONTROUTE leads around them, and takes no
+ * privilege. The rules go with the namespace.
  */
 export const keepToGateway = async (
   engine: Engine,
@@ -44,7 +45,10 @@ export const keepToGateway = async (
   throw failed(stderr.trim(), engineId)
 }
 
-/** The process may have ended, and its number be another's: these rules would take any other namespace off the network. */
+/**
+ * Checks that the namespace has the container's address: the process may have ended, and its pid be another's, and
+ * these rules would take any other namespace off the network.
+ */
 const IN_THE_RIGHT_NAMESPACE = 'grep -qwF "$0" /proc/self/net/fib_trie && exec nft -f -'
 
 /** The table of family inet that stands in the namespace of each container. */
@@ -54,20 +58,19 @@ export const GATEWAY_TABLE = "berth_gateway"
 const RESOLVER = "127.0.0.11"
 
 /**
- * Questions that the kernel tracks at a time: over UDP, each for half a minute. Over TCP, each takes an open file of the engine's own
- * process, which all of its containers share; a closed one is tracked for two minutes and not counted, so that its rate
- * is bounded as well.
+ * Bounds on questions to the name server that the kernel tracks at a time. Over UDP, each is tracked for half a minute.
+ * Over TCP, each takes an open file of the engine's own process, which all of its containers share; a closed one is
+ * tracked for two minutes and not counted, so that its rate is bounded as well.
  */
 export const RESOLVER_BOUNDS = { udp: 4_096, tcp: 64, tcpPerSecond: 16, tcpBurst: 256 } as const
 
 const OPENS = "ct state new ct status & confirmed == 0"
 
 /**
- * Multicast stays as it is: it reaches nobody, and the kernel gives its entries up for any other. A TCP connection would wait
- * for minutes without a refusal, which cannot be given where the last look is taken.
- *
- * The engine translates addresses inside, for its name server, which makes the kernel track every connection there, in memory that no
- * limit counts. So all but questions to that server are left untracked, and those are bounded.
+ * The rules inside. Multicast stays as it is: it reaches nobody, and the kernel gives its entries up for any other. A
+ * TCP connection would wait for minutes without a refusal, and the last hook cannot refuse. The engine translates
+ * addresses inside, for its name server, which makes the kernel track every connection there, in memory that no limit
+ * counts. So all packets but questions to that server are left untracked, and those questions are bounded.
  */
 const rulesText = (gateway: string, fence: InnerFence): string => {
   const direct = `oifname != "lo" ip daddr != 224.0.0.0/4 rt ip nexthop != ${gateway}`
@@ -112,14 +115,20 @@ table inet ${GATEWAY_TABLE} {
 `
 }
 
-/** The part of the fence that stands inside, too, so that it does not rest on the host's rules alone, which people flush. */
+/**
+ * The part of the fence that also stands inside, so that it does not rest on the host's rules alone, which people
+ * flush.
+ */
 interface InnerFence {
   readonly allow: readonly string[]
   /** The host's addresses when the container was started. */
   readonly host: readonly string[]
 }
 
-/** Name servers that the engine asks from within change while the container runs: they are left to the rules outside. */
+/**
+ * The fence's rules inside. Port 53 is left to the rules outside: the name servers that the engine asks from within
+ * change while the container runs.
+ */
 const fenceRules = ({ allow, host }: InnerFence): string[] => [
   "meta l4proto { tcp, udp } th dport 53 return",
   ...host.map((address) => `ip daddr ${address} goto refuse`),
@@ -136,7 +145,7 @@ const hostAddresses = (): string[] => [
   ),
 ]
 
-/** The container, unless it has ended or is gone by now. */
+/** Inspects the container; undefined if it has ended or is gone. */
 const running = async (engine: Engine, engineId: string, signal: AbortSignal) => {
   const request = { method: "GET", path: `/containers/${engineId}/json` } as const
   const answer = await engine.ask(request, [200, 404], signal)

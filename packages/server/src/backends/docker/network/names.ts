@@ -4,20 +4,20 @@ import type { Ipv4Range } from "@berth/protocol/network"
 
 /** The longest name that the kernel takes for a network device. */
 const MAX_DEVICE_LENGTH = 15
-/** Begins the name of every bridge of ours, and of no other device. */
+/** The prefix of every bridge of ours, and of no other device. */
 export const DEVICE_MARK = "btd-"
 const KEY_LENGTH = MAX_DEVICE_LENGTH - DEVICE_MARK.length
 
 export interface NetworkNames {
-  /** Of the network in the engine. */
+  /** The name of the network in the engine. */
   readonly network: string
-  /** The network's bridge on the host: the rules match it, so they can be there before it is. */
+  /** The network's bridge on the host. The rules match it by name, so they can be there before it is. */
   readonly device: string
   /** The firewall's table, of family inet. */
   readonly table: string
 }
 
-/** What the network is called whose sandboxes may reach these ranges beside the internet. */
+/** The names for the network of sandboxes that may reach these ranges beside the internet. */
 export const networkNames = (
   installation: InstallationId,
   allow: readonly Ipv4Range[] = [],
@@ -37,7 +37,7 @@ const plainNames = (installation: InstallationId) => ({
   table: `berth_docker_${installation.slice("inst-".length)}`,
 })
 
-/** The names that belong to a network with a list of ranges; undefined for any other network. */
+/** The names for a network with a list of ranges; undefined for any other network. */
 export const listedNames = (
   installation: InstallationId,
   network: string,
@@ -47,6 +47,6 @@ export const listedNames = (
   return key ? { network, table: `${plain.table}_${key}` } : undefined
 }
 
-/** Neither order nor repetition makes another network. */
+/** Sorts ranges and drops repeats, so that neither makes another network. */
 export const normalised = (allow: readonly Ipv4Range[]): Ipv4Range[] =>
   [...new Set(allow)].toSorted()

@@ -9,25 +9,28 @@ import { listedNames, normalised } from "./names.ts"
 import { NetworkAnswer } from "./wanted.ts"
 
 /**
- * What sandboxes with policy `open` are on: one bridge for all that have the internet alone, and one for each list of
- * ranges that sandboxes may reach beside it. So what a sandbox may reach is told by the bridge that its packets come
- * from, and never by an address, which would be the next sandbox's one day. A bridge with a list goes with its last sandbox.
+ * The bridges of sandboxes with the policy `open`: one for all that have the internet alone, and one for each list of
+ * ranges that sandboxes may reach beside it. So the bridge that a packet comes from tells what its sandbox may reach;
+ * an address would not, since the next sandbox gets it one day. A bridge with a list goes with its last sandbox.
  */
 export interface SandboxNetwork {
   /** Makes the bridge of the sandboxes that have the internet alone. */
   ensure(signal: AbortSignal): Promise<void>
-  /** Puts the fences back that sandboxes need and somebody took away. Returns whether there was one. */
+  /** Restores fences that sandboxes need and somebody took away. Returns whether there was one. */
   restore(signal: AbortSignal): Promise<boolean>
-  /** The engine was away: the next one looks again. */
+  /** Called when the engine was away: the next `ensure` looks again. */
   forget(): void
   /** The bridge that this sandbox is, or will be, on. */
   join(sandbox: SandboxId, allow: readonly Ipv4Range[]): Bridge
   leave(sandbox: SandboxId, signal: AbortSignal): Promise<void>
-  /** Removes bridges with lists that nobody has joined: what a crash left. */
+  /** Removes bridges with lists that no sandbox has joined: a crash left them. */
   sweep(signal: AbortSignal): Promise<void>
 }
 
-/** Where rules cannot be set, there is one bridge, from which everything can be reached. */
+/**
+ * Opens the bridges. Where no rules can be set (not `fenced`), there is one bridge, from which everything can be
+ * reached.
+ */
 export const createNetwork = (
   engine: Engine,
   installation: InstallationId,
@@ -66,7 +69,7 @@ export const createNetwork = (
       if (bridge === undefined || bridge === plain) return
       if ([...members.values()].includes(bridge)) return
       await bridge.release(signal).catch((failure) => {
-        // So that the next attempt to remove the sandbox comes here again.
+        // Keeps the membership, so that the next attempt to remove the sandbox releases the bridge.
         members.set(sandbox, bridge)
         throw failure
       })

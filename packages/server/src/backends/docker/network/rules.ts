@@ -11,16 +11,16 @@ import { DEVICE_MARK, type NetworkNames } from "./names.ts"
 
 export interface RulesInput {
   readonly names: NetworkNames
-  /** What may be reached beside the internet. */
+  /** The ranges that may be reached beside the internet. */
   readonly allow: readonly Ipv4Range[]
   readonly resolvers: readonly string[]
 }
 
 /**
- * The fence around the network's bridge. Each packet from a sandbox is judged by the destination that it names,
- * before any address is translated, and by the one that it has after. The engine's own rules cannot let
- * through what is refused here: a drop is final in whatever table it stands. What is allowed never opens the host, which
- * is refused before, nor a neighbour, which is refused after.
+ * The fence around the network's bridge. Each packet from a sandbox is judged by the destination that it names, before
+ * any address is translated, and by the one that it has after. The engine's own rules cannot let through a packet that
+ * is refused here: a drop is final in whatever table it stands. An allowed range never opens the host, which is refused
+ * before, nor a neighbour, which is refused after.
  */
 const chains = ({ names: { device }, allow, resolvers }: RulesInput): string => {
   const asks = resolvers.map(
@@ -85,7 +85,10 @@ table inet ${input.names.table} {
 ${chains(input)}}
 `
 
-/** The rules that bound what sandboxes open through the fence; all bridges of the host together have one bound. */
+/**
+ * The rules that bound the connections of sandboxes through the fence. All bridges of the host share one bound for all
+ * together.
+ */
 export const connectionsOf = (
   { names, resolvers }: RulesInput,
   bounds: ConnectionBounds,
@@ -98,7 +101,7 @@ export const connectionsOf = (
   translatedUnless: names.device,
 })
 
-/** Works whether the tables exist or not. */
+/** Drops the tables, whether they exist or not. */
 export const dropText = (names: Pick<NetworkNames, "table">): string =>
   dropFenceText(names) + dropConnectionsText(connectionsTableOf(names.table))
 

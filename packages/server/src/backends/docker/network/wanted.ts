@@ -3,7 +3,7 @@ import { z } from "zod"
 import { INSTALLATION_LABEL } from "../names.ts"
 import type { NetworkNames } from "./names.ts"
 
-/** What the engine says of one network, as far as it matters here. */
+/** The parts of the engine's description of a network that matter here. */
 export const NetworkAnswer = z.object({
   Id: z.string(),
   Name: z.string(),
@@ -18,14 +18,14 @@ export type NetworkAnswer = z.infer<typeof NetworkAnswer>
 const DRIVER = "bridge"
 const optionsOf = (device: string) => ({
   "com.docker.network.bridge.name": device,
-  // Neighbours do not reach each other.
+  // Containers on the bridge do not reach each other.
   "com.docker.network.bridge.enable_icc": "false",
 })
 
-/** How a network of an installation is made. */
+/** The body of the engine's request to make a network. */
 export const wantedNetwork = ({ network, device }: NetworkNames, installation: InstallationId) => ({
   Name: network,
-  // Without it, engines up to 24 make a second network of the same name.
+  // Without this, engines up to 24 make a second network of the same name.
   CheckDuplicate: true,
   Driver: DRIVER,
   EnableIPv6: false,
@@ -33,7 +33,7 @@ export const wantedNetwork = ({ network, device }: NetworkNames, installation: I
   Options: optionsOf(device),
 })
 
-/** What is wrong with a network of that name; undefined for the right one. */
+/** The fault of a network of that name; undefined for the right one. */
 export const whyWrong = (
   found: NetworkAnswer,
   { device }: NetworkNames,

@@ -1,6 +1,8 @@
 import type { Differences } from "../../testing/attempt.ts"
 
-/** Where an engine without user namespaces lets more happen inside than is listed. docs/SECURITY.md repeats it. */
+/**
+ * The acts that an engine without user namespaces allows inside beyond the common list. docs/SECURITY.md repeats them.
+ */
 export const DIFFERENCES: Differences = {
   "change the devices that it shares with the host": {
     sees: ["ok"],

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 /**
- * What goes wrong between us and the engine: it never answers; it hangs up before it has done anything, or after
- * it has; it answers with an error, with what is no HTTP, with no JSON, with half of a body, or a byte at a time.
+ * The faults between us and the engine. It never answers; it hangs up before it has done anything, or after it has; it
+ * answers with an error, with what is no HTTP, with no JSON, with half of a body, or a byte at a time.
  */
 export const FAULTS = [
   "hang",
@@ -19,16 +19,18 @@ export const FAULTS = [
   "half",
   "slow",
 ] as const
-/** Not for every request: most take a 404 for an answer. */
+/** 404 and 409 are not for every request: most take a 404 for an answer. */
 export type Fault = (typeof FAULTS)[number] | "404" | "409"
 
 export interface FaultyEngine {
   readonly address: { readonly socketPath: string }
   /** Every request so far: `GET /v1.41/…`. */
   readonly asked: readonly string[]
-  /** From now on, requests that match fail so, or the next so many; without a fault, everything passes. */
+  /**
+   * From now on, matching requests fail with this fault, or only the next `times`. Without a fault, everything passes.
+   */
   fail(matching: RegExp, fault: Fault | undefined, times?: number): void
-  /** Hangs up on everyone. */
+  /** Hangs up all connections. */
   cut(): void
   close(): Promise<void>
 }
@@ -36,7 +38,7 @@ export interface FaultyEngine {
 export const ERROR_WORDS = "the engine's own words"
 const SLOW_BYTE_MS = 50
 
-/** Passes everything on to the real engine, but for what it is told to spoil. */
+/** Starts a proxy that passes every request on to the real engine, except those that it is told to spoil. */
 export const startFaultyEngine = async (engineSocket: string): Promise<FaultyEngine> => {
   const directory = await mkdtemp(join(tmpdir(), "berth-faulty-"))
   const socketPath = join(directory, "engine.sock")
@@ -104,7 +106,7 @@ const pass = (
   })
   onward.on("error", () => asked.socket.destroy())
   answer.on("close", () => onward.destroy())
-  // In one piece: an engine that refuses early closes while the rest is still on its way.
+  // The body is sent in one piece: an engine that refuses early closes while the rest is still on its way.
   const body: Buffer[] = []
   asked.on("data", (chunk: Buffer) => body.push(chunk))
   asked.on("end", () => onward.end(Buffer.concat(body)))

@@ -18,13 +18,13 @@ export interface DockerHarness extends ContractHarness {
   readonly engine: DockerEngine
   readonly directory: string
   readonly image: string
-  /** The same installation by another way to the engine. */
+  /** Opens the same installation through another address of the engine. */
   openThrough(address: EngineAddress): Promise<Backend>
 }
 
 /**
- * A backend on an engine with a small image, and the means to see what it leaves there. The engine is the shared one, or with
- * options for it one of its own.
+ * Opens a backend on an engine with a small image, and the means to see what it leaves there. The engine is the shared
+ * one, or with options for it one of its own.
  */
 export const openHarness = async (
   options?: Partial<DockerEngineOptions> & { readonly dataIn?: string },
@@ -88,13 +88,13 @@ export const openHarness = async (
 
 const never = new AbortController().signal
 
-/** A test that failed half-way leaves nothing either. */
+/** Removes all sandboxes, so that a test that failed half-way leaves none. */
 const removeAll = async (backend: Backend) => {
   for (const { identity } of await backend.list()) await backend.remove(identity.sandbox)
   await backend.close()
 }
 
-/** Everything that leads back to an installation, in the engine and on the host. */
+/** Counts everything that leads back to an installation, in the engine and on the host. */
 const takeCensus = async (engine: DockerEngine, installation: string, directory: string) => {
   const label = encodeURIComponent(
     JSON.stringify({ label: [`berth.installation=${installation}`] }),
@@ -113,7 +113,7 @@ const takeCensus = async (engine: DockerEngine, installation: string, directory:
   }
 }
 
-/** Asks the engine without anything of the backend's in between. */
+/** Sends the engine a request directly, without any code of the backend. */
 export const askEngine = async (
   { socket: socketPath }: Pick<DockerEngine, "socket">,
   method: string,

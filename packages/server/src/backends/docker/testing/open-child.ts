@@ -1,4 +1,4 @@
-/** Opens a backend on the engine behind a socket, and tells how that failed. */
+/** A program that opens a backend on the engine behind a socket, and tells how that failed. */
 import { newId } from "@berth/protocol/ids"
 import { openDocker } from "../backend.ts"
 

@@ -3,8 +3,8 @@ import { run } from "../../../host/run.ts"
 import { GATEWAY_TABLE } from "../network/gateway.ts"
 
 /**
- * Takes the rules away that stand inside the containers of an engine. The engine is known by its network namespace: the parent of
- * each container's first process is in it, and the process itself is not.
+ * Removes the rules that stand inside the containers of an engine. The engine is known by its network namespace: the
+ * parent of each container's first process is in it, and the process itself is not.
  */
 export const unfenceInside = async (enginePid: number): Promise<void> => {
   const engine = await namespaceOf(enginePid)
@@ -23,7 +23,10 @@ export const unfenceInside = async (enginePid: number): Promise<void> => {
 const namespaceOf = (pid: number): Promise<string | undefined> =>
   readlink(`/proc/${pid}/ns/net`).catch(() => undefined)
 
-/** Zero for a process that has ended. The name before it in the file may hold anything but a last bracket. */
+/**
+ * The parent's pid; zero for a process that has ended. The program's name before it in the file may hold anything but a
+ * last bracket.
+ */
 const parentOf = async (pid: number): Promise<number> => {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "")
   return Number(/^.*\) \S (\d+)/s.exec(stat)?.[1] ?? 0)

@@ -33,7 +33,8 @@ export const cgroupOf = (
       : Promise.reject(unsupported("tell a sandbox's processes from others"))
 
   return {
-    // A single thread that moves itself has not to wait until every processor has noticed; v1 has a file for it.
+    // A single thread that moves itself by `tasks` need not wait until every processor has noticed; only v1 has that
+    // file.
     joinFiles: places.map(({ version, directory }) =>
       join(directory, version === 1 ? "tasks" : "cgroup.procs"),
     ),

@@ -8,56 +8,56 @@ export type Held = { readonly held: true } | { readonly held: false; readonly wh
 export type CgroupLimits = Pick<Limits, "memoryBytes" | "cpus" | "pids">
 
 /**
- * The limits that cgroups can hold; `pause`: a sandbox can be frozen; `kill`: its processes can be told
- * from all others, and so be listed and killed. Where `kill` is not held, nothing else is, a cgroup has no
- * `joinFiles`, and its `pids`, `kill`, `freeze` and `thaw` fail with `backend.unsupported`.
+ * A limit that cgroups can hold, or an ability. `pause`: a sandbox can be frozen. `kill`: its processes can be told
+ * from all others, and so be listed and killed. Where `kill` is not held, nothing else is, a cgroup has no `joinFiles`,
+ * and its `pids`, `kill`, `freeze` and `thaw` fail with `backend.unsupported`.
  */
 export type CgroupAbility = keyof CgroupLimits | "pause" | "kill"
 
-/** The cgroups of one installation. They are the same to their caller under v1, v2 and hybrid hierarchies. */
+/** The cgroups of one installation, with one interface for v1, v2 and hybrid hierarchies. */
 export interface Cgroups {
   readonly mode: CgroupMode
   readonly held: Readonly<Record<CgroupAbility, Held>>
   /** Whether memory can be taken back from a sandbox that is paused. */
   readonly canReclaim: boolean
   /**
-   * Makes the cgroup of a sandbox with its limits set, or sets them on one that is there already.
-   * A limit that is not held is left out. What a failed call had made is gone when it rejects.
+   * Makes the cgroup of a sandbox with its limits set, or sets them on an existing one. A limit that is not held is
+   * left out. Everything that a failed call had made is gone when it rejects.
    */
   create(sandbox: SandboxId, limits: CgroupLimits): Promise<Cgroup>
   /** The cgroup of a sandbox, which may not exist. */
   open(sandbox: SandboxId): Cgroup
-  /** The sandboxes of which any cgroup exists. */
+  /** The sandboxes that have a cgroup in any hierarchy. */
   list(): Promise<SandboxId[]>
 }
 
 export interface Cgroup {
   /** Files into which a process of one thread writes 0 to join; it has joined when it has written to all. */
   readonly joinFiles: readonly string[]
-  /** Where the cgroup is in its hierarchies: the form of an OCI bundle's `linux.cgroupsPath`. */
+  /** The cgroup's path in its hierarchies, in the form of an OCI bundle's `linux.cgroupsPath`. */
   readonly path: string
   setLimits(limits: CgroupLimits): Promise<void>
-  /** Stops every process inside; when it fails, they run again. */
+  /** Stops every process inside. If that fails, they run again. */
   freeze(signal: AbortSignal): Promise<void>
   thaw(signal: AbortSignal): Promise<void>
   isFrozen(): Promise<boolean>
-  /** Takes memory back from a frozen one, as far as this host can. */
+  /** Takes memory back from a frozen cgroup, as far as this host can. */
   reclaim(signal: AbortSignal): Promise<void>
-  /** The processes inside, those in nested cgroups too. */
+  /** The processes inside, including those in nested cgroups. */
   pids(): Promise<number[]>
   /** Kills every process inside, frozen or not, until none is left. */
   kill(signal: AbortSignal): Promise<void>
   stats(): Promise<CgroupStats>
-  /** How many processes the kernel has killed because the memory limit was reached. */
+  /** The number of processes that the kernel has killed because the memory limit was reached. */
   oomKills(): Promise<number>
   exists(): Promise<boolean>
   /** Removes the cgroup and those nested in it as soon as no process is inside. It kills none. */
   remove(signal: AbortSignal): Promise<void>
 }
 
-/** What a sandbox uses; undefined is what this host does not count. */
+/** Resources that a sandbox uses. A field is undefined where this host does not count that resource. */
 export interface CgroupStats {
-  /** Without the file cache that the kernel can drop at any time. */
+  /** Memory without the file cache that the kernel can drop at any time. */
   readonly memoryBytes: number | undefined
   readonly cpuSeconds: number | undefined
   /** Processes and threads; only processes where the host has no pids controller. */

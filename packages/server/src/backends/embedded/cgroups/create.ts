@@ -8,12 +8,15 @@ import type { Base } from "./find-base.ts"
 import { handDown } from "./hand-on.ts"
 import { HANDED_ON } from "./hierarchy.ts"
 
-/** The group goes with its last sandbox; another sandbox's removal can take it away this often at most. */
+/**
+ * The most attempts to make the group. It goes with its last sandbox, so another sandbox's removal can take it away in
+ * between.
+ */
 const GROUP_ATTEMPTS = 100
 
 /**
- * Makes a sandbox's cgroup in every hierarchy and sets its limits, before anything can run in it.
- * On a failure it removes what it made, and nothing that was there before.
+ * Makes a sandbox's cgroup in every hierarchy and sets its limits, before anything can run in it. A failure removes
+ * what this call made, and nothing that was there before.
  */
 export const create = async (
   bases: readonly Base[],
@@ -34,7 +37,7 @@ export const create = async (
   }
 }
 
-/** Makes a sandbox's cgroup in one hierarchy; says whether it was this call that made it. */
+/** Makes a sandbox's cgroup in one hierarchy. Returns whether this call made it. */
 const makeCgroup = async (base: Base, sandbox: SandboxId): Promise<boolean> => {
   const directory = join(base.group, sandbox)
   try {

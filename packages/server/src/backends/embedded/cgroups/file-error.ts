@@ -11,7 +11,7 @@ export const isFileError = (thrown: unknown, ...codes: readonly string[]): boole
 
 type Meanings = Readonly<Record<string, ErrorCode>>
 
-/** What the kernel means when it refuses to make, change or read a cgroup. */
+/** The meanings of the kernel's refusals to make, change or read a cgroup. */
 const MEANINGS: Meanings = {
   EACCES: "backend.cgroups_unavailable",
   EPERM: "backend.cgroups_unavailable",
@@ -26,8 +26,7 @@ const MEANINGS: Meanings = {
 
 /**
  * The typed error of a refused file operation, with the kernel's own words.
- *
- * @param meanings what codes mean for this operation in particular
+ * @param meanings the meanings of codes for this operation in particular
  */
 export const cgroupError = (
   thrown: unknown,

@@ -5,7 +5,7 @@ import { isFileError } from "./file-error.ts"
 
 // Synchronous inside: the kernel answers from memory, faster than another thread could be asked.
 
-/** Writes to a file of the kernel's: never makes one, and asks for no right to read. */
+/** Writes to a file of the kernel's. Never makes a file, and asks for no right to read. */
 export const writeValue = async (path: string, value: string): Promise<void> => {
   const file = openSync(path, constants.O_WRONLY)
   try {
@@ -25,7 +25,7 @@ export const readIfThere = async (path: string): Promise<string | undefined> => 
   }
 }
 
-/** Makes a directory; says whether it was this call that made it. */
+/** Makes a directory. Returns whether this call made it. */
 export const makeDirectory = async (path: string): Promise<boolean> => {
   try {
     mkdirSync(path)
@@ -36,7 +36,7 @@ export const makeDirectory = async (path: string): Promise<boolean> => {
   }
 }
 
-/** Removes a cgroup; false when it has processes or nested cgroups. One that is not there is removed. */
+/** Removes a cgroup. Returns false if it has processes or nested cgroups. A missing cgroup counts as removed. */
 export const removeIfEmpty = async (path: string): Promise<boolean> => {
   try {
     await rmdir(path)
@@ -48,7 +48,7 @@ export const removeIfEmpty = async (path: string): Promise<boolean> => {
   }
 }
 
-/** A cgroup with all that are nested in it, the innermost first; nothing where there is none. */
+/** A cgroup with all that are nested in it, the innermost first; empty if there is none. */
 export const withNested = async (path: string): Promise<string[]> => {
   try {
     const entries = await readdir(path, { withFileTypes: true })

@@ -6,7 +6,7 @@ import { makeDirectory, removeIfEmpty } from "./files.ts"
 import { handDown } from "./hand-on.ts"
 import { type Controller, HANDED_ON, type Hierarchy } from "./hierarchy.ts"
 
-/** Where the installation's group stands in one hierarchy. */
+/** The place of the installation's group in one hierarchy. */
 export interface Base {
   readonly hierarchy: Hierarchy
   /** The cgroup above the group, absolute. */
@@ -15,15 +15,14 @@ export interface Base {
   readonly group: string
   /** The controllers that work in the sandboxes' cgroups. */
   readonly controllers: ReadonlySet<Controller>
-  /** Why the others do not. */
+  /** The reasons why the other controllers do not work. */
   readonly missing: ReadonlyMap<Controller, string>
 }
 
 /**
- * Finds a cgroup below which the group can be made, and tries there what works: at the top of the
- * hierarchy, where root may do it; else beside or below the server's own cgroup, which may be delegated
- * to it. The first that does everything wins, else the one that does most.
- *
+ * Finds a cgroup below which the group can be made, and tries there what works: at the top of the hierarchy, where root
+ * may do it; else beside or below the server's own cgroup, which may be delegated to it. The first cgroup where
+ * everything works wins, else the one where most works.
  * @param own the server's own cgroup in this hierarchy, as a path from its mount
  * @returns the words of the kernel where the group can be made nowhere
  */
@@ -49,7 +48,7 @@ export const findBase = async (
 }
 
 const candidates = ({ version, mount }: Hierarchy, own = "/"): string[] => {
-  // A v2 cgroup that holds processes, as the server's own does, hands on nothing: its parent may.
+  // A v2 cgroup that holds processes, as the server's own does, hands on no controllers: its parent may.
   const paths = version === 1 ? ["/", own] : ["/", dirname(own), own]
   return [...new Set(paths.map((path) => join(mount, path).replace(/\/$/, "")))]
 }

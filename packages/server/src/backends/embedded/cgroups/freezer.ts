@@ -4,11 +4,14 @@ import { cgroupError } from "./file-error.ts"
 import { fieldOf, readIfThere, withNested, writeValue } from "./files.ts"
 import { poll } from "./poll.ts"
 
-/** Freezing takes milliseconds; a process that waits for a dead disk can hold it up for good. */
+/**
+ * The deadline of freezing. It takes milliseconds, but a process that waits for a dead disk can hold it up for good.
+ */
 const FREEZE_DEADLINE_MS = 4_000
 /**
- * Under v1, a process that replaces itself just then waits for threads that were frozen before they could
- * end: neither moves until they are thawed for a moment. Longer than freezing takes on a busy machine.
+ * A cgroup that has not frozen after this long is thawed for a moment. Under v1, a process that replaces itself
+ * meanwhile waits for threads that were frozen before they could end: neither moves until both are thawed. Longer than
+ * freezing takes on a busy machine.
  */
 const DEADLOCK_MS = 250
 
@@ -33,7 +36,7 @@ export const freeze = async (freezer: Freezer, signal: AbortSignal): Promise<voi
   )
 }
 
-/** Freezes as far as it goes; says whether everything stands still. */
+/** Freezes as many processes as possible. Returns whether all stand still. */
 export const freezeWithin = (
   freezer: Freezer,
   bounds: { signal: AbortSignal; withinMs: number },
@@ -45,7 +48,7 @@ export const freezeWithin = (
       triedSince = performance.now()
       return false
     }
-    // Asked again at every look: under v1 that is what brings a late process to a stop.
+    // The request is repeated at every look: under v1 that stops a late process.
     await request(freezer, "frozen")
     return isFrozen(freezer)
   }, bounds)
@@ -65,7 +68,9 @@ export const thaw = async (freezer: Freezer, signal: AbortSignal): Promise<void>
   )
 }
 
-/** Thaws a cgroup and those nested in it; none is left frozen on its own. What is gone is not frozen. */
+/**
+ * Thaws a cgroup and those nested in it, so that none is left frozen on its own. A cgroup that is gone is not frozen.
+ */
 export const requestThaw = async ({ version, directory }: Freezer): Promise<void> => {
   for (const nested of await withNested(directory)) {
     try {

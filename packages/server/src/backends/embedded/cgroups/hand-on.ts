@@ -2,7 +2,10 @@ import { join } from "node:path"
 import { isFileError } from "./file-error.ts"
 import { writeValue } from "./files.ts"
 
-/** In v2 a cgroup has the controllers that its parent hands on, and only the root may while it holds processes. */
+/**
+ * Hands controllers on to a cgroup's children. In v2 a cgroup has only the controllers that its parent hands on, and of
+ * cgroups that hold processes only the root may hand on.
+ */
 export const handOn = (parent: string, controllers: Iterable<string>): Promise<void> => {
   const wanted = [...controllers].map((controller) => `+${controller}`)
   if (wanted.length === 0) return Promise.resolve()
@@ -17,7 +20,7 @@ export const handDown = async (
   try {
     await handOn(group, controllers)
   } catch (error) {
-    // The group itself does not have them yet: it is new, or its maker ended before this step.
+    // The group itself lacks the controllers: it is new, or its maker ended before this step.
     if (!isFileError(error, "ENOENT")) throw error
     await handOn(base, controllers)
     await handOn(group, controllers)

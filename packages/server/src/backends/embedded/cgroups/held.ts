@@ -4,8 +4,7 @@ import type { Base } from "./find-base.ts"
 import type { Controller, Hierarchy } from "./hierarchy.ts"
 
 /**
- * What works with the bases that were found, and why the rest does not.
- *
+ * Judges which abilities the found bases give, and why the others are missing.
  * @param refused the hierarchies in which no base was found, with the kernel's words
  */
 export const judgeAbilities = (

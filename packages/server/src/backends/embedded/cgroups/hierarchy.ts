@@ -1,13 +1,16 @@
 import type { CgroupMounts } from "../../../host/cgroups/mounts.ts"
 
-/** In v2, freezing and the count of CPU time belong to every cgroup; in v1 they are controllers too. */
+/**
+ * The controllers that Berth uses. In v2, freezing and the count of CPU time belong to every cgroup; in v1 they are
+ * controllers too.
+ */
 export const CONTROLLERS = ["memory", "pids", "cpu", "cpuacct", "freezer"] as const
 export type Controller = (typeof CONTROLLERS)[number]
 
-/** What a v2 hierarchy only has in a cgroup whose parent hands it on. */
+/** The controllers that a v2 cgroup has only if its parent hands them on. */
 export const HANDED_ON: ReadonlySet<Controller> = new Set(["memory", "pids", "cpu"])
 
-/** One mounted hierarchy, and what it is used for. */
+/** A mounted hierarchy, with the controllers that it is used for. */
 export interface Hierarchy {
   readonly version: 1 | 2
   readonly mount: string
@@ -22,10 +25,9 @@ export interface Place {
 }
 
 /**
- * Which hierarchies to use for what. A controller is either in v1 or in v2, never in both; a v2 hierarchy
- * that has nothing v1 lacks is left alone.
- *
- * @param v2Controllers what the v2 hierarchy offers: the text of its `cgroup.controllers`
+ * Chooses the hierarchy for each controller. A controller is either in v1 or in v2, never in both. A v2 hierarchy
+ * without a controller that v1 lacks is left alone.
+ * @param v2Controllers the text of `cgroup.controllers` in the v2 hierarchy
  */
 export const chooseHierarchies = (
   mounts: CgroupMounts,

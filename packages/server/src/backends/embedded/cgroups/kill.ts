@@ -7,11 +7,11 @@ import type { Place } from "./hierarchy.ts"
 import { poll } from "./poll.ts"
 import { processesIn } from "./processes.ts"
 
-/** Beyond this a process hangs in the kernel, and no signal reaches it. */
+/** The deadline of killing. A process that lives longer hangs in the kernel, and no signal reaches it. */
 const KILL_DEADLINE_MS = 8_000
-/** Killed processes are mostly gone within a few milliseconds; after this, what is left is killed again. */
+/** Killed processes are mostly gone within a few milliseconds. After this long, the rest is killed again. */
 const ROUND_MS = 250
-/** How long a round waits until all stand still; a process that cannot be frozen is killed as it is. */
+/** How long a round waits until all processes stand still. A process that cannot be frozen is killed as it is. */
 const STANDSTILL_MS = 250
 
 /** Kills every process in these cgroups until none is left. */
@@ -52,7 +52,7 @@ const killRound = async (
 }
 
 /**
- * Stops all before it kills them: none can fork between being listed and being killed. A process that was
+ * Stops all processes before it kills them: none can fork between being listed and being killed. A process that was
  * killed while frozen under v1 ends as soon as it is thawed.
  */
 export const killStopped = async (
@@ -68,7 +68,7 @@ export const killStopped = async (
   }
 }
 
-/** Has the kernel kill a v2 cgroup with all that is nested in it; says whether it can: since 5.14. */
+/** Has the kernel kill a v2 cgroup with all that is nested in it. Returns whether it can, which it does since 5.14. */
 const killWhole = async ({ directory }: Place): Promise<boolean> => {
   const path = join(directory, "cgroup.kill")
   try {
@@ -84,7 +84,7 @@ const killOne = (pid: number): void => {
   try {
     process.kill(pid, "SIGKILL")
   } catch (error) {
-    // It has ended since it was listed.
+    // ESRCH: the process has ended since it was listed.
     if (!isFileError(error, "ESRCH"))
       throw cgroupError(error, { action: "kill the process", path: `/proc/${pid}` })
   }

@@ -18,9 +18,9 @@ export const setLimits = async (place: Place, limits: CgroupLimits): Promise<voi
 
 type Setter = (directory: string, limits: CgroupLimits) => Promise<void>
 
-/** Memory and swap together: a sandbox at its limit must not go on in the host's swap. */
+/** Limits memory and swap together: a sandbox at its limit must not go on in the host's swap. */
 const memoryV1: Setter = async (directory, { memoryBytes }) => {
-  // A kernel that is built without it has no such file.
+  // Optional: a kernel built without this limit has no such file.
   const ofSockets = { file: "memory.kmem.tcp.limit_in_bytes", optional: true }
   await set(directory, { ...ofSockets, value: `${socketMemoryBytes(memoryBytes)}` })
   const memory = { file: "memory.limit_in_bytes", value: `${memoryBytes}` }
@@ -39,7 +39,7 @@ const memoryV1: Setter = async (directory, { memoryBytes }) => {
 
 const memoryV2: Setter = async (directory, { memoryBytes }) => {
   await set(directory, { file: "memory.max", value: `${memoryBytes}` })
-  // A kernel without swap has no such file.
+  // Optional: a kernel without swap has no such file.
   await set(directory, { file: "memory.swap.max", value: "0", optional: true })
 }
 
@@ -66,7 +66,10 @@ const V2: readonly (readonly [Controller, Setter])[] = [
   ["pids", pids],
 ]
 
-/** Below what is in use, above what the cgroup's parent has, or no number that the kernel takes. */
+/**
+ * A limit is refused if it is below what is in use, above that of the cgroup's parent, or no number that the kernel
+ * takes.
+ */
 const MEANINGS = {
   EBUSY: "backend.limit_refused",
   EINVAL: "backend.limit_refused",

@@ -23,8 +23,8 @@ export interface CgroupsOptions {
 }
 
 /**
- * Finds out once what this host's cgroups can do, by trying it. A host where nothing can be done is no
- * error: `held` then says why of each ability.
+ * Finds out once what this host's cgroups can do, by trying it. A host where nothing can be done is no error: `held`
+ * then says why of each ability.
  */
 export const openCgroups = async (
   { group, procMounts = "/proc/self/mounts", procCgroup = "/proc/self/cgroup" }: CgroupsOptions,

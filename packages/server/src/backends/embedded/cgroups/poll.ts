@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises"
 
 const FIRST_PAUSE_MS = 1
-/** The kernel tells nobody when a v1 cgroup empties or freezes; a look this often costs nothing. */
+/** The kernel sends no event when a v1 cgroup empties or freezes; a look this often costs nothing. */
 const LONGEST_PAUSE_MS = 32
 
 /**
- * Looks until it is so, at growing distances; false when it was not so within the time.
- * An abort rejects with the signal's reason.
+ * Repeats a check at growing distances until it holds. Returns false if it did not hold within the time. An abort
+ * rejects with the signal's reason.
  */
 export const poll = async (
   isSo: () => Promise<boolean>,
@@ -28,7 +28,7 @@ const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
   try {
     await delay(ms, undefined, { signal })
   } catch {
-    // Only an abort ends it early; the caller throws the signal's own reason.
+    // Only an abort ends the pause early; the signal's own reason is thrown.
     signal.throwIfAborted()
   }
 }

@@ -3,8 +3,8 @@ import { isFileError } from "./file-error.ts"
 import { readIfThere, withNested } from "./files.ts"
 
 /**
- * The processes in any of these cgroups and in those nested in them: one that is on its way in, or that was
- * killed on its way, is in some hierarchies only.
+ * The processes in any of these cgroups and in those nested in them. A process on its way in, or one that was killed on
+ * its way, is in some hierarchies only.
  */
 export const processesIn = async (directories: readonly string[]): Promise<number[]> => {
   const trees = await Promise.all(directories.map(withNested))
@@ -15,7 +15,7 @@ export const processesIn = async (directories: readonly string[]): Promise<numbe
 const processesOf = async (directory: string): Promise<number[]> => {
   try {
     const text = (await readIfThere(join(directory, "cgroup.procs"))) ?? ""
-    // A process of a pid namespace that is not below this one reads 0, which no kill may ever see.
+    // A process outside of this pid namespace reads as 0, which no kill may ever see.
     return text
       .split("\n")
       .map(Number)

@@ -25,7 +25,10 @@ export const removeCgroup = async (
   await Promise.all(groups.map(removeOne))
 }
 
-/** Nothing is removed while a process is left in any hierarchy, so that it can still be found and killed. */
+/**
+ * Removes the cgroups if no process is left in any hierarchy. Until then all stay, so that the process can still be
+ * found and killed.
+ */
 const removeWhenEmpty = async (directories: readonly string[]): Promise<boolean> => {
   if ((await processesIn(directories)).length > 0) return false
   return (await Promise.all(directories.map(removeTree))).every(Boolean)

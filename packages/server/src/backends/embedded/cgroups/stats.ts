@@ -13,7 +13,7 @@ export const readStats = async (places: readonly Place[]): Promise<CgroupStats> 
   return { memoryBytes, cpuSeconds, pids }
 }
 
-/** How often the kernel has killed a process at the memory limit. */
+/** The number of processes that the kernel has killed at the memory limit. */
 export const readOomKills = async (places: readonly Place[]): Promise<number> => {
   const place = placeOf(places, "memory")
   if (place === undefined) return 0
@@ -40,7 +40,7 @@ const readMemory = async (place: Place | undefined): Promise<number | undefined>
     readIfThere(join(place.directory, "memory.stat")),
   ])
   if (usage === undefined) return undefined
-  // The two are read at different moments, so that their difference could fall below zero.
+  // Usage and file cache are read at different moments, so that their difference could fall below zero.
   return Math.max(0, usage - (fieldOf(detail ?? "", droppableField) ?? 0))
 }
 

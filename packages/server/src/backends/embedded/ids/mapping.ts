@@ -3,23 +3,23 @@ import type { IdMap } from "../../../host/mounts/mapped.ts"
 import { type MountCommand, tryMapped, tryMappedOverlay } from "../../../host/mounts/trial.ts"
 import { ID_COUNT, rangeAt } from "./range.ts"
 
-/** How this host mounts directories with the owners of their files mapped to a sandbox's range of ids. */
+/** Mounts with mapped ids: the owners of a directory's files are mapped to a sandbox's range of ids. */
 export interface IdMapping {
-  /** Whether a directory of the host can be mounted so, with all that is mounted below it. */
+  /** Whether a directory of the host can be mounted with mapped ids, with all that is mounted below it. */
   works(directory: string): Promise<boolean>
-  /** Directories that cannot be mounted so: whoever has one has the installation's range. */
+  /** Directories that cannot be mounted with mapped ids. A sandbox that has one gets the installation's range. */
   readonly unmapped: ReadonlySet<string>
 }
 
-/** Why this host cannot do so, in words for the user. */
+/** The reason why this host cannot map ids, in words for the user. */
 export interface NoIdMapping {
   readonly why: string
 }
 
 export interface MappingOptions {
-  /** Where a trial may write: on the file system that holds the sandboxes' files. */
+  /** A directory for trials, on the file system that holds the sandboxes' files. */
   readonly directory: string
-  /** Undefined where the host has no perl. */
+  /** The mount command; undefined where the host has no perl. */
   readonly mount: MountCommand | undefined
   /** The range that the installation's files have on disk. */
   readonly onDisk: number
@@ -39,16 +39,17 @@ export const openIdMapping = async (
   return openTrials(mount, map)
 }
 
-/** A range that stands for a sandbox's own. */
+/** A range that stands for a sandbox's own in a trial. */
 const anotherThan = (onDisk: number): number => (rangeAt(0) === onDisk ? rangeAt(1) : rangeAt(0))
 
-/** Directories whose ids can be mapped once can be for as long as the server runs. */
+/** Tries each directory once: a success holds for as long as the server runs. */
 const openTrials = (mount: MountCommand, map: IdMap): IdMapping => {
   const tried = new Map<string, Promise<boolean>>()
   const unmapped = new Set<string>()
   const attempt = async (directory: string): Promise<boolean> => {
     const { signal } = new AbortController()
-    // A trial that could not be made says nothing of the directory: whoever wants it hears of that.
+    // A trial that could not be made says nothing about the directory: its caller gets the error, and the next one
+    // tries again.
     const failure = await tryMapped(mount, directory, map, signal).catch((thrown: unknown) => {
       tried.delete(directory)
       throw thrown

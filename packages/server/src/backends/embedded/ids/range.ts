@@ -15,7 +15,7 @@ export const RANGES = 0x0ffe
 export const rangeAt = (index: number): number => FIRST_BASE + index * ID_COUNT
 
 /**
- * The first id of the range that an installation's files have on disk: root inside is nobody outside. It follows
+ * The first id of the range that an installation's files have on disk: root inside is nobody outside. The range follows
  * from the installation's id, since files carry it for good.
  */
 export const idBase = (installation: InstallationId): number => {

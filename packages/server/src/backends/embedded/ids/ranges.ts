@@ -2,20 +2,20 @@ import { RANGES, rangeAt } from "./range.ts"
 
 /** The ranges of ids that the sandboxes of this installation run in. */
 export interface IdRanges {
-  /** The first id of a range that no other sandbox of this installation has; undefined where all are taken. */
+  /** Gives the first id of a range that no other sandbox of this installation has; undefined if all are taken. */
   take(): number | undefined
-  /** Keeps the range of a sandbox that is there already. */
+  /** Reserves the range of a sandbox that exists already. */
   hold(base: number): void
   free(base: number): void
 }
 
 /**
- * In memory alone: each sandbox's state has its range, from which a new server holds those that are taken. Ranges
- * are handed out in turn, so that one that was freed is the last to be used again.
+ * Keeps the ranges in memory alone: each sandbox's state has its range, and a new server holds those. Ranges are handed
+ * out in turn, so that a freed one is the last to be used again.
  */
 export const openIdRanges = (installationBase: number): IdRanges => {
   const taken = new Set([installationBase])
-  // Other installations of this host choose from the same ranges, and begin elsewhere.
+  // Other installations of this host choose from the same ranges, so each begins at a random one.
   let next = Math.floor(Math.random() * RANGES)
   return {
     take() {

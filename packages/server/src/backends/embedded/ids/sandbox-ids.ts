@@ -4,29 +4,29 @@ import { openUserNamespaceMaker, type UserNamespace } from "./user-namespace.ts"
 
 /** The ids that a sandbox has on the host. */
 export interface SandboxIds {
-  /** The id that root inside has outside: the range begins there. */
+  /** The host's id of root inside: the range begins there. */
   readonly base: number
   /** A user namespace with these ids; undefined where the runtime makes it. */
   readonly userNamespace: Promise<UserNamespace | undefined>
 }
 
 export interface SandboxIdsOptions {
-  /** The installation's range: its files' on disk. */
+  /** The installation's range, which its files have on disk. */
   readonly onDisk: number
   readonly ranges: IdRanges
   /** Whether sandboxes can have ranges of their own. */
   readonly isMapped: boolean
-  /** Whether the runtime creates a container in a user namespace that is there already. */
+  /** Whether the runtime can create a container in an existing user namespace. */
   readonly joinsUserNamespaces: boolean
 }
 
 export interface SandboxIdSource {
-  /** A range of its own where it wants one and one is left, else the installation's. */
+  /** Gives a range of its own if the sandbox wants one and one is left, else the installation's. */
   take(wantsOwn: boolean, signal: AbortSignal): SandboxIds
   close(): void
 }
 
-/** A spare user namespace is always ready: making one takes three programs. */
+/** Keeps a spare user namespace ready at all times: making one takes three programs. */
 export const openSandboxIds = (options: SandboxIdsOptions): SandboxIdSource => {
   const { onDisk, ranges, isMapped, joinsUserNamespaces } = options
   const makeUserNamespace = openUserNamespaceMaker()
@@ -34,7 +34,7 @@ export const openSandboxIds = (options: SandboxIdsOptions): SandboxIdSource => {
     const userNamespace = joinsUserNamespaces
       ? makeUserNamespace(base, signal)
       : Promise.resolve(undefined)
-    // A failure is told to the caller that takes it.
+    // The caller that takes the namespace gets the failure.
     userNamespace.catch(() => {})
     return { base, userNamespace }
   }
@@ -52,7 +52,7 @@ export const openSandboxIds = (options: SandboxIdsOptions): SandboxIdSource => {
   }
 }
 
-/** Ends what holds a namespace; whoever has entered it stays there. */
+/** Ends the process that holds a namespace; processes that have entered it stay there. */
 export const releaseNamespace = async (made: SandboxIds["userNamespace"]): Promise<void> => {
   await made.then(
     (namespace) => namespace?.release(),

@@ -8,17 +8,17 @@ import { ID_COUNT } from "./range.ts"
 
 /** A user namespace that a container can be created in. */
 export interface UserNamespace {
-  /** Valid until `release`; whoever has entered keeps the namespace. */
+  /** Valid until `release`; a process that has entered keeps the namespace. */
   readonly path: string
   release(): void
 }
 
-/** The ids that own namespaces lie in the upper half of a sandbox's range, where no user of a system is. */
+/** The ids of namespaces' owners lie in the upper half of a sandbox's range, where no user of a system is. */
 const FIRST_OWNER = 32_768
 const OWNERS = 32_000
 
 export const openUserNamespaceMaker = () => {
-  // A random start: after a restart, no sandbox shares its owner with one that still runs in the same range.
+  // The start is random: after a restart, no sandbox shares its owner with one that still runs in the same range.
   let next = Math.floor(Math.random() * OWNERS)
   return (idBase: number, signal: AbortSignal): Promise<UserNamespace> => {
     next = (next + 1) % OWNERS
@@ -27,9 +27,9 @@ export const openUserNamespaceMaker = () => {
 }
 
 /**
- * Makes a user namespace, as a user of its own. What the kernel counts per user (instances of inotify, message
- * queues, pending signals) is counted inside and again for whoever made the namespace: made by the host's root,
- * one sandbox could use up what root, the server and every other sandbox have.
+ * Makes a user namespace, as a user of its own. Resources that the kernel counts per user (instances of inotify,
+ * message queues, pending signals) are counted inside and again for the namespace's maker: if that were the host's
+ * root, one sandbox could use up what root, the server and every other sandbox have.
  */
 const makeUserNamespace = async (
   idBase: number,
@@ -42,18 +42,18 @@ const makeUserNamespace = async (
     "setpriv",
     [
       ...["--reuid", owner, "--regid", owner, "--clear-groups"],
-      // It ends with its input, and so with the server, whatever ends that.
+      // The shell ends with its input, and so with the server, whatever ends that.
       ...["unshare", "--user", "sh", "-c", "echo made; read -r _"],
     ],
     { cwd: "/", env: PLAIN_ENV, stdio: ["pipe", "pipe", "pipe"], signal, killSignal: "SIGKILL" },
   )
-  // Said by the exit, which is looked at below.
+  // A failure to start is told by the exit, which is looked at below.
   holder.on("error", () => {})
   let complaints = ""
   holder.stderr.on("data", (chunk: Buffer) => {
     complaints += chunk.toString("utf8")
   })
-  // One that waits to be taken keeps no process alive.
+  // A holder that waits to be taken does not keep the server alive.
   holder.unref()
   for (const pipe of [holder.stdin, holder.stdout, holder.stderr]) (pipe as Socket).unref()
   holder.stdin.on("error", () => {})

@@ -2,15 +2,15 @@ import type { Claim } from "./claims.ts"
 import { demand } from "./tool.ts"
 
 /**
- * The bit that the fence sets in the mark of each packet that it has let through. Only what comes from sandboxes ever has
- * it, and other bits stay as they are: the host's own marks go on to work.
+ * The bit that the fence sets in the mark of each packet that it has let through. Only packets from sandboxes ever have
+ * it, and other bits stay as they are, so the host's own marks go on to work.
  */
 export const PASSED_MARK = 0x1000_0000
 
 /**
- * The barrier keeps a sandbox cut off while the fence is away: the kernel's policies (those of IPsec) drop every packet from its address that
- * lacks the fence's mark, whether it is for the host or would be forwarded. A flush of the firewall does not touch them, and they need no
- * server. Lines for `ip -batch`.
+ * The barrier keeps a sandbox cut off while the fence is away: the kernel's policies (those of IPsec) drop every packet
+ * from its address that lacks the fence's mark, whether it is for the host or would be forwarded. A flush of the
+ * firewall does not touch these policies, and they need no server. Gives lines for `ip -batch`.
  */
 export const barrierLines = ({ address }: Pick<Claim, "address">): string[] =>
   ["in", "fwd"].map(
@@ -18,12 +18,15 @@ export const barrierLines = ({ address }: Pick<Claim, "address">): string[] =>
       `xfrm policy update src ${address}/32 dst 0.0.0.0/0 dir ${direction} mark 0 mask ${PASSED_MARK} action block priority 1`,
   )
 
-/** Puts up what has gone of these. */
+/** Restores missing barriers of these claims. */
 export const ensureBarriers = async (claims: readonly Claim[]): Promise<void> => {
   if (claims.length > 0) await batch(claims.flatMap(barrierLines))
 }
 
-/** Removes the policies of an address, if it has any: by its source alone, since ip does not delete by a mark of zero. */
+/**
+ * Removes the policies of an address, if it has any. They are found by the source alone, since ip does not delete by a
+ * mark of zero.
+ */
 export const dropBarrier = ({ address }: Claim, signal: AbortSignal): Promise<void> =>
   batch([`xfrm policy deleteall src ${address}/32`], signal)
 

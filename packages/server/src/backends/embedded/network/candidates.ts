@@ -4,7 +4,7 @@ import { toAddress } from "./ipv4.ts"
 import type { Pool } from "./pool.ts"
 
 /**
- * Every address of the pool, from one that the sandbox's id chooses: an address is seldom used again soon,
+ * Yields every address of the pool, from one that the sandbox's id chooses: so an address is seldom used again soon,
  * and two installations on one host seldom choose the same.
  */
 export function* candidates(sandbox: SandboxId, { addresses }: Pool): Generator<string> {

@@ -21,10 +21,10 @@ const Claim = z.strictObject({
   sandbox: SandboxId,
   device: z.string(),
   address: z.ipv4(),
-  /** Where the sandbox may go besides the internet. Present once its link is being made. */
+  /** The ranges that the sandbox may reach besides the internet. Present once its link is being made. */
   allow: z.array(Ipv4Range).readonly().optional(),
 })
-/** What a sandbox holds of the network. It is on disk before anything else of it exists. */
+/** A sandbox's claim: its device and address. It is on disk before anything else of the sandbox's network exists. */
 export type Claim = Readonly<z.infer<typeof Claim>>
 
 /** The claim of a sandbox whose link is made, or is about to be. */
@@ -32,12 +32,15 @@ export type Attached = Claim & { readonly allow: readonly Ipv4Range[] }
 
 export const isAttached = (claim: Claim): claim is Attached => claim.allow !== undefined
 
-/** Without promises: a change looks at what is taken before it writes, and nothing comes in between. */
+/** Synchronous: a change looks at what is taken before it writes, and nothing comes in between. */
 export interface Claims {
-  /** The sandbox's claim; a new one takes an address that no claim has and that is not in `held`. */
+  /** Gives the sandbox's claim. A new claim takes an address that no claim has and that is not in `held`. */
   reserve(sandbox: SandboxId, held: ReadonlySet<string>): Claim
   attach(claim: Claim, allow: readonly Ipv4Range[]): Attached
-  /** Whoever holds the device that is named after this sandbox: seldom, another one of nearly the same id. */
+  /**
+   * The claim of the device that is named after this sandbox. Seldom, it is that of another sandbox with nearly the
+   * same id.
+   */
   holder(sandbox: SandboxId): Claim | undefined
   /** The devices of all claims, without reading them. */
   devices(): string[]
@@ -97,7 +100,7 @@ export const createClaims = (directory: string, names: Names, pool: Pool): Claim
       return claim ?? []
     })
 
-  /** Removes what a power loss left of a claim; the link that it stood for is gone by itself. */
+  /** Removes a claim that a power loss damaged; the link of its sandbox is gone by itself. */
   const discard = (device: string): void => {
     rmSync(join(devices, device), { force: true })
     for (const address of orMissing(() => readdirSync(addresses)) ?? []) holderOf(address)
@@ -108,7 +111,9 @@ export const createClaims = (directory: string, names: Names, pool: Pool): Claim
     return text === undefined ? undefined : parse(text)
   }
 
-  /** The file appears whole or not at all; the draft's name is fixed, so that a crash leaves only one. */
+  /**
+   * Writes a claim: the file appears whole or not at all. The draft's name is fixed, so that a crash leaves only one.
+   */
   const write = (claim: Claim): void => {
     const draft = draftOf(claim.device)
     try {
@@ -126,7 +131,7 @@ export const createClaims = (directory: string, names: Names, pool: Pool): Claim
 
   const draftOf = (device: string) => join(devices, `.${device}`)
 
-  /** Whether the address is this device's now. */
+  /** Takes an address for a device. Returns whether the device has it now. */
   const take = (address: string, device: string): boolean => {
     const holder = holderOf(address)
     if (holder !== undefined) return holder === device
@@ -139,7 +144,10 @@ export const createClaims = (directory: string, names: Names, pool: Pool): Claim
     }
   }
 
-  /** A link whose device claims another address, or nothing, is what a crash left: it is removed. */
+  /**
+   * The device that holds an address. A link whose device claims another address, or nothing, was left by a crash, and
+   * is removed.
+   */
   const holderOf = (address: string): string | undefined => {
     const path = join(addresses, address)
     const device = orMissing(() => readlinkSync(path))

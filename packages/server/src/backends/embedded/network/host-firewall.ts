@@ -7,7 +7,9 @@ import { isLoopback } from "./ipv4.ts"
 import type { Names } from "./names.ts"
 import { nftGate } from "./nft-gate.ts"
 
-/** Names are answered through the input hook only where the name server is the host itself. */
+/**
+ * Opens the host's own chains for sandboxes. The input hook is opened only where the name server is the host itself.
+ */
 export const openHostFirewall = async (
   names: Names,
   chains: readonly Chain[],
@@ -33,17 +35,17 @@ const toGate = (chain: Chain): Gate[] => {
   if (family !== "ip" && family !== "inet") return []
   if (type !== "filter" || isOurs(table)) return []
   if (hook !== "forward" && hook !== "input") return []
-  // iptables no longer reads a table of its own that nft has written to.
+  // A chain of iptables' own is changed with iptables, which no longer reads a table that nft has written to.
   return [isIptables(chain) ? iptablesGate("iptables", hook) : nftGate(chain, hook)]
 }
 
-/** Of any installation. */
+/** Whether a table belongs to any installation of Berth. */
 const isOurs = (table: string): boolean => table.startsWith("berth_")
 
 const isIptables = ({ family, table, name }: Chain): boolean =>
   family === "ip" && table === "filter" && (name === "FORWARD" || name === "INPUT")
 
-/** nft does not show what the older iptables keeps in the kernel. */
+/** The chains of the older iptables, which nft does not show. */
 const legacyGates = async (): Promise<Gate[]> => {
   const tables = await readFile("/proc/net/ip_tables_names", "utf8").catch(() => "")
   return tables.split("\n").includes("filter")

@@ -2,12 +2,12 @@ import type { Gate, Hook } from "./gate.ts"
 import type { Names } from "./names.ts"
 import { demand } from "./tool.ts"
 
-/** iptables' own lock may be held by another program for a while. */
+/** Another program may hold iptables' own lock for a while. */
 const WAIT = ["-w", "3"]
 
 const CHAINS = { forward: "FORWARD", input: "INPUT" } as const
 
-/** A chain of iptables' filter table, over whichever of its two programs made it. */
+/** A chain of iptables' filter table, changed by the one of its two programs that made it. */
 export const iptablesGate = (program: string, hook: Hook): Gate => {
   const chain = CHAINS[hook]
   const iptables = (...args: string[]) =>
@@ -17,7 +17,7 @@ export const iptablesGate = (program: string, hook: Hook): Gate => {
     parse(await iptables("-S", chain), chain, names)
 
   const close = async (names: Names): Promise<void> => {
-    // From the end, so that the numbers of those before stay right.
+    // The rules are deleted from the end, so that the numbers of those before stay right.
     for (const number of (await list(names)).ours.toReversed()) {
       await iptables("-D", chain, String(number))
     }
@@ -41,11 +41,11 @@ interface Listing {
   readonly refuses: boolean
   /** The numbers of our rules, as iptables counts them. */
   readonly ours: readonly number[]
-  /** Where a rule is the last to be asked before the chain refuses. */
+  /** The number at which a rule is the last before the chain refuses. */
   readonly endsAt: number
 }
 
-/** As `iptables -S CHAIN` prints it: the policy, then a line for each rule. */
+/** Parses the output of `iptables -S CHAIN`: the policy, then a line for each rule. */
 export const parse = (text: string, chain: string, { comment }: Names): Listing => {
   const lines = text.split("\n")
   const rules = lines.filter((line) => line.startsWith(`-A ${chain} `))

@@ -21,7 +21,7 @@ export const spanOf = (range: Ipv4Range): Span => {
 export const overlaps = (one: Span, other: Span): boolean =>
   one.first <= other.last && other.first <= one.last
 
-/** The same addresses in as few spans as possible: a set of the firewall takes no two that overlap. */
+/** Merges spans into as few as possible: a set of the firewall takes no two that overlap. */
 export const merge = (spans: readonly Span[]): Span[] => {
   const merged: Span[] = []
   for (const span of spans.toSorted((one, other) => one.first - other.first)) {
@@ -32,7 +32,7 @@ export const merge = (spans: readonly Span[]): Span[] => {
   return merged
 }
 
-/** As nft writes it: `10.0.0.0-10.1.255.255`, or one address. */
+/** A span as nft writes it: `10.0.0.0-10.1.255.255`, or one address. */
 export const toText = ({ first, last }: Span): string =>
   first === last ? toAddress(first) : `${toAddress(first)}-${toAddress(last)}`
 

@@ -12,13 +12,13 @@ import { ask, demand, refusal } from "./tool.ts"
 interface LinkOptions {
   readonly claim: Claim
   readonly pool: Pool
-  /** The sandbox's first process: its network namespace gets the other end. */
+  /** The sandbox's first process, whose network namespace gets the other end. */
   readonly pid: number
   readonly loopbackResolver: boolean
   readonly signal: AbortSignal
 }
 
-/** Makes the pair of devices and sets up both ends. What an earlier attempt left is replaced. */
+/** Makes the pair of devices and sets up both ends. Replaces those of an earlier attempt. */
 export const makeLink = async (options: LinkOptions): Promise<void> => {
   const { claim, pid, signal } = options
   await refuseOwnNamespace(pid)
@@ -31,22 +31,23 @@ export const makeLink = async (options: LinkOptions): Promise<void> => {
   ])
 }
 
-/** The other end goes with it, and so do their addresses and routes. */
+/** Removes a link. The other end goes with it, and so do their addresses and routes. */
 export const removeLink = async (device: string, signal: AbortSignal): Promise<void> => {
   if (!deviceExists(device)) return
   const command = ["ip", "link", "delete", device] as const
   const outcome = await ask(command, { signal })
-  // It goes by itself when the sandbox's namespace ends at the same time.
+  // The device goes by itself if the sandbox's namespace ends at the same time.
   if (outcome.status !== 0 && deviceExists(device)) throw refusal(command, outcome)
 }
 
-/** The ends of every link have the same addresses: nothing but the other end ever sees them. */
+/** The ends of every link have the same addresses: only the other end ever sees them. */
 const HOST_MAC = "02:00:00:00:00:01"
 const SANDBOX_MAC = "02:00:00:00:00:02"
 
 /**
- * Without addresses of its own making (`addrgenmode none`), the device has none of IPv6. Without ARP, nobody inside can put
- * entries into the kernel's neighbour table, which all namespaces of the host share; the one that is needed stands for good.
+ * Sets up the host's end. `addrgenmode none` keeps IPv6 addresses off the device. Without ARP, nobody inside can put
+ * entries into the kernel's neighbour table, which all namespaces of the host share; the one entry that is needed is
+ * permanent.
  */
 const setUpHost = async ({ claim, pool, pid, signal }: LinkOptions): Promise<void> => {
   const { device, address, sandbox } = claim
@@ -83,7 +84,7 @@ const setUpInside = async ({ claim, pool, pid, signal }: LinkOptions): Promise<v
 
 const lines = (...commands: string[]) => `${commands.join("\n")}\n`
 
-/** In the server's own namespace, the sandbox's end would take over the host's default route. */
+/** Refuses to link the server's own namespace: the sandbox's end would take over the host's default route. */
 const refuseOwnNamespace = async (pid: number): Promise<void> => {
   const namespaces = [`/proc/${pid}/ns/net`, "/proc/self/ns/net"].map((path) => readlink(path))
   const [theirs, ours] = await Promise.all(namespaces).catch((cause: unknown) => {
@@ -98,7 +99,7 @@ const refuseOwnNamespace = async (pid: number): Promise<void> => {
   })
 }
 
-/** Another installation on this host may take the same address between the claim and the link. */
+/** Refuses an address that another installation on this host has taken between the claim and the link. */
 const refuseTakenAddress = async ({ address, device }: Claim): Promise<void> => {
   const taken = (await readRoutes()).find(
     (route) =>

@@ -5,7 +5,7 @@ import { connectionsTableOf } from "../../connections/rules.ts"
 const MAX_DEVICE_LENGTH = 15
 const INSTALLATION_LETTERS = 5
 
-/** Begins the name of every installation's devices. */
+/** The prefix of every installation's devices. */
 export const DEVICE_MARK = "bt"
 
 export interface Names {
@@ -13,15 +13,18 @@ export interface Names {
   readonly table: string
   /** The table that bounds connections. */
   readonly connectionsTable: string
-  /** Begins the names of this installation's devices, and of no other device: the rules match it. */
+  /** The prefix of this installation's devices, and of no other device: the rules match it. */
   readonly devicePrefix: string
-  /** On rules in chains that belong to others. */
+  /** The comment on our rules in chains that belong to others. */
   readonly comment: string
-  /** Derived from the id alone, so that it is known after a crash. Two ids may share one: the claim tells. */
+  /**
+   * The device's name, derived from the sandbox's id alone, so that it is known after a crash. Two ids may share one:
+   * the claim tells whose it is.
+   */
   deviceOf(sandbox: SandboxId): string
 }
 
-/** What this installation's parts are called on the host. */
+/** The names of this installation's parts on the host. */
 export const namesOf = (installation: InstallationId): Names => {
   const devicePrefix = `${DEVICE_MARK}${installation.slice(-INSTALLATION_LETTERS)}`
   const table = `berth_${installation.slice("inst-".length)}`

@@ -23,23 +23,26 @@ import { createTable } from "./table.ts"
 export interface Reservation {
   readonly address: string
   readonly gateway: string
-  /** What the sandbox's resolv.conf names. */
+  /** The name server in the sandbox's resolv.conf. */
   readonly resolver: string
 }
 
 /**
- * The network of sandboxes with policy `open`: the internet, names, what the workspace allows, and nothing
- * else. Everything of it lives in the kernel, so that it works while no server runs.
+ * The network of sandboxes with policy `open`: the internet, names, the ranges that the workspace allows, and nothing
+ * else. All of it lives in the kernel, so that it works while no server runs.
  */
 export interface SandboxNetwork {
   /**
-   * Makes what all sandboxes share, or whatever of it has gone since; concurrent callers share one attempt.
-   * It also follows the host's choice of name server.
+   * Makes the parts that all sandboxes share, or those of them that have gone since; concurrent callers share one
+   * attempt. Also follows the host's choice of name server.
    */
   ensure(signal: AbortSignal): Promise<void>
-  /** Puts back what sandboxes need and somebody took away, as a firewall's restart does. Returns whether that was so. */
+  /**
+   * Restores rules and barriers that sandboxes need and somebody took away, as a firewall's restart does. Returns
+   * whether any were missing.
+   */
   restore(signal: AbortSignal): Promise<boolean>
-  /** Claims an address; the same one for the same sandbox. */
+  /** Claims an address. The same sandbox gets the same one. */
   reserve(sandbox: SandboxId): Promise<Reservation>
   /** Links the network namespace of `pid` before anything of the sandbox runs in it. Idempotent. */
   attach(
@@ -48,7 +51,7 @@ export interface SandboxNetwork {
     allow: readonly Ipv4Range[],
     signal: AbortSignal,
   ): Promise<void>
-  /** Removes everything of the sandbox, from any half-done state; with the last one, what all shared. */
+  /** Removes everything of the sandbox, from any half-done state; with the last sandbox, also the shared parts. */
   detach(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   /** The sandboxes that hold a claim. */
   list(): Promise<SandboxId[]>
@@ -56,7 +59,7 @@ export interface SandboxNetwork {
 
 export interface NetworkOptions {
   readonly installation: InstallationId
-  /** Where the claims are. */
+  /** The directory of the claims. */
   readonly directory: string
   readonly pool?: Ipv4Range
   readonly resolvers?: () => Promise<readonly string[]>
@@ -168,7 +171,7 @@ export const createNetwork = ({
         ])
         departures.set(device, "gone")
         if (isUnused()) await dropShared()
-        // Last, so that what a crash leaves before this is found by its claim.
+        // The claim goes last: a crash before this leaves something that is found by it.
         claims.release(sandbox)
       } finally {
         departures.delete(device)
@@ -179,7 +182,7 @@ export const createNetwork = ({
   }
 }
 
-/** Whether both tables are there, made from exactly these rules. */
+/** Whether both tables stand, made from exactly these rules. */
 const stand = (chains: readonly Chain[], input: RulesInput): boolean => {
   const connections = connectionsOf(input)
   const marks = [

@@ -3,12 +3,12 @@ import type { Ipv4Range } from "@berth/protocol/network"
 import { type Span, spanOf, toAddress } from "./ipv4.ts"
 
 /**
- * Sandboxes live in the first half of the range for benchmarks of networks: no network routes it, while
- * the private ranges are in use by offices, VPNs and other engines. It holds 65,533 sandboxes.
+ * Sandboxes have addresses in the first half of the range for benchmarks of networks: no network routes it, while the
+ * private ranges are in use by offices, VPNs and other engines. It holds 65,533 sandboxes.
  */
 export const DEFAULT_POOL: Ipv4Range = "198.18.0.0/16"
 
-/** Network, gateway, one sandbox, broadcast. */
+/** The smallest pool has addresses for the network, the gateway, one sandbox and broadcast. */
 const SMALLEST = 4
 
 export interface Pool {
@@ -19,7 +19,7 @@ export interface Pool {
    * host on one side and one sandbox on the other, so one address serves all of them.
    */
   readonly gateway: string
-  /** What sandboxes can have. */
+  /** The addresses that sandboxes can have. */
   readonly addresses: Span
 }
 

@@ -2,16 +2,18 @@ import { readFile } from "node:fs/promises"
 import { isIPv4 } from "node:net"
 import { isLoopback } from "./ipv4.ts"
 
-/** The host's own choice. */
+/** The host's own choice of name servers. */
 const RESOLV_CONF = "/etc/resolv.conf"
-/** The servers behind systemd-resolved, whose own listener takes only what comes in by the loopback device. */
+/**
+ * Lists the servers behind systemd-resolved, whose own listener takes only packets that come in by the loopback device.
+ */
 const SYSTEMD_UPSTREAMS = "/run/systemd/resolve/resolv.conf"
 
 /** The host's name servers, best first. Only IPv4: a sandbox has no other way out. */
 export const readResolvers = async (): Promise<string[]> =>
   chooseResolvers(await readOptional(RESOLV_CONF), await readOptional(SYSTEMD_UPSTREAMS))
 
-/** The host's own order, unless it begins on the loopback and a server beyond it is known. */
+/** Keeps the host's own order, unless it begins on the loopback and a server beyond it is known. */
 export const chooseResolvers = (resolvConf: string, systemd: string): string[] => {
   const own = parseResolvConf(resolvConf)
   if (!isLoopback(own[0])) return own

@@ -10,14 +10,17 @@ export interface Route {
   readonly span: Span
 }
 
-/** Shorter prefixes stand for the whole internet: a VPN writes its default route as two halves. */
+/** A route with a shorter prefix stands for the whole internet: a VPN writes its default route as two halves. */
 const SHORTEST_NETWORK_BITS = 8
 
 /** The routes of the namespace that the server runs in, from the kernel's main table. */
 export const readRoutes = async (): Promise<Route[]> =>
   parseRoutes(await readFile("/proc/net/route", "utf8"))
 
-/** Columns: device, destination, gateway, flags, references, use, metric, mask; numbers in host byte order. */
+/**
+ * Parses /proc/net/route. Columns: device, destination, gateway, flags, references, use, metric, mask; numbers in host
+ * byte order.
+ */
 export const parseRoutes = (text: string): Route[] =>
   text
     .split("\n")
@@ -32,11 +35,11 @@ export const parseRoutes = (text: string): Route[] =>
 
 const fromKernel = (hex: string): number => Buffer.from(hex, "hex").readUInt32LE()
 
-/** The addresses that a link of any installation holds. */
+/** The addresses that links of any installation hold. */
 export const heldAddresses = (routes: readonly Route[]): Set<string> =>
   new Set(routes.filter(isLink).map(({ span }) => toAddress(span.first)))
 
-/** A network of the host inside the pool would be cut off from the host by the sandboxes' routes. */
+/** Refuses a pool with a network of the host inside: the sandboxes' routes would cut it off from the host. */
 export const refuseConflict = (pool: Pool, routes: readonly Route[]): void => {
   const conflict = routes.find(
     (route) =>

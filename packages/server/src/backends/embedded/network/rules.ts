@@ -23,13 +23,11 @@ export interface RulesInput {
 const DNS = "meta l4proto { tcp, udp } th dport 53"
 
 /**
- * The whole fence. The chains never change; a sandbox is one element in `sources` and one in `allowed` per
- * range. What a device of ours sends is judged by the name's prefix, so a link whose element is missing
- * reaches nothing at all.
- *
- * Each packet from a sandbox is judged twice: by the destination that it names, before any address is
- * translated, and by the one that it has after, so that no translation of the host's own leads around.
- * Connections get no shortcut: addresses are used again, and an old connection must not outlive its rules.
+ * The whole fence. The chains never change; a sandbox is one element in `sources` and one in `allowed` per range.
+ * Packets of our devices are matched by the name's prefix, so a link whose element is missing reaches nothing at all.
+ * Each packet from a sandbox is judged twice: by the destination that it names, before any address is translated, and
+ * by the one that it has after, so that no translation of the host's own leads around. Established connections get no
+ * shortcut: addresses are used again, and an old connection must not outlive its rules.
  */
 const chains = ({ names, pool, resolver, bounds }: RulesInput): string => {
   const from = `iifname "${names.devicePrefix}*"`
@@ -110,7 +108,7 @@ const chains = ({ names, pool, resolver, bounds }: RulesInput): string => {
 `
 }
 
-/** The rules that bound what sandboxes open through the fence. The gateway is whom they ask for names. */
+/** The rules that bound the connections of sandboxes through the fence. Sandboxes ask the gateway for names. */
 export const connectionsOf = ({ names, pool, bounds }: RulesInput): ConnectionRulesInput => ({
   table: names.connectionsTable,
   from: `${names.devicePrefix}*`,
@@ -131,7 +129,7 @@ table inet ${input.names.table} {
 ${chains(input)}}
 ${attached.map((claim) => addText(input.names, claim)).join("")}`
 
-/** Works whether the tables exist or not. */
+/** Drops the tables, whether they exist or not. */
 export const dropText = (names: Names): string =>
   dropFenceText(names) + dropConnectionsText(names.connectionsTable)
 

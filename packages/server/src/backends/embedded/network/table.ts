@@ -15,23 +15,23 @@ import { ask, demand } from "./tool.ts"
 const NFT_DEADLINE_MS = 10_000
 
 export interface Table {
-  /** Replaces it, whatever it holds. */
+  /** Replaces the table, whatever it holds. */
   make(): Promise<void>
   add(claim: Attached): Promise<void>
   remove(claim: Attached): Promise<void>
-  /** Removes it, unless someone needs it by the time that its turn comes. */
+  /** Removes the table, unless a sandbox needs it by the time that its turn comes. */
   drop(isUnused: () => boolean): Promise<void>
 }
 
 interface TableOptions {
   readonly rules: () => Promise<RulesInput>
-  /** Who must be in it. */
+  /** The sandboxes that must be in the table. */
   readonly attached: () => readonly Attached[]
-  /** Runs after each replacement, which may have brought another name server. */
+  /** Called after each replacement, which may have brought another name server. */
   readonly onReplaced: (rules: RulesInput) => Promise<void>
 }
 
-/** What one transaction does. */
+/** The changes of one transaction. */
 interface Batch {
   readonly changes: ((names: Names) => string)[]
   anew: boolean
@@ -40,9 +40,9 @@ interface Batch {
 }
 
 /**
- * The firewall's table, and beside it the one that bounds connections. One nft process runs at a time; what is asked for meanwhile goes together into the
- * next one. Whenever nft refuses a change, the table is not what it should be (someone flushed it, or a
- * crash came in between), and it is made anew.
+ * The firewall's table, and beside it the one that bounds connections. One nft process runs at a time; changes that are
+ * asked for meanwhile go together into the next one. If nft refuses a change, the table is not what it should be
+ * (someone flushed it, or a crash came in between), and it is made anew.
  */
 export const createTable = ({ rules, attached, onReplaced }: TableOptions): Table => {
   let running: Promise<void> = Promise.resolve()
@@ -90,7 +90,7 @@ export const createTable = ({ rules, attached, onReplaced }: TableOptions): Tabl
   }
 }
 
-/** A batch belongs to all who joined it: no caller's signal ends it. */
+/** A batch belongs to all callers that joined it, so no caller's signal ends it. */
 const options = (input: string) => ({
   signal: new AbortController().signal,
   deadlineMs: NFT_DEADLINE_MS,
@@ -101,7 +101,10 @@ const nft = async (text: string): Promise<void> => {
   await demand(["nft", "-f", "-"], options(text))
 }
 
-/** Replaced only where it is not as it should be: with it goes the count of what is open. */
+/**
+ * Gives the text that replaces the table of connections, only where that is not as it should be: its count of open
+ * connections would be lost.
+ */
 const missingConnections = async (input: RulesInput): Promise<string> => {
   const wanted = connectionsOf(input)
   const chain = ["list", "chain", "inet", wanted.table, connectionsMark(wanted)]

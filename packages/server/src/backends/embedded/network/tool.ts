@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import { type Outcome, type RunOptions, run } from "../../../host/run.ts"
 
-/** Which package of most distributions brings it. */
+/** The package of most distributions that brings each tool. */
 const PACKAGES: Readonly<Record<string, string>> = {
   nft: "nftables",
   ip: "iproute2",
@@ -10,7 +10,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 
 export type Command = readonly [string, ...string[]]
 
-/** Runs one of the host's network tools, whatever it says of its work. */
+/** Runs one of the host's network tools and gives its outcome, whether or not it succeeded. */
 export const ask = async (command: Command, options: RunOptions): Promise<Outcome> => {
   try {
     return await run(command, options)
@@ -24,7 +24,7 @@ export const ask = async (command: Command, options: RunOptions): Promise<Outcom
   }
 }
 
-/** Runs one that must do its work. */
+/** Runs a tool and throws if it fails. */
 export const demand = async (command: Command, options: RunOptions): Promise<string> => {
   const outcome = await ask(command, options)
   if (outcome.status !== 0) throw refusal(command, outcome)

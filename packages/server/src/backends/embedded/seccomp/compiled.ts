@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 
-/** An instruction of the kernel's filter machine. */
+/** The size of an instruction of the kernel's filter machine. */
 const INSTRUCTION_BYTES = 8
 
 /**
- * The filter in the form that the kernel takes, as crun left it beside a container that it created. Compiling
- * it is a quarter of the time that crun needs for a container; given back as an annotation, crun skips that.
+ * Reads the filter in the form that the kernel takes, as crun left it beside a container that it created. Compiling it
+ * is a quarter of the time that crun needs for a container; given back as an annotation, it lets crun skip that.
  * Undefined where the runtime leaves none: then every creation compiles the profile again.
  */
 export const readCompiledFilter = async (
@@ -22,7 +22,10 @@ export const readCompiledFilter = async (
   }
 }
 
-/** A crun that does not know the annotation compiles the profile, which stands in the config as well. */
+/**
+ * The annotation that gives crun the compiled filter. A crun that does not know it compiles the profile, which stands
+ * in the config as well.
+ */
 export const compiledAnnotation = (filter: string | undefined): Record<string, string> =>
   filter === undefined ? {} : { "run.oci.seccomp_bpf_data": filter }
 

@@ -11,7 +11,10 @@ import {
 import { join } from "node:path"
 import type { SystemContents } from "@berth/protocol/sandbox"
 
-/** Text in which a distribution says what it is and which packages it has: it is read whole, as often as it changes. */
+/**
+ * Files in which a distribution says what it is and which packages it has. They are read whole, as often as they
+ * change.
+ */
 const TEXTS = [
   "usr/lib/os-release",
   "etc/os-release",
@@ -40,10 +43,10 @@ const DIRECTORIES = [
 /** Longer texts count by their time of change. */
 const MAX_TEXT_BYTES = 32 * 1024 * 1024
 
-/** Tells what a system tree has, as far as that can be told without walking it. */
+/** Tells the contents of a system tree, as far as that is possible without walking it. */
 export type ReadContents = (root: string) => SystemContents
 
-/** A look takes some thirty calls to the kernel; a text is read again only when it was changed. */
+/** A look takes some thirty calls to the kernel; a text is read again only if it was changed. */
 export const openContents = (): ReadContents => {
   const texts = new Map<string, { readonly stamp: string; readonly digest: string }>()
 
@@ -80,10 +83,10 @@ const lookAt = (path: string): Stats | undefined => {
   }
 }
 
-/** Nobody but the kernel sets the time of a change. */
+/** Identifies a version of a file. Nobody but the kernel sets the time of a change. */
 const stampOf = ({ ino, size, ctimeMs }: Stats): string => `${ino} ${size} ${ctimeMs}`
 
-/** A link is not followed and a pipe not waited for: the tree may be another's. */
+/** The digest of a file. A link is not followed and a pipe not waited for: the tree may be another user's. */
 const readDigest = (file: string): string | undefined => {
   let handle: number | undefined
   try {

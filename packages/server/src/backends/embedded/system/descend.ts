@@ -1,7 +1,7 @@
 import { lstatSync } from "node:fs"
 import { join } from "node:path"
 
-/** What lies at a path below a directory, without following a link on the way. */
+/** The kind of object at a path below a directory, without following a link on the way. */
 export type Found =
   | { readonly kind: "directory" }
   | { readonly kind: "absent" }

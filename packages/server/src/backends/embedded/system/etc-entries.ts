@@ -1,11 +1,9 @@
 /**
- * What of the host's /etc a sandbox on the host's system sees, and why. Only what everybody on the host may
- * read is taken. A last part that ends in `*` stands for every name that begins so.
- *
- * Left out on purpose: accounts (passwd, group, shadow, sudoers, pam.d), identity (hostname, hosts,
- * machine-id, ssh), the network (resolv.conf, nsswitch.conf), private keys (ssl/private, pki/tls/private), and
- * files that hold tokens or the host's own habits (gitconfig, npmrc, pip.conf, wgetrc, environment, profile,
- * maven/settings.xml, fstab).
+ * The entries of the host's /etc that a sandbox on the host's system sees, and why. Only files that everybody on the
+ * host may read are taken. A last part that ends in `*` stands for every name that begins so. Left out on purpose:
+ * accounts (passwd, group, shadow, sudoers, pam.d), identity (hostname, hosts, machine-id, ssh), the network
+ * (resolv.conf, nsswitch.conf), private keys (ssl/private, pki/tls/private), and files that hold tokens or the host's
+ * own habits (gitconfig, npmrc, pip.conf, wgetrc, environment, profile, maven/settings.xml, fstab).
  */
 export const ETC_ENTRIES: Readonly<Record<string, string>> = {
   alternatives: "half of /usr/bin are links through it: awk, editor, java, cc",

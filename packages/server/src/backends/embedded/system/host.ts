@@ -15,17 +15,17 @@ import {
   type SystemPlan,
 } from "./tree.ts"
 
-/** Links into /usr where it holds everything, directories of their own where it does not. */
+/** These names are links where /usr holds everything, and directories of their own where it does not. */
 const USR_LINKS = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] as const
 
 export interface HostOptions {
-  /** The host's file system. */
+  /** The root of the host's file system. */
   readonly host?: string
   readonly init: string
   readonly mountPoints: readonly string[]
 }
 
-/** The host's /usr, read-only, and the listed part of its /etc. */
+/** Plans a system tree with the host's /usr, read-only, and the listed part of its /etc. */
 export const hostPlan = ({ host = "/", init, mountPoints }: HostOptions): SystemPlan => {
   const entries = commonEntries(init)
   entries.set("/usr", directory())
@@ -51,7 +51,7 @@ export const hostPlan = ({ host = "/", init, mountPoints }: HostOptions): System
 
 const readOnly = (source: string, target: string): Bind => ({ source, target, readOnly: true })
 
-/** The listed entries that exist, by name below /etc, and where each is copied from. */
+/** The listed entries that exist, by name below /etc, with the path that each is copied from. */
 const etcCopies = (etc: string): Map<string, string> => {
   const found = Object.keys(ETC_ENTRIES).flatMap((pattern) => matching(etc, pattern))
   const copies = new Map<string, string>()
@@ -64,7 +64,10 @@ const etcCopies = (etc: string): Map<string, string> => {
   }
   return copies
 
-  /** A link stays a link where it leads to something that is inside as well; elsewhere its end is copied. */
+  /**
+   * The path to copy from. A link stays a link if its target is inside as well; otherwise the end of the link is
+   * copied.
+   */
   function target(path: string): string | undefined {
     const next = resolve(dirname(path), readlinkSync(path))
     if (isWithin(next, "/usr") || found.some((name) => isWithin(next, join(etc, name)))) return path

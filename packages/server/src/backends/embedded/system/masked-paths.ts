@@ -17,7 +17,7 @@ export const MASKED_PATHS = [
   "/sys/firmware",
 ] as const
 
-/** Programs read them, nobody writes them. */
+/** Paths that programs read and nobody writes. */
 export const READ_ONLY_PATHS = [
   "/proc/bus",
   "/proc/fs",

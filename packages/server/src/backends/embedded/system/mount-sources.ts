@@ -10,11 +10,11 @@ import { type MountedAt, readMountTable, withSubmounts } from "./mount-table.ts"
 import { BERTH_DIRECTORY, PRIVATE_TMPFS } from "./places.ts"
 import type { Bind } from "./prepared.ts"
 
-/** File systems that are doors to the host's kernel, not files. */
+/** File systems that are interfaces to the host's kernel, not files. */
 const KERNEL_FILE_SYSTEMS =
   /^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|efivarfs|fusectl|hugetlbfs|mqueue|nsfs|proc|pstore|securityfs|selinuxfs|sysfs|tracefs)$/
 
-/** Every system tree has the links of /var. */
+/** Places that no mount may take. Every system tree has the links of /var. */
 const TAKEN = {
   closed: [BERTH_DIRECTORY],
   links: ["/var/lock", "/var/run", "/var/tmp"],
@@ -24,7 +24,7 @@ const TAKEN = {
 export interface MountOptions {
   readonly mounts: readonly Mount[]
   readonly cachePath: (cache: CacheName) => string
-  /** Where a stack is mounted when the sandbox is made; nothing is there before. */
+  /** The path at which a stack is mounted when the sandbox is made; nothing is there before. */
   readonly stackPath: (stack: Slug) => string
   /** The directory that the sandbox shares with the server. */
   readonly link: string | undefined
@@ -32,7 +32,10 @@ export interface MountOptions {
   readonly keepOut: readonly string[]
 }
 
-/** The config's mounts as binds, outer ones first; refused where the host's side or the inside forbids it. */
+/**
+ * Resolves the config's mounts to binds, outer ones first. Refuses a mount whose source on the host or whose target
+ * inside is forbidden.
+ */
 export const resolveMounts = async ({
   mounts,
   keepOut,
@@ -115,14 +118,14 @@ const checkPlace = (
   }
 }
 
-/** A mount within a mount needs its place there: none is made in a directory of the host. */
+/** Refuses a mount within a mount that has no directory for it: none is made in a directory of the host. */
 const checkNesting = (
   inner: Bind,
   all: readonly (Bind & { mount: Mount })[],
   index: number,
 ): void => {
   const outer = all.find((bind) => bind !== inner && isWithin(inner.target, bind.target))
-  // In a stack the place is made: it is the workspace's own.
+  // In a stack the directory is made: it is the workspace's own.
   if (outer === undefined || outer.mount.kind === "stack") return
   const found = descend(outer.source, inner.target.slice(outer.target.length))
   if (found.kind === "directory") return

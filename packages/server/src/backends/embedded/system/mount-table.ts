@@ -11,7 +11,7 @@ export interface MountedAt {
 export const readMountTable = (): readonly MountedAt[] =>
   parseMountTable(readFileSync("/proc/self/mountinfo", "utf8"))
 
-/** `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`, with \040 for a space. */
+/** Parses lines such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`, with \040 for a space. */
 export const parseMountTable = (text: string): readonly MountedAt[] =>
   text.split("\n").flatMap((line) => {
     const [before = "", after = ""] = line.split(" - ")
@@ -26,8 +26,8 @@ const decode = (path: string) =>
   )
 
 /**
- * What is mounted below a bind's source is bound as well, each on its own: crun leaves it out of a recursive
- * bind in a user namespace, and runc does not bind without it.
+ * Adds a bind for each mount below a bind's source: crun leaves these out of a recursive bind in a user namespace, and
+ * runc does not bind without them.
  */
 export const withSubmounts = (
   binds: readonly Bind[],

@@ -1,13 +1,13 @@
-/** Where Berth's own things lie inside, whatever system is around them. */
+/** The directory of Berth's own files inside, whatever system is around them. */
 export const BERTH_DIRECTORY = "/.berth"
 
-/** The first process inside. */
+/** The path of the first process inside. */
 export const INIT_PATH = `${BERTH_DIRECTORY}/init`
 
-/** The files that differ between sandboxes; links in /etc lead there. */
+/** The directory of the files that differ between sandboxes; links in /etc lead there. */
 export const SANDBOX_FILES = `${BERTH_DIRECTORY}/etc`
 
-/** Where a rootfs's own /etc lies; links in /etc lead there. */
+/** The directory of a rootfs's own /etc; links in /etc lead there. */
 export const ROOTFS_ETC = `${BERTH_DIRECTORY}/system/etc`
 
 /** Directories that every sandbox has for itself, on disk. A mount of the config may take their place. */

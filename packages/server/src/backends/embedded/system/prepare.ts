@@ -11,20 +11,20 @@ import type { SystemPlan } from "./tree.ts"
 
 export interface SystemOptions {
   readonly identity: SystemIdentity
-  /** Where the roots are kept. It is Berth's own. */
+  /** The directory in which the roots are kept. It is Berth's own. */
   readonly directory: string
   /** The host's tini; for a rootfs without glibc, a static one. */
   readonly init: string
-  /** Where the config's mounts go inside. */
+  /** The targets of the config's mounts inside. */
   readonly mountTargets: readonly string[]
 }
 
-/** A root directory for sandboxes on this system, made now or found. */
+/** Makes or finds a root directory for sandboxes on this system. */
 export const prepareSystem = async (
   { identity, directory, init, mountTargets }: SystemOptions,
   signal: AbortSignal,
 ): Promise<PreparedSystem> => {
-  // In the sandbox's own directories the mount points are made there, for that sandbox.
+  // Mount points in the sandbox's own directories are made there, for that sandbox.
   const mountPoints = mountTargets.filter(
     (target) => ![...PRIVATE_DIRECTORIES, ...PRIVATE_TMPFS].some((own) => isWithin(target, own)),
   )

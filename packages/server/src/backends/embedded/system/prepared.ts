@@ -5,12 +5,12 @@ export interface Bind {
   readonly readOnly: boolean
 }
 
-/** A system tree that sandboxes can be started on. Nothing in it is written to, ever. */
+/** A system tree that sandboxes can be started on. It is never written to. */
 export interface PreparedSystem {
-  /** Names the tree: its directory's last part. */
+  /** The tree's name: the last part of its directory. */
   readonly key: string
   /** The directory that becomes `/` inside, read-only. */
   readonly root: string
-  /** What is bound into it. */
+  /** The directories and files that are bound into the tree. */
   readonly binds: readonly Bind[]
 }

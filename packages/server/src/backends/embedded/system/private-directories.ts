@@ -8,16 +8,16 @@ import { AGENT_ID } from "../ids/range.ts"
 import { descend } from "./descend.ts"
 
 export interface PrivateDirectories {
-  /** What appears as /workspace. */
+  /** The directory that appears as /workspace. */
   readonly workspace: string
-  /** What appears as /home. */
+  /** The directory that appears as /home. */
   readonly home: string
 }
 
 /**
  * Makes a sandbox's own directories: /workspace and the agent's home belong to the agent, /home to root inside.
- * What exists keeps its owner. The mount points below them belong to the owner of the directory that they
- * are made in; made by the runtime, they would be root's, and an agent could not write beside them.
+ * Existing ones keep their owner. The mount points below them belong to the owner of the directory that they are made
+ * in; made by the runtime, they would be root's, and an agent could not write beside them.
  */
 export const makePrivateDirectories = (
   { workspace, home }: PrivateDirectories,
@@ -41,7 +41,7 @@ const makeMountPoint = (source: string, place: string, target: string): void => 
   const path = target.slice(place.length)
   const found = descend(source, path)
   if (found.kind === "other") {
-    // What an earlier sandbox left there must not lead a mount of this one elsewhere.
+    // Files of an earlier sandbox must not lead a mount of this one elsewhere.
     throw new BerthError("input.invalid", `nothing can be mounted at ${target}`, {
       details: { path: "mounts", target, why: "something that is no directory is in the way" },
     })
@@ -61,7 +61,7 @@ const makeOwned = (path: string, owner: number, mode: number): void => {
     if ((thrown as NodeJS.ErrnoException).code === "EEXIST") return
     throw thrown
   }
-  // Whatever the server's umask is.
+  // Sets the mode exactly, whatever the server's umask is.
   chmodSync(path, mode)
   chownSync(path, owner, owner)
 }

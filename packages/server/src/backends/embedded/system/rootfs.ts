@@ -19,22 +19,22 @@ import {
 
 export interface RootfsOptions {
   readonly path: string
-  /** Where Berth keeps its roots: never to be seen inside. */
+  /** The directory in which Berth keeps its roots: never to be seen inside. */
   readonly directory: string
   readonly init: string
   readonly mountPoints: readonly string[]
 }
 
-/** What a rootfs has at its top that is not taken from it: every sandbox has its own. */
+/** Top-level directories that are not taken from a rootfs: every sandbox has its own. */
 const NOT_TAKEN = new Set(["proc", "sys", "dev", "run", "tmp", "root", "var", "home", "workspace"])
 const NEVER_SHOWN = new Set(["lost+found", BERTH_DIRECTORY.slice(1), "etc"])
 
-/** Where /usr holds everything, the names by which programs call it. */
+/** The names by which programs call directories of /usr, where that holds everything. */
 const USR_LINKS = ["bin", "sbin", "lib", "lib64"] as const
 
 /**
- * A directory's system, read-only. The root is a directory of Berth's own that binds what the rootfs has at
- * its top: so the rootfs needs no mount points, and nothing is ever written to it.
+ * Plans a system tree with a directory's system, read-only. The root is a directory of Berth's own that binds the
+ * top-level entries of the rootfs: so the rootfs needs no mount points, and nothing is ever written to it.
  */
 export const rootfsPlan = ({
   path,
@@ -99,8 +99,8 @@ interface Graft {
 }
 
 /**
- * Brings one entry of the rootfs in. A directory is bound whole, unless the config mounts something below it
- * at a place that it does not have: then it is rebuilt from its own entries, with that place among them.
+ * Brings one entry of the rootfs in. A directory is bound whole, unless the config mounts something below it at a path
+ * that it does not have: then it is rebuilt from its own entries, with that path among them.
  */
 const graft = ({ source, target, entries, binds, mountPoints }: Graft): void => {
   const seen = lstatSync(source)
@@ -131,8 +131,8 @@ const graft = ({ source, target, entries, binds, mountPoints }: Graft): void => 
 }
 
 /**
- * The rootfs's /etc beside Berth's own files: bound aside, with a link to each of its entries. The entries
- * that are links themselves are taken over as they are.
+ * Brings in the rootfs's /etc beside Berth's own files: bound aside, with a link to each of its entries. Entries that
+ * are links themselves are taken over as they are.
  */
 const graftEtc = (path: string, entries: Map<string, Entry>, binds: Bind[]) => {
   const etc = join(path, "etc")
@@ -152,7 +152,7 @@ const graftEtc = (path: string, entries: Map<string, Entry>, binds: Bind[]) => {
   }
   entries.set(ROOTFS_ETC, directory())
   if (names.length > 0) binds.push({ source: etc, target: ROOTFS_ETC, readOnly: true })
-  // Links below /etc that climb out of it (../../usr/share/…) climb into these.
+  // Links below /etc that climb out of it (../../usr/share/…) climb into these links.
   for (const name of ["usr", "bin", "sbin", "lib", "opt", "run", "var"]) {
     entries.set(`${BERTH_DIRECTORY}/system/${name}`, link(`../../${name}`))
   }
@@ -163,6 +163,6 @@ const isDirectory = (path: string): boolean =>
 
 const exists = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined
 
-/** Never through a link, which would lead out of the rootfs. */
+/** Reads a file, never through a link, which would lead out of the rootfs. */
 const readIfFile = (path: string): string | undefined =>
   lstatSync(path, { throwIfNoEntry: false })?.isFile() ? readFileSync(path, "utf8") : undefined

@@ -5,7 +5,7 @@ import type { SANDBOX_FILE_NAMES } from "./tree.ts"
 
 export interface SandboxFiles {
   readonly hostname: string
-  /** Servers that names are asked of; none without a network. */
+  /** The name servers; none without a network. */
   readonly nameservers: readonly string[]
 }
 

@@ -19,13 +19,13 @@ import { asBackendError } from "../files-error.ts"
 import type { PreparedSystem } from "./prepared.ts"
 import type { Entry, SystemPlan } from "./tree.ts"
 
-/** How often a root is written anew because the host's files changed in the middle of it. */
+/** The most attempts to write a root, when the host's files change in the middle of it. */
 const ATTEMPTS = 3
 const ASIDE = ".new-"
 
 /**
- * The plan's root directory below `directory`, complete: made once per content and boot, written aside and
- * renamed. Whoever makes the same one at the same time gets the same one.
+ * Gives the plan's root directory below `directory`, complete: made once per content and boot, written aside and
+ * renamed. Concurrent callers with the same plan get the same one.
  */
 export const writeSkeleton = async (
   plan: SystemPlan,
@@ -42,7 +42,8 @@ export const writeSkeleton = async (
       const aside = join(directory, `${ASIDE}${randomUUID()}`)
       try {
         await writeTree(plan.entries, aside, signal)
-        // The key names what was there before the copy: only an unchanged host makes it the copy's name.
+        // The key names the content before the copy, so it holds for the copy only if the host has not changed
+        // meanwhile.
         if (keyOf(plan) === key) await renameOnce(aside, root)
       } finally {
         await rm(aside, { recursive: true, force: true })
@@ -58,7 +59,7 @@ export const writeSkeleton = async (
 }
 
 /**
- * Removes every root but those that sandboxes still stand on, and what a crash left half-written. Only while
+ * Removes every root except those that sandboxes still stand on, and half-written ones that a crash left. Only while
  * nothing is being prepared.
  */
 export const pruneSystems = async (
@@ -75,10 +76,10 @@ export const pruneSystems = async (
 }
 
 /**
- * Names the content without reading it: a link changes only together with its directory, a file only
- * together with its change time. The boot counts as well, since nothing here is forced onto the disk: after
- * a power loss no tree is taken for complete. Synchronous calls: a hundred of them take less time than one
- * turn of the thread pool takes for each.
+ * A key for the content, without reading it: a link changes only together with its directory, a file only together with
+ * its change time. The boot counts as well, since nothing here is forced onto the disk: after a power loss no tree is
+ * taken for complete. Synchronous calls: a hundred of them take less time than one turn of the thread pool takes for
+ * each.
  */
 const keyOf = ({ entries }: SystemPlan): string => {
   const hash = createHash("sha256")
@@ -136,7 +137,7 @@ const writeEntry = async (place: string, entry: Entry): Promise<void> => {
   }
 }
 
-/** Copies what everybody may read; links stay what they are. */
+/** Copies files that everybody may read; links stay links. */
 const copyReadable = async (from: string, to: string): Promise<void> => {
   const seen = await lstat(from)
   if (seen.isSymbolicLink()) return symlink(await readlink(from), to)
@@ -150,13 +151,16 @@ const copyReadable = async (from: string, to: string): Promise<void> => {
   for (const name of await readdir(from)) await copyReadable(join(from, name), join(to, name))
 }
 
-/** Whatever the server's umask is. */
+/** Makes a directory with exactly this mode, whatever the server's umask is. */
 const makeDirectory = async (path: string, mode: number): Promise<void> => {
   await mkdir(path, { recursive: true })
   await chmod(path, mode)
 }
 
-/** A directory is not renamed onto one that is not empty: then another has made the same. */
+/**
+ * Renames a directory, unless the target is there: a rename onto a non-empty directory fails, and then another caller
+ * has made the same.
+ */
 const renameOnce = async (from: string, to: string): Promise<void> => {
   try {
     await rename(from, to)

@@ -2,11 +2,11 @@ import type { SystemIdentity } from "@berth/protocol/sandbox"
 import { prepareSystem } from "./prepare.ts"
 import type { PreparedSystem } from "./prepared.ts"
 
-/** How long a tree is taken for current without another look at the host: time for many creations at once. */
+/** How long a tree counts as current without another look at the host: time for many creations at once. */
 const FRESH_MS = 1_000
 
 export interface Systems {
-  /** A root directory for sandboxes on this system, made now or found. */
+  /** Makes or finds a root directory for sandboxes on this system. */
   prepare(
     identity: SystemIdentity,
     mountTargets: readonly string[],
@@ -17,14 +17,11 @@ export interface Systems {
 export interface SystemsOptions {
   readonly directory: string
   readonly init: string
-  /** Milliseconds that only grow. */
+  /** A clock of milliseconds that only grow. */
   readonly now?: () => number
 }
 
-/**
- * Prepares systems for whoever asks, once for all who ask at the same time. Nobody's cancel stops it for the
- * others.
- */
+/** Prepares systems, once for all concurrent callers. One caller's cancel does not stop it for the others. */
 export const openSystems = ({
   directory,
   init,

@@ -7,10 +7,10 @@ export type Entry =
   | { readonly kind: "directory"; readonly mode: number }
   | { readonly kind: "link"; readonly to: string }
   | { readonly kind: "file"; readonly content: string }
-  /** What everybody may read of a file or directory of the host, copied. */
+  /** A copy of a file or directory of the host, as far as everybody may read it. */
   | { readonly kind: "copy"; readonly from: string }
 
-/** What a root directory holds, by path inside, and what is bound into it. */
+/** The plan of a root directory: its entries, by path inside, and the binds into it. */
 export interface SystemPlan {
   readonly entries: Map<string, Entry>
   readonly binds: readonly Bind[]
@@ -31,8 +31,8 @@ services: files
 `
 
 /**
- * The places that every root has: where the runtime mounts something, and what is Berth's own. The runtimes
- * give a tmpfs the mode of the directory that it hides.
+ * The entries that every root has: mount points for the runtime, and Berth's own. The runtimes give a tmpfs the mode of
+ * the directory that it hides.
  */
 export const commonEntries = (init: string): Map<string, Entry> =>
   new Map<string, Entry>([
@@ -47,7 +47,7 @@ export const commonEntries = (init: string): Map<string, Entry> =>
     ["/media", directory()],
     ["/opt", directory()],
     ["/srv", directory()],
-    // Copied into the tmpfs that /var is; one size holds for /tmp and /var/tmp together.
+    // Copied into the tmpfs at /var. One size holds for /tmp and /var/tmp together.
     ["/var/cache", directory()],
     ["/var/lib", directory()],
     ["/var/log", directory()],

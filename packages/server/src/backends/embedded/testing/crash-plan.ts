@@ -1,7 +1,7 @@
 import { SandboxSpec } from "@berth/protocol/sandbox"
 import { z } from "zod"
 
-/** What a crashing server is to do, and where it dies; without a step it lives. */
+/** The operation of a crashing server, and the step at which it dies; without a step it lives. */
 export const CrashPlan = z.strictObject({
   directory: z.string(),
   spec: SandboxSpec,

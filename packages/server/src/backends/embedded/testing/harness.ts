@@ -13,7 +13,7 @@ import { identifyProcess } from "../process.ts"
 /** Long enough for a busy machine to list its processes. */
 const CENSUS_DEADLINE_MS = 20_000
 
-/** An embedded backend in a directory of its own, and the means to see what it leaves on the host. */
+/** Opens an embedded backend in a directory of its own, with the means to see what it leaves on the host. */
 export const openHarness = async (
   options: Partial<EmbeddedOptions> = {},
 ): Promise<ContractHarness & { readonly directory: string }> => {
@@ -64,7 +64,7 @@ export const openHarness = async (
   }
 }
 
-/** Everything on this host that leads back to an installation. */
+/** Counts everything on this host that leads back to an installation. */
 export const takeCensus = async (installation: InstallationId, directory: string) => {
   const names = namesOf(installation)
   const signal = AbortSignal.timeout(CENSUS_DEADLINE_MS)
@@ -103,7 +103,7 @@ export const takeCensus = async (installation: InstallationId, directory: string
   }
 }
 
-/** The directories that hold something of sandboxes; prepared systems, caches and empty directories stay. */
+/** The directories that hold files of sandboxes. Prepared systems, caches and empty directories stay. */
 const KEPT = ["sandboxes", "exits", "runtime", "sockets", "network", "damaged"]
 
 /** Synchronous: the kernel answers from memory, at a quarter of what other threads take to ask it. */
@@ -124,7 +124,7 @@ const countProcesses = (marks: readonly string[]): number => {
   }).length
 }
 
-/** Of the network namespace that this process is in; /sys tells of the one that it was mounted in. */
+/** The devices of this process's network namespace. /sys would tell of the one that it was mounted in. */
 const readDevices = async (): Promise<string[]> =>
   [...(await readFile("/proc/net/dev", "utf8")).matchAll(/^\s*([^\s:]+):/gm)].map(
     ([, device = ""]) => device,

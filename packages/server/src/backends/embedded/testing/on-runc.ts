@@ -5,7 +5,7 @@ import { findTool } from "../../../host/find-tool.ts"
 import { PLAIN_ENV } from "../../../host/run.ts"
 import { openHarness } from "./harness.ts"
 
-/** An embedded backend that finds no other runtime than runc. */
+/** Opens an embedded backend that finds no other runtime than runc. */
 export const openHarnessOnRunc = async (): Promise<Awaited<ReturnType<typeof openHarness>>> => {
   const path = await mkdtemp(join(tmpdir(), "berth-runc-"))
   for (const tool of ["runc", "conmon", "tini", "perl"]) {

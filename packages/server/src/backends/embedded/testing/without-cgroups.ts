@@ -2,7 +2,7 @@ import { newId } from "@berth/protocol/ids"
 import { openEmbedded } from "../backend.ts"
 import { specFor } from "./spec.ts"
 
-/** Runs a sandbox on a host whose cgroups are read-only, and says what came of it: for faults.test.ts. */
+/** A program that runs a sandbox on a host whose cgroups are read-only, and prints the outcome: for faults.test.ts. */
 const directory = process.argv[2] ?? ""
 const installation = newId.installation()
 const backend = await openEmbedded({ installation, directory })

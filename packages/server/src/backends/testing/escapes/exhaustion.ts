@@ -2,7 +2,7 @@ import { type Attempt, type GivenNetwork, perl, quoted } from "../attempt.ts"
 
 const MIB = 1024 * 1024
 
-/** What the sandboxes that want everything are given. */
+/** The limits of the sandboxes that try to use everything up. */
 export const EXHAUSTION_LIMITS = {
   pids: 64,
   openFiles: 128,
@@ -11,13 +11,13 @@ export const EXHAUSTION_LIMITS = {
   cpus: 1,
 } as const
 
-/** Small shared amounts: directories of a tmpfs take blocks of their own. */
+/** The tolerance for small shared amounts: directories of a tmpfs take blocks of their own. */
 const ALLOWANCE_BYTES = MIB
 
 /** An engine gives a container's /dev this size, whatever it is asked for. */
 const DEV_BYTES = 64 * MIB
 
-/** Bounded by limits of their own; told by tries, as the others. */
+/** Attempts to fill what has a limit of its own. Reported by tries, as the others. */
 export const FILLING_ATTEMPTS: readonly Attempt[] = [
   {
     name: "fill /tmp, /run, /dev/shm and the others in memory",
@@ -159,7 +159,7 @@ export const FILLING_ATTEMPTS: readonly Attempt[] = [
   },
 ]
 
-/** Rows without tries: what comes of these is seen from outside. */
+/** An attempt without tries: its outcome is seen from outside. */
 export interface Endless {
   readonly name: string
   readonly stoppedBy: string
@@ -167,7 +167,7 @@ export interface Endless {
   readonly script: string
 }
 
-/** Written by a script when it has got as far as it can. */
+/** A script writes this when it has got as far as it can. */
 export const AT_THE_END = "at the end"
 
 export const FORK_BOMB: Endless = {
@@ -235,7 +235,7 @@ export const DISK_FILL: Endless = {
   `,
 }
 
-/** Leaves a process behind that has no tie to the first one but being inside. */
+/** Leaves a process behind that has no tie to the first one except that both are inside. */
 export const outlivingScript = (token: string): string => perl`
   if (!fork()) {
     POSIX::setsid();
@@ -257,7 +257,7 @@ export const OUTLIVING = {
   sees: ["SIGKILL"],
 } as const
 
-/** More than one sandbox may have on any host. */
+/** More packets than one sandbox may have connections on any host. */
 const FLOOD_PACKETS = 3_000
 
 export const CONNECTION_FLOOD = {
@@ -267,7 +267,9 @@ export const CONNECTION_FLOOD = {
   sees: ["ECONNREFUSED"],
 } as const
 
-/** Packets that come too fast are lost, so that the bound may be reached by a later flood only. */
+/**
+ * Sends floods of packets. Packets that come too fast are lost, so a later flood may be the first to reach the bound.
+ */
 export const connectionFloodScript = ({
   internet,
   ports,
@@ -285,7 +287,7 @@ export const connectionFloodScript = ({
   sleep 1 while 1;
 `
 
-/** A queue, a signal and a timer: by limits of a process, whatever user it is. */
+/** A queue, a signal and a timer, which are bounded by limits of a process, whatever its user. */
 export const LIMITED_PROBES = perl`
   try_to("a message queue", sub { sys("mq_open", "probe-$$", O_CREAT | O_RDWR, 0600, 0) });
   sys("mq_unlink", "probe-$$");
@@ -295,7 +297,7 @@ export const LIMITED_PROBES = perl`
   try_to("a signal", sub { sys("rt_sigqueueinfo", $$ + 0, 40, pack("iii x4", 40, 0, -1) . "\0" x 112) });
 `
 
-/** Each attempt tells what other sandboxes and the host must still be able to do. */
+/** Resources that other sandboxes and the host must still be able to take. */
 export const COUNTED_PROBES = perl`
   try_to("an instance of inotify", sub { sys("inotify_init1", 0) });
   for my $call (qw(msgget semget shmget)) {
@@ -309,7 +311,7 @@ export const COUNTED_PROBES = perl`
   ${LIMITED_PROBES}
 `
 
-/** Uses up queues and signals, as every user of the sandbox's that there is. */
+/** Uses up queues and signals, as every user that the sandbox has. */
 export const LIMITED = perl`
   my $signal = 40;
   # SI_QUEUE, as sigqueue(3) sends it.
@@ -357,7 +359,7 @@ export const COUNTED: Endless = {
   `,
 }
 
-/** Each counted for the number that a user has on the host, whatever namespace it is in. */
+/** Resources that are counted by a user's id on the host, whatever its namespace. */
 const NUMBERED = perl`
   socketpair(my $near, my $far, AF_UNIX, SOCK_DGRAM, 0) or die $!;
   $near->blocking(0);
@@ -377,7 +379,7 @@ const NUMBERED = perl`
   }
 `
 
-/** Each try tells what another sandbox must still be able to do. */
+/** Resources that another sandbox must still be able to take. */
 export const NUMBERED_PROBES = perl`
   ${NUMBERED}
   try_to("descriptors on their way", \&send_descriptors);

@@ -1,6 +1,6 @@
 import { type Attempt, perl, quoted } from "../attempt.ts"
 
-/** The host's files, processes, devices and sockets. */
+/** Attempts on the host's files, processes, devices and sockets. */
 export const HOST_ATTEMPTS: readonly Attempt[] = [
   {
     name: "read the host's files by their paths",

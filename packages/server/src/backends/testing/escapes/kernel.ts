@@ -7,7 +7,7 @@ const FILTER_AND_CAPABILITIES = "the system call filter, and behind it the missi
 const NAMESPACES =
   "(mount => 0x20000, cgroup => 0x2000000, uts => 0x4000000, ipc => 0x8000000, user => 0x10000000, pid => 0x20000000, net => 0x40000000)"
 
-/** Doors into the kernel: system calls that a sandbox has no business with. None of them does harm if it succeeds. */
+/** Attempts on the kernel: system calls that a sandbox has no business with. None of them does harm if it succeeds. */
 export const KERNEL_ATTEMPTS: readonly Attempt[] = [
   {
     name: "mount a file system",

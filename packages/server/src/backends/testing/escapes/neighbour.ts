@@ -1,17 +1,17 @@
 import { type Attempt, perl, SECRET_DIGITS } from "../attempt.ts"
 
-/** What the neighbour's things are called. A namespace each keeps them apart, so the names are free everywhere. */
+/** The names of the neighbour's objects. Each is in a namespace of its own, so the names are free everywhere. */
 const NAME = "isolation-neighbour"
 const KEY = "0x626e"
 const PLACES = ["/workspace", "/home", "/tmp", "/run", "/root", "/dev/shm"]
 const FILES = `map { "$_/${NAME}" } qw(${PLACES.join(" ")})`
 
-/** What the neighbour says once it has everything that others look for, with its address. */
+/** The neighbour's message once it has everything that others look for, with its address. */
 export const NEIGHBOUR_READY = /^ready at (\S+)$/m
 
 /**
- * The sandbox that others try to reach: it has files, sockets, shared memory and a secret in its environment, and
- * listens on its network. Asked to end, it tells what it still has, and who signalled it.
+ * The program of the sandbox that others try to reach: it has files, sockets, shared memory and a secret in its
+ * environment, and listens on its network. Asked to end, it tells what it still has, and who signalled it.
  */
 export const neighbourScript = (port: number, internet: string): string => perl`
   my $secret = $ENV{NEIGHBOUR_SECRET};
@@ -56,7 +56,7 @@ export const neighbourScript = (port: number, internet: string): string => perl`
   try_to("signals", sub { $signals == 0 ? "=kept" : "=heard" });
 `
 
-/** Another sandbox of the same installation, whose processes have the same ids outside. */
+/** Attempts on another sandbox of the same installation, whose processes have the same ids outside. */
 export const NEIGHBOUR_ATTEMPTS: readonly Attempt[] = [
   {
     name: "read another sandbox's files",

@@ -25,10 +25,10 @@ const LOOPBACK = ({ network: { ports } }: Given): string =>
     )
     .join("\n")
 
-/** Packets of UDP that are sent to where they may not go, so that none may arrive. */
+/** The content of UDP packets that are sent where they may not go, so that none may arrive. */
 export const STRAY = "stray"
 
-/** With no network at all. */
+/** Attempts without any network. */
 export const NONE_ATTEMPTS: readonly Attempt[] = [
   {
     name: "reach anything by TCP without a network",
@@ -48,7 +48,7 @@ export const NONE_ATTEMPTS: readonly Attempt[] = [
   },
 ]
 
-/** With a list of ranges that may be reached beside the internet: one of these places, the host and the neighbour. */
+/** The attempt with a list of ranges beside the internet: one of these places, the host and the neighbour. */
 export const LISTED: Attempt = {
   name: "reach more than the ranges that its workspace lists",
   stoppedBy: "the firewall's rules: a list opens neither the host nor another sandbox",
@@ -63,11 +63,11 @@ export const LISTED: Attempt = {
   },
 }
 
-/** A place of LISTED that may be reached. */
+/** The place of LISTED that may be reached. */
 export const listedIn = ({ notInternet }: GivenNetwork): string =>
   Object.values(notInternet)[0] ?? ""
 
-/** Ends when the host's rules are gone. */
+/** An attempt that ends when the host's rules are gone. */
 export const KNOCKING: Attempt = {
   name: "knock until the host answers",
   stoppedBy: "the firewall's rules",
@@ -82,7 +82,7 @@ export const KNOCKING: Attempt = {
   `,
 }
 
-/** With the internet. */
+/** Attempts with the internet. */
 export const OPEN_ATTEMPTS: readonly Attempt[] = [
   {
     name: "reach the host's loopback",

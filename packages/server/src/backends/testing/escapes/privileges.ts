@@ -1,9 +1,9 @@
 import { type Attempt, perl } from "../attempt.ts"
 
-/** CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: the ones of `Hardening`'s default. */
+/** CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: the capabilities of `Hardening`'s default. */
 const KEPT_CAPABILITIES = "0xfb"
 
-/** Rights and limits of the processes inside. */
+/** Attempts on the rights and limits of the processes inside. */
 export const PRIVILEGE_ATTEMPTS: readonly Attempt[] = [
   {
     name: "have or gain a capability beyond the documented ones",

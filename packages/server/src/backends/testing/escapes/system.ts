@@ -1,14 +1,14 @@
 import { type Attempt, perl } from "../attempt.ts"
 
-/** Where the suite mounts a directory that everybody may write to: read-only, and once more as it is. */
+/** The targets at which the suite mounts a directory that everybody may write to: read-only, and once more writable. */
 export const READ_ONLY_MOUNT = "/mnt/read-only"
 export const WRITABLE_MOUNT = "/mnt/writable"
-/** In both of them. */
+/** A file in both mounts. */
 export const MOUNTED_FILE = "file"
 
 const MOUNTED = `my ($mount, $file) = ("${READ_ONLY_MOUNT}", "${READ_ONLY_MOUNT}/${MOUNTED_FILE}");`
 
-/** What is there to be read, not written. */
+/** Attempts to write to what is read-only. */
 export const SYSTEM_ATTEMPTS: readonly Attempt[] = [
   {
     name: "write to the system",

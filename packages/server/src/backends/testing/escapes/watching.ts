@@ -3,13 +3,13 @@ import { perl } from "../attempt.ts"
 import { AT_THE_END, type Endless } from "./exhaustion.ts"
 import { MOUNTED_FILE } from "./system.ts"
 
-/** Written by the watcher when it sees all that it can see. */
+/** The watcher writes this when it sees all that it can see. */
 export const WATCHING = "watching"
 
 const FILES = `grep { -e } qw(/usr/bin/env /usr/bin/true /bin/sh /etc/passwd /etc/services /etc/ld.so.cache /.berth/init
   /dev/null /dev/zero /dev/urandom ${TOOLBOX_TARGET}/${MOUNTED_FILE})`
 
-/** Opens and locks what sandboxes share, and starts programs: in another sandbox, and on the host. */
+/** Opens and locks files that sandboxes share, and starts programs: in another sandbox, and on the host. */
 export const OTHERS_AT_WORK = perl`
   for my $path (${FILES}) {
     try_to($path, sub { my $file; sysopen($file, $path, O_RDONLY) && flock($file, 5) });

@@ -6,17 +6,17 @@ import type { FindInput } from "../source.ts"
 const HOME = "agents/opencode"
 const PLUGIN = "@opencode-ai/plugin"
 
-/** On x64 the one for every processor: it is the only one that is installed. */
+/** The packages of OpenCode's program. On x64 it is the one for every processor, the only one that is installed. */
 const BINARIES = { x64: "opencode-linux-x64-baseline", arm64: "opencode-linux-arm64" }
 
 /**
- * The program, and `config`: what must lie in the user's configuration directory so that it installs nothing
- * there. It skips the installation only where `node_modules` exists and the lock file beside it lists the
+ * OpenCode's program, and `config`: the files that must lie in the user's configuration directory so that it installs
+ * nothing there. It skips the installation only where `node_modules` exists and the lock file beside it lists the
  * plugin; it deletes a `node_modules` that has no such lock file.
  *
- * Into a repo's `.opencode` it would install the same, and wait for it. `etc/npmrc` is the global configuration of
- * the npm inside it, and of no other npm: offline, that installation fails at once and writes nothing. `packages` lies
- * where it installs plugins that a configuration names, which goes over the network as ever.
+ * OpenCode would install the same into a repo's `.opencode`, and wait for it. `etc/npmrc` is the global configuration of
+ * the npm inside OpenCode, and of no other npm: offline, that installation fails at once and writes nothing. `packages`
+ * lies where OpenCode installs the plugins that a configuration names, over the network.
  */
 export const opencode: FindInput = async ({ arch, from }) => {
   const { version, directory } = await needPackage("opencode", BINARIES[arch], from)

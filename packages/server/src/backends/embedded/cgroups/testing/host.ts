@@ -14,7 +14,7 @@ export const SMALL: CgroupLimits = { memoryBytes: 48 * 1024 * 1024, cpus: 0.2, p
 /** Ends a call that hangs before the test's own timeout does, so that its error is seen. */
 export const soon = (): AbortSignal => AbortSignal.timeout(20_000)
 
-/** Which hierarchies this host really has. */
+/** The hierarchies that this host really has. */
 export const HOST = parseCgroupMounts(await readFile("/proc/self/mounts", "utf8"))
 
 /** Every cgroup of a group in every hierarchy of this host. */
@@ -24,7 +24,7 @@ export const leftovers = async (group: string): Promise<string[]> => {
   return trees.flat()
 }
 
-/** The cgroups of an installation of its own; after the test, whatever is left is killed and removed. */
+/** Opens the cgroups of a new installation. After the test, remaining processes are killed and cgroups removed. */
 export const openHere = async (
   options: Partial<CgroupsOptions> = {},
 ): Promise<{ cgroups: Cgroups; group: string }> => {
@@ -42,7 +42,7 @@ const removeByForce = async (cgroups: Cgroups, sandbox: SandboxId): Promise<void
   await cgroup.remove(soon())
 }
 
-/** A file for `procMounts` or `procCgroup`. */
+/** Writes a file for `procMounts` or `procCgroup`. */
 export const fileWith = async (text: string): Promise<string> => {
   const path = join(await temporaryDirectory(), "file")
   await writeFile(path, text)
@@ -52,7 +52,7 @@ export const fileWith = async (text: string): Promise<string> => {
 export const temporaryDirectory = async (): Promise<string> => {
   const directory = await mkdtemp(join(tmpdir(), "berth-cgroups-"))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
-  // Tests that go on as another user read in it.
+  // Tests that go on as another user read files in it.
   await chmod(directory, 0o755)
   return directory
 }

@@ -12,9 +12,9 @@ exec "$@"`
 export interface Inside {
   readonly pid: number
   readonly child: ChildProcess
-  /** Resolves with the next line that it prints. */
+  /** Resolves with the next line that the program prints. */
   readonly nextLine: () => Promise<string>
-  /** How it ended. */
+  /** The program's exit code or signal. */
   readonly ended: Promise<{ code: number | null; signal: string | null }>
 }
 
@@ -35,7 +35,7 @@ const runInside = (cgroup: Cgroup, command: readonly string[]): Inside => {
   }
 }
 
-/** Runs a shell script inside; it prints "ready" when it has joined. */
+/** Runs a shell script inside. Prints "ready" when it has joined the cgroup. */
 export const shellInside = async (cgroup: Cgroup, script: string): Promise<Inside> => {
   const inside = runInside(cgroup, ["/bin/sh", "-c", `echo ready\n${script}`])
   await inside.nextLine()

@@ -1,6 +1,6 @@
 /**
- * Runs in a network namespace of its own and does there what the test asks: plays the host, a sandbox or
- * the world outside. A line of JSON is a call, a line of JSON is its answer; it ends with its input.
+ * A program in a network namespace of its own that does there what the test asks: plays the host, a sandbox or the
+ * world outside. A line of JSON is a call, a line of JSON is its answer; the program ends with its input.
  */
 import { flushCompileCache } from "node:module"
 import { createInterface } from "node:readline"
@@ -61,7 +61,7 @@ const calls: Calls = {
     return stdout
   },
   async create({ bounds, ...options }) {
-    // Sandboxes and the world outside start faster without it.
+    // Loaded on demand: sandboxes and the world outside start faster without it.
     const { createNetwork } = await import("../network.ts")
     flushCompileCache()
     network = createNetwork({

@@ -7,17 +7,17 @@ import type { Calls } from "./agent.ts"
 type Argument<Name extends keyof Calls> = Parameters<Calls[Name]>[0]
 type Result<Name extends keyof Calls> = Awaited<ReturnType<Calls[Name]>>
 
-/** A network namespace with an agent in it. It ends with the agent, and everything in it as well. */
+/** A network namespace with an agent in it. The namespace ends with the agent, and everything in it as well. */
 export interface Namespace {
   readonly pid: number
   call<Name extends keyof Calls>(name: Name, argument?: Argument<Name>): Promise<Result<Name>>
-  /** Runs a program in it: `ip("link set lo up")`. */
+  /** Runs a program in the namespace: `ip("link set lo up")`. */
   ip(...commands: string[]): Promise<void>
   run(command: string): Promise<string>
   kill(): Promise<void>
 }
 
-/** How an agent tells of a failure: `toMatchObject({ code: "backend.…" })`. */
+/** The failure of an agent's call: `toMatchObject({ code: "backend.…" })`. */
 export class CallFailed extends Error {
   readonly code: string
   readonly details: Record<string, unknown>
@@ -28,13 +28,13 @@ export class CallFailed extends Error {
   }
 }
 
-/** A network namespace of its own; a sandbox's is owned by a user namespace of its own. */
+/** Commands that make a network namespace. A sandbox's is owned by a user namespace of its own. */
 export const UNSHARE = {
   host: ["unshare", "--net"],
   sandbox: ["unshare", "--net", "--user", "--map-root-user"],
 } as const
 
-/** One more agent in a namespace that exists. */
+/** The command that puts one more agent into an existing namespace. */
 export const joining = ({ pid }: Namespace) => ["nsenter", `--net=/proc/${pid}/ns/net`] as const
 
 export const enterNamespace = async (by: readonly [string, ...string[]]): Promise<Namespace> => {

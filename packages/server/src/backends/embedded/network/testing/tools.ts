@@ -11,8 +11,8 @@ export interface FakeTool {
 }
 
 /**
- * Puts a script before the real tool, for faults: it runs with `$REAL` as the tool's path. Until the test's
- * end, whoever runs in that namespace gets it.
+ * Puts a script before the real tool, for faults: it runs with `$REAL` as the tool's path. Until the test's end, every
+ * program in that namespace gets it.
  */
 export const replaceTool = async (
   namespace: Namespace,
@@ -39,7 +39,7 @@ export const replaceTool = async (
   }
 }
 
-/** Takes every tool away. */
+/** Removes every tool from the agent's path. */
 export const removeTools = async (namespace: Namespace): Promise<void> => {
   await namespace.call("path", "/nonexistent")
   onTestFinished(() => namespace.call("path", PLAIN_ENV.PATH))

@@ -9,7 +9,7 @@ export interface Target {
   readonly address: string
   readonly port: number
   readonly localAddress?: string
-  /** How long nothing is heard before it counts as silence. */
+  /** The time without an answer that counts as silence. */
   readonly silenceMs?: number
 }
 
@@ -47,14 +47,14 @@ export const listen = async (where: {
   })
 }
 
-/** Waits for this packet, then tells of all that have come: what was sent before it has come before it. */
+/** Waits for this packet, then gives all that have come: packets that were sent before it have come before it. */
 export const arrived = async (text: string): Promise<Arrival[]> => {
   const signal = AbortSignal.timeout(SILENCE_MS)
   while (!arrivals.some((packet) => packet.text === text)) await once(arrival, "packet", { signal })
   return arrivals.splice(0)
 }
 
-/** What the other side says over TCP, or the error's code. */
+/** The other side's answer over TCP, or the error's code. */
 export const dial = (target: Target): Promise<string> =>
   new Promise((resolve) => {
     const { address: host, port, localAddress, silenceMs = SILENCE_MS } = target
@@ -80,7 +80,7 @@ const open = async (localAddress?: string): Promise<Socket> => {
   return socket
 }
 
-/** Sends a packet to each, in this order; whether it can leave at all is not told. */
+/** Sends a packet to each target, in this order. Does not tell whether a packet can leave at all. */
 export const send = async (packets: (Target & { text: string })[]): Promise<void> => {
   for (const { address, port, text, localAddress } of packets) {
     const socket = await open(localAddress)
@@ -89,7 +89,7 @@ export const send = async (packets: (Target & { text: string })[]): Promise<void
   }
 }
 
-/** Sends packets from one socket to as many ports: each asks the kernels on its way to track one more connection. */
+/** Sends packets from one socket to as many ports: each makes the kernels on its way track one more connection. */
 export const flood = async (target: { address: string; packets: number }): Promise<void> => {
   const { address, packets } = target
   const socket = await open()
@@ -101,12 +101,12 @@ export const flood = async (target: { address: string; packets: number }): Promi
 
 const held: NetSocket[] = []
 
-/** Ends what `hold` has opened. */
+/** Closes the connections that `hold` has opened. */
 export const letGo = (): void => {
   for (const socket of held.splice(0)) socket.resetAndDestroy()
 }
 
-/** Opens connections that stay open; how many of them got which answer. */
+/** Opens connections that stay open, and counts how many of them got which answer. */
 export const hold = async (
   target: Target & { readonly connections: number },
 ): Promise<Record<string, number>> => {
@@ -124,7 +124,7 @@ export const hold = async (
   return count
 }
 
-/** What the other side says over UDP, or that it says nothing. */
+/** The other side's answer over UDP, or that there is none. */
 export const ask = async ({ address, port, localAddress }: Target): Promise<string> => {
   const socket = await open(localAddress)
   try {

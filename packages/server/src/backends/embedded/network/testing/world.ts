@@ -6,7 +6,7 @@ import type { ConnectionBounds } from "../../../connections/bounds.ts"
 import { namesOf } from "../names.ts"
 import { enterNamespace, joining, type Namespace, UNSHARE } from "./namespace.ts"
 
-/** Played by `outside`, all behind the host's only link: a packet that the rules miss gets there. */
+/** Addresses that `outside` plays, all behind the host's only link: a packet that the rules miss gets there. */
 export const INTERNET = ["198.51.100.10", "203.0.113.5"]
 export const NOT_INTERNET = {
   "a private network, 10/8": "10.77.0.5",
@@ -30,15 +30,15 @@ export interface World {
   readonly names: ReturnType<typeof namesOf>
   readonly host: Namespace
   readonly outside: Namespace
-  /** A new sandbox: a process with a network namespace that its own user namespace owns. */
+  /** Makes a sandbox: a process with a network namespace that its own user namespace owns. */
   sandbox(): Promise<Sandbox>
   /** One more server on this host, or the next one of the same installation. */
   server(options?: ServerOptions): Promise<Namespace>
   /** Everything that a network could leave on the host, as text. */
   remains(): Promise<string>
-  /** As someone who flushes the firewall. */
+  /** Drops the table, as a flush of the firewall does. */
   dropTable(): Promise<void>
-  /** Takes away what cuts sandboxes off while the fence is away. */
+  /** Removes the barriers that cut sandboxes off while the fence is away. */
   dropBarriers(): Promise<void>
   end(): Promise<void>
 }
@@ -54,7 +54,7 @@ export interface Sandbox extends Namespace {
   readonly device: string
 }
 
-/** A host with a link to a world outside, in namespaces of their own: this machine's network is not touched. */
+/** Makes a host with a link to a world outside, in namespaces of their own: this machine's network is not touched. */
 export const makeWorld = async ({
   bounds,
 }: {

@@ -17,7 +17,7 @@ export type RuntimeName = "crun" | "runc"
 
 export const ID_BASE = 0x7001_0000
 
-/** crun refuses to see a cgroup2 mount beside v1 controllers. */
+/** crun refuses to work where it sees a cgroup2 mount beside v1 controllers. */
 const HYBRID_MOUNT = "/sys/fs/cgroup/unified"
 const WITHOUT_HYBRID_MOUNT = [
   "unshare",
@@ -33,7 +33,7 @@ const DEADLINE_MS = 20_000
 
 export type ConfigInput = Partial<z.input<typeof SandboxSpec>["config"]>
 
-/** A place on disk for sandboxes that run one command each, removed by `remove`. */
+/** A directory for sandboxes that run one command each, removed by `remove`. */
 export interface Testbed {
   readonly directory: string
   readonly systems: string
@@ -47,7 +47,7 @@ export interface Testbed {
   remove(): Promise<void>
 }
 
-/** Given a pipe as standard input: crun makes what it is given there the sandbox's own, /dev/null too. */
+/** Gives the runtime a pipe as standard input: crun makes its standard input the sandbox's own, even /dev/null. */
 const commandLine = (
   runtime: RuntimeName,
   args: readonly string[],
@@ -127,7 +127,7 @@ export const openTestbed = async (): Promise<Testbed> => {
     run: runBundle,
     create: async (runtime, bundle, root) => {
       const place = await write(bundle)
-      // The container keeps what it was given as its standard streams: files, that nobody waits for.
+      // The container keeps its standard streams, so they are files, which nobody waits for.
       const create = commandLine(runtime, ["--root", root, "create", "--bundle", place, "made"])
       const apart = ["sh", "-c", ': > in; exec "$@" < in > out 2>&1', "sh", ...create] as const
       const { status } = await run(apart, { signal, cwd: place, deadlineMs: DEADLINE_MS })

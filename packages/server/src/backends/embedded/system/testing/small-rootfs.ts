@@ -2,10 +2,10 @@ import { cp, mkdir, symlink, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { run } from "../../../../host/run.ts"
 
-/** Enough to look around in. */
+/** The programs of a small rootfs: enough to look around in. */
 const PROGRAMS = ["sh", "cat", "id", "ls", "touch", "readlink"]
 
-/** A directory with a few of the host's programs and their libraries, in `bin` and `lib` or in `usr`. */
+/** Makes a directory with a few of the host's programs and their libraries, in `bin` and `lib` or in `usr`. */
 export const makeRootfs = async (
   path: string,
   { layout, files = {} }: { layout: "split" | "merged"; files?: Readonly<Record<string, string>> },
@@ -33,7 +33,7 @@ export const makeRootfs = async (
   }
 }
 
-/** Every path below a directory with what a change would change: its time, size and mode. */
+/** Lists every path below a directory with its type, mode, size, time and target, so that any change shows. */
 export const census = async (path: string): Promise<string> => {
   const find = ["find", path, "-printf", "%P %y %m %s %T@ %l\\n"] as const
   const { stdout } = await run(find, { signal: AbortSignal.timeout(10_000) })
