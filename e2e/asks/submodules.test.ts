@@ -3,6 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { hostRepos } from "@berth/supervisor/bridge/host-repos"
 import { bench, commit, run, write } from "@berth/supervisor/repos/testing/upstream"
+import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { bothEnds } from "./both-ends.ts"
 
@@ -75,36 +76,46 @@ describe("the submodules of a repo of the host", () => {
     expect(run(at(), "status", "--porcelain")).toBe("")
   })
 
-  it("are cloned from beside the repo's remote where the host does not have them, or the error names the one that cannot be", async () => {
-    const { app, server, sync, at, text, forget } = await prepare()
-    run(app, "remote", "add", "origin", server.url("nowhere/app"))
-    forget()
-    await expect(sync()).rejects.toMatchObject({
-      message: expect.stringMatching(
-        /^submodule libs\/a could not be cloned from .*nowhere\/a, and it is not checked out .*git submodule update --init/,
-      ),
-    })
-    run(app, "remote", "set-url", "origin", server.url("app"))
-    expect((await sync()).warnings).toEqual([])
-    expect(text("libs/a/a.txt") + text("libs/a/inner/inner.txt")).toBe("a\ninner\n")
-    expect(run(at("libs/a"), "remote", "get-url", "origin")).toBe(server.url("a"))
-  })
-
-  it("are left out with a warning that says what to do where they can be had from nowhere", async () => {
-    const { app, sync, at, text, forget } = await prepare()
-    forget()
-    const { warnings } = await sync()
-    expect(warnings).toEqual([
-      expect.stringMatching(
-        /^app: submodule libs\/a is left out: it is not checked out .*URL is \.\.\/a\).*git submodule update --init/,
-      ),
-    ])
-    expect(text("app.txt")).toBe("app\n")
-    expect(existsSync(at("libs/a/a.txt"))).toBe(false)
-    checkOut(app)
-    expect((await sync("update")).warnings).toEqual([])
-    expect(text("libs/a/inner/inner.txt")).toBe("inner\n")
-  })
+  const absent: readonly { readonly title: string; readonly work: () => Promise<void> }[] = [
+    {
+      title:
+        "are cloned from beside the repo's remote where the host does not have them, or the error names the one that cannot be",
+      work: async () => {
+        const { app, server, sync, at, text, forget } = await prepare()
+        run(app, "remote", "add", "origin", server.url("nowhere/app"))
+        forget()
+        await expect(sync()).rejects.toMatchObject({
+          message: expect.stringMatching(
+            /^submodule libs\/a could not be cloned from .*nowhere\/a, and it is not checked out .*git submodule update --init/,
+          ),
+        })
+        run(app, "remote", "set-url", "origin", server.url("app"))
+        expect((await sync()).warnings).toEqual([])
+        expect(text("libs/a/a.txt") + text("libs/a/inner/inner.txt")).toBe("a\ninner\n")
+        expect(run(at("libs/a"), "remote", "get-url", "origin")).toBe(server.url("a"))
+      },
+    },
+    {
+      title: "are left out with a warning that says what to do where they can be had from nowhere",
+      work: async () => {
+        const { app, sync, at, text, forget } = await prepare()
+        forget()
+        const { warnings } = await sync()
+        expect(warnings).toEqual([
+          expect.stringMatching(
+            /^app: submodule libs\/a is left out: it is not checked out .*URL is \.\.\/a\).*git submodule update --init/,
+          ),
+        ])
+        expect(text("app.txt")).toBe("app\n")
+        expect(existsSync(at("libs/a/a.txt"))).toBe(false)
+        checkOut(app)
+        expect((await sync("update")).warnings).toEqual([])
+        expect(text("libs/a/inner/inner.txt")).toBe("inner\n")
+      },
+    },
+  ]
+  for (const { title, work } of sampled("submodules that the host does not have", absent, 1))
+    it(title, work)
 
   it("are left out where a name leads elsewhere, a path is an option or a URL is a command", async () => {
     const { app, sync, at, text } = await prepare()

@@ -1,26 +1,41 @@
 import { requires } from "@berth/testing/requires"
-import { afterAll, beforeAll } from "vitest"
+import { sampled } from "@berth/testing/sampled"
+import { afterAll, beforeAll, it } from "vitest"
 import { useSharedEngine } from "../docker/engine.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { failedBoots } from "./failed-boot.ts"
 import { gitJourneys } from "./git.ts"
-import { type Server, STAGE_DEADLINE_MS } from "./journey.ts"
+import { type Case, type Server, STAGE_DEADLINE_MS } from "./journey.ts"
 
 /** Journeys that take turns on one server of a backend. */
-const journeys = (flags: () => Promise<readonly string[]>): void => {
+const suite = (
+  flags: () => Promise<readonly string[]>,
+  choose: (server: () => Server) => readonly Case[],
+): void => {
   let server: Server
   beforeAll(async () => {
     server = await openServer(await flags())
   }, STAGE_DEADLINE_MS)
   afterAll(() => server?.close(), STAGE_DEADLINE_MS)
-  failedBoots(() => server)
-  gitJourneys(() => server)
+  for (const { title, work } of choose(() => server)) it(title, work, STAGE_DEADLINE_MS)
 }
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("embedded", () => {
-  journeys(async () => [])
+  suite(
+    async () => [],
+    (server) => [
+      ...failedBoots(server),
+      ...sampled("git journeys of the first hour, embedded", gitJourneys(server), 1),
+    ],
+  )
 })
 
 requires("root", "docker", "tini").describe("on Docker", () => {
-  journeys(async () => (await useSharedEngine()).flags)
+  suite(
+    async () => (await useSharedEngine()).flags,
+    (server) => {
+      const all = [...failedBoots(server), ...gitJourneys(server)]
+      return sampled("failed boots and git journeys of the first hour, docker", all, 1)
+    },
+  )
 })

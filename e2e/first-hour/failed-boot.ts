@@ -1,37 +1,40 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { describe, expect, it } from "vitest"
+import { expect } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
-import { commandsOn, type Server, STAGE_DEADLINE_MS } from "./journey.ts"
+import { type Case, commandsOn, type Server } from "./journey.ts"
 
 const WHY =
   "step setup-hook failed: .berth/setup.sh failed: it ended with status 7; its last line: no compiler"
 
-export const failedBoots = (server: () => Server): void => {
+export const failedBoots = (server: () => Server): readonly Case[] => {
   const { berth } = commandsOn(server)
 
-  describe("a boot that cannot succeed", () => {
-    it("leaves nothing of a directory that is no repo", async () => {
-      const plain = join(server().base, "plain")
-      mkdirSync(plain)
-      const layers = async () => (await berth("layers", "ls", "--json")).stdout
-      const before = await layers()
-      for (const directory of ["/etc", plain]) {
-        const refused = await berth("up", directory, "--network", "none")
-        expect(refused).toMatchObject({ status: 1, stdout: "" })
-        expect(refused.stderr).toContain("the repo on the host cannot be used")
-      }
-      expect((await berth("ps")).stdout).toBe("There is no sandbox: berth up makes one.\n")
-      for (const name of ["etc", "plain"])
-        await expect(server().client().workspaces.get(name)).rejects.toMatchObject({
-          code: "not_found",
-        })
-      expect(await layers()).toBe(before)
-    })
-
-    it(
-      "[R2.9] can be looked at and mended inside, is forked as it stands, and goes on from there",
-      async () => {
+  return [
+    {
+      title: "leaves nothing of a directory that is no repo",
+      work: async () => {
+        const plain = join(server().base, "plain")
+        mkdirSync(plain)
+        const layers = async () => (await berth("layers", "ls", "--json")).stdout
+        const before = await layers()
+        for (const directory of ["/etc", plain]) {
+          const refused = await berth("up", directory, "--network", "none")
+          expect(refused).toMatchObject({ status: 1, stdout: "" })
+          expect(refused.stderr).toContain("the repo on the host cannot be used")
+        }
+        expect((await berth("ps")).stdout).toBe("There is no sandbox: berth up makes one.\n")
+        for (const name of ["etc", "plain"])
+          await expect(server().client().workspaces.get(name)).rejects.toMatchObject({
+            code: "not_found",
+          })
+        expect(await layers()).toBe(before)
+      },
+    },
+    {
+      title:
+        "[R2.9] lets people look into a boot that failed and mend it there, fork it as it stands, and retry it",
+      work: async () => {
         const { base } = server()
         const repo = makeRepo(join(base, "app"), {
           ".berth/setup.sh":
@@ -82,7 +85,6 @@ export const failedBoots = (server: () => Server): void => {
         // What a hook writes can hold secrets: the server passes it on, and logs none of it.
         expect(server().log.filter((line) => line.includes("no compiler"))).toEqual([])
       },
-      STAGE_DEADLINE_MS,
-    )
-  })
+    },
+  ]
 }

@@ -2,15 +2,15 @@ import { execFile, execFileSync } from "node:child_process"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { afterEach, describe, expect, it } from "vitest"
+import { expect, onTestFinished } from "vitest"
 import { servePrivateGit } from "../asks/private-git.ts"
 import { makeRepo } from "../boot/stage.ts"
-import { commandsOn, type Server, STAGE_DEADLINE_MS } from "./journey.ts"
+import { type Case, commandsOn, type Server } from "./journey.ts"
 
 const UP = ["--network", "none"]
 const PASSWORD = "a-pass-word-of-the-remote"
 
-export const gitJourneys = (server: () => Server): void => {
+export const gitJourneys = (server: () => Server): readonly Case[] => {
   const { berth, done, inside } = commandsOn(server)
   const at = (...names: readonly string[]) => join(server().base, ...names)
   const git = (repo: string, ...args: readonly string[]) =>
@@ -20,38 +20,31 @@ export const gitJourneys = (server: () => Server): void => {
     git(repo, "add", ".")
     git(repo, "-c", "user.name=Test", "-c", "user.email=test@example.test", "commit", "-qm", file)
   }
-  const made = new Set<string>()
-  const up = async (repo: string, ...flags: readonly string[]) => {
-    const told = await done("up", repo, ...UP, ...flags)
-    made.add(told.stdout.trim())
-    return told
-  }
+  const up = (repo: string, ...flags: readonly string[]) => done("up", repo, ...UP, ...flags)
+  const removeInTheEnd = (name: string) => onTestFinished(async () => void (await done("rm", name)))
 
-  describe("git", () => {
-    afterEach(async () => {
-      for (const id of made) await done("rm", id)
-      made.clear()
-    }, STAGE_DEADLINE_MS)
-
-    it(
-      "tells uncommitted changes on up, and brings them with --dirty",
-      async () => {
+  return [
+    {
+      title: "tells uncommitted changes on up, and brings them with --dirty",
+      work: async () => {
+        removeInTheEnd("dirty")
         const repo = makeRepo(at("dirty"), { "README.md": "one\n" })
         writeFileSync(join(repo, "README.md"), "two\n")
         writeFileSync(join(repo, "new.txt"), "new\n")
         const { stderr } = await up(repo)
         expect(stderr).toContain("2 changed files are not in the sandbox; --dirty brings them")
         expect(await inside("dirty", "cat", "README.md")).toBe("one")
-        const brought = await done("up", repo, ...UP, "--dirty")
+        const brought = await up(repo, "--dirty")
         expect(brought.stderr).not.toContain("not in the sandbox")
         expect(await inside("dirty", "cat", "README.md", "new.txt")).toBe("two\nnew")
       },
-      STAGE_DEADLINE_MS,
-    )
+    },
 
-    it(
-      "has a shallow clone as shallow, adds a partial one of a private HTTP remote whole, and keeps it when it is no longer named",
-      async () => {
+    {
+      title:
+        "has a shallow clone as shallow, adds a partial one of a private HTTP remote whole, and keeps it when it is no longer named",
+      work: async () => {
+        removeInTheEnd("two")
         mkdirSync(at("served"))
         const source = makeRepo(at("served", "source"), { "README.md": "one\n" })
         commit(source, "README.md", "two\n")
@@ -88,7 +81,6 @@ export const gitJourneys = (server: () => Server): void => {
         expect(found).toMatchObject({ status: 1, stdout: "" })
         expect(server().log.filter((line) => line.includes(PASSWORD))).toEqual([])
 
-        made.clear()
         const { stderr } = await up(at("shallow"), "--name", "two")
         expect(stderr).toContain(
           "warning: partial: the workspace does not name it any more; its files stay\n",
@@ -97,12 +89,13 @@ export const gitJourneys = (server: () => Server): void => {
           "mine\ntwo",
         )
       },
-      STAGE_DEADLINE_MS,
-    )
+    },
 
-    it(
-      "has submodules with relative URLs, commits inside as the person on the host, and brings the work back by fetch and apply",
-      async () => {
+    {
+      title:
+        "has submodules with relative URLs, commits inside as the person on the host, and brings the work back by fetch and apply",
+      work: async () => {
+        removeInTheEnd("work")
         makeRepo(at("lib"), { "lib.txt": "lib\n" })
         const repo = makeRepo(at("work"), { "README.md": "one\n" })
         git(repo, "config", "user.name", "Ada Lovelace")
@@ -144,7 +137,6 @@ export const gitJourneys = (server: () => Server): void => {
         expect(readFileSync(join(repo, "README.md"), "utf8")).toBe("three\n")
         expect(readFileSync(join(repo, "new.txt"), "utf8")).toBe("new\n")
       },
-      STAGE_DEADLINE_MS,
-    )
-  })
+    },
+  ]
 }

@@ -8,16 +8,20 @@ import { join } from "node:path"
 import { buffer } from "node:stream/consumers"
 import { SandboxList } from "@berth/protocol/sandboxes"
 import { requires } from "@berth/testing/requires"
+import { sampled, sized } from "@berth/testing/sampled"
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest"
 import { startEngine, useSharedEngine } from "../docker/engine.ts"
 import { openServer } from "../sandboxes/server.ts"
 import { behindProxy } from "./behind-proxy.ts"
 import { type Company, npmFiles, openCompany } from "./company.ts"
+import type { Case } from "./journey.ts"
 
 /** A toolbox is built, and sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 180_000
 
-const LARGE_BYTES = 32 * 1024 * 1024
+const MIB = 1024 * 1024
+/** More than the buffers on the way hold. */
+const LARGE_BYTES = MIB * sized("MiB to and from a port of the host", { few: 8, all: 32 })
 const LARGE = Buffer.alloc(LARGE_BYTES, "0123456789abcdef")
 const DIGEST = createHash("sha256").update(LARGE).digest("hex")
 
@@ -57,10 +61,14 @@ const connectTo = (port: number): string =>
 
 type Stage = Awaited<ReturnType<typeof openServer>>
 
-/** The same journeys on every backend. With the network `open`, the server's host is in a company. */
+type Choose = (all: readonly Case[]) => readonly Case[]
+
+/** The same journeys on every backend, and `further` ones. With the network `open`, the server's host is in a company. */
 const suite = (
   network: "none" | "open",
+  choose: Choose,
   open: () => Promise<{ stage: Stage; close: () => Promise<void> }>,
+  further: readonly Case[] = [],
 ): void => {
   vi.setConfig({ testTimeout: STAGE_DEADLINE_MS })
   let stage: Stage
@@ -99,55 +107,70 @@ const suite = (
     return berth("exec", "model", "--", ...node, `http://127.0.0.1:${port}${path}`, ...more)
   }
 
-  it("reaches a server on the host's loopback, with large bodies both ways, and no port that was not named", async () => {
-    await up()
-    expect(await fetchInside(portOf(host))).toMatchObject({ stdout: "the host\n", status: 0 })
-    expect((await fetchInside(portOf(host), "/large")).stdout).toBe(`${DIGEST}\n`)
-    expect((await fetchInside(portOf(host), "/", String(LARGE_BYTES))).stdout).toBe(`${DIGEST}\n`)
-    const refused = await fetchInside(portOf(other))
-    expect(refused.status).not.toBe(0)
-    expect(refused.stderr).toContain("ECONNREFUSED")
-    const { sandboxes } = SandboxList.parse(JSON.parse((await berth("ps", "--json")).stdout))
-    expect(sandboxes.map(({ hostPorts }) => hostPorts)).toEqual([[portOf(host)]])
-  })
-
-  it("is cut off while nothing listens on the host, and by a killed server, and works when they are back", async () => {
-    await up()
-    const port = portOf(host)
-    await close(host)
-    const warnings: string[] = []
-    const session = await stage.client().sessions.create({ workspace: "model" })
-    const twice = `for n in 1 2; do ! ${connectTo(port)} || exit 1; done`
-    const { state } = await session.run(twice, {
-      onEvent: ({ body }) => void (body.type === "warning" && warnings.push(body.message)),
-    })
-    expect(state).toBe("succeeded")
-    const why = `nothing takes connections on 127.0.0.1:${port} of the host: ECONNREFUSED`
-    expect(warnings).toEqual([`port ${port} of the host is not reached: ${why}`])
-    host = await listenOnHost(port)
-    expect((await fetchInside(port)).stdout).toBe("the host\n")
-    await stage.kill()
-    await stage.restart()
-    expect((await fetchInside(port)).stdout).toBe("the host\n")
-  })
-
-  it("refuses the server's own port, and leaves no workspace behind", async () => {
-    const { port } = new URL(stage.access().url)
-    const refused = await berth("up", "--name", "model", "--host-port", port)
-    expect(refused.status).not.toBe(0)
-    expect(refused.stderr).toContain(`port ${port} of the host is where this server listens`)
-    expect(JSON.parse((await berth("ps", "--json")).stdout)).toEqual({ sandboxes: [] })
-  })
+  const cases: readonly Case[] = [
+    {
+      title:
+        "reaches a server on the host's loopback, with large bodies both ways, and no port that was not named",
+      work: async () => {
+        await up()
+        expect(await fetchInside(portOf(host))).toMatchObject({ stdout: "the host\n", status: 0 })
+        expect((await fetchInside(portOf(host), "/large")).stdout).toBe(`${DIGEST}\n`)
+        expect((await fetchInside(portOf(host), "/", String(LARGE_BYTES))).stdout).toBe(
+          `${DIGEST}\n`,
+        )
+        const refused = await fetchInside(portOf(other))
+        expect(refused.status).not.toBe(0)
+        expect(refused.stderr).toContain("ECONNREFUSED")
+        const { sandboxes } = SandboxList.parse(JSON.parse((await berth("ps", "--json")).stdout))
+        expect(sandboxes.map(({ hostPorts }) => hostPorts)).toEqual([[portOf(host)]])
+      },
+    },
+    {
+      title:
+        "is cut off while nothing listens on the host, and by a killed server, and works when they are back",
+      work: async () => {
+        await up()
+        const port = portOf(host)
+        await close(host)
+        const warnings: string[] = []
+        const session = await stage.client().sessions.create({ workspace: "model" })
+        const twice = `for n in 1 2; do ! ${connectTo(port)} || exit 1; done`
+        const { state } = await session.run(twice, {
+          onEvent: ({ body }) => void (body.type === "warning" && warnings.push(body.message)),
+        })
+        expect(state).toBe("succeeded")
+        const why = `nothing takes connections on 127.0.0.1:${port} of the host: ECONNREFUSED`
+        expect(warnings).toEqual([`port ${port} of the host is not reached: ${why}`])
+        host = await listenOnHost(port)
+        expect((await fetchInside(port)).stdout).toBe("the host\n")
+        await stage.kill()
+        await stage.restart()
+        expect((await fetchInside(port)).stdout).toBe("the host\n")
+      },
+    },
+    {
+      title: "refuses the server's own port, and leaves no workspace behind",
+      work: async () => {
+        const { port } = new URL(stage.access().url)
+        const refused = await berth("up", "--name", "model", "--host-port", port)
+        expect(refused.status).not.toBe(0)
+        expect(refused.stderr).toContain(`port ${port} of the host is where this server listens`)
+        expect(JSON.parse((await berth("ps", "--json")).stdout)).toEqual({ sandboxes: [] })
+      },
+    },
+  ]
+  for (const { title, work } of choose([...cases, ...further])) it(title, work)
 }
 
 /** A server of a host that a company's proxy leads out of, for the journeys behind it as well. */
 const suiteInCompany = (
   network: "none" | "open",
+  choose: Choose,
   open: (variables: Company["variables"]) => Promise<{ stage: Stage; close: () => Promise<void> }>,
 ): void => {
   let company: Company
   let server: Stage
-  suite(network, async () => {
+  const openBoth = async () => {
     company = await openCompany()
     const { stage, close } = await open(company.variables)
     server = stage
@@ -156,38 +179,54 @@ const suiteInCompany = (
       await company.close()
     }
     return { stage, close: closeBoth }
-  })
-  behindProxy(() => ({ server, company }))
+  }
+  suite(
+    network,
+    choose,
+    openBoth,
+    behindProxy(() => ({ server, company })),
+  )
 }
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNamespaces").describe(
   "--host-port without a network, and a company's proxy, embedded",
   () =>
-    suiteInCompany("none", async (variables) => {
-      const stage = await openServer([], tmpdir(), variables)
+    suiteInCompany(
+      "none",
+      (all) => all,
+      async (variables) => {
+        const stage = await openServer([], tmpdir(), variables)
+        return { stage, close: stage.close }
+      },
+    ),
+)
+
+const chooseOne: Choose = (all) => sampled("host ports and proxies, docker", all, 1)
+
+const onDocker = () =>
+  requires("root", "docker", "tini").describe("--host-port without a network, on Docker", () =>
+    suite("none", chooseOne, async () => {
+      const stage = await openServer((await useSharedEngine()).flags)
       return { stage, close: stage.close }
     }),
-)
+  )
 
-requires("root", "docker", "tini").describe("--host-port without a network, on Docker", () =>
-  suite("none", async () => {
-    const stage = await openServer((await useSharedEngine()).flags)
-    return { stage, close: stage.close }
-  }),
-)
+const elsewhere = () =>
+  requires("root", "docker", "tini", "networkNamespaces").describe(
+    "--host-port, and a company's proxy, on an engine elsewhere",
+    () =>
+      suiteInCompany("open", chooseOne, async (variables) => {
+        const hidden = mkdtempSync(join(tmpdir(), "berth-unseen-"))
+        const engine = await startEngine({ networks: true, hidden, files: await npmFiles() })
+        const stage = await openServer(engine.flags, hidden, variables)
+        const close = async () => {
+          await stage.close()
+          await engine.stop()
+          rmSync(hidden, { recursive: true, force: true })
+        }
+        return { stage, close }
+      }),
+  )
 
-requires("root", "docker", "tini", "networkNamespaces").describe(
-  "--host-port, and a company's proxy, on an engine elsewhere",
-  () =>
-    suiteInCompany("open", async (variables) => {
-      const hidden = mkdtempSync(join(tmpdir(), "berth-unseen-"))
-      const engine = await startEngine({ networks: true, hidden, files: await npmFiles() })
-      const stage = await openServer(engine.flags, hidden, variables)
-      const close = async () => {
-        await stage.close()
-        await engine.stop()
-        rmSync(hidden, { recursive: true, force: true })
-      }
-      return { stage, close }
-    }),
-)
+for (const describeOn of sampled("engines that give host ports", [onDocker, elsewhere], 1))
+  describeOn()

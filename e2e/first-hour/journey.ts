@@ -6,6 +6,12 @@ export const STAGE_DEADLINE_MS = 180_000
 
 export type Server = Awaited<ReturnType<typeof openServer>>
 
+/** A journey that a backend's suite adds as a test. */
+export interface Case {
+  readonly title: string
+  readonly work: () => Promise<void>
+}
+
 /** The commands of a person, on the server that the tests of a backend share. */
 export const commandsOn = (server: () => Server) => {
   const berth = async (...args: readonly string[]) => {

@@ -2,10 +2,12 @@ import { join } from "node:path"
 import { SessionList } from "@berth/protocol/sessions"
 import { BERTH } from "@berth/testing/berth"
 import { requires } from "@berth/testing/requires"
+import { sampled } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it, vi } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import { startProcess } from "../run/process.ts"
 import { openServer } from "../sandboxes/server.ts"
+import type { Case } from "./journey.ts"
 
 /** A toolbox is built, and sandboxes boot beside other tests. */
 const STAGE_DEADLINE_MS = 120_000
@@ -30,39 +32,51 @@ requires(...PARTS).describe("prompts in the first hour", () => {
   const sessions = async () =>
     SessionList.parse(JSON.parse((await berth("sessions", "--json")).stdout)).sessions
 
-  it("removes a session that is named, refuses one whose prompt runs, and stops that one when forced", async () => {
-    const idle = (await berth("run", "--detach", "true")).stdout.trim()
-    await berth("run", "--session", idle, "--no-diff", "true")
-    const busy = (await berth("run", "--detach", "sleep 1000")).stdout.trim()
-    expect(await berth("sessions", "rm", idle.slice(0, 12), busy)).toMatchObject({
-      status: 1,
-      stdout: `${idle}\n`,
-      stderr: expect.stringMatching(/^berth: a prompt of ses-\w+ runs or waits\n/),
-    })
-    expect((await sessions()).map(({ id }) => id)).toEqual([busy])
-    expect(await berth("sessions", "rm", "--all", "--force", "--json")).toMatchObject({
-      status: 0,
-      stdout: `${JSON.stringify({ removed: [busy] })}\n`,
-    })
-    expect(await sessions()).toEqual([])
-    expect((await berth("log", busy)).stderr).toContain(`there is no session ${busy}`)
-  })
-
-  it("lists the sessions of a removed workspace as closed", async () => {
-    await berth("run", "--detach", "true")
-    await berth("rm", "app", "--force")
-    expect((await sessions()).map(({ state }) => state)).toEqual(["closed"])
-  })
-
-  it("runs a command in the sandbox of a workspace with another agent, which stays as it is", async () => {
-    const up = await berth("up", "--json", "--agent", "opencode")
-    const run = await berth("run", "--no-diff", "--agent", "shell", "pwd")
-    expect(run).toMatchObject({ status: 0, stdout: "/workspace/app\n" })
-    expect(run.stderr).toContain("agent: shell (for this session)\n")
-    expect(idIn((await berth("ps", "--json")).stdout)).toBe(idIn(up.stdout))
-    const { agent } = await server.client().workspaces.get("app")
-    expect(agent.kind).toBe("opencode")
-  })
+  const cases: readonly Case[] = [
+    {
+      title:
+        "removes a session that is named, refuses one whose prompt runs, and stops that one when forced",
+      work: async () => {
+        const idle = (await berth("run", "--detach", "true")).stdout.trim()
+        await berth("run", "--session", idle, "--no-diff", "true")
+        const busy = (await berth("run", "--detach", "sleep 1000")).stdout.trim()
+        expect(await berth("sessions", "rm", idle.slice(0, 12), busy)).toMatchObject({
+          status: 1,
+          stdout: `${idle}\n`,
+          stderr: expect.stringMatching(/^berth: a prompt of ses-\w+ runs or waits\n/),
+        })
+        expect((await sessions()).map(({ id }) => id)).toEqual([busy])
+        expect(await berth("sessions", "rm", "--all", "--force", "--json")).toMatchObject({
+          status: 0,
+          stdout: `${JSON.stringify({ removed: [busy] })}\n`,
+        })
+        expect(await sessions()).toEqual([])
+        expect((await berth("log", busy)).stderr).toContain(`there is no session ${busy}`)
+      },
+    },
+    {
+      title: "lists the sessions of a removed workspace as closed",
+      work: async () => {
+        await berth("run", "--detach", "true")
+        await berth("rm", "app", "--force")
+        expect((await sessions()).map(({ state }) => state)).toEqual(["closed"])
+      },
+    },
+    {
+      title:
+        "runs a command in the sandbox of a workspace with another agent, which stays as it is",
+      work: async () => {
+        const up = await berth("up", "--json", "--agent", "opencode")
+        const run = await berth("run", "--no-diff", "--agent", "shell", "pwd")
+        expect(run).toMatchObject({ status: 0, stdout: "/workspace/app\n" })
+        expect(run.stderr).toContain("agent: shell (for this session)\n")
+        expect(idIn((await berth("ps", "--json")).stdout)).toBe(idIn(up.stdout))
+        const { agent } = await server.client().workspaces.get("app")
+        expect(agent.kind).toBe("opencode")
+      },
+    },
+  ]
+  for (const { title, work } of sampled("prompts in the first hour", cases, 1)) it(title, work)
 })
 
 const idIn = (json: string) => /sb-\w+/.exec(json)?.[0] ?? json

@@ -7,7 +7,7 @@ import type { Machine } from "../newcomer.ts"
 export const earlierId = ({ journey }: Machine): void =>
   journey(
     "earlier-id",
-    "leads from the id of a stopped sandbox to the current one for every verb, and says so",
+    "leads from the id of a stopped sandbox to the current one, for exec, cp, shell, boot, why, hold and rm, and says so",
     async ({ home, sees }) => {
       await sees("cd my-repo")
       await sees("old=$(berth up --network none)")

@@ -23,10 +23,10 @@ const START = `PORT=${MODEL_PORT} node model-server.mjs script.json /tmp/asked >
 until curl -s ${MODEL} > /dev/null; do sleep 0.05; done\n`
 
 /** The real OpenCode with its defaults, which asks for nothing by itself. */
-export const permissions = ({ journey }: Machine): void => {
+export const permissions = ({ journey, furtherJourney }: Machine): void => {
   journey(
     "waiting-question",
-    "shows whoever comes later what an agent waits for, and lets them answer it or stop the prompt",
+    "shows in sessions, ps and log what an agent waits for, takes the answer later, and stops a prompt that waits",
     async ({ home, dataDir, sees }) => {
       makeRepo(join(home, "asks"), {
         "model-server.mjs": await modelProgram(),
@@ -69,7 +69,8 @@ export const permissions = ({ journey }: Machine): void => {
     },
   )
 
-  journey("deny", "keeps OpenCode from acting with --permissions deny", async ({ sees }) => {
+  // Two boots of OpenCode more; that it is held to it is also tested where it is driven.
+  furtherJourney("deny", "keeps OpenCode from acting with --permissions deny", async ({ sees }) => {
     await sees("cd asks")
     const held = await sees(`berth run --permissions deny "make two.txt"`)
     expect(held).toMatch(/^agent: opencode, permissions deny.* \(set for this workspace\)$/m)

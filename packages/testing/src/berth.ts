@@ -17,11 +17,13 @@ export const lookAtBundle = (): void => {
     process.env[IS_BUILT] = "yes"
 }
 
+/** Whether what is installed has been built from the sources as they are. */
+export const isBuilt = process.env[IS_BUILT] !== undefined
+
 /**
  * The command, on the Node that runs the tests: as it is installed, which starts in half the time, or as it stands in
  * sources that were changed since the last build.
  */
-export const BERTH: readonly [string, ...string[]] =
-  process.env[IS_BUILT] === undefined
-    ? [process.execPath, "--conditions=source", SOURCE]
-    : [process.execPath, BUNDLE]
+export const BERTH: readonly [string, ...string[]] = isBuilt
+  ? [process.execPath, BUNDLE]
+  : [process.execPath, "--conditions=source", SOURCE]

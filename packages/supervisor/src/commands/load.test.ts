@@ -2,6 +2,7 @@ import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { SUPERVISOR_FLAGS } from "@berth/protocol/inside"
+import { sized } from "@berth/testing/sampled"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { temporaryDirectory } from "../journal/testing/events.ts"
 import { until } from "../processes/testing/until.ts"
@@ -10,7 +11,8 @@ import { ask, run } from "./testing/stage.ts"
 
 /** A supervisor is to stay below 150 MB, of which it takes 60 when nobody asks for anything. */
 const MAX_GROWTH_BYTES = 90 * 1024 * 1024
-const FLOOD_BYTES = 512 * 1024 ** 2
+/** More than twice the growth that is allowed: a supervisor that kept the flood would be seen. */
+const FLOOD_BYTES = 1024 ** 2 * sized("MiB of a flood of output", { few: 192, all: 512 })
 
 /** A supervisor whose memory is its own. */
 const supervisor = async () => {

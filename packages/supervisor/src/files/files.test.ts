@@ -262,12 +262,12 @@ it(
     mkdirSync(join(workspace, "big/other"))
     await nest(
       join(workspace, "big"),
-      sized("depth of folders that are removed", { few: 500, all: 100_000 }),
+      sized("depth of folders that are removed", { few: 100, all: 100_000 }),
       255,
     )
     await spread(
       join(workspace, "big/wide"),
-      sized("files that are removed", { few: 2_000, all: 1_000_000 }),
+      sized("files that are removed", { few: 500, all: 1_000_000 }),
       100,
       "file",
     )

@@ -3,13 +3,14 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import type { PromptId } from "@berth/protocol/ids"
+import { sized } from "@berth/testing/sampled"
 import { runSeed, seededFor } from "@berth/testing/seed"
 import { expect, it, onTestFinished } from "vitest"
 import { openLedger } from "./ledger.ts"
 import { counted, readAll, reopened, temporaryDirectory } from "./testing/events.ts"
 
 const WRITER = join(import.meta.dirname, "testing", "writer.ts")
-const ROUNDS = 10
+const ROUNDS = sized("kills of a journal", { few: 4, all: 10 })
 
 /** Runs the writer until it has said so many lines, kills it, and returns all that it said. */
 const runUntilKilled = async (directory: string, seed: number, lines: number) => {
@@ -29,7 +30,7 @@ const runUntilKilled = async (directory: string, seed: number, lines: number) =>
   return said.map((line) => line.split(" ") as [string, string])
 }
 
-it("[R3.4] loses nothing that it promised, and makes no gap and no repeat, when it is killed ten times, at random moments", async () => {
+it(`[R3.4] loses nothing that it promised, and makes no gap and no repeat, when it is killed ${ROUNDS} times, at random moments`, async () => {
   const directory = temporaryDirectory()
   const random = seededFor("kills of a journal")
   const states = new Map<PromptId, string>()

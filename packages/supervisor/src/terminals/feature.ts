@@ -14,7 +14,11 @@ import { terminalStart } from "./parse.ts"
 import { shellOf } from "./program.ts"
 import { Terminal } from "./terminal.ts"
 
-export const terminalsFeature = (parts: FeatureParts, uses: Uses): Feature => {
+export const terminalsFeature = (
+  parts: FeatureParts,
+  uses: Uses,
+  maxRunning = MAX_TERMINALS,
+): Feature => {
   const terminals = new Map<string, Terminal>()
   const starting = new Set<Promise<Terminal>>()
   let isClosed = false
@@ -29,7 +33,7 @@ export const terminalsFeature = (parts: FeatureParts, uses: Uses): Feature => {
 
   const start = async (wanted: TerminalStart): Promise<Terminal> => {
     if (isClosed) throw new BerthError("cancelled", "the sandbox is going down")
-    if (count() + starting.size >= MAX_TERMINALS) throw tooMany("terminals", MAX_TERMINALS)
+    if (count() + starting.size >= maxRunning) throw tooMany("terminals", maxRunning)
     const spec = specOf(wanted, parts)
     const started = Terminal.start(spec, { ...parts, uses })
     starting.add(started)
