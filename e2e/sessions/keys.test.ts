@@ -129,8 +129,7 @@ const NEEDS: Readonly<Record<BackendName, Parameters<typeof requires>>> = {
   docker: ["root", "docker", "tini"],
 }
 
-/** Not Codex: it writes its environment, with the key, to `.codex/shell_snapshots` in the workspace's home. */
-const AGENT_NAMES = ["opencode", "claude"] as const satisfies readonly AgentName[]
+const AGENT_NAMES = ["opencode", "claude", "codex"] as const satisfies readonly AgentName[]
 
 const CASES = sampled(
   "keys of agents that are searched for on a whole disk",

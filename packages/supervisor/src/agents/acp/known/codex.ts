@@ -49,6 +49,16 @@ const configOf = (text: string): Json => {
   }
 }
 
+/**
+ * Puts a file where Codex would make a directory for snapshots of its shell: these hold its whole environment, with the
+ * key, and would stay in the workspace's home. Codex works without them.
+ */
+const WITHOUT_SNAPSHOTS = `
+home=\${CODEX_HOME:-$HOME/.codex}
+snapshots=$home/shell_snapshots
+if [ ! -f "$snapshots" ]; then mkdir -p "$home" && rm -rf "$snapshots" && : > "$snapshots" || exit 1; fi
+exec "$@"`
+
 /** Codex, by the adapter that the toolbox has. */
 export const codexAgent = (
   { kind, model, permissions }: Extract<AgentSpec, { kind: "codex" }>,
@@ -56,7 +66,14 @@ export const codexAgent = (
 ): AcpOptions => ({
   name: kind,
   title: "Codex",
-  command: [join(toolbox, "bin/node"), join(toolbox, MAIN)],
+  command: [
+    "/bin/sh",
+    "-c",
+    WITHOUT_SNAPSHOTS,
+    "codex",
+    join(toolbox, "bin/node"),
+    join(toolbox, MAIN),
+  ],
   permissions,
   mode: isHeld(permissions) ? HELD_MODE : FREE_MODE,
   environment: (own) => ({
