@@ -10,10 +10,13 @@ import { LINK } from "@berth/protocol/link"
 import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspace"
 import type { BackendEvent } from "@berth/server/backends/backend"
 import { readActivity } from "@berth/server/bridge/read-activity"
+import type { BackendChoice } from "@berth/server/open-backend"
 import { findLinks, type SandboxLink } from "@berth/server/sandboxes/links"
 import { BERTH } from "@berth/testing/berth"
 import { requires } from "@berth/testing/requires"
+import { mattering } from "@berth/testing/sampled"
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
+import { useSharedEngine } from "../docker/engine.ts"
 import { makeRepo, processesOf, setStage } from "./stage.ts"
 
 /** A toolbox is read and written, and several sandboxes boot beside other tests. */
@@ -30,223 +33,262 @@ const post = async ({ socket, token }: SandboxLink, path: string, body: object) 
   return response.statusCode
 }
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "a sandbox with its supervisor",
-  () => {
-    let stage: Awaited<ReturnType<typeof setStage>>
-    let repo: string
-    beforeAll(async () => {
-      stage = await setStage(signal)
-      repo = makeRepo(join(stage.base, "app"), {
-        README: "hello\n",
-        ".berth/setup.sh": "#!/bin/sh\necho setup >> order\n",
-        ".berth/start.sh": "#!/bin/sh\necho start >> order\n",
-      })
-    }, STAGE_DEADLINE_MS)
-    afterAll(() => stage.close(), STAGE_DEADLINE_MS)
+/** Without pkill, which not every image has. */
+const KILL_SLEEPS =
+  'for stat in /proc/[0-9]*/stat; do read -r pid name rest < $stat; [ "$name" = "(sleep)" ] && kill $pid; done'
 
-    const workspace = (spec: Partial<WorkspaceSpecInput> = {}) =>
-      WorkspaceSpec.parse({
-        slug: "app",
-        network: { kind: "none" },
-        repos: [{ url: repo }],
-        ...spec,
-      })
-    const isOver = ({ type }: EventBody) => type === "boot.ready" || type === "boot.ending"
-    const boot = async (
-      spec: Partial<WorkspaceSpecInput> = {},
-      mode: "fresh" | "restore" = "fresh",
-    ) => {
-      const sandbox = await stage.standalone.launch(workspace(spec), mode)
-      onTestFinished(() => sandbox.remove())
-      expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ready" })
-      return sandbox
-    }
-    const isSupervisor = (command: string) =>
-      /^\/opt\/berth\/bin\/node (--\S+ )*\/opt\/berth\/supervisor\/main\.cjs$/.test(command)
-    /** Resolves when the engine says that it has ended. */
-    const exitOf = async (events: AsyncIterable<BackendEvent>, sandbox: SandboxId) => {
-      for await (const event of events)
-        if (event.kind === "exited" && event.sandbox === sandbox) return event.exit
-      throw new Error("the watch ended")
-    }
+interface SandboxBackend {
+  /** Undefined: the embedded one. */
+  readonly choice: () => Promise<BackendChoice | undefined>
+  /** The name of a sandbox in the cgroups of its processes. */
+  readonly markOf: (sandbox: SandboxId) => Promise<string>
+}
 
-    it("[R2.1] [R2.3] [R2.13] boots from a repo of the host, runs a prompt, and can be looked at", async () => {
-      const sandbox = await boot()
-      expect(await sandbox.prompt("cat order README; id -un; git status --short")).toEqual({
-        state: "succeeded",
-        output: "setup\nstart\nhello\nagent\n?? order\n",
-      })
-      const [node, ...berth] = BERTH
-      const shown = spawnSync(node, [...berth, "boot", sandbox.id, "--data-dir", stage.dataDir], {
-        encoding: "utf8",
-        env: { PATH: process.env.PATH, HOME: stage.base },
-      })
-      expect(shown).toMatchObject({ status: 0, stderr: "" })
-      expect(shown.stdout).toMatch(/^fresh boot of .*: ready after /)
-      for (const step of ["git-sync", "setup-hook", "start-hook", "agent-start", "ready"])
-        expect(shown.stdout).toMatch(new RegExp(`^✓ ${step} +█`, "m"))
+/** The same on every backend. */
+const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
+  /** An engine may forget a container that was stopped. */
+  const marks = new Map<SandboxId, string>()
+  const processesIn = async (sandbox: SandboxId) => {
+    const mark = marks.get(sandbox) ?? (await markOf(sandbox))
+    marks.set(sandbox, mark)
+    return processesOf(mark)
+  }
+  let stage: Awaited<ReturnType<typeof setStage>>
+  let repo: string
+  beforeAll(async () => {
+    stage = await setStage(signal, await choice())
+    repo = makeRepo(join(stage.base, "app"), {
+      README: "hello\n",
+      ".berth/setup.sh": "#!/bin/sh\necho setup >> order\n",
+      ".berth/start.sh": "#!/bin/sh\necho start >> order\n",
     })
+  }, STAGE_DEADLINE_MS)
+  afterAll(() => stage.close(), STAGE_DEADLINE_MS)
 
-    it("keeps its token, its plan, its socket and its journal from the agent", async () => {
-      const sandbox = await boot()
-      const { output } = await sandbox.prompt(`
+  const workspace = (spec: Partial<WorkspaceSpecInput> = {}) =>
+    WorkspaceSpec.parse({
+      slug: "app",
+      network: { kind: "none" },
+      repos: [{ url: repo }],
+      ...spec,
+    })
+  const isOver = ({ type }: EventBody) => type === "boot.ready" || type === "boot.ending"
+  const boot = async (
+    spec: Partial<WorkspaceSpecInput> = {},
+    mode: "fresh" | "restore" = "fresh",
+  ) => {
+    const sandbox = await stage.standalone.launch(workspace(spec), mode)
+    onTestFinished(() => sandbox.remove())
+    expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ready" })
+    expect(await processesIn(sandbox.id)).not.toEqual([])
+    return sandbox
+  }
+  const isSupervisor = (command: string) =>
+    /^\/opt\/berth\/bin\/node (--\S+ )*\/opt\/berth\/supervisor\/main\.cjs$/.test(command)
+  /** Resolves when the engine says that it has ended. */
+  const exitOf = async (events: AsyncIterable<BackendEvent>, sandbox: SandboxId) => {
+    for await (const event of events)
+      if (event.kind === "exited" && event.sandbox === sandbox) return event.exit
+    throw new Error("the watch ended")
+  }
+
+  it("[R2.1] [R2.3] [R2.13] boots from a repo of the host, runs a prompt, and can be looked at", async () => {
+    const sandbox = await boot()
+    expect(await sandbox.prompt("cat order README; id -un; git status --short")).toEqual({
+      state: "succeeded",
+      output: "setup\nstart\nhello\nagent\n?? order\n",
+    })
+    const [node, ...berth] = BERTH
+    const shown = spawnSync(node, [...berth, "boot", sandbox.id, "--data-dir", stage.dataDir], {
+      encoding: "utf8",
+      env: { PATH: process.env.PATH, HOME: stage.base },
+    })
+    expect(shown).toMatchObject({ status: 0, stderr: "" })
+    expect(shown.stdout).toMatch(/^fresh boot of .*: ready after /)
+    for (const step of ["git-sync", "setup-hook", "start-hook", "agent-start", "ready"])
+      expect(shown.stdout).toMatch(new RegExp(`^✓ ${step} +█`, "m"))
+  })
+
+  it("keeps its token, its plan, its socket and its journal from the agent", async () => {
+    const sandbox = await boot()
+    const { output } = await sandbox.prompt(`
         for path in token plan.json supervisor.sock journal ledger boot.json; do
           cat /run/berth/$path 2>&1; ls -l /run/berth/$path 2>&1
         done
         ls /run/berth 2>&1; ls /run/berth-logs 2>&1
         rm -rf /run/berth /run/berth-git/credentials.sock 2>&1
-        supervisor=$(pgrep -o -P 1)
+        for stat in /proc/[0-9]*/stat; do
+          read -r pid name state parent rest < $stat
+          [ $parent = 1 ] && [ $pid -lt \${supervisor:-99999999} ] && supervisor=$pid
+        done
         cat /proc/$supervisor/environ 2>&1; ls /proc/$supervisor/fd 2>&1; kill -9 $supervisor 2>&1; kill -9 1 2>&1
         true`)
-      const lines = output.split("\n").filter((line) => line !== "")
-      for (const line of lines)
-        expect(line).toMatch(/Permission denied|Operation not permitted|not permitted/)
-      expect(lines.length).toBeGreaterThan(12)
-      expect(await sandbox.prompt("echo still here")).toMatchObject({ output: "still here\n" })
-    })
+    const lines = output.split("\n").filter((line) => line !== "")
+    for (const line of lines)
+      expect(line).toMatch(/Permission denied|Operation not permitted|not permitted/)
+    expect(lines.length).toBeGreaterThan(12)
+    expect(await sandbox.prompt("echo still here")).toMatchObject({ output: "still here\n" })
+  })
 
-    it("[R2.9] ends when its supervisor is killed, with everything in it, and the engine says so", async () => {
-      const sandbox = await boot()
-      await sandbox.prompt("sleep 1000 & setsid sleep 1000 & echo started")
-      const watching = new AbortController()
-      onTestFinished(() => watching.abort())
-      const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
-      const supervisor = processesOf(sandbox.id).find(({ command }) => isSupervisor(command))
-      expect(processesOf(sandbox.id).length).toBeGreaterThan(3)
-      if (supervisor === undefined) throw new Error("there is no supervisor")
-      process.kill(supervisor.pid, "SIGKILL")
-      expect(await exited).toMatchObject({ code: 137 })
-      expect(processesOf(sandbox.id)).toEqual([])
-      expect((await sandbox.trace()).outcome).toBe("succeeded")
-    })
+  it("[R2.9] ends when its supervisor is killed, with everything in it, and the engine says so", async () => {
+    const sandbox = await boot()
+    await sandbox.prompt("sleep 1000 & setsid sleep 1000 & echo started")
+    const watching = new AbortController()
+    onTestFinished(() => watching.abort())
+    const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
+    const supervisor = (await processesIn(sandbox.id)).find(({ command }) => isSupervisor(command))
+    expect((await processesIn(sandbox.id)).length).toBeGreaterThan(3)
+    if (supervisor === undefined) throw new Error("there is no supervisor")
+    process.kill(supervisor.pid, "SIGKILL")
+    expect(await exited).toMatchObject({ code: 137 })
+    expect(await processesIn(sandbox.id)).toEqual([])
+    expect((await sandbox.trace()).outcome).toBe("succeeded")
+  })
 
-    it("[R2.13] shows how far a boot had come whose supervisor was killed, and that it is over", async () => {
-      const slow = makeRepo(join(stage.base, "slow"), {
-        ".berth/setup.sh": "#!/bin/sh\necho begun; sleep 1000\n",
-      })
-      const sandbox = await stage.standalone.launch(workspace({ repos: [{ url: slow }] }), "fresh")
-      onTestFinished(() => sandbox.remove())
-      const watching = new AbortController()
-      onTestFinished(() => watching.abort())
-      const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
-      await sandbox.until((body) => body.type === "boot.step.output" && body.step === "setup-hook")
-      expect((await sandbox.trace()).outcome).toBe("running")
-      const left = join(stage.dataDir, "links", sandbox.id, "inside", LINK.trace)
-      const stateLeft = () =>
-        BootTrace.parse(JSON.parse(readFileSync(left, "utf8"))).steps.find(
-          ({ name }) => name === "setup-hook",
-        )?.state
-      await expect.poll(stateLeft).toBe("running")
-      for (const { pid, command } of processesOf(sandbox.id))
-        if (isSupervisor(command)) process.kill(pid, "SIGKILL")
-      await exited
-      const { outcome, ending, steps } = await sandbox.trace()
-      expect([outcome, ending?.reason]).toEqual(["failed", expect.stringContaining("is gone")])
-      expect(steps.find(({ name }) => name === "setup-hook")?.state).toBe("running")
+  it("[R2.13] shows how far a boot had come whose supervisor was killed, and that it is over", async () => {
+    const slow = makeRepo(join(stage.base, "slow"), {
+      ".berth/setup.sh": "#!/bin/sh\necho begun; sleep 1000\n",
     })
+    const sandbox = await stage.standalone.launch(workspace({ repos: [{ url: slow }] }), "fresh")
+    onTestFinished(() => sandbox.remove())
+    const watching = new AbortController()
+    onTestFinished(() => watching.abort())
+    const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
+    await sandbox.until((body) => body.type === "boot.step.output" && body.step === "setup-hook")
+    expect((await sandbox.trace()).outcome).toBe("running")
+    const left = join(stage.dataDir, "links", sandbox.id, "inside", LINK.trace)
+    const stateLeft = () =>
+      BootTrace.parse(JSON.parse(readFileSync(left, "utf8"))).steps.find(
+        ({ name }) => name === "setup-hook",
+      )?.state
+    await expect.poll(stateLeft).toBe("running")
+    for (const { pid, command } of await processesIn(sandbox.id))
+      if (isSupervisor(command)) process.kill(pid, "SIGKILL")
+    await exited
+    const { outcome, ending, steps } = await sandbox.trace()
+    expect([outcome, ending?.reason]).toEqual(["failed", expect.stringContaining("is gone")])
+    expect(steps.find(({ name }) => name === "setup-hook")?.state).toBe("running")
+  })
 
-    it("[R2.14] ends in order when it is stopped: prompts are told, children gone, status 0", async () => {
-      const sandbox = await boot()
-      const running = sandbox.prompt("echo begun; setsid sleep 1000 & sleep 1000")
-      await sandbox.until(({ type }) => type === "message.delta")
-      const { backend } = stage.standalone
-      await backend.stop(sandbox.id, { graceMs: 10_000 })
-      const exit = { code: 0, reason: "exited" }
-      expect(await backend.inspect(sandbox.id)).toMatchObject({ exit })
-      expect(await running).toMatchObject({
-        state: "interrupted",
-        reason: "the sandbox was stopped",
-      })
-      expect(processesOf(sandbox.id)).toEqual([])
+  it("[R2.14] ends in order when it is stopped: prompts are told, children gone, status 0", async () => {
+    const sandbox = await boot()
+    const running = sandbox.prompt("echo begun; setsid sleep 1000 & sleep 1000")
+    await sandbox.until(({ type }) => type === "message.delta")
+    const { backend } = stage.standalone
+    await backend.stop(sandbox.id, { graceMs: 10_000 })
+    const exit = { code: 0, reason: "exited" }
+    expect(await backend.inspect(sandbox.id)).toMatchObject({ exit })
+    expect(await running).toMatchObject({
+      state: "interrupted",
+      reason: "the sandbox was stopped",
     })
+    expect(await processesIn(sandbox.id)).toEqual([])
+  })
 
-    it("[R1.7] [R1.10] tells what lives in it: what prompts left running, and nothing that the boot did", async () => {
-      const leave = "setsid -f sleep 1000\nsetsid -f env -i sleep 1000\n"
-      const busy = makeRepo(join(stage.base, "busy"), { ".berth/start.sh": `#!/bin/sh\n${leave}` })
-      const sandbox = await boot({ repos: [{ url: busy }] })
-      const link = await findLinks(join(stage.dataDir, "links")).find(sandbox.id)
-      if (link === undefined) throw new Error("there is no link")
-      expect(await readActivity(link, {}, signal)).toMatchObject({
-        prompts: [],
-        commands: [],
-        terminals: [],
-        leftProcesses: 0,
-      })
-      await sandbox.prompt(leave)
-      const left = async () => (await readActivity(link, {}, signal)).leftProcesses
-      await expect.poll(left).toBe(2)
-      // Without a mark, too, but not of the sandbox's user.
-      const command = ["sh", "-c", "setsid -f env -i sleep 1000; sleep 2000"]
-      expect(await post(link, "/commands", { command, user: "root" })).toBe(201)
-      const isSleep = ({ command }: { command: string }) => command === "sleep 1000"
-      await expect.poll(() => processesOf(sandbox.id).filter(isSleep).length).toBe(5)
-      let activity = await readActivity(link, {}, signal)
-      expect(activity).toMatchObject({ commands: [expect.any(String)], leftProcesses: 2 })
-      void sandbox.prompt("pkill sleep")
-      while (activity.leftProcesses > 0)
-        activity = await readActivity(link, { after: activity.version, waitMs: 20_000 }, signal)
-      expect(processesOf(sandbox.id).filter(isSleep)).toHaveLength(1)
+  it("[R1.7] [R1.10] tells what lives in it: what prompts left running, and nothing that the boot did", async () => {
+    const leave = "setsid -f sleep 1000\nsetsid -f env -i sleep 1000\n"
+    const busy = makeRepo(join(stage.base, "busy"), { ".berth/start.sh": `#!/bin/sh\n${leave}` })
+    const sandbox = await boot({ repos: [{ url: busy }] })
+    const link = await findLinks(join(stage.dataDir, "links")).find(sandbox.id)
+    if (link === undefined) throw new Error("there is no link")
+    expect(await readActivity(link, {}, signal)).toMatchObject({
+      prompts: [],
+      commands: [],
+      terminals: [],
+      leftProcesses: 0,
     })
+    await sandbox.prompt(leave)
+    const left = async () => (await readActivity(link, {}, signal)).leftProcesses
+    await expect.poll(left).toBe(2)
+    // Without a mark, too, but not of the sandbox's user.
+    const command = ["sh", "-c", "setsid -f env -i sleep 1000; sleep 2000"]
+    expect(await post(link, "/commands", { command, user: "root" })).toBe(201)
+    const isSleep = ({ command }: { command: string }) => command === "sleep 1000"
+    await expect.poll(async () => (await processesIn(sandbox.id)).filter(isSleep).length).toBe(5)
+    let activity = await readActivity(link, {}, signal)
+    expect(activity).toMatchObject({ commands: [expect.any(String)], leftProcesses: 2 })
+    void sandbox.prompt(KILL_SLEEPS)
+    while (activity.leftProcesses > 0)
+      activity = await readActivity(link, { after: activity.version, waitMs: 20_000 }, signal)
+    expect((await processesIn(sandbox.id)).filter(isSleep)).toHaveLength(1)
+  })
 
-    it("[R2.9] shows a boot that failed after the sandbox is gone", async () => {
-      const broken = makeRepo(join(stage.base, "broken"), {
-        ".berth/start.sh": "#!/bin/sh\necho no luck today; exit 3\n",
-      })
-      const sandbox = await stage.standalone.launch(
-        workspace({ repos: [{ url: broken }] }),
-        "fresh",
+  it("[R2.9] shows a boot that failed after the sandbox is gone", async () => {
+    const broken = makeRepo(join(stage.base, "broken"), {
+      ".berth/start.sh": "#!/bin/sh\necho no luck today; exit 3\n",
+    })
+    const sandbox = await stage.standalone.launch(workspace({ repos: [{ url: broken }] }), "fresh")
+    onTestFinished(() => sandbox.remove())
+    const watching = new AbortController()
+    onTestFinished(() => watching.abort())
+    const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
+    expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ending" })
+    // It stays up for whoever looks into it.
+    await stage.standalone.backend.stop(sandbox.id, { graceMs: 10_000 })
+    expect(await exited).toMatchObject({ code: 1 })
+    const { outcome, ending, steps } = await sandbox.trace()
+    expect([outcome, ending?.step]).toEqual(["failed", "start-hook"])
+    expect(steps.find(({ name }) => name === "start-hook")?.lastOutput).toBe("no luck today\n")
+  })
+
+  it("lets git inside ask for the credentials of its workspace's repos, and of no others", async () => {
+    const store = join(stage.base, "credentials")
+    writeFileSync(store, "https://me:s3cret-of-the-host@example.com/private.git\n", {
+      mode: 0o600,
+    })
+    writeFileSync(
+      join(stage.base, ".gitconfig"),
+      `[credential]\nhelper = store --file=${store}\nuseHttpPath = true\n`,
+    )
+    const made = {
+      name: "app",
+      command: ["sh", "-c", "mkdir -p private; echo made; exec sleep 1000"],
+    }
+    const sandbox = await boot(
+      {
+        repos: [{ url: "https://example.com/private.git" }],
+        sidecars: [{ ...made, ready: { line: "made" }, required: true }],
+      },
+      "restore",
+    )
+    const fill = (host: string, path: string) =>
+      sandbox.prompt(
+        `printf 'protocol=https\\nhost=${host}\\npath=${path}\\n\\n' | GIT_TERMINAL_PROMPT=0 git credential fill`,
       )
-      onTestFinished(() => sandbox.remove())
-      const watching = new AbortController()
-      onTestFinished(() => watching.abort())
-      const exited = exitOf(stage.standalone.backend.watch(watching.signal), sandbox.id)
-      expect(await sandbox.until(isOver)).toMatchObject({ type: "boot.ending" })
-      // It stays up for whoever looks into it.
-      await stage.standalone.backend.stop(sandbox.id, { graceMs: 10_000 })
-      expect(await exited).toMatchObject({ code: 1 })
-      const { outcome, ending, steps } = await sandbox.trace()
-      expect([outcome, ending?.step]).toEqual(["failed", "start-hook"])
-      expect(steps.find(({ name }) => name === "start-hook")?.lastOutput).toBe("no luck today\n")
-    })
-
-    it("lets git inside ask for the credentials of its workspace's repos, and of no others", async () => {
-      const store = join(stage.base, "credentials")
-      writeFileSync(store, "https://me:s3cret-of-the-host@example.com/private.git\n", {
-        mode: 0o600,
+    expect((await fill("example.com", "private.git")).output).toContain(
+      "password=s3cret-of-the-host",
+    )
+    for (const [host, path] of [
+      ["example.com", "other.git"],
+      ["elsewhere.com", "private.git"],
+    ] as const)
+      expect(await fill(host, path)).toMatchObject({
+        state: "failed",
+        output: expect.not.stringContaining("s3cret"),
       })
-      writeFileSync(
-        join(stage.base, ".gitconfig"),
-        `[credential]\nhelper = store --file=${store}\nuseHttpPath = true\n`,
-      )
-      const made = {
-        name: "app",
-        command: ["sh", "-c", "mkdir -p private; echo made; exec sleep 1000"],
-      }
-      const sandbox = await boot(
-        {
-          repos: [{ url: "https://example.com/private.git" }],
-          sidecars: [{ ...made, ready: { line: "made" }, required: true }],
-        },
-        "restore",
-      )
-      const fill = (host: string, path: string) =>
-        sandbox.prompt(
-          `printf 'protocol=https\\nhost=${host}\\npath=${path}\\n\\n' | GIT_TERMINAL_PROMPT=0 git credential fill`,
-        )
-      expect((await fill("example.com", "private.git")).output).toContain(
-        "password=s3cret-of-the-host",
-      )
-      for (const [host, path] of [
-        ["example.com", "other.git"],
-        ["elsewhere.com", "private.git"],
-      ] as const)
-        expect(await fill(host, path)).toMatchObject({
-          state: "failed",
-          output: expect.not.stringContaining("s3cret"),
-        })
-      expect(stage.lines.join("")).toContain("credential.grant")
-      expect(stage.lines.join("")).not.toContain("s3cret-of-the-host")
-    })
-  },
+    expect(stage.lines.join("")).toContain("credential.grant")
+    expect(stage.lines.join("")).not.toContain("s3cret-of-the-host")
+  })
+}
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "a sandbox with its supervisor, embedded",
+  () => describeSandbox({ choice: async () => undefined, markOf: async (sandbox) => sandbox }),
 )
+
+const onDocker = mattering("backends of a sandbox with its supervisor", ["docker"], {
+  inPart: true,
+  matters: () => false,
+})
+for (const _ of onDocker)
+  requires("root", "docker", "tini").describe("a sandbox with its supervisor, on Docker", () =>
+    describeSandbox({
+      choice: async () => (await useSharedEngine()).choice,
+      markOf: async (sandbox) => {
+        const all = await (await useSharedEngine()).containers()
+        const found = all.find(({ Labels }) => Labels["berth.sandbox"] === sandbox)
+        if (found === undefined) throw new Error(`${sandbox} has no container`)
+        return found.Id
+      },
+    }),
+  )

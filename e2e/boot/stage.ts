@@ -10,7 +10,6 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import type { SandboxId } from "@berth/protocol/ids"
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import type { BackendChoice } from "@berth/server/open-backend"
@@ -64,13 +63,13 @@ export const makeRepo = (path: string, files: Readonly<Record<string, string>>):
   return path
 }
 
-/** The processes of a sandbox, as the host sees them. */
-export const processesOf = (sandbox: SandboxId): { pid: number; command: string }[] =>
+/** The processes of a sandbox, as the host sees them. `mark`: its name in their cgroups. */
+export const processesOf = (mark: string): { pid: number; command: string }[] =>
   readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
       try {
-        if (!readFileSync(`/proc/${name}/cgroup`, "utf8").includes(sandbox)) return []
+        if (!readFileSync(`/proc/${name}/cgroup`, "utf8").includes(mark)) return []
         const command = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim()
         return [{ pid: Number(name), command }]
       } catch {

@@ -2,7 +2,7 @@ import { sampled } from "@berth/testing/sampled"
 import { seededFor } from "@berth/testing/seed"
 
 /** How many rounds `npm run test:crash` asks for; unset, each suite takes a few, or in a whole run each round once. */
-const WANTED = process.env.BERTH_CRASH_ROUNDS
+export const WANTED = process.env.BERTH_CRASH_ROUNDS
 
 /** The rounds of a suite. `share`: the part of the wanted number that it takes. */
 export const chosenRounds = <Round>(

@@ -10,7 +10,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNames
       backend: "embedded",
       world: worldOfFile(),
       mishaps: MISHAPS,
-      few: { steps: 3, mishaps: 4 },
+      few: { steps: 2, mishaps: 1 },
     })
   },
 )

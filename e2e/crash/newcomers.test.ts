@@ -34,13 +34,9 @@ const IMPORT_STEPS = [
   ...["import.renamed", "import.pinned", "files.put", "newcomer.filled"],
 ] as const
 
-const forkCases = (backend: string, count: number) =>
-  Object.entries(STEPS).flatMap(([state, steps]) =>
-    sampled(`steps of a fork of a ${state} sandbox, ${backend}`, steps, count).map((step) => ({
-      state: state as keyof typeof STEPS,
-      step,
-    })),
-  )
+const FORKS = Object.entries(STEPS).flatMap(([state, steps]) =>
+  steps.map((step) => ({ state: state as keyof typeof STEPS, step })),
+)
 
 const DAY_MS = 24 * 3600 * 1000
 
@@ -63,10 +59,14 @@ const lookInto = (world: () => World) => {
   return { make, namesIn, seesFile, remove }
 }
 
-/** The server dies at so many steps of each kind; in a whole run, at every step. */
-const dyingServers = (world: () => World, backend: string, count: number): void => {
+/** The server dies at so many steps of forks and of imports; in a whole run, at every step. */
+const dyingServers = (
+  world: () => World,
+  backend: string,
+  few: { readonly forks: number; readonly imports: number },
+): void => {
   const { make, namesIn, seesFile, remove } = lookInto(world)
-  it.each(forkCases(backend, count))(
+  it.each(sampled(`steps of a fork, ${backend}`, FORKS, few.forks))(
     "[R1.10] at $step of one that is $state, leaves nothing of the fork, whose name is free again for it and for others",
     async ({ state, step }) => {
       const origin = await make("origin")
@@ -94,7 +94,7 @@ const dyingServers = (world: () => World, backend: string, count: number): void 
     60_000,
   )
 
-  it.each(sampled(`steps of an import, ${backend}`, IMPORT_STEPS, count))(
+  it.each(sampled(`steps of an import, ${backend}`, IMPORT_STEPS, few.imports))(
     "at %s of an import, leaves nothing of it, and its name is free again",
     async (step) => {
       const origin = await make("origin")
@@ -169,12 +169,12 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "a server that is killed in the middle of a fork or an import, embedded",
   () => {
     const world = worldOfFile()
-    dyingServers(world, "embedded", 2)
+    dyingServers(world, "embedded", { forks: 1, imports: 1 })
     leftFiles(world)
   },
 )
 
 requires("root", "docker", "tini").describe(
   "a server that is killed in the middle of a fork or an import, on Docker",
-  () => dyingServers(worldOfFile(onSharedEngine), "docker", 1),
+  () => dyingServers(worldOfFile(onSharedEngine), "docker", { forks: 1, imports: 0 }),
 )

@@ -1,33 +1,29 @@
 import { copyFileSync, existsSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
-import { expect, it } from "vitest"
-import { worldOfFile } from "./world.ts"
+import { mattering } from "@berth/testing/sampled"
+import { sampledCases } from "@berth/testing/sampled-cases"
+import { expect } from "vitest"
+import { onSharedEngine, type World, worldOfFile } from "./world.ts"
 
 const FILES = ["berth.db", "berth.db-wal", "berth.db-shm"]
 
-requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "a server whose database was put back from a backup",
-  () => {
-    const world = worldOfFile()
-
-    const make = async (slug: string) => {
-      const workspace = { slug, network: { kind: "none" as const } }
-      const sandbox = await world().client().sandboxes.create({ workspace })
-      await sandbox.ready()
-      return sandbox
+const describeRestored = (world: () => World, backend: string): void => {
+  const make = async (slug: string) => {
+    const workspace = { slug, network: { kind: "none" as const } }
+    const sandbox = await world().client().sandboxes.create({ workspace })
+    await sandbox.ready()
+    return sandbox
+  }
+  const copyAll = (from: string, to: string) => {
+    for (const name of FILES) {
+      rmSync(join(world().dataDir, `${name}${to}`), { force: true })
+      if (existsSync(join(world().dataDir, `${name}${from}`)))
+        copyFileSync(join(world().dataDir, `${name}${from}`), join(world().dataDir, `${name}${to}`))
     }
-    const copyAll = (from: string, to: string) => {
-      for (const name of FILES) {
-        rmSync(join(world().dataDir, `${name}${to}`), { force: true })
-        if (existsSync(join(world().dataDir, `${name}${from}`)))
-          copyFileSync(
-            join(world().dataDir, `${name}${from}`),
-            join(world().dataDir, `${name}${to}`),
-          )
-      }
-    }
+  }
 
+  sampledCases(`cases of a restored database, ${backend}`, 1, (it) => {
     it("[R1.9] [R1.10] adopts what lives, and does not believe what it says of running things", async () => {
       const old = await make("old")
       const { id: ended } = await old.commands.start(["sleep", "1000"])
@@ -90,5 +86,20 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(seen.slice(0, 2)).toEqual(["gap", "prompt.state"])
       expect(text).toBe("ran\nlater\n")
     }, 60_000)
-  },
+  })
+}
+
+requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
+  "a server whose database was put back from a backup, embedded",
+  () => describeRestored(worldOfFile(), "embedded"),
 )
+
+const onDocker = mattering("backends of a restored database", ["docker"], {
+  inPart: true,
+  matters: () => false,
+})
+for (const _ of onDocker)
+  requires("root", "docker", "tini").describe(
+    "a server whose database was put back from a backup, on Docker",
+    () => describeRestored(worldOfFile(onSharedEngine), "docker"),
+  )

@@ -1,6 +1,7 @@
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { seededFor } from "@berth/testing/seed"
-import { it } from "vitest"
-import { chosenRounds } from "./chosen.ts"
+import { onTestFailed } from "vitest"
+import { chosenRounds, WANTED } from "./chosen.ts"
 import { Conversation } from "./conversation.ts"
 import type { Mishap } from "./mishaps.ts"
 import { roundsWith, Story } from "./rounds.ts"
@@ -21,9 +22,18 @@ export interface CrashSuite {
   readonly removal?: readonly string[]
   /** How many rounds of each kind a run takes that leaves most out. */
   readonly few: { readonly steps: number; readonly mishaps: number }
+  /** How many of the kinds such a run takes. */
+  readonly fewKinds?: number
 }
 
-export const crashSuite = ({ backend, world, mishaps, removal = [], few }: CrashSuite): void => {
+export const crashSuite = ({
+  backend,
+  world,
+  mishaps,
+  removal = [],
+  few,
+  fewKinds = 2,
+}: CrashSuite): void => {
   const steps = chosenRounds(`crash points of a server, ${backend}`, roundsWith(removal), few.steps)
   const names = chosenRounds(
     `mishaps during prompts, ${backend}`,
@@ -31,39 +41,42 @@ export const crashSuite = ({ backend, world, mishaps, removal = [], few }: Crash
     few.mishaps,
   )
 
-  it(
-    `[R1.6] [R1.9] a server that is killed at ${steps.length} steps of what it does with sandboxes loses no file, takes nothing away that is used, and leaves on the host what was there before`,
-    async ({ onTestFailed }) => {
-      onTestFailed(() => console.error(world().log().join("\n")))
-      const story = new Story(world())
-      await story.open()
-      for (const [round, { flow, step }] of steps.entries())
-        await story.round(flow, step).catch((thrown: unknown) => {
-          throw new Error(`round ${round + 1}, ${flow} at ${step}`, { cause: thrown })
-        })
-      await story.close()
-    },
-    (1 + steps.length) * ROUND_MS,
-  )
-
-  it(
-    `[R1.9] [R3.2] [R3.4] prompts are neither lost nor run twice in ${names.length} mishaps, neither is an event, and the host is left as it was before`,
-    async ({ onTestFailed }) => {
-      onTestFailed(() => console.error(world().log().join("\n")))
-      const conversation = new Conversation(world(), seededFor("prompts and when mishaps come"))
-      await conversation.open()
-      try {
-        for (const [round, name] of names.entries())
-          await strike(conversation, mishaps[name] as Mishap).catch((thrown: unknown) => {
-            throw new Error(`round ${round + 1}, ${name}`, { cause: thrown })
+  const kinds = WANTED === undefined ? fewKinds : 2
+  sampledCases(`kinds of crash rounds, ${backend}`, kinds, (it) => {
+    it(
+      `[R1.6] [R1.9] a server that is killed at ${steps.length} steps of what it does with sandboxes loses no file, takes nothing away that is used, and leaves on the host what was there before`,
+      async () => {
+        onTestFailed(() => console.error(world().log().join("\n")))
+        const story = new Story(world())
+        await story.open()
+        for (const [round, { flow, step }] of steps.entries())
+          await story.round(flow, step).catch((thrown: unknown) => {
+            throw new Error(`round ${round + 1}, ${flow} at ${step}`, { cause: thrown })
           })
-        await conversation.check()
-      } finally {
-        conversation.close()
-      }
-    },
-    (1 + names.length) * ROUND_MS,
-  )
+        await story.close()
+      },
+      (1 + steps.length) * ROUND_MS,
+    )
+
+    it(
+      `[R1.9] [R3.2] [R3.4] prompts are neither lost nor run twice in ${names.length} mishaps, neither is an event, and the host is left as it was before`,
+      async () => {
+        onTestFailed(() => console.error(world().log().join("\n")))
+        const conversation = new Conversation(world(), seededFor("prompts and when mishaps come"))
+        await conversation.open()
+        try {
+          for (const [round, name] of names.entries())
+            await strike(conversation, mishaps[name] as Mishap).catch((thrown: unknown) => {
+              throw new Error(`round ${round + 1}, ${name}`, { cause: thrown })
+            })
+          await conversation.check()
+        } finally {
+          conversation.close()
+        }
+      },
+      (1 + names.length) * ROUND_MS,
+    )
+  })
 }
 
 /** A round counts only if the mishap struck something. */

@@ -1,5 +1,4 @@
 import { requires } from "@berth/testing/requires"
-import { sized } from "@berth/testing/sampled"
 import { beforeAll } from "vitest"
 import { useSharedEngine } from "../docker/engine.ts"
 import { describeFullDisk } from "./suite.ts"
@@ -12,7 +11,11 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine", () =
     engine = await useSharedEngine()
   }, ENGINE_DEADLINE_MS)
 
-  const isWhole = sized("parts of the full disk suite, docker", { few: 1, all: 2 }) > 1
-  // The engine mounts overlays as root.
-  describeFullDisk({ flags: () => engine.flags, isWhole, sparesRoot: false })
+  describeFullDisk({
+    backend: "docker",
+    flags: () => engine.flags,
+    few: { attacks: 1, cases: 0 },
+    // The engine mounts overlays as root.
+    sparesRoot: false,
+  })
 })

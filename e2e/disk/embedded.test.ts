@@ -3,5 +3,11 @@ import { describeFullDisk } from "./suite.ts"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "sandboxes of an OCI runtime",
-  () => describeFullDisk({ flags: () => [], isWhole: true, sparesRoot: true }),
+  () =>
+    describeFullDisk({
+      backend: "embedded",
+      flags: () => [],
+      few: { attacks: 1, cases: 1 },
+      sparesRoot: true,
+    }),
 )

@@ -3,6 +3,7 @@ import { join } from "node:path"
 import type { WorkspaceLimits } from "@berth/protocol/limits"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { sampled } from "@berth/testing/sampled"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { openServer } from "../sandboxes/server.ts"
 import { eventsUntil } from "../sessions/stage.ts"
@@ -35,25 +36,22 @@ const writing = (megabytes: number, path = "zero"): string =>
 /** Nobody who looks at files sees it. */
 const TAKE_NAMELESS = "exec 9> gone; rm gone; cat /dev/zero >&9; sleep 1000"
 
-const ATTACKS = sampled(
-  "ways to fill a disk",
-  [
-    { what: "blocks", script: TAKE_BLOCKS },
-    { what: "inodes", script: TAKE_INODES },
-    { what: "blocks for a file without a name", script: TAKE_NAMELESS },
-  ],
-  1,
-)
+const ATTACKS = [
+  { what: "blocks", script: TAKE_BLOCKS },
+  { what: "inodes", script: TAKE_INODES },
+  { what: "blocks for a file without a name", script: TAKE_NAMELESS },
+]
 
 export interface FullDisk {
+  readonly backend: string
   readonly flags: () => readonly string[]
-  /** With what is the same on all backends. */
-  readonly isWhole: boolean
+  /** How many attacks, and how many further cases, a run takes that leaves most out. */
+  readonly few: { readonly attacks: number; readonly cases: number }
   /** Whether sandboxes leave alone what the file system keeps for root. */
   readonly sparesRoot: boolean
 }
 
-export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
+export const describeFullDisk = ({ backend, flags, few, sparesRoot }: FullDisk) =>
   describe("a disk without a free block and a free inode", () => {
     let disk: SmallDisk
     let server: Server
@@ -87,10 +85,47 @@ export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
         ]),
       )
 
-    if (isWhole)
-      it(
+    it.each(sampled(`ways to fill a disk, ${backend}`, ATTACKS, few.attacks))(
+      "is taken back from the sandbox that took its $what, while its neighbours go on",
+      async ({ script }) => {
+        disk.clear()
+        const neighbour = await up("neighbour")
+        await neighbour.hold({ holder: "a person" })
+        // More than is left for the other one to take.
+        await neighbour.commands.run("fallocate -l 1100M large")
+        await expect.poll(() => measuredBytes(neighbour), WAIT).toBeGreaterThan(1_000_000_000)
+        const filler = await up("filler")
+        await filler.commands.start(script)
+        await expect.poll(phases, WAIT).toMatchObject({ filler: "halted", neighbour: "ready" })
+        if (sparesRoot) expect(disk.freeBytesOfRoot()).toBeGreaterThan(0.95 * disk.rootsBytes)
+        expect((await filler.why()).decisions[0]).toMatchObject({
+          action: "keep",
+          reason: expect.stringContaining("disk"),
+        })
+        // The disk is full until the judgement is over, and the server has given up a part of its reserve.
+        const said = () =>
+          neighbour.commands.run("echo alive").catch(({ code }) => ({ stdout: code }))
+        await expect.poll(async () => (await said()).stdout, WAIT).toBe("alive\n")
+        await server.kill()
+        await server.restart()
+        await expect.poll(phases, WAIT).toMatchObject({ filler: "halted", neighbour: "ready" })
+        const halted = server.sandbox(filler.id)
+        await halted.makeRoom()
+        await halted.commands.run("rm -rf /workspace/* /workspace/.[a-z]*")
+        await expect.poll(phases, WAIT).toMatchObject({ filler: "ready" })
+        await server.sandbox(neighbour.id).remove({ force: true })
+        await expect.poll(disk.freeBytes, WAIT).toBeGreaterThan(1_000_000_000)
+        await expect.poll(disk.freeInodes, WAIT).toBeGreaterThan(40_000)
+        await halted.remove({ force: true })
+      },
+      STAGE_DEADLINE_MS,
+    )
+
+    sampledCases(`further cases of a full disk, ${backend}`, few.cases, (further) => {
+      further(
         "lets sandboxes be stopped and removed, a server start, and says why none is made",
         async () => {
+          disk.clear()
           const [stopped, forced, removed, kept] = await Promise.all([
             up("stopped"),
             up("forced"),
@@ -129,44 +164,7 @@ export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
         STAGE_DEADLINE_MS,
       )
 
-    it.each(ATTACKS)(
-      "is taken back from the sandbox that took its $what, while its neighbours go on",
-      async ({ script }) => {
-        disk.clear()
-        const neighbour = await up("neighbour")
-        await neighbour.hold({ holder: "a person" })
-        // More than is left for the other one to take.
-        await neighbour.commands.run("fallocate -l 1100M large")
-        await expect.poll(() => measuredBytes(neighbour), WAIT).toBeGreaterThan(1_000_000_000)
-        const filler = await up("filler")
-        await filler.commands.start(script)
-        await expect.poll(phases, WAIT).toMatchObject({ filler: "halted", neighbour: "ready" })
-        if (sparesRoot) expect(disk.freeBytesOfRoot()).toBeGreaterThan(0.95 * disk.rootsBytes)
-        expect((await filler.why()).decisions[0]).toMatchObject({
-          action: "keep",
-          reason: expect.stringContaining("disk"),
-        })
-        // The disk is full until the judgement is over, and the server has given up a part of its reserve.
-        const said = () =>
-          neighbour.commands.run("echo alive").catch(({ code }) => ({ stdout: code }))
-        await expect.poll(async () => (await said()).stdout, WAIT).toBe("alive\n")
-        await server.kill()
-        await server.restart()
-        await expect.poll(phases, WAIT).toMatchObject({ filler: "halted", neighbour: "ready" })
-        const halted = server.sandbox(filler.id)
-        await halted.makeRoom()
-        await halted.commands.run("rm -rf /workspace/* /workspace/.[a-z]*")
-        await expect.poll(phases, WAIT).toMatchObject({ filler: "ready" })
-        await server.sandbox(neighbour.id).remove({ force: true })
-        await expect.poll(disk.freeBytes, WAIT).toBeGreaterThan(1_000_000_000)
-        await expect.poll(disk.freeInodes, WAIT).toBeGreaterThan(40_000)
-        await halted.remove({ force: true })
-      },
-      STAGE_DEADLINE_MS,
-    )
-
-    if (isWhole)
-      it(
+      further(
         "is taken by a sandbox as far as its workspace may, and a person can free room in it",
         async () => {
           disk.clear()
@@ -228,6 +226,7 @@ export const describeFullDisk = ({ flags, isWhole, sparesRoot }: FullDisk) =>
         },
         STAGE_DEADLINE_MS,
       )
+    })
   })
 
 /** Bytes of the disk that a file takes; 0 if it does not exist. */

@@ -6,6 +6,7 @@ import { pipeline } from "node:stream"
 import type { Event } from "@berth/protocol/event"
 import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { requires } from "@berth/testing/requires"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, setStage } from "../boot/stage.ts"
@@ -65,179 +66,178 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
     expect(seen).toMatchObject({ ImageID: engine.image, Labels: { "berth.sandbox": box.id } })
   })
 
-  it(
-    "runs commands, files, terminals, ports and git",
-    async () => {
-      const command = await box.commands.run("cat; echo wrong >&2; exit 3", { stdin: "in\n" })
-      expect(command).toMatchObject({ stdout: "in\n", stderr: "wrong\n", status: 3 })
-      const bytes = new Uint8Array(1_000_000).map((_, place) => place % 251)
-      await box.files.write("bytes", bytes)
-      expect(Buffer.from(await box.files.read("bytes")).equals(Buffer.from(bytes))).toBe(true)
-      await box.files.remove("bytes")
+  sampledCases("further cases of a Docker engine through a server", 1, (further) => {
+    further(
+      "runs commands, files, terminals, ports and git",
+      async () => {
+        const command = await box.commands.run("cat; echo wrong >&2; exit 3", { stdin: "in\n" })
+        expect(command).toMatchObject({ stdout: "in\n", stderr: "wrong\n", status: 3 })
+        const bytes = new Uint8Array(1_000_000).map((_, place) => place % 251)
+        await box.files.write("bytes", bytes)
+        expect(Buffer.from(await box.files.read("bytes")).equals(Buffer.from(bytes))).toBe(true)
+        await box.files.remove("bytes")
 
-      const view = await box.pty.create({ command: ["sh"], cols: 91, rows: 33 })
-      await view.write("stty size; exit 5\n")
-      let shown = ""
-      for await (const piece of view.output) shown += Buffer.from(piece).toString()
-      expect(shown).toContain("33 91")
-      expect(await view.exit).toEqual({ status: 5, signal: null })
+        const view = await box.pty.create({ command: ["sh"], cols: 91, rows: 33 })
+        await view.write("stty size; exit 5\n")
+        let shown = ""
+        for await (const piece of view.output) shown += Buffer.from(piece).toString()
+        expect(shown).toContain("33 91")
+        expect(await view.exit).toEqual({ status: 5, signal: null })
 
-      const script = `require("net").createServer((s) => s.on("data", (d) => s.end("got " + d)))
+        const script = `require("net").createServer((s) => s.on("data", (d) => s.end("got " + d)))
       .listen(3456, "127.0.0.1")`
-      const { id } = await box.commands.start(["/opt/berth/bin/node", "-e", script])
-      await expect
-        .poll(async () => (await box.ports.list()).map(({ port }) => port), {
-          timeout: DEADLINE_MS,
-        })
-        .toContain(3456)
-      const connection = await box.ports.connect(3456)
-      await connection.write(Buffer.from("hello"))
-      let heard = ""
-      for await (const piece of connection.output) heard += Buffer.from(piece).toString()
-      connection.close()
-      expect(heard).toBe("got hello")
-      await box.commands.kill(id)
-
-      await box.files.write("app/new", "new\n")
-      expect(await box.git.diff("app")).toContain("+new")
-      await box.git.commit("app", "A file", { all: true })
-      expect((await box.git.changes("app")).files).toEqual([])
-    },
-    DEADLINE_MS,
-  )
-
-  it(
-    "runs prompts of the shell agent, and tells what they write",
-    async () => {
-      const signal = new AbortController().signal
-      const image = engine.image
-      const stage = await setStage(signal, {
-        name: "docker",
-        image,
-        engine: { socketPath: engine.socket },
-      })
-      try {
-        const workspace = WorkspaceSpec.parse({ slug: "prompts", network: { kind: "none" } })
-        const sandbox = await stage.standalone.launch(workspace, "fresh")
-        await sandbox.until(({ type }) => type === "boot.ready")
-        expect(await sandbox.prompt("echo one > file; cat file; id -u")).toMatchObject({
-          state: "succeeded",
-          output: "one\n1000\n",
-        })
-        expect(await sandbox.prompt("exit 3")).toMatchObject({ state: "failed" })
-      } finally {
-        await stage.close()
-      }
-      expect(await engine.containers()).toHaveLength(1)
-    },
-    DEADLINE_MS,
-  )
-
-  it("passes a command's streams and status on, and a signal to it", async () => {
-    const told = await server.berth(["exec", "app", "--", "sh", "-c", "cat; exit 7"], "in\n")
-    expect(told).toMatchObject({ stdout: Buffer.from("in\n"), status: 7 })
-    const child = server.startBerth([
-      ...["exec", "app", "--", "sh", "-c"],
-      "trap 'echo caught; exit 9' INT; echo up; while :; do sleep 0.05; done",
-    ])
-    await once(child.stdout, "data")
-    const ended = once(child, "close")
-    child.kill("SIGINT")
-    expect((await ended)[0]).toBe(9)
-  })
-
-  it(
-    "[R1.9] goes on when the server is killed, and is taken up by the next one",
-    async () => {
-      const { id } = await box.commands.start("echo before; exec sleep 1000")
-      await server.kill()
-      expect(processesOf(await engine.containers()).join("\n")).toContain("sleep 1000")
-      await server.restart()
-      box = server.sandbox(box.id)
-      expect(await box.get()).toMatchObject({ phase: "ready", boot: { outcome: "succeeded" } })
-      expect(await box.files.readText("app/README")).toBe("hello\n")
-      expect(await box.commands.kill(id)).toMatchObject({ exit: { signal: "SIGTERM" } })
-    },
-    DEADLINE_MS,
-  )
-
-  it(
-    "[R1.13] gives a workspace its caches, and leaves one out that is somebody else's, with a warning",
-    async () => {
-      const { installation } = (await box.get()).identity
-      const foreign = `berth-${installation}-cached-go`
-      await engine.makeVolume(foreign)
-      const workspace = {
-        slug: "cached",
-        network: { kind: "none" as const },
-        caches: ["npm" as const, "cargo" as const, "go" as const],
-      }
-      const create = () => server.client().sandboxes.create({ workspace })
-      const first = await create()
-      const { warnings, identity } = await first.ready()
-      expect(warnings).toEqual([expect.stringMatching(/^it has no cache for go: .*labels/)])
-      const fill =
-        'echo a > "$npm_config_cache/x"; echo b > ~/.cargo/registry/x; stat -c %U ~/.cargo; echo "[$GOCACHE]"'
-      expect(await first.commands.run(fill)).toMatchObject({ stdout: "agent\n[]\n", stderr: "" })
-      await first.stop({ force: true })
-
-      const second = await create()
-      const look = await second.commands.run('cat "$npm_config_cache/x" ~/.cargo/registry/x')
-      expect(look.stdout).toBe("a\nb\n")
-      expect((await second.get()).identity.configHash).toBe(identity.configHash)
-      const strange = (await engine.volumes()).filter(({ Name }) => !Name.startsWith("berth-"))
-      expect(strange).toEqual([])
-
-      await second.remove({ force: true })
-      const left = (await engine.volumes()).map(({ Name }) => Name)
-      expect(left.filter((name) => name.includes("-cached-"))).toEqual([foreign])
-      await engine.removeVolume(foreign)
-    },
-    DEADLINE_MS,
-  )
-
-  it(
-    "takes the image that is named, and says that it is not there, in the engine's words",
-    async () => {
-      const up = (image: string) =>
-        server.berth(["up", "--name", "other", "--network", "none", "--image", image])
-      const absent = await up("127.0.0.1:1/x")
-      expect(absent.stderr).toMatch(/there is no image 127\.0\.0\.1:1\/x: .*refused/)
-      const made = await up("berth-test/system")
-      expect(withoutWaits(made.stderr)).toMatch(/^other is ready after \d+ ms\n$/)
-      expect(await server.berth(["rm", "other"])).toMatchObject({ status: 0 })
-    },
-    DEADLINE_MS,
-  )
-
-  it(
-    "answers before its engine does, and has sandboxes when that is there",
-    async () => {
-      const late = join(server.base, "late.sock")
-      const flags = ["--backend", "docker", "--engine", `unix://${late}`, "--image", engine.image]
-      const other = await openServer(flags)
-      const forward = createServer((socket) => {
-        const onward = connect(engine.socket)
-        pipeline(socket, onward, socket, () => {})
-      })
-      try {
-        const list = () => other.client().sandboxes.list()
-        await expect(list()).rejects.toMatchObject({ code: "backend.unavailable" })
-        forward.listen(late)
+        const { id } = await box.commands.start(["/opt/berth/bin/node", "-e", script])
         await expect
-          .poll(() => list().catch(({ code }) => code), { timeout: DEADLINE_MS })
-          .toEqual([])
-      } finally {
-        await other.close()
-        forward.close()
-      }
-    },
-    DEADLINE_MS,
-  )
+          .poll(async () => (await box.ports.list()).map(({ port }) => port), {
+            timeout: DEADLINE_MS,
+          })
+          .toContain(3456)
+        const connection = await box.ports.connect(3456)
+        await connection.write(Buffer.from("hello"))
+        let heard = ""
+        for await (const piece of connection.output) heard += Buffer.from(piece).toString()
+        connection.close()
+        expect(heard).toBe("got hello")
+        await box.commands.kill(id)
 
-  describe("what ends", () => {
-    let outlived: string
-    it(
+        await box.files.write("app/new", "new\n")
+        expect(await box.git.diff("app")).toContain("+new")
+        await box.git.commit("app", "A file", { all: true })
+        expect((await box.git.changes("app")).files).toEqual([])
+      },
+      DEADLINE_MS,
+    )
+
+    further(
+      "runs prompts of the shell agent, and tells what they write",
+      async () => {
+        const signal = new AbortController().signal
+        const image = engine.image
+        const stage = await setStage(signal, {
+          name: "docker",
+          image,
+          engine: { socketPath: engine.socket },
+        })
+        try {
+          const workspace = WorkspaceSpec.parse({ slug: "prompts", network: { kind: "none" } })
+          const sandbox = await stage.standalone.launch(workspace, "fresh")
+          await sandbox.until(({ type }) => type === "boot.ready")
+          expect(await sandbox.prompt("echo one > file; cat file; id -u")).toMatchObject({
+            state: "succeeded",
+            output: "one\n1000\n",
+          })
+          expect(await sandbox.prompt("exit 3")).toMatchObject({ state: "failed" })
+        } finally {
+          await stage.close()
+        }
+        expect(await engine.containers()).toHaveLength(1)
+      },
+      DEADLINE_MS,
+    )
+
+    further("passes a command's streams and status on, and a signal to it", async () => {
+      const told = await server.berth(["exec", "app", "--", "sh", "-c", "cat; exit 7"], "in\n")
+      expect(told).toMatchObject({ stdout: Buffer.from("in\n"), status: 7 })
+      const child = server.startBerth([
+        ...["exec", "app", "--", "sh", "-c"],
+        "trap 'echo caught; exit 9' INT; echo up; while :; do sleep 0.05; done",
+      ])
+      await once(child.stdout, "data")
+      const ended = once(child, "close")
+      child.kill("SIGINT")
+      expect((await ended)[0]).toBe(9)
+    })
+
+    further(
+      "[R1.9] goes on when the server is killed, and is taken up by the next one",
+      async () => {
+        const { id } = await box.commands.start("echo before; exec sleep 1000")
+        await server.kill()
+        expect(processesOf(await engine.containers()).join("\n")).toContain("sleep 1000")
+        await server.restart()
+        box = server.sandbox(box.id)
+        expect(await box.get()).toMatchObject({ phase: "ready", boot: { outcome: "succeeded" } })
+        expect(await box.files.readText("app/README")).toBe("hello\n")
+        expect(await box.commands.kill(id)).toMatchObject({ exit: { signal: "SIGTERM" } })
+      },
+      DEADLINE_MS,
+    )
+
+    further(
+      "[R1.13] gives a workspace its caches, and leaves one out that is somebody else's, with a warning",
+      async () => {
+        const { installation } = (await box.get()).identity
+        const foreign = `berth-${installation}-cached-go`
+        await engine.makeVolume(foreign)
+        const workspace = {
+          slug: "cached",
+          network: { kind: "none" as const },
+          caches: ["npm" as const, "cargo" as const, "go" as const],
+        }
+        const create = () => server.client().sandboxes.create({ workspace })
+        const first = await create()
+        const { warnings, identity } = await first.ready()
+        expect(warnings).toEqual([expect.stringMatching(/^it has no cache for go: .*labels/)])
+        const fill =
+          'echo a > "$npm_config_cache/x"; echo b > ~/.cargo/registry/x; stat -c %U ~/.cargo; echo "[$GOCACHE]"'
+        expect(await first.commands.run(fill)).toMatchObject({ stdout: "agent\n[]\n", stderr: "" })
+        await first.stop({ force: true })
+
+        const second = await create()
+        const look = await second.commands.run('cat "$npm_config_cache/x" ~/.cargo/registry/x')
+        expect(look.stdout).toBe("a\nb\n")
+        expect((await second.get()).identity.configHash).toBe(identity.configHash)
+        const strange = (await engine.volumes()).filter(({ Name }) => !Name.startsWith("berth-"))
+        expect(strange).toEqual([])
+
+        await second.remove({ force: true })
+        const left = (await engine.volumes()).map(({ Name }) => Name)
+        expect(left.filter((name) => name.includes("-cached-"))).toEqual([foreign])
+        await engine.removeVolume(foreign)
+      },
+      DEADLINE_MS,
+    )
+
+    further(
+      "takes the image that is named, and says that it is not there, in the engine's words",
+      async () => {
+        const up = (image: string) =>
+          server.berth(["up", "--name", "other", "--network", "none", "--image", image])
+        const absent = await up("127.0.0.1:1/x")
+        expect(absent.stderr).toMatch(/there is no image 127\.0\.0\.1:1\/x: .*refused/)
+        const made = await up("berth-test/system")
+        expect(withoutWaits(made.stderr)).toMatch(/^other is ready after \d+ ms\n$/)
+        expect(await server.berth(["rm", "other"])).toMatchObject({ status: 0 })
+      },
+      DEADLINE_MS,
+    )
+
+    further(
+      "answers before its engine does, and has sandboxes when that is there",
+      async () => {
+        const late = join(server.base, "late.sock")
+        const flags = ["--backend", "docker", "--engine", `unix://${late}`, "--image", engine.image]
+        const other = await openServer(flags)
+        const forward = createServer((socket) => {
+          const onward = connect(engine.socket)
+          pipeline(socket, onward, socket, () => {})
+        })
+        try {
+          const list = () => other.client().sandboxes.list()
+          await expect(list()).rejects.toMatchObject({ code: "backend.unavailable" })
+          forward.listen(late)
+          await expect
+            .poll(() => list().catch(({ code }) => code), { timeout: DEADLINE_MS })
+            .toEqual([])
+        } finally {
+          await other.close()
+          forward.close()
+        }
+      },
+      DEADLINE_MS,
+    )
+
+    further(
       "[R1.8] leaves nothing when it is removed",
       async () => {
         const made = await server.berth(["up", "--name", "short", "--network", "none"])
@@ -255,7 +255,10 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
       },
       DEADLINE_MS,
     )
+  })
 
+  describe("what ends", () => {
+    let outlived: string
     it(
       "[R1.9] [R3.4] goes on with its prompt and its terminal through a restart of the engine with live-restore, and can then be stopped and removed",
       async () => {
@@ -317,6 +320,7 @@ requires("root", "docker", "tini").describe("sandboxes of a Docker engine throug
       "[R3.5] leaves its files to the next one after an engine was killed and took it along",
       async () => {
         await box.files.write("kept", "kept\n")
+        await box.files.write("app/new", "new\n")
         await engine.restart({ liveRestore: false })
         await expect
           .poll(async () => await box.get().catch(({ code }) => code), { timeout: DEADLINE_MS })

@@ -12,6 +12,7 @@ import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
 import { openDocker } from "@berth/server/backends/docker/backend"
 import { configHash } from "@berth/server/sandboxes/config-hash"
 import { requires } from "@berth/testing/requires"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
@@ -65,19 +66,6 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
       const refused = await fetch(`http://127.0.0.1:${port?.PublicPort}/health`)
       expect(refused.status).toBe(401)
     })
-
-    it(
-      "runs commands and passes files through it, of any size",
-      async () => {
-        const command = await box.commands.run("cat; exit 3", { stdin: "in\n" })
-        expect(command).toMatchObject({ stdout: "in\n", status: 3 })
-        const large = new Uint8Array(20_000_000).map((_, place) => place % 251)
-        await box.files.write("large", large)
-        expect(Buffer.from(await box.files.read("large")).equals(Buffer.from(large))).toBe(true)
-        await box.files.remove("large")
-      },
-      DEADLINE_MS,
-    )
 
     it(
       "[R1.9] is taken up by the next server when one is killed",
@@ -141,48 +129,68 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
       DEADLINE_MS,
     )
 
-    it("refuses a fork, an export and an import with its reason before anything is made", async () => {
-      const before = (await engine.volumes()).map(({ Name }) => Name).toSorted()
-      const refused = await server.berth(["fork", "app", "copy", "--json"])
-      expect(refused.status).not.toBe(0)
-      expect(JSON.parse(refused.stderr).error).toMatchObject({
-        code: "backend.unsupported",
-        message: expect.stringContaining("volumes of its engine"),
-      })
-      expect((await engine.volumes()).map(({ Name }) => Name).toSorted()).toEqual(before)
-      expect((await server.berth(["ps"])).stdout.toString()).not.toContain("copy")
-      for (const deed of [
-        ["export", "app"],
-        ["import", "copy"],
-      ]) {
-        const { stdout, stderr, status } = await server.berth(["layers", ...deed], "anything")
-        expect({ stdout: stdout.toString(), status }).toEqual({ stdout: "", status: 1 })
-        expect(stderr).toMatch(/volumes of its engine, .*: it cannot be (ex|im)ported/)
-      }
-      await expect(server.client().workspaces.get("copy")).rejects.toMatchObject({
-        code: "not_found",
-      })
-      const listed = await server.berth(["layers"])
-      expect(listed.stdout.toString()).toContain("docker volume ls")
-    })
+    sampledCases("further cases of an engine elsewhere", 1, (further) => {
+      further(
+        "runs commands, and passes a file of 20 MB in and out",
+        async () => {
+          const command = await box.commands.run("cat; exit 3", { stdin: "in\n" })
+          expect(command).toMatchObject({ stdout: "in\n", status: 3 })
+          const large = new Uint8Array(20_000_000).map((_, place) => place % 251)
+          await box.files.write("large", large)
+          expect(Buffer.from(await box.files.read("large")).equals(Buffer.from(large))).toBe(true)
+          await box.files.remove("large")
+        },
+        DEADLINE_MS,
+      )
 
-    it(
-      "removes the workspace's files from the engine with the workspace",
-      async () => {
-        const filesOfApp = async () =>
-          (await engine.volumes())
-            .map(({ Name }) => Name)
-            .filter((name) => name.includes("-app-files-"))
-        expect(await filesOfApp()).toHaveLength(2)
-        expect(await server.berth(["rm", box.id])).toMatchObject({ status: 0 })
-        expect(await filesOfApp()).toEqual([])
-        const made = await server.berth(["up", repo])
-        expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
-        box = server.sandbox(made.stdout.toString().trim())
-        await expect(box.files.readText("kept")).rejects.toMatchObject({ code: "files.not_found" })
-      },
-      DEADLINE_MS,
-    )
+      further(
+        "refuses a fork, an export and an import with its reason before anything is made",
+        async () => {
+          const before = (await engine.volumes()).map(({ Name }) => Name).toSorted()
+          const refused = await server.berth(["fork", "app", "copy", "--json"])
+          expect(refused.status).not.toBe(0)
+          expect(JSON.parse(refused.stderr).error).toMatchObject({
+            code: "backend.unsupported",
+            message: expect.stringContaining("volumes of its engine"),
+          })
+          expect((await engine.volumes()).map(({ Name }) => Name).toSorted()).toEqual(before)
+          expect((await server.berth(["ps"])).stdout.toString()).not.toContain("copy")
+          for (const deed of [
+            ["export", "app"],
+            ["import", "copy"],
+          ]) {
+            const { stdout, stderr, status } = await server.berth(["layers", ...deed], "anything")
+            expect({ stdout: stdout.toString(), status }).toEqual({ stdout: "", status: 1 })
+            expect(stderr).toMatch(/volumes of its engine, .*: it cannot be (ex|im)ported/)
+          }
+          await expect(server.client().workspaces.get("copy")).rejects.toMatchObject({
+            code: "not_found",
+          })
+          const listed = await server.berth(["layers"])
+          expect(listed.stdout.toString()).toContain("docker volume ls")
+        },
+      )
+
+      further(
+        "removes the workspace's files from the engine with the workspace",
+        async () => {
+          const filesOfApp = async () =>
+            (await engine.volumes())
+              .map(({ Name }) => Name)
+              .filter((name) => name.includes("-app-files-"))
+          expect(await filesOfApp()).toHaveLength(2)
+          expect(await server.berth(["rm", box.id])).toMatchObject({ status: 0 })
+          expect(await filesOfApp()).toEqual([])
+          const made = await server.berth(["up", repo])
+          expect(withoutWaits(made.stderr)).toMatch(/^app is ready after \d+ ms\n$/)
+          box = server.sandbox(made.stdout.toString().trim())
+          await expect(box.files.readText("kept")).rejects.toMatchObject({
+            code: "files.not_found",
+          })
+        },
+        DEADLINE_MS,
+      )
+    })
   })
 
   it("is told in its description, and refuses what only this host's files and rules would give", async () => {

@@ -9,6 +9,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       name: "embedded",
       flags: async () => [],
       freeze: async (sandbox) => freeze(sandbox),
-      inPart: false,
+      few: { cases: 1, groups: 2 },
     }),
 )

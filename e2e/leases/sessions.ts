@@ -1,6 +1,6 @@
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import type { Session } from "@berth/sdk/sessions"
-import { beforeAll, describe, expect, it } from "vitest"
+import { beforeAll, expect, it } from "vitest"
 import type { setStage } from "./stage.ts"
 
 type Stage = Awaited<ReturnType<typeof setStage>>
@@ -14,7 +14,13 @@ const DEADLINE_MS = 120_000
 
 const CHANGED = { A: "2" }
 
-export const sessionLeases = (stage: () => Stage): void => {
+export interface Group {
+  readonly what: string
+  readonly cases: () => void
+}
+
+/** Each starts the server again. */
+export const sessionLeases = (stage: () => Stage): readonly Group[] => {
   /** A session on a sandbox of its own, whose first prompt has run there. */
   const begin = async (name: string): Promise<{ box: Sandbox; session: Session }> => {
     const box = await stage().make(name)
@@ -41,7 +47,7 @@ export const sessionLeases = (stage: () => Stage): void => {
     })
   }
 
-  describe("that are kept for long", () => {
+  const keptForLong = () => {
     beforeAll(() => stage().configure(FOR_LONG), DEADLINE_MS)
 
     it("[R1.6] [R1.7] go on in their stale sandbox, also after a crash, while new ones wait for it", async () => {
@@ -88,9 +94,9 @@ export const sessionLeases = (stage: () => Stage): void => {
       expect(await stage().told("stop", "stopped")).toMatchObject({ status: 0, stderr: "" })
       expect(await ran(session, "cat said")).not.toBe(box.id)
     })
-  })
+  }
 
-  describe("that are kept briefly", () => {
+  const keptBriefly = () => {
     beforeAll(() => stage().configure(BRIEFLY), DEADLINE_MS)
 
     it("[R1.6] leave a stale sandbox to be replaced when nobody has said anything for so long", async () => {
@@ -99,9 +105,9 @@ export const sessionLeases = (stage: () => Stage): void => {
       await expect.poll(() => stage().phaseOf(box)).toBe("gone")
       expect(await ran(stage().client().sessions.at(session.id), "cat said")).not.toBe(box.id)
     })
-  })
+  }
 
-  describe("that are not kept", () => {
+  const notKept = () => {
     beforeAll(() => stage().configure(NOT_AT_ALL), DEADLINE_MS)
 
     it("[R1.7] have their sandbox while somebody watches, and no longer", async () => {
@@ -121,5 +127,11 @@ export const sessionLeases = (stage: () => Stage): void => {
       await stage().create("watched", CHANGED)
       expect(await stage().phaseOf(box)).toBe("gone")
     })
-  })
+  }
+
+  return [
+    { what: "of sessions that are kept for long", cases: keptForLong },
+    { what: "of sessions that are kept briefly", cases: keptBriefly },
+    { what: "of sessions that are not kept", cases: notKept },
+  ]
 }

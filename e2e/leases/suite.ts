@@ -5,8 +5,8 @@ import { type SandboxId, Slug } from "@berth/protocol/ids"
 import { type ForkProgress, SANDBOX_HEADER } from "@berth/protocol/sandboxes"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { openStore } from "@berth/server/store/open"
-import { furtherCases } from "@berth/testing/further-cases"
-import { mattering } from "@berth/testing/sampled"
+import { sampled } from "@berth/testing/sampled"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
@@ -27,13 +27,12 @@ export interface LeaseBackend {
   readonly flags: () => Promise<readonly string[]>
   /** Freezes a sandbox's processes behind the server's back. */
   readonly freeze: (sandbox: SandboxId) => Promise<void>
-  /** Whether the cases are left to whole runs that prove little more on this backend. */
-  readonly inPart: boolean
+  /** How many further cases, and how many groups of cases, a run takes that leaves most out. */
+  readonly few: { readonly cases: number; readonly groups: number }
 }
 
 /** Leases through a server, the same on every backend. */
-export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): void => {
-  const further = furtherCases(`further cases of leases, ${name}`, { inPart })
+export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void => {
   let stage: Awaited<ReturnType<typeof setStage>>
   beforeAll(async () => {
     stage = await setStage(NEVER_REST, await flags())
@@ -45,140 +44,6 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
   describe("in use", () => {
     beforeAll(() => stage.configure(NEVER_REST), STAGE_DEADLINE_MS)
 
-    further(
-      "[R1.7] says who uses a sandbox, and neither stops nor removes it until they are done",
-      async () => {
-        const box = await stage.make("used")
-        await box.files.write("kept", "still here\n")
-        const running = await box.commands.spawn(["cat"], { stdin: true })
-        expect((await stage.told("ps")).stdout).toMatch(
-          new RegExp(`^${box.id} +used +ready .* used by a running command`, "m"),
-        )
-        expect((await stage.told("why", "used")).stdout).toMatch(
-          new RegExp(
-            `^${box.id} of used is ready, and it is used by\\n +ls-\\S+ +a running command`,
-          ),
-        )
-        const refused = {
-          status: 1,
-          stdout: "",
-          stderr: expect.stringMatching(
-            new RegExp(`^berth: ${box.id} is used by a running command`),
-          ),
-        }
-        const endings = ["stop", "rm"].map((name) => stage.told(name, box.id.slice(0, 10)))
-        expect(await Promise.all(endings)).toMatchObject([refused, refused])
-
-        await running.endInput()
-        for await (const piece of running.output) expect(piece).toBe("nothing")
-        expect(await stage.told("stop", "used", "--json")).toMatchObject({
-          status: 0,
-          stdout: `${JSON.stringify({ stopped: [box.id] })}\n`,
-        })
-        expect((await stage.told("ps")).stdout).toMatch(
-          new RegExp(`^${box.id} +used +stopped `, "m"),
-        )
-        expect((await stage.told("why", box.id)).stdout).toMatch(
-          new RegExp(`^${box.id} of used is gone, and nobody uses it\\.\\n\\n.* ago +forget +`),
-        )
-        expect(await box.files.readText("kept")).toBe("still here\n")
-        expect((await stage.told("ps")).stdout).toMatch(/^sb-\S+ +used +ready /m)
-      },
-    )
-
-    further(
-      "[R1.6] waits for whoever is at a terminal of a stale sandbox, then brings the new one with the same files",
-      async () => {
-        const box = await stage.make("drained")
-        await box.files.write("kept", "still here\n")
-        const view = await box.pty.create({ command: ["sh"], cols: 80, rows: 24 })
-        const up = stage.startBerth(["up", "--name", "drained", "--network", "none", "--env=A=2"])
-        const said = createInterface({ input: up.stderr })[Symbol.asyncIterator]()
-        expect((await said.next()).value).toMatch(
-          new RegExp(`^waiting: drained waits for ${box.id}, which is used by .*terminal`),
-        )
-        expect(await stage.phaseOf(box)).toBe("draining")
-        expect(stage.log.map((line) => JSON.parse(line))).toContainEqual(
-          expect.objectContaining({ level: "warn", op: "sandbox.drain", sandbox: box.id }),
-        )
-
-        await view.write("echo still''here; exit\n")
-        let shown = ""
-        for await (const bytes of view.output) shown += Buffer.from(bytes).toString()
-        expect(shown).toContain("stillhere")
-        let last = ""
-        for await (const line of said) last += `${line}\n`
-        expect(withoutWaits(last)).toMatch(/^drained is ready after \d+ ms\n$/)
-        const [id] = (await up.stdout.toArray()).map((bytes) => String(bytes).trim())
-        expect(id).not.toBe(box.id)
-        const next = stage.sandbox(id ?? "")
-        expect((await next.commands.run("cat kept; echo $A")).stdout).toBe("still here\n2\n")
-      },
-    )
-
-    further(
-      "[R1.7] keeps a stale sandbox while a command in the background runs, and replaces it when that ends",
-      async () => {
-        const box = await stage.make("busy")
-        const { id } = await box.commands.start("until [ -e go ]; do sleep 0.02; done")
-        const user = `command ${id}`
-        await expect.poll(() => stage.usersOf(box)).toEqual([user])
-        const changed = { A: "2" }
-        await expect(stage.create("busy", changed, { deadlineMs: 900 })).rejects.toMatchObject({
-          code: "workspace.draining",
-          details: { sandbox: box.id, users: [user] },
-        })
-        const reasons: string[] = []
-        const replaced = stage.create("busy", changed, { onWait: (why) => reasons.push(why) })
-        await expect
-          .poll(() => reasons)
-          .toEqual([`busy waits for ${box.id}, which is used by ${user}`])
-        for (const options of [[], ["--dry-run"]]) {
-          const { stdout, status } = await stage.told("reconcile", "--json", ...options)
-          expect({ status, ...JSON.parse(stdout) }).toMatchObject({
-            status: 0,
-            dryRun: options.length > 0,
-            sandboxes: expect.arrayContaining([
-              expect.objectContaining({
-                sandbox: box.id,
-                phase: "draining",
-                outcome: "kept",
-                reason: expect.stringContaining(user),
-              }),
-            ]),
-          })
-        }
-        await box.files.write("go", "")
-        const next = await replaced
-        expect(next.id).not.toBe(box.id)
-        expect(await stage.phaseOf(box)).toBe("gone")
-        expect(await next.files.readText("go")).toBe("")
-      },
-    )
-
-    further("keeps a sandbox that a person holds, until they release it", async () => {
-      const box = await stage.make("held")
-      const held = await stage.told("hold", "held", "--for", "1h", "--reason", "a demo")
-      expect(held).toMatchObject({
-        status: 0,
-        stdout: expect.stringMatching(/^ls-\S+\n$/),
-        stderr: expect.stringContaining(`${box.id} is held until 2`),
-      })
-      await expect(box.stop()).rejects.toMatchObject({
-        code: "sandbox.in_use",
-        details: { users: [expect.stringMatching(/^a hold of .*: a demo$/)] },
-      })
-      const hold = held.stdout.trim()
-      expect(await stage.told("hold", "--release", hold)).toMatchObject({ status: 0 })
-      expect(await stage.told("hold", "--release", hold)).toMatchObject({
-        status: 1,
-        stderr: expect.stringContaining(`there is no hold ${hold}`),
-      })
-      expect(await stage.told("hold", "held", "--for", "soon")).toMatchObject({ status: 2 })
-      expect(await stage.told("hold")).toMatchObject({ status: 2 })
-      await box.stop()
-    })
-
     it("wakes a sandbox that somebody else has frozen, for whoever calls it", async () => {
       const box = await stage.make("frozen")
       await freeze(box.id)
@@ -186,27 +51,6 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
       expect((await box.commands.run("echo awake")).stdout).toBe("awake\n")
       expect(await stage.phaseOf(box)).toBe("ready")
     })
-
-    further(
-      "cuts whoever uses it off when it is forced to stop or to go, and nobody else",
-      async () => {
-        const boxes = [await stage.make("forced"), await stage.make("other")] as const
-        for (const box of boxes) await box.commands.start(["sleep", "1000"])
-        expect(await stage.told("stop", "forced", "--force")).toMatchObject({
-          status: 0,
-          stderr: "",
-        })
-        expect(await boxes[0].get()).toMatchObject({ phase: "gone", leases: [] })
-        // One that is refused does not keep the others.
-        expect(await stage.told("rm", "other", "forced")).toMatchObject({
-          status: 1,
-          stdout: `${boxes[0].id}\n`,
-          stderr: expect.stringContaining("is used by"),
-        })
-        expect(await stage.told("rm", "other", "--force")).toMatchObject({ status: 0 })
-        expect((await stage.told("ps")).stdout).not.toMatch(/forced|other/)
-      },
-    )
 
     it("works beside others on a copy of their files", async () => {
       const box = await stage.make("origin")
@@ -226,28 +70,187 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
       })
     })
 
-    further(
-      "is copied with thousands of new files while it runs, and tells how far that is",
-      async () => {
-        const box = await stage.make("large")
-        const write =
-          "for d in $(seq 50); do mkdir d$d; for f in $(seq 60); do echo $f > d$d/$f; done; done"
-        expect(await box.commands.run(["sh", "-c", write])).toMatchObject({ stderr: "" })
-        const cancel = new AbortController()
-        const given = { signal: cancel.signal, onProgress: () => cancel.abort() }
-        await expect(box.fork("cancelled", given)).rejects.toMatchObject({ code: "cancelled" })
-        const told: ForkProgress[] = []
-        const fork = await box.fork("large-copy", { onProgress: (progress) => told.push(progress) })
-        expect(told.map(({ stage }) => stage)).toContain("copying")
-        expect(fork.stoodStillMs).toBeGreaterThan(0)
-        const count = await fork.commands.run(["sh", "-c", "find . -type f | wc -l"])
-        expect(count.stdout).toBe("3000\n")
-        expect((await stage.told("ps")).stdout).not.toContain("cancelled")
-        const incoming = join(stage.dataDir, "layers/incoming")
-        await expect.poll(() => readdir(incoming), { timeout: 10_000 }).toEqual([])
-        await fork.remove()
-      },
-    )
+    sampledCases(`further cases of leases, ${name}`, few.cases, (further) => {
+      further(
+        "[R1.7] says who uses a sandbox, and neither stops nor removes it until they are done",
+        async () => {
+          const box = await stage.make("used")
+          await box.files.write("kept", "still here\n")
+          const running = await box.commands.spawn(["cat"], { stdin: true })
+          expect((await stage.told("ps")).stdout).toMatch(
+            new RegExp(`^${box.id} +used +ready .* used by a running command`, "m"),
+          )
+          expect((await stage.told("why", "used")).stdout).toMatch(
+            new RegExp(
+              `^${box.id} of used is ready, and it is used by\\n +ls-\\S+ +a running command`,
+            ),
+          )
+          const refused = {
+            status: 1,
+            stdout: "",
+            stderr: expect.stringMatching(
+              new RegExp(`^berth: ${box.id} is used by a running command`),
+            ),
+          }
+          const endings = ["stop", "rm"].map((name) => stage.told(name, box.id.slice(0, 10)))
+          expect(await Promise.all(endings)).toMatchObject([refused, refused])
+
+          await running.endInput()
+          for await (const piece of running.output) expect(piece).toBe("nothing")
+          expect(await stage.told("stop", "used", "--json")).toMatchObject({
+            status: 0,
+            stdout: `${JSON.stringify({ stopped: [box.id] })}\n`,
+          })
+          expect((await stage.told("ps")).stdout).toMatch(
+            new RegExp(`^${box.id} +used +stopped `, "m"),
+          )
+          expect((await stage.told("why", box.id)).stdout).toMatch(
+            new RegExp(`^${box.id} of used is gone, and nobody uses it\\.\\n\\n.* ago +forget +`),
+          )
+          expect(await box.files.readText("kept")).toBe("still here\n")
+          expect((await stage.told("ps")).stdout).toMatch(/^sb-\S+ +used +ready /m)
+        },
+      )
+
+      further(
+        "[R1.6] waits for whoever is at a terminal of a stale sandbox, then brings the new one with the same files",
+        async () => {
+          const box = await stage.make("drained")
+          await box.files.write("kept", "still here\n")
+          const view = await box.pty.create({ command: ["sh"], cols: 80, rows: 24 })
+          const up = stage.startBerth(["up", "--name", "drained", "--network", "none", "--env=A=2"])
+          const said = createInterface({ input: up.stderr })[Symbol.asyncIterator]()
+          expect((await said.next()).value).toMatch(
+            new RegExp(`^waiting: drained waits for ${box.id}, which is used by .*terminal`),
+          )
+          expect(await stage.phaseOf(box)).toBe("draining")
+          expect(stage.log.map((line) => JSON.parse(line))).toContainEqual(
+            expect.objectContaining({ level: "warn", op: "sandbox.drain", sandbox: box.id }),
+          )
+
+          await view.write("echo still''here; exit\n")
+          let shown = ""
+          for await (const bytes of view.output) shown += Buffer.from(bytes).toString()
+          expect(shown).toContain("stillhere")
+          let last = ""
+          for await (const line of said) last += `${line}\n`
+          expect(withoutWaits(last)).toMatch(/^drained is ready after \d+ ms\n$/)
+          const [id] = (await up.stdout.toArray()).map((bytes) => String(bytes).trim())
+          expect(id).not.toBe(box.id)
+          const next = stage.sandbox(id ?? "")
+          expect((await next.commands.run("cat kept; echo $A")).stdout).toBe("still here\n2\n")
+        },
+      )
+
+      further(
+        "[R1.7] keeps a stale sandbox while a command in the background runs, and replaces it when that ends",
+        async () => {
+          const box = await stage.make("busy")
+          const { id } = await box.commands.start("until [ -e go ]; do sleep 0.02; done")
+          const user = `command ${id}`
+          await expect.poll(() => stage.usersOf(box)).toEqual([user])
+          const changed = { A: "2" }
+          await expect(stage.create("busy", changed, { deadlineMs: 900 })).rejects.toMatchObject({
+            code: "workspace.draining",
+            details: { sandbox: box.id, users: [user] },
+          })
+          const reasons: string[] = []
+          const replaced = stage.create("busy", changed, { onWait: (why) => reasons.push(why) })
+          await expect
+            .poll(() => reasons)
+            .toEqual([`busy waits for ${box.id}, which is used by ${user}`])
+          for (const options of [[], ["--dry-run"]]) {
+            const { stdout, status } = await stage.told("reconcile", "--json", ...options)
+            expect({ status, ...JSON.parse(stdout) }).toMatchObject({
+              status: 0,
+              dryRun: options.length > 0,
+              sandboxes: expect.arrayContaining([
+                expect.objectContaining({
+                  sandbox: box.id,
+                  phase: "draining",
+                  outcome: "kept",
+                  reason: expect.stringContaining(user),
+                }),
+              ]),
+            })
+          }
+          await box.files.write("go", "")
+          const next = await replaced
+          expect(next.id).not.toBe(box.id)
+          expect(await stage.phaseOf(box)).toBe("gone")
+          expect(await next.files.readText("go")).toBe("")
+        },
+      )
+
+      further("keeps a sandbox that a person holds, until they release it", async () => {
+        const box = await stage.make("held")
+        const held = await stage.told("hold", "held", "--for", "1h", "--reason", "a demo")
+        expect(held).toMatchObject({
+          status: 0,
+          stdout: expect.stringMatching(/^ls-\S+\n$/),
+          stderr: expect.stringContaining(`${box.id} is held until 2`),
+        })
+        await expect(box.stop()).rejects.toMatchObject({
+          code: "sandbox.in_use",
+          details: { users: [expect.stringMatching(/^a hold of .*: a demo$/)] },
+        })
+        const hold = held.stdout.trim()
+        expect(await stage.told("hold", "--release", hold)).toMatchObject({ status: 0 })
+        expect(await stage.told("hold", "--release", hold)).toMatchObject({
+          status: 1,
+          stderr: expect.stringContaining(`there is no hold ${hold}`),
+        })
+        expect(await stage.told("hold", "held", "--for", "soon")).toMatchObject({ status: 2 })
+        expect(await stage.told("hold")).toMatchObject({ status: 2 })
+        await box.stop()
+      })
+
+      further(
+        "cuts whoever uses it off when it is forced to stop or to go, and nobody else",
+        async () => {
+          const boxes = [await stage.make("forced"), await stage.make("other")] as const
+          for (const box of boxes) await box.commands.start(["sleep", "1000"])
+          expect(await stage.told("stop", "forced", "--force")).toMatchObject({
+            status: 0,
+            stderr: "",
+          })
+          expect(await boxes[0].get()).toMatchObject({ phase: "gone", leases: [] })
+          // One that is refused does not keep the others.
+          expect(await stage.told("rm", "other", "forced")).toMatchObject({
+            status: 1,
+            stdout: `${boxes[0].id}\n`,
+            stderr: expect.stringContaining("is used by"),
+          })
+          expect(await stage.told("rm", "other", "--force")).toMatchObject({ status: 0 })
+          expect((await stage.told("ps")).stdout).not.toMatch(/forced|other/)
+        },
+      )
+
+      further(
+        "is copied with thousands of new files while it runs, and tells how far that is",
+        async () => {
+          const box = await stage.make("large")
+          const write =
+            "for d in $(seq 50); do mkdir d$d; for f in $(seq 60); do echo $f > d$d/$f; done; done"
+          expect(await box.commands.run(["sh", "-c", write])).toMatchObject({ stderr: "" })
+          const cancel = new AbortController()
+          const given = { signal: cancel.signal, onProgress: () => cancel.abort() }
+          await expect(box.fork("cancelled", given)).rejects.toMatchObject({ code: "cancelled" })
+          const told: ForkProgress[] = []
+          const fork = await box.fork("large-copy", {
+            onProgress: (progress) => told.push(progress),
+          })
+          expect(told.map(({ stage }) => stage)).toContain("copying")
+          expect(fork.stoodStillMs).toBeGreaterThan(0)
+          const count = await fork.commands.run(["sh", "-c", "find . -type f | wc -l"])
+          expect(count.stdout).toBe("3000\n")
+          expect((await stage.told("ps")).stdout).not.toContain("cancelled")
+          const incoming = join(stage.dataDir, "layers/incoming")
+          await expect.poll(() => readdir(incoming), { timeout: 10_000 }).toEqual([])
+          await fork.remove()
+        },
+      )
+    })
   })
 
   describe("after a crash", () => {
@@ -304,13 +307,7 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
     })
   })
 
-  const groups = mattering(`groups of lease cases, ${name}`, ["of sessions"], {
-    inPart,
-    matters: () => false,
-  })
-  for (const group of groups) describe(group, () => sessionLeases(() => stage))
-
-  describe("with little patience", () => {
+  const littlePatience = () => {
     let paused: Sandbox
     let unused: Sandbox
     let held: Sandbox
@@ -360,5 +357,12 @@ export const describeLeases = ({ name, flags, freeze, inPart }: LeaseBackend): v
         ),
       })
     })
-  })
+  }
+
+  const groups = [
+    ...sessionLeases(() => stage),
+    { what: "with little patience", cases: littlePatience },
+  ]
+  for (const { what, cases } of sampled(`groups of leases, ${name}`, groups, few.groups))
+    describe(what, cases)
 }

@@ -6,7 +6,7 @@ import { requires } from "@berth/testing/requires"
 import { reconcileSuite } from "./suite.ts"
 
 requires("docker").describe("docker", () => {
-  reconcileSuite("Docker", async () => {
+  reconcileSuite({ name: "Docker", few: 1 }, async () => {
     const harness = await openHarness()
     const { engine, installation, image } = harness
     const inspect = async (id: string) => {

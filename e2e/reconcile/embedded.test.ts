@@ -6,7 +6,7 @@ import { requires } from "@berth/testing/requires"
 import { reconcileSuite } from "./suite.ts"
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("embedded", () => {
-  reconcileSuite("the embedded backend", async () => {
+  reconcileSuite({ name: "the embedded backend" }, async () => {
     const harness = await openHarness()
     return {
       ...harness,

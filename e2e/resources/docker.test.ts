@@ -14,5 +14,5 @@ requires("root", "docker", "tini").describe("what sandboxes share, on Docker", (
   }, STAGE_DEADLINE_MS)
   afterAll(() => stage?.close(), STAGE_DEADLINE_MS)
 
-  describePressure(() => stage)
+  describePressure(() => stage, { backend: "docker", few: 1 })
 })

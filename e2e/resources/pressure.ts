@@ -4,12 +4,16 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { SandboxId } from "@berth/protocol/ids"
 import { type Lack, openShortage } from "@berth/server/sandboxes/shortage"
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { sampledCases } from "@berth/testing/sampled-cases"
+import { beforeAll, describe, expect, onTestFinished } from "vitest"
 import type { Stage } from "./stage.ts"
 
 const DISK: Lack = { of: "disk", words: "the disk has 300 MB left" }
 
-export const describePressure = (staged: () => Stage) =>
+export const describePressure = (
+  staged: () => Stage,
+  { backend, few }: { readonly backend: string; readonly few: number },
+) =>
   describe("a host that runs short", () => {
     let stage: Stage
     beforeAll(() => {
@@ -18,62 +22,66 @@ export const describePressure = (staged: () => Stage) =>
     const { signal } = new AbortController()
     const phaseOf = async (sandbox: SandboxId) => (await stage.sandboxes.get(sandbox, signal)).phase
 
-    it("takes no new sandbox on a disk that is nearly full, and says so; then it does", async () => {
-      const disk = makeDisk("200m")
-      const held = await stage.up({ slug: "held" })
-      const hold = await stage.sandboxes.hold(held, { holder: "a person" }, signal)
-      await stage.whileShort(openShortage(disk), async () => {
-        await expect(stage.up({ slug: "refused" })).rejects.toMatchObject({
-          code: "host.exhausted",
-          message: expect.stringMatching(
-            /no room for another sandbox: the disk has (199|2\d\d) MB left/,
-          ),
+    sampledCases(`cases of a host that runs short, ${backend}`, few, (it) => {
+      it("takes no new sandbox on a disk that is nearly full, and says so; then it does", async () => {
+        const disk = makeDisk("200m")
+        const held = await stage.up({ slug: "held" })
+        const hold = await stage.sandboxes.hold(held, { holder: "a person" }, signal)
+        await stage.whileShort(openShortage(disk), async () => {
+          await expect(stage.up({ slug: "refused" })).rejects.toMatchObject({
+            code: "host.exhausted",
+            message: expect.stringMatching(
+              /no room for another sandbox: the disk has (199|2\d\d) MB left/,
+            ),
+          })
+          const known = (await stage.sandboxes.list(signal)).map(
+            ({ identity }) => identity.workspace,
+          )
+          expect(known).not.toContain("refused")
+          expect(await phaseOf(held)).toBe("ready")
+          // Whoever has one keeps it: nothing new is begun for that.
+          expect(await stage.up({ slug: "held" })).toBe(held)
+
+          execFileSync("mount", ["-o", "remount,size=2g", disk])
+          expect(await phaseOf(await stage.up({ slug: "refused" }))).toBe("ready")
         })
-        const known = (await stage.sandboxes.list(signal)).map(({ identity }) => identity.workspace)
-        expect(known).not.toContain("refused")
-        expect(await phaseOf(held)).toBe("ready")
-        // Whoever has one keeps it: nothing new is begun for that.
-        expect(await stage.up({ slug: "held" })).toBe(held)
-
-        execFileSync("mount", ["-o", "remount,size=2g", disk])
-        expect(await phaseOf(await stage.up({ slug: "refused" }))).toBe("ready")
+        await stage.sandboxes.release(held, hold.id)
       })
-      await stage.sandboxes.release(held, hold.id)
-    })
 
-    it("stops the sandbox that nobody has used for longest, keeps its files, and looks again", async () => {
-      const [first, second, used] = await upAll(stage, ["first", "second", "used"])
-      await stage.run(first, "echo kept > file")
-      const hold = await stage.sandboxes.hold(used, { holder: "a person" }, signal)
-      const isStopped = async () => (await phaseOf(first)) === "gone"
-      await stage.whileShort(
-        async () => ((await isStopped()) ? undefined : DISK),
-        () => stage.up({ slug: "wanted" }),
-      )
-      expect(await Promise.all([first, second, used].map(phaseOf))).toEqual([
-        ...["gone", "ready", "ready"],
-      ])
-      const { decisions } = await stage.sandboxes.why(first)
-      expect(decisions.map(({ reason }) => reason)).toContain(`${DISK.words}, and nobody uses it`)
-      expect(await stage.run(await stage.up({ slug: "first" }), "cat file")).toBe("kept\n")
-      await stage.sandboxes.release(used, hold.id)
-    })
+      it("stops the sandbox that nobody has used for longest, keeps its files, and looks again", async () => {
+        const [first, second, used] = await upAll(stage, ["first", "second", "used"])
+        await stage.run(first, "echo kept > file")
+        const hold = await stage.sandboxes.hold(used, { holder: "a person" }, signal)
+        const isStopped = async () => (await phaseOf(first)) === "gone"
+        await stage.whileShort(
+          async () => ((await isStopped()) ? undefined : DISK),
+          () => stage.up({ slug: "wanted" }),
+        )
+        expect(await Promise.all([first, second, used].map(phaseOf))).toEqual([
+          ...["gone", "ready", "ready"],
+        ])
+        const { decisions } = await stage.sandboxes.why(first)
+        expect(decisions.map(({ reason }) => reason)).toContain(`${DISK.words}, and nobody uses it`)
+        expect(await stage.run(await stage.up({ slug: "first" }), "cat file")).toBe("kept\n")
+        await stage.sandboxes.release(used, hold.id)
+      })
 
-    it("gives up caches that no sandbox has, longest unused first, and none that one has", async () => {
-      const caches = { caches: ["npm" as const] }
-      for (const slug of ["older", "newer"])
-        await stage.sandboxes.stop(await stage.up({ slug, ...caches }), { force: true })
-      const busy = await stage.up({ slug: "busy", ...caches })
-      const hold = await stage.sandboxes.hold(busy, { holder: "a person" }, signal)
-      const left = async () =>
-        (await stage.backend.listCaches()).map(({ workspace }): string => workspace)
-      await stage.whileShort(
-        async () => ((await left()).includes("older") ? DISK : undefined),
-        () => stage.up({ slug: "wanted-too" }),
-      )
-      expect(await left()).toEqual(expect.arrayContaining(["busy", "newer"]))
-      expect(stage.lines.join("")).toContain("the npm cache of older is removed")
-      await stage.sandboxes.release(busy, hold.id)
+      it("gives up caches that no sandbox has, longest unused first, and none that one has", async () => {
+        const caches = { caches: ["npm" as const] }
+        for (const slug of ["older", "newer"])
+          await stage.sandboxes.stop(await stage.up({ slug, ...caches }), { force: true })
+        const busy = await stage.up({ slug: "busy", ...caches })
+        const hold = await stage.sandboxes.hold(busy, { holder: "a person" }, signal)
+        const left = async () =>
+          (await stage.backend.listCaches()).map(({ workspace }): string => workspace)
+        await stage.whileShort(
+          async () => ((await left()).includes("older") ? DISK : undefined),
+          () => stage.up({ slug: "wanted-too" }),
+        )
+        expect(await left()).toEqual(expect.arrayContaining(["busy", "newer"]))
+        expect(stage.lines.join("")).toContain("the npm cache of older is removed")
+        await stage.sandboxes.release(busy, hold.id)
+      })
     })
   })
 

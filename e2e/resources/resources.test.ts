@@ -16,6 +16,6 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "pip").descri
     afterAll(() => stage.close(), STAGE_DEADLINE_MS)
 
     describeCaches(() => stage)
-    describePressure(() => stage)
+    describePressure(() => stage, { backend: "embedded", few: 2 })
   },
 )

@@ -14,6 +14,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { requires } from "@berth/testing/requires"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { withoutWaits } from "@berth/testing/without-waits"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { makeRepo, processesOf } from "../boot/stage.ts"
@@ -66,48 +67,58 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await box.commands.run("rm latin1.txt; git checkout -q main")
     })
 
-    it("tells what is not committed on the host, and brings it where that is asked for", async () => {
-      const repo = makeRepo(join(server.base, "dirty"), { README: "hello\n", gone: "x\n" })
-      writeFileSync(join(repo, "README"), "hello\nmore\n")
-      writeFileSync(join(repo, "new ü.bin"), Buffer.from([0, 255, 10]))
-      rmSync(join(repo, "gone"))
-      const told = await server.berth(["up", repo, "--name", "clean", "--network", "none"])
-      expect(withoutWaits(told.stderr)).toMatch(
-        /^3 changed files are not in the sandbox; --dirty brings them\n/,
-      )
-      const up = ["up", repo, "--name", "dirty", "--network", "none", "--dirty"]
-      expect(await server.berth(up)).toMatchObject({ status: 0 })
-      const look = ["exec", "dirty", "--", "sh", "-c", "cat README; ls; od -An -tx1 new*"]
-      const { stdout } = await server.berth(look)
-      expect(stdout.toString()).toBe("hello\nmore\nREADME\nnew ü.bin\n 00 ff 0a\n")
-      const status = execFileSync("git", ["-C", repo, "status", "--porcelain", "--short"])
-      expect(status.toString().split("\n").length - 1).toBe(3)
-      expect((await server.berth(up)).stderr).toContain("has changes of its own")
-      await server.berth(["rm", "--force", "clean", "dirty"])
-    })
-
-    it("brings a shallow clone of the host as it is", async () => {
-      const source = makeRepo(join(server.base, "deep"), { README: "first\n" })
-      const git = (directory: string, ...args: string[]) =>
-        execFileSync("git", ["-C", directory, "-c", "user.name=a", "-c", "user.email=a@b", ...args])
-      git(source, "commit", "--quiet", "--allow-empty", "-m", "second")
-      const shallow = join(server.base, "shallow")
-      git("/", "clone", "--quiet", "--depth=1", `file://${source}`, shallow)
-      const up = ["up", shallow, "--network", "none"]
-      expect(await server.berth(up)).toMatchObject({ status: 0 })
-      const look = [
-        "exec",
-        "shallow",
-        "--",
-        "sh",
-        "-c",
-        "git log --format=%s && git fsck && cat README",
-      ]
-      expect(await server.berth(look)).toMatchObject({
-        stdout: Buffer.from("second\nfirst\n"),
-        status: 0,
+    sampledCases("further repos of the host", 1, (it) => {
+      it("tells what is not committed on the host, and brings it where that is asked for", async () => {
+        const repo = makeRepo(join(server.base, "dirty"), { README: "hello\n", gone: "x\n" })
+        writeFileSync(join(repo, "README"), "hello\nmore\n")
+        writeFileSync(join(repo, "new ü.bin"), Buffer.from([0, 255, 10]))
+        rmSync(join(repo, "gone"))
+        const told = await server.berth(["up", repo, "--name", "clean", "--network", "none"])
+        expect(withoutWaits(told.stderr)).toMatch(
+          /^3 changed files are not in the sandbox; --dirty brings them\n/,
+        )
+        const up = ["up", repo, "--name", "dirty", "--network", "none", "--dirty"]
+        expect(await server.berth(up)).toMatchObject({ status: 0 })
+        const look = ["exec", "dirty", "--", "sh", "-c", "cat README; ls; od -An -tx1 new*"]
+        const { stdout } = await server.berth(look)
+        expect(stdout.toString()).toBe("hello\nmore\nREADME\nnew ü.bin\n 00 ff 0a\n")
+        const status = execFileSync("git", ["-C", repo, "status", "--porcelain", "--short"])
+        expect(status.toString().split("\n").length - 1).toBe(3)
+        expect((await server.berth(up)).stderr).toContain("has changes of its own")
+        await server.berth(["rm", "--force", "clean", "dirty"])
       })
-      await server.berth(["rm", "--force", "shallow"])
+
+      it("brings a shallow clone of the host as it is", async () => {
+        const source = makeRepo(join(server.base, "deep"), { README: "first\n" })
+        const git = (directory: string, ...args: string[]) =>
+          execFileSync("git", [
+            "-C",
+            directory,
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            ...args,
+          ])
+        git(source, "commit", "--quiet", "--allow-empty", "-m", "second")
+        const shallow = join(server.base, "shallow")
+        git("/", "clone", "--quiet", "--depth=1", `file://${source}`, shallow)
+        const up = ["up", shallow, "--network", "none"]
+        expect(await server.berth(up)).toMatchObject({ status: 0 })
+        const look = [
+          "exec",
+          "shallow",
+          "--",
+          "sh",
+          "-c",
+          "git log --format=%s && git fsck && cat README",
+        ]
+        expect(await server.berth(look)).toMatchObject({
+          stdout: Buffer.from("second\nfirst\n"),
+          status: 0,
+        })
+        await server.berth(["rm", "--force", "shallow"])
+      })
     })
 
     describe("the SDK", () => {

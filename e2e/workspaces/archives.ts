@@ -2,6 +2,7 @@ import { once } from "node:events"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { directory, file, link, makeArchive, withXattr } from "@berth/server/layers/testing/archive"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { beforeAll, expect, it, onTestFinished, vi } from "vitest"
 import { makeRepo } from "../boot/stage.ts"
 import type { setStage } from "../leases/stage.ts"
@@ -19,7 +20,7 @@ chmod 700 new/deep/file; echo at home > ~/kept; git config user.name me`
 const LOOK = `
 cd /workspace/app; cat README new/deep/file ~/kept; readlink link; stat -c '%a %U' new/deep/file ~; git status --short; git config user.name`
 
-export const archives = (stage: () => Stage): void => {
+export const archives = (stage: () => Stage, backend: string): void => {
   let repo: string
   let archive: string
   let shown: string
@@ -79,22 +80,6 @@ export const archives = (stage: () => Stage): void => {
         (await stage().berth(["exec", "from", "--", "sh", "-c", "cat ~/kept"])).stdout.toString(),
       ).toBe("at home\n")
       expect(await told("rm", "to", "--force")).toMatchObject({ status: 0 })
-    },
-    DEADLINE_MS,
-  )
-
-  it(
-    "goes through a pipe, also of a workspace that is stopped",
-    async () => {
-      const { told, berth, sandbox } = stage()
-      expect(await told("stop", "from", "--force")).toMatchObject({ status: 0 })
-      const { stdout, stderr, status } = await berth(["layers", "export", "from"])
-      expect({ stderr, status }).toEqual({ stderr: "", status: 0 })
-      const imported = await berth(["layers", "import", "piped", "-", "--json"], stdout)
-      expect(imported).toMatchObject({ stderr: "", status: 0 })
-      const { identity } = JSON.parse(imported.stdout.toString())
-      expect((await sandbox(identity.sandbox).commands.run(LOOK)).stdout).toBe(shown)
-      expect(await told("rm", "piped", "--force")).toMatchObject({ status: 0 })
     },
     DEADLINE_MS,
   )
@@ -161,45 +146,63 @@ export const archives = (stage: () => Stage): void => {
     await expectNothingOf("evil")
   })
 
-  it(
-    "leaves nothing of an import or an export that Ctrl-C ends",
-    async () => {
-      const { startBerth, base, client, sandbox, told } = stage()
-      const up = await told("up", "--empty", "--name", "large", "--network", "none")
-      await sandbox(up.stdout.trim()).commands.run("head -c 100000000 /dev/urandom > large")
-      const begun = startBerth(["layers", "import", "begun"])
-      begun.stdin.on("error", () => {})
-      let sentBytes = 0
-      // Leaving the loop ends this export.
-      for await (const chunk of await client().workspaces.exportFiles("large")) {
-        begun.stdin.write(chunk)
-        sentBytes += chunk.length
-        if (sentBytes > 10_000_000) break
-      }
-      await vi.waitUntil(() => names("incoming").length === 2, WAIT)
-      begun.kill("SIGINT")
-      const [ended] = await once(begun, "close")
-      expect(ended).not.toBe(0)
-      const isGone = () =>
-        client()
-          .workspaces.get("begun")
-          .then(() => false)
-          .catch(() => names("incoming").length === 0 && names("pins").length === 0)
-      await vi.waitUntil(isGone, WAIT)
-      await expectNothingOf("begun")
+  sampledCases(`further cases of archives, ${backend}`, 1, (further) => {
+    further(
+      "goes through a pipe, also of a workspace that is stopped",
+      async () => {
+        const { told, berth, sandbox } = stage()
+        expect(await told("stop", "from", "--force")).toMatchObject({ status: 0 })
+        const { stdout, stderr, status } = await berth(["layers", "export", "from"])
+        expect({ stderr, status }).toEqual({ stderr: "", status: 0 })
+        const imported = await berth(["layers", "import", "piped", "-", "--json"], stdout)
+        expect(imported).toMatchObject({ stderr: "", status: 0 })
+        const { identity } = JSON.parse(imported.stdout.toString())
+        expect((await sandbox(identity.sandbox).commands.run(LOOK)).stdout).toBe(shown)
+        expect(await told("rm", "piped", "--force")).toMatchObject({ status: 0 })
+      },
+      DEADLINE_MS,
+    )
 
-      const into = join(base, "large.tar.zst")
-      onTestFinished(() => rmSync(into, { force: true }))
-      const exporting = startBerth(["layers", "export", "large", into])
-      const parts = () => readdirSync(base).filter((name) => name.startsWith("large.tar.zst"))
-      await vi.waitUntil(() => parts().length > 0, WAIT)
-      exporting.kill("SIGINT")
-      const [status] = await once(exporting, "close")
-      expect(status).not.toBe(0)
-      expect(existsSync(into)).toBe(false)
-      expect(parts()).toEqual([])
-      expect(await told("rm", "large", "--force")).toMatchObject({ status: 0 })
-    },
-    DEADLINE_MS,
-  )
+    further(
+      "leaves nothing of an import or an export that Ctrl-C ends",
+      async () => {
+        const { startBerth, base, client, sandbox, told } = stage()
+        const up = await told("up", "--empty", "--name", "large", "--network", "none")
+        await sandbox(up.stdout.trim()).commands.run("head -c 100000000 /dev/urandom > large")
+        const begun = startBerth(["layers", "import", "begun"])
+        begun.stdin.on("error", () => {})
+        let sentBytes = 0
+        // Leaving the loop ends this export.
+        for await (const chunk of await client().workspaces.exportFiles("large")) {
+          begun.stdin.write(chunk)
+          sentBytes += chunk.length
+          if (sentBytes > 10_000_000) break
+        }
+        await vi.waitUntil(() => names("incoming").length === 2, WAIT)
+        begun.kill("SIGINT")
+        const [ended] = await once(begun, "close")
+        expect(ended).not.toBe(0)
+        const isGone = () =>
+          client()
+            .workspaces.get("begun")
+            .then(() => false)
+            .catch(() => names("incoming").length === 0 && names("pins").length === 0)
+        await vi.waitUntil(isGone, WAIT)
+        await expectNothingOf("begun")
+
+        const into = join(base, "large.tar.zst")
+        onTestFinished(() => rmSync(into, { force: true }))
+        const exporting = startBerth(["layers", "export", "large", into])
+        const parts = () => readdirSync(base).filter((name) => name.startsWith("large.tar.zst"))
+        await vi.waitUntil(() => parts().length > 0, WAIT)
+        exporting.kill("SIGINT")
+        const [status] = await once(exporting, "close")
+        expect(status).not.toBe(0)
+        expect(existsSync(into)).toBe(false)
+        expect(parts()).toEqual([])
+        expect(await told("rm", "large", "--force")).toMatchObject({ status: 0 })
+      },
+      DEADLINE_MS,
+    )
+  })
 }

@@ -1,8 +1,8 @@
 import { userOf, usesAmong } from "@berth/protocol/lease"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import type { Session } from "@berth/sdk/sessions"
-import { furtherCases } from "@berth/testing/further-cases"
-import { mattering } from "@berth/testing/sampled"
+import { sampled } from "@berth/testing/sampled"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { type ExpectStatic, expect, it } from "vitest"
 import type { setStage } from "../leases/stage.ts"
 import { ran } from "./ran.ts"
@@ -96,19 +96,14 @@ const USES: readonly [string, RegExp, Begin][] = [
   ],
 ]
 
-/** What drains a sandbox under its users differs by backend; which of them there are does not. */
-const MATTER = ["prompt", "terminal", "watched"]
-
 export interface InUseOptions {
   readonly backend: string
-  /** Whether the uses are left to whole runs that prove little more on this backend. */
-  readonly inPart: boolean
+  /** How many uses, and how many further cases, a run takes that leaves most out. */
+  readonly few: { readonly uses: number; readonly cases: number }
 }
 
-export const inUse = (stage: () => Stage, { backend, inPart }: InUseOptions): void => {
-  const matters = ([name]: (typeof USES)[number]) => MATTER.includes(name)
-  const uses = mattering(`uses of a sandbox, ${backend}`, USES, { inPart, matters })
-  const further = furtherCases(`further cases of uses, ${backend}`, { inPart })
+export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void => {
+  const uses = sampled(`uses of a sandbox, ${backend}`, USES, few.uses)
   const sessionOf = async (name: string, own: ExpectStatic): Promise<Session> => {
     const session = await stage().client().sessions.create({ workspace: name })
     await ran(session, "true", own)
@@ -161,46 +156,48 @@ export const inUse = (stage: () => Stage, { backend, inPart }: InUseOptions): vo
     },
   )
 
-  further(
-    "[R1.7] is not a session between its prompts: that keeps it, and gives way to every request",
-    async () => {
-      const { make, told, create, client } = stage()
-      const keep = async (name: string) => {
-        const box = await make(name)
-        const session = await sessionOf(name, expect)
-        await expect
-          .poll(async () => (await box.why()).leases)
-          .toMatchObject([
-            { kind: "session", source: "session", subject: session.id, yields: true },
-          ])
-        return { box, session }
-      }
-      const { box, session } = await keep("kept-a")
-      expect(await box.get()).toMatchObject({ inUse: false })
-      expect((await told("ps")).stdout).toMatch(
-        new RegExp(`^${box.id} +kept-a +ready .* kept for session ${session.id}$`, "m"),
-      )
-      expect((await told("why", "kept-a")).stdout).toContain(
-        "is ready, and nobody uses it. It is kept for\n",
-      )
-      expect(await told("stop", "kept-a")).toMatchObject({ status: 0, stderr: "" })
-      // The conversation goes on in the next one, and keeps that.
-      const second = await ran(session, "true", expect)
-      expect(second).not.toBe(box.id)
-      const third = await create("kept-a", { A: "2" }, { deadlineMs: 20_000 })
-      expect(third.id).not.toBe(second)
-      expect(await ran(session, "true", expect)).toBe(third.id)
-      const run = ["run", "--workspace", "kept-a", "--no-diff", "--env"]
-      const { status, stderr } = await told(...(run as [string]), "A=3", "true")
-      expect({ status }, stderr).toEqual({ status: 0 })
-      const other = await client().sessions.create({
-        workspace: { ...(await client().workspaces.get("kept-a")), environment: { A: "4" } },
-      })
-      const startedMs = performance.now()
-      const fifth = await ran(other, "true", expect)
-      expect(fifth).not.toBe(third.id)
-      expect(performance.now() - startedMs).toBeLessThan(10_000)
-      expect(await told("rm", "kept-a")).toMatchObject({ status: 0, stderr: "" })
-    },
-  )
+  sampledCases(`further cases of uses, ${backend}`, few.cases, (further) => {
+    further(
+      "[R1.7] is not a session between its prompts: that keeps it, and gives way to every request",
+      async () => {
+        const { make, told, create, client } = stage()
+        const keep = async (name: string) => {
+          const box = await make(name)
+          const session = await sessionOf(name, expect)
+          await expect
+            .poll(async () => (await box.why()).leases)
+            .toMatchObject([
+              { kind: "session", source: "session", subject: session.id, yields: true },
+            ])
+          return { box, session }
+        }
+        const { box, session } = await keep("kept-a")
+        expect(await box.get()).toMatchObject({ inUse: false })
+        expect((await told("ps")).stdout).toMatch(
+          new RegExp(`^${box.id} +kept-a +ready .* kept for session ${session.id}$`, "m"),
+        )
+        expect((await told("why", "kept-a")).stdout).toContain(
+          "is ready, and nobody uses it. It is kept for\n",
+        )
+        expect(await told("stop", "kept-a")).toMatchObject({ status: 0, stderr: "" })
+        // The conversation goes on in the next one, and keeps that.
+        const second = await ran(session, "true", expect)
+        expect(second).not.toBe(box.id)
+        const third = await create("kept-a", { A: "2" }, { deadlineMs: 20_000 })
+        expect(third.id).not.toBe(second)
+        expect(await ran(session, "true", expect)).toBe(third.id)
+        const run = ["run", "--workspace", "kept-a", "--no-diff", "--env"]
+        const { status, stderr } = await told(...(run as [string]), "A=3", "true")
+        expect({ status }, stderr).toEqual({ status: 0 })
+        const other = await client().sessions.create({
+          workspace: { ...(await client().workspaces.get("kept-a")), environment: { A: "4" } },
+        })
+        const startedMs = performance.now()
+        const fifth = await ran(other, "true", expect)
+        expect(fifth).not.toBe(third.id)
+        expect(performance.now() - startedMs).toBeLessThan(10_000)
+        expect(await told("rm", "kept-a")).toMatchObject({ status: 0, stderr: "" })
+      },
+    )
+  })
 }

@@ -8,7 +8,15 @@ import { ran } from "./ran.ts"
 
 type Stage = Awaited<ReturnType<typeof setStage>>
 
-export const refusedCommands = (stage: () => Stage): void => {
+/** Nobody listens there. */
+const NO_IMAGE = "127.0.0.1:1/debian"
+
+const IMAGE_WORDS = {
+  embedded: "an image needs a backend that has images",
+  docker: `there is no image ${NO_IMAGE}`,
+}
+
+export const refusedCommands = (stage: () => Stage, backend: keyof typeof IMAGE_WORDS): void => {
   it("leaves the workspace, its sandbox, its leases and its sessions as they were", async () => {
     const { base, told, client } = stage()
     const repo = makeRepo(join(base, "calm"), { README: "calm\n" })
@@ -33,11 +41,11 @@ export const refusedCommands = (stage: () => Stage): void => {
     const refused: [string[], number, string][] = [
       [[...run, "--agent", "opencode", "--key", "MISSING", "x"], 1, "has no key MISSING"],
       [[...run, "--env", "A=2", ""], 2, "the prompt is empty"],
-      [[...run, "--image", "debian", "x"], 1, "an image needs a backend that has images"],
+      [[...run, "--image", NO_IMAGE, "x"], 1, IMAGE_WORDS[backend]],
       [[...run, "--network", "some", "x"], 2, "--network is open or none"],
       [[...run, "--agent", "nobody", "x"], 2, "--agent is"],
       [[...up, repo, "--key", "MISSING"], 1, "has no key MISSING"],
-      [[...up, repo, "--image", "debian"], 1, "an image needs a backend that has images"],
+      [[...up, repo, "--image", NO_IMAGE], 1, IMAGE_WORDS[backend]],
       [[...up, repo, "--ref", "nowhere"], 1, "the repo has no nowhere"],
       [[...up, join(base, "nothing")], 2, "there is no"],
       [[...up, plain], 1, "is for another repo"],
