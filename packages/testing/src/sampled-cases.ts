@@ -1,14 +1,31 @@
-import { it } from "vitest"
-import { sampled } from "./sampled.ts"
+import { describe, it } from "vitest"
+import { isWholeRun, sampled } from "./sampled.ts"
 
 type AddCase = (title: string, work: () => Promise<void>, deadlineMs?: number) => void
+type AddGroup = (title: string, addAll: () => void) => void
 
 /**
- * Registers so many of the cases that a suite adds, drawn by the run's seed. A whole run leaves none out. The report says how many of how
- * many ran.
+ * Registers so many of the cases that a suite adds, drawn by the run's seed. A whole run, or a suite without a count, takes
+ * all. The report says how many of how many ran.
  */
-export const sampledCases = (what: string, count: number, addAll: (add: AddCase) => void): void => {
+export const sampledCases = (
+  what: string,
+  count: number | undefined,
+  addAll: (add: AddCase, group: AddGroup) => void,
+): void => {
+  if (count === undefined || isWholeRun) {
+    addAll(it, describe)
+    return
+  }
   const cases: Parameters<AddCase>[] = []
-  addAll((...each) => void cases.push(each))
+  const groups: string[] = []
+  addAll(
+    (title, ...rest) => void cases.push([[...groups, title].join(" > "), ...rest]),
+    (title, addGrouped) => {
+      groups.push(title)
+      addGrouped()
+      groups.pop()
+    },
+  )
   for (const each of sampled(what, cases, count)) it(...each)
 }

@@ -43,3 +43,14 @@ const draw = <Item>(all: readonly Item[], count: number, random: () => number): 
     .sort((one, two) => one - two)
     .map((place) => all[place] as Item)
 }
+
+/** Whether the seed draws this item of all, where each asks for itself. In a whole run, each is drawn. */
+export const isDrawnOf = <Item extends string>(
+  what: string,
+  all: readonly Item[],
+  one: Item,
+): boolean => {
+  const isTaken = isWholeRun || all[Math.floor(seededFor(what)() * all.length)] === one
+  noteSample({ what, taken: isTaken ? 1 : 0, of: 1, isDrawn: true })
+  return isTaken
+}

@@ -3,8 +3,8 @@ import { type BerthError, ERRORS } from "@berth/protocol/errors"
 import { type InstallationId, newId, type SandboxId, Slug } from "@berth/protocol/ids"
 import { WorkspaceLimits } from "@berth/protocol/limits"
 import { SandboxConfig, type SandboxSpec, type SystemIdentity } from "@berth/protocol/sandbox"
-import { drawnCases } from "@berth/testing/drawn-cases"
 import { sized } from "@berth/testing/sampled"
+import { sampledCases } from "@berth/testing/sampled-cases"
 import { afterAll, afterEach, beforeAll, describe, expect } from "vitest"
 import type { z } from "zod"
 import { configHash } from "../sandboxes/config-hash.ts"
@@ -118,7 +118,7 @@ export const backendContract = (
     const said = async (sandbox: SandboxId, words: string) =>
       expect.poll(() => harness.backend.logs(sandbox), { timeout: 10_000 }).toContain(words)
 
-    drawnCases(`cases of the backend contract, ${name}`, drawn, ({ it, describe }) => {
+    sampledCases(`cases of the backend contract, ${name}`, drawn, (it, describe) => {
       it("says what it can do here", async () => {
         expect(await harness.backend.describe()).toMatchObject({
           backend: harness.backend.name,

@@ -1,4 +1,4 @@
-import { isDrawnOf } from "@berth/testing/drawn-cases"
+import { isDrawnOf } from "@berth/testing/sampled"
 
 /** The backends that pass the suite of isolation a second time, by another runtime or setting. */
 const TWINS = ["embedded on runc", "docker with user namespaces"] as const
