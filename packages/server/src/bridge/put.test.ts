@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Readable } from "node:stream"
 import { buffer } from "node:stream/consumers"
+import { queryObjects } from "node:v8"
 import type { ErrorCode } from "@berth/protocol/errors"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { putToSandbox } from "./put.ts"
@@ -13,6 +14,7 @@ import { TOKEN } from "./testing/watch.ts"
 
 const never = new AbortController().signal
 const MIB = 1024 * 1024
+const CHUNKS = 4_000
 
 const place = () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-put-"))
@@ -122,6 +124,22 @@ describe("a stream to a sandbox", () => {
     }
     const body = Readable.from(slow(), { objectMode: false })
     await expect(put(path, body, { idleMs: 100 })).rejects.toThrow("git failed")
+  })
+
+  it("keeps nothing of the chunks that were sent", async () => {
+    const path = await behaving((socket) => socket.resume())
+    const kept: number[] = []
+    async function* chunks() {
+      for (const count of [500, CHUNKS]) {
+        for (let chunk = 0; chunk < count; chunk++) yield Buffer.from("x")
+        kept.push(queryObjects(Promise, { format: "count" }))
+      }
+      throw new Error("enough")
+    }
+    const body = Readable.from(chunks(), { objectMode: false, highWaterMark: 1 })
+    await expect(put(path, body)).rejects.toThrow("enough")
+    const [before = 0, after = 0] = kept
+    expect(after - before).toBeLessThan(CHUNKS / 2)
   })
 
   it("is given up with its caller", async () => {

@@ -28,13 +28,23 @@ export const putToSandbox = async (
 ): Promise<void> => {
   // Until it is read, an error that nobody hears would end the server.
   body.on("error", () => {})
-  const failed = Promise.withResolvers<never>()
-  failed.promise.catch(() => {})
-  const onAbort = () => failed.reject(signal.reason)
+  const failed = new AbortController()
+  /** Ends every wait with this reason; only the first counts. */
+  const fail = (reason: unknown) => failed.abort(reason)
+  const onAbort = () => fail(signal.reason)
   signal.addEventListener("abort", onAbort)
+  if (signal.aborted) onAbort()
+  const inTime = async <Value>(work: Promise<Value>): Promise<Value> => {
+    const deadline = setTimeout(() => fail(timedOut(idleMs)), idleMs)
+    try {
+      return await work
+    } finally {
+      clearTimeout(deadline)
+    }
+  }
   let sent: ClientRequest | undefined
   try {
-    const socket = await within(idleMs, connectTo(address, signal), failed.promise)
+    const socket = await inTime(connectTo(address, failed.signal))
     sent = request({
       createConnection: () => socket,
       method: "PUT",
@@ -42,7 +52,9 @@ export const putToSandbox = async (
       headers: { authorization: `Bearer ${token}`, connection: "close" },
       maxHeaderSize: MAX_HEADER_BYTES,
     })
-    await send(sent, body, idleMs, failed)
+    await send(sent, body, { fail, failed: failed.signal, inTime })
+  } catch (thrown) {
+    throw failed.signal.aborted ? failed.signal.reason : thrown
   } finally {
     signal.removeEventListener("abort", onAbort)
     body.destroy()
@@ -51,51 +63,43 @@ export const putToSandbox = async (
   }
 }
 
+interface Waiting {
+  fail(reason: unknown): void
+  readonly failed: AbortSignal
+  /** Fails where the work takes longer than the sandbox may. */
+  inTime<Value>(work: Promise<Value>): Promise<Value>
+}
+
 const send = async (
   sent: ClientRequest,
   body: Readable,
-  idleMs: number,
-  { promise: failed, reject }: PromiseWithResolvers<never>,
+  { fail, failed, inTime }: Waiting,
 ): Promise<void> => {
   const answered = Promise.withResolvers<void>()
+  answered.promise.catch(() => {})
+  failed.addEventListener("abort", () => {
+    answered.reject(failed.reason)
+    body.destroy()
+  })
   let isEnded = false
   boundInterim(sent)
-  sent.on("error", (error) => reject(failureOf(error)))
-  sent.on("upgrade", () => reject(failureOfStatus(101)))
+  sent.on("error", (error) => fail(failureOf(error)))
+  sent.on("upgrade", () => fail(failureOfStatus(101)))
   sent.on("response", (response: IncomingMessage) => {
     response.on("error", () => {}).resume()
     const { statusCode = 0 } = response
     if (isTaken(statusCode) && isEnded) answered.resolve()
-    else reject(refused(statusCode))
+    else fail(refused(statusCode))
   })
-  const chunks = body[Symbol.asyncIterator]()
-  for (;;) {
-    const { done, value } = await Promise.race([chunks.next(), failed])
-    if (done) break
-    if (!sent.write(value)) await within(idleMs, once(sent, "drain"), failed)
-  }
+  for await (const chunk of body)
+    if (!sent.write(chunk)) await inTime(once(sent, "drain", { signal: failed }))
+  failed.throwIfAborted()
   isEnded = true
   sent.end()
-  await within(idleMs, answered.promise, failed)
+  await inTime(answered.promise)
 }
 
 const isTaken = (status: number): boolean => status === 204 || status === 200 || status === 201
-
-const within = async <Value>(
-  ms: number,
-  promise: Promise<Value>,
-  failed: Promise<never>,
-): Promise<Value> => {
-  const overdue = Promise.withResolvers<never>()
-  const deadline = setTimeout(() => overdue.reject(timedOut(ms)), ms)
-  // Who loses the race may still fail.
-  promise.catch(() => {})
-  try {
-    return await Promise.race([promise, failed, overdue.promise])
-  } finally {
-    clearTimeout(deadline)
-  }
-}
 
 const timedOut = (deadlineMs: number): BerthError =>
   new BerthError("bridge.timed_out", "the sandbox did not take what was sent to it", {
