@@ -118,7 +118,8 @@ export default tool({
 const makeRepo = async (repo: string): Promise<string> => {
   const files = {
     ".berth/setup.sh": "#!/bin/sh\necho made by setup > made-by-setup.txt\n",
-    ".berth/start.sh": "#!/bin/sh\nsleep 1.5\necho made by start > .opencode/command/made.md\n",
+    ".berth/start.sh":
+      "#!/bin/sh\nsleep 1.5\necho made by start | tee .opencode/command/made.md > .opencode/command/later.md\n",
     ".opencode/command/hi.md": "Say hi.\n",
     ".opencode/package.json": "{}\n",
     ".opencode/tool/greet.ts": GREET,

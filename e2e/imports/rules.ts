@@ -78,7 +78,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     browser: false,
     places: {
       main: ["run", "bridge"],
-      run: ["supervise"],
+      run: ["supervise", "processes"],
       supervise: [
         ...["boot", "bridge", "choose-agent", "load-features", "features", "journal", "processes"],
         "*.ts",

@@ -52,7 +52,7 @@ export const describeLoad = (stage: () => Stage): void => {
           }),
         )
         expect(await box.commands.list()).toEqual([])
-        await carry(box, FILE_MIB / 2)
+        await carry(box, FILE_MIB)
         expect(peakMb(supervisorOf(box.id))).toBeLessThan(SUPERVISOR_MB)
         expect(memory.grownMb()).toBeLessThan(SERVER_GROWTH_MB)
       }, 120_000)

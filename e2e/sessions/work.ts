@@ -1,5 +1,5 @@
 import type { Event, EventBody } from "@berth/protocol/event"
-import { mattering } from "@berth/testing/sampled"
+import { sampled } from "@berth/testing/sampled"
 import { expect, it } from "vitest"
 import { type AgentName, KEY, MAKE_A_FILE, SAW_A_BIRD, WHICH_BIRD } from "./agents.ts"
 import { ofType, statesOf, textOf } from "./read-events.ts"
@@ -54,11 +54,8 @@ export const describeWork = (stage: () => Stage, backend: string, names: readonl
       DEADLINE_MS,
     )
 
-  const first = names.find((name) => MEMORIES.some((each) => each === name))
-  const remembering = mattering(`agents that remember, ${backend}`, MEMORIES, {
-    inPart: true,
-    matters: (name) => name === first,
-  })
+  const able = MEMORIES.filter((name) => names.includes(name))
+  const remembering = sampled(`agents that remember, ${backend}`, able, 1)
   for (const name of remembering)
     it(
       `[R3.5] ${name} remembers what was said to it before its sandbox was replaced, and has its files`,

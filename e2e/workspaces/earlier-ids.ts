@@ -5,7 +5,7 @@ import type { setStage } from "../leases/stage.ts"
 type Stage = Awaited<ReturnType<typeof setStage>>
 
 export const earlierIds = (stage: () => Stage): void => {
-  it("leads to the current sandbox for every verb, and says so", async () => {
+  it("leads to the current sandbox for the verbs that take an id, exec, cp and shell aside, and says so", async () => {
     const { make, told, access } = stage()
     const old = await make("moved")
     await old.files.write("kept", "still here\n")

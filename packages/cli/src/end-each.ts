@@ -30,23 +30,26 @@ export const endEach = async (
     ended.push(name)
     if (!json) out(`${name}\n`)
   }
+  const found: Sandbox[] = []
   const endWithoutSandbox = async (name: string, unknown: unknown): Promise<void> => {
     if (endUnmade === undefined || !isUnknown(unknown)) return failed(unknown)
     try {
       await endUnmade(name)
       succeeded(name)
     } catch (thrown) {
+      // Its sandbox was made since it was looked for.
+      if (isInUse(thrown)) return findAndEnd(name)
       failed(isUnknown(thrown) ? unknown : thrown)
     }
   }
-  const found: Sandbox[] = []
-  for (const name of names) {
+  const findAndEnd = async (name: string): Promise<void> => {
     try {
       found.push(await findSandbox(client, name, err))
     } catch (thrown) {
       await endWithoutSandbox(name, thrown)
     }
   }
+  for (const name of names) await findAndEnd(name)
   const sandboxes = [...new Map(found.map((sandbox) => [sandbox.id, sandbox])).values()]
   await Promise.all(
     sandboxes.map(async (sandbox) => {
@@ -63,3 +66,6 @@ export const endEach = async (
 
 const isUnknown = (thrown: unknown): boolean =>
   thrown instanceof BerthError && thrown.code === "not_found"
+
+const isInUse = (thrown: unknown): boolean =>
+  thrown instanceof BerthError && thrown.code === "sandbox.in_use"

@@ -2,7 +2,6 @@ import { CERTIFICATES_TARGET } from "@berth/protocol/certificates"
 import { AGENT_USER, TOOLBOX_TARGET, WORKSPACE_TARGET } from "@berth/protocol/inside"
 import { LINK_PORT_VARIABLE, LINK_TARGET } from "@berth/protocol/link"
 import { CREDENTIALS_SOCKET } from "./bridge/git-environment.ts"
-import { systemClock } from "./processes/clock.ts"
 import { run } from "./run.ts"
 
 /** In memory, for root alone. */
@@ -10,7 +9,6 @@ const LOGS = "/run/berth-logs"
 
 const { home } = AGENT_USER
 run({
-  clock: systemClock,
   link: LINK_TARGET,
   port: Number(process.env[LINK_PORT_VARIABLE] ?? 0),
   places: { workspace: WORKSPACE_TARGET, home, toolbox: TOOLBOX_TARGET, logs: LOGS },

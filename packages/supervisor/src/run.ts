@@ -1,9 +1,12 @@
 import { mkdirSync } from "node:fs"
 import { BerthError, toWireError } from "@berth/protocol/errors"
+import { systemClock } from "./processes/clock.ts"
 import { type SuperviseOptions, supervise } from "./supervise.ts"
 
 /** The whole life of this process: signals in, the exit status out. */
-export const run = (options: Omit<SuperviseOptions, "stop" | "hurry" | "onFault">): void => {
+export const run = (
+  options: Omit<SuperviseOptions, "clock" | "stop" | "hurry" | "onFault">,
+): void => {
   const stop = new AbortController()
   const hurry = new AbortController()
   /** The first asks for an orderly end, the second for a quick one; more change nothing. */
@@ -23,6 +26,7 @@ export const run = (options: Omit<SuperviseOptions, "stop" | "hurry" | "onFault"
     mkdirSync(options.places.logs, { mode: 0o700, recursive: true })
     return await supervise({
       ...options,
+      clock: systemClock,
       stop: stop.signal,
       hurry: hurry.signal,
       onFault: report,

@@ -6,6 +6,7 @@ import type { BootPlan } from "@berth/protocol/boot-plan"
 import type { Event } from "@berth/protocol/event"
 import { newId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
+import { furtherCases } from "@berth/testing/further-cases"
 import { sampled } from "@berth/testing/sampled"
 import { describe, expect, it } from "vitest"
 import { AUTHORIZED, connect, get } from "./bridge/testing/supervisor.ts"
@@ -161,7 +162,7 @@ describe("a supervisor", () => {
     await started.ended
   })
 
-  it("[R2.2] builds: clone and setup hook, then ends with nothing running, so that its files can be frozen", async () => {
+  const builds = async ({ isHeard }: { readonly isHeard: boolean }) => {
     const made = makePlaces()
     const repos = makeRepo(made, {
       "setup.sh": "echo built > result; sleep 1000 &",
@@ -169,15 +170,21 @@ describe("a supervisor", () => {
     })
     const started = start({ repos, mode: "build" }, made)
     await started.answers()
-    // Who takes what it says last spares it the wait for that.
-    await started.bridge()
+    if (isHeard) await started.bridge()
     expect(await started.ended).toEqual({ status: 0, signal: null })
     expect(made.family.running()).toEqual([])
     const app = join(made.places.workspace, "app")
     expect(readFileSync(join(app, "result"), "utf8")).toBe("built\n")
     expect(existsSync(join(app, "started"))).toBe(false)
     expect(leftTrace(made)).toMatchObject({ mode: "build", outcome: "succeeded" })
-  })
+  }
+  it("[R2.2] builds: clone and setup hook, then ends with nothing running, so that its files can be frozen", () =>
+    builds({ isHeard: true }))
+  // It waits three seconds for somebody to hear its last words.
+  furtherCases("builds that nobody hears", { inPart: true })(
+    "[R2.2] ends a build though nobody takes what it says last",
+    () => builds({ isHeard: false }),
+  )
 
   it("[R2.2] restores: the working tree stays as it was, and the start hook runs", async () => {
     const made = makePlaces()

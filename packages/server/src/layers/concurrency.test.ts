@@ -16,7 +16,7 @@ const shop = key("shop")
 const WORKSPACES = sized("workspaces that work at the same time", { few: 2, all: 4 })
 
 requires("root").describe("at the same time", () => {
-  it("many workspaces work and are collected around, and none loses anything", async () => {
+  it(`${WORKSPACES} workspaces work and are collected around, and none loses anything`, async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
     let done = false

@@ -63,16 +63,14 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
       const rung = bells.next(session, signal)
       const now = await currently(prompt)
-      if (signal.aborted || (now === undefined && !talk.isOverdue)) return
-      const isStopRequested = now?.isStopRequested ?? true
+      if (now === undefined || signal.aborted) return
       try {
-        if (isStopRequested && !talk.isStopTaken) {
+        if (now.isStopRequested && !talk.isStopTaken) {
           talk.isSettled = false
           standing = await abortable(sandboxes.kept(sandbox).stopPrompt(id), signal)
-          if (talk.isOverdue) return
           if (standing.state === "unknown") return await changes.end(id, { state: "stopped" })
           talk.isStopTaken = true
-        } else if (!isStarted && !isStopRequested) {
+        } else if (!isStarted && !now.isStopRequested) {
           const kept = sandboxes.kept(sandbox)
           standing = await abortable(kept.startPrompt(startOf(prompt, kept.agent)), signal)
           isStarted = true
@@ -115,10 +113,11 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
 
   const endWithSandbox = async (
     { id, session, sandbox }: AssignedPrompt,
+    talk: Talk,
     signal: AbortSignal,
   ): Promise<void> => {
     await parts.keepTrying(session, () => sandboxes.gone(sandbox, signal), signal)
-    if (!signal.aborted) await changes.end(id, SANDBOX_ENDED)
+    if (!signal.aborted) await changes.end(id, talk.end)
   }
 
   /** Returns without a connection where there will never be one: whoever speaks to the sandbox next finds that out. */
@@ -138,13 +137,13 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     const talk: Talk = {
       isSettled: false,
       isStopTaken: false,
-      isOverdue: false,
       refusal: undefined,
+      end: SANDBOX_ENDED,
     }
     try {
       await firstOf(signal, [
         (until) => converse(prompt, hold, talk, until),
-        (until) => endWithSandbox(prompt, until),
+        (until) => endWithSandbox(prompt, talk, until),
         (until) => watchOver(prompt, talk, until),
       ])
     } finally {

@@ -8,6 +8,7 @@ export class KeptProcess {
   readonly #start: () => Promise<SupervisedProcess>
   #process: SupervisedProcess | undefined
   #launching: Promise<SupervisedProcess> | undefined
+  #ended: Promise<unknown> = Promise.resolve()
 
   constructor(title: string, start: () => Promise<SupervisedProcess>) {
     this.#title = title
@@ -38,6 +39,15 @@ export class KeptProcess {
     await stopped
   }
 
+  /** Ends it with all that came from it, at once; the next prompt starts another. One that is not ready needs nothing. */
+  async end(): Promise<void> {
+    const process = this.#process
+    if (process === undefined || !this.isReady) return
+    this.#process = undefined
+    this.#ended = process.stop({ graceMs: 0 })
+    await this.#ended
+  }
+
   get isReady(): boolean {
     return this.#process?.status().phase === "ready"
   }
@@ -58,7 +68,7 @@ export class KeptProcess {
   #kept(): Promise<SupervisedProcess> | SupervisedProcess {
     if (this.#launching !== undefined) return this.#launching
     const process = this.#process
-    if (process === undefined) return this.#launchAfter(Promise.resolve())
+    if (process === undefined) return this.#launchAfter(this.#ended)
     return process.status().phase === "given-up" ? this.#launchAfter(process.stop()) : process
   }
 
@@ -75,6 +85,8 @@ export class KeptProcess {
   }
 
   async #launch(): Promise<SupervisedProcess> {
+    // Where the start fails, the next prompt tries again.
+    this.#process = undefined
     this.#process = await this.#start()
     return this.#process
   }

@@ -20,7 +20,7 @@ export interface EndOfLinkParts {
   /** What the agent works on, as it changes. */
   readonly prompts: ReadonlySet<PromptId>
   /** Ends an agent that can no longer be spoken with. */
-  readonly end: () => Promise<void>
+  readonly end: (isAtWork: boolean) => Promise<void>
 }
 
 /** Resolves after the end of an agent's streams, once its process has ended as well. */
@@ -37,6 +37,6 @@ export const endOfLink = async (parts: EndOfLinkParts): Promise<LinkEnd> => {
   const isBroken = !(await isExited)
   takeBack()
   // It may still be at work, and nobody would hear of it.
-  if (isBroken) await end()
+  if (isBroken) await end(prompts.size > 0)
   return { isBroken, prompts }
 }

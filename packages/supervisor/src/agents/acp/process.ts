@@ -106,8 +106,10 @@ export class AgentProcess {
         const number = ++this.#lives
         const prompts = new Set<PromptId>()
         const { clock } = this.#parts
-        const end = async () => {
-          if (number === this.#lives) await this.#process.replace()
+        /** An agent without a prompt is not started again by itself: it could break its connection each time. */
+        const end = async (isAtWork: boolean) => {
+          if (number !== this.#lives) return
+          await (isAtWork ? this.#process.replace() : this.#process.end())
         }
         const ended = endOfLink({ link: opened, clock, exited, prompts, end })
         this.#life = { number, link: opened, abilities, prompts, ended, endedFor: undefined }

@@ -25,7 +25,7 @@ export const linkPlugin = async (
 ): Promise<void> => {
   const modules = join(toolbox, "agents/opencode/config/node_modules")
   const args = [repo, join(workspace, "node_modules"), modules]
-  await runCommand(
+  const linked = runCommand(
     {
       title: "the link to OpenCode's plugin package",
       command: ["/bin/sh", "-c", LINK, "sh", ...args],
@@ -36,4 +36,7 @@ export const linkPlugin = async (
     },
     { clock, pipes, signal },
   )
+  await linked.catch((thrown: unknown) => {
+    if (signal.aborted) throw thrown
+  })
 }

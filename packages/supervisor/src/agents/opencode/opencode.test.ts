@@ -310,7 +310,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
         expect(again).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
         expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)
         // The first question and its answer are still part of what the model is asked.
-        expect(stage.model.turns.at(-1)?.messages).toBeGreaterThan(3)
+        expect(stage.model.turns.at(-1)?.userTexts).toContain("remember me")
         // Of the other session's prompt nobody knows what it did: it has not failed.
         const interrupted = await bystander
         expect(interrupted.result).toEqual({
@@ -394,8 +394,10 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
           asking.agent.answer(body.prompt, { kind: "permission", ask: body.ask, allow: true })
         }
         await asking.agent.attach(repo, never)
-        const told = await ask(asking.agent, `make ${tool}: ${file}`, { onEvent })
+        const asked = ask(asking.agent, `make ${tool}: ${file}`, { onEvent })
+        await Promise.allSettled([asked])
         await asking.agent.attach(stage.repo, never)
+        const told = await asked
         expect(told.result, JSON.stringify(told.events)).toEqual({ state: "succeeded" })
         expect(before).toEqual(Array(questions).fill(false))
         expect(existsSync(file)).toBe(true)

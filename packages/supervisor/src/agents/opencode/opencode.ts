@@ -90,7 +90,6 @@ class OpenCode implements Agent {
     const beganAtMs = this.#parts.clock.nowMs()
     this.#directory = directory
     this.#attachedLife = 0
-    await linkPlugin(directory, this.#parts, signal)
     await this.#attached(signal)
     const tookMs = Math.round(this.#parts.clock.nowMs() - beganAtMs)
     return { did: `OpenCode works in ${directory}`, facts: { directory, tookMs } }
@@ -166,7 +165,9 @@ class OpenCode implements Agent {
   async #attached(signal: AbortSignal): Promise<Life> {
     const life = await this.#server.life(signal)
     if (life.number === this.#attachedLife) return life
-    await nameDirectory(life.client, this.#where(), signal)
+    const where = this.#where()
+    await linkPlugin(this.#directory ?? "/", this.#parts, signal)
+    await nameDirectory(life.client, where, signal)
     this.#attachedLife = life.number
     return life
   }

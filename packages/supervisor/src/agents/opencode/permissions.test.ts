@@ -49,9 +49,11 @@ describe("OpenCode with its defaults, in a repo that allows it everything,", {
     const acts = "---\ndescription: acts\nmode: subagent\npermission:\n  bash: allow\n---\nAct.\n"
     writeFileSync(loose, acts)
     await forgetConfig()
-    const told = await ask(stage.agent, "hello")
+    const asked = ask(stage.agent, "hello")
+    await Promise.allSettled([asked])
     rmSync(loose)
     await forgetConfig()
+    const told = await asked
     expect(told.result).toEqual({
       state: "failed",
       reason: "OpenCode's configuration lets its agent loose do this without a question: bash (*)",

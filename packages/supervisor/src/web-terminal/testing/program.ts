@@ -30,12 +30,7 @@ export const startProgram = async (script = "// xterm"): Promise<Program> => {
   writeFileSync(join(directory, "xterm.css"), "/* xterm */")
   const shells = { ...family.env, SHELL: "/bin/sh", PS1: "$ ", LC_ALL: "C.UTF-8" }
   const child = spawn(process.execPath, ["--conditions=source", MAIN, directory, directory], {
-    env: {
-      ...family.env,
-      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
-      PORT: "0",
-      ...carryEnvironment(shells),
-    },
+    env: { ...family.env, PORT: "0", ...carryEnvironment(shells) },
     stdio: ["ignore", "pipe", "inherit"],
   })
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream })
