@@ -5,7 +5,10 @@ import type { AcpOptions } from "../acp.ts"
 
 const MAIN = "agents/claude/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js"
 
-/** Claude Code refuses some of its modes to root outside of a sandbox. It updates and reports nothing by itself. */
+/**
+ * Tells Claude Code that it is in a sandbox, since it refuses some modes to root elsewhere. Turns off updates and
+ * reports.
+ */
 const IN_A_SANDBOX = {
   IS_SANDBOX: "1",
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
@@ -28,7 +31,7 @@ const HELD = {
   systemPrompt: { append: HELD_INSTRUCTION },
 }
 
-/** Claude Code, by the adapter that the toolbox has. */
+/** Claude Code, run through the ACP adapter of the toolbox. */
 export const claudeAgent = (
   { kind, model, permissions }: Extract<AgentSpec, { kind: "claude" }>,
   toolbox: string,
