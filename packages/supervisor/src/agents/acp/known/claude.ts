@@ -16,8 +16,8 @@ const IN_A_SANDBOX = {
 }
 
 /**
- * The settings that hold Claude: no file of settings counts, neither the repo's nor the user's, since they allow calls, run hooks
- * and start servers. Commands are asked for even where Claude thinks that they only read.
+ * The settings that hold Claude. No settings file counts, neither the repo's nor the user's, since such files allow
+ * calls, run hooks and start servers. Commands are asked for even if Claude thinks that they only read.
  */
 const HELD = {
   claudeCode: {
