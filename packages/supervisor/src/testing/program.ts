@@ -1,4 +1,4 @@
 import { run } from "../run.ts"
 
-/** The supervisor as a process of its own, at the places that a test names. */
+/** Runs the supervisor as a process of its own, with a test's options. */
 run(JSON.parse(process.argv[2] ?? ""))
