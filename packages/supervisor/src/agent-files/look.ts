@@ -12,10 +12,12 @@ export interface Roots {
 }
 
 /**
- * absent       there is nothing
- * linked       the link that is wanted, and the user's
- * copied       a copy of what is wanted
- * stale-link   another link of ours: into the toolbox, though there may be nothing any more
+ * The state of an agent file's place:
+ *
+ * absent       nothing is there
+ * linked       the wanted link, owned by the user
+ * copied       a copy of the wanted file
+ * stale-link   another link of ours into the toolbox, perhaps to a file that is gone
  * stale-copy   a copy of ours from an earlier toolbox, which nobody changed
  * own          something of the user's
  */

@@ -16,7 +16,7 @@ export interface Tell {
   warn(message: string): void
 }
 
-/** One step of a boot, as data. */
+/** A step of a boot, as data. */
 export interface Step<Context> {
   readonly name: string
   /** The names of the steps that must have succeeded, or had nothing to do, before this one starts. */

@@ -102,7 +102,7 @@ export class Asks {
     for (const pending of this.#pending.values()) clearTimeout(pending.absent)
     this.#sayMore()
     return () => {
-      // Another connection may have taken over.
+      // A later connection may have taken over.
       if (this.#speak !== speak) return
       this.#speak = undefined
       for (const pending of this.#pending.values()) this.#missServer(pending)

@@ -44,7 +44,7 @@ export class KeptOutput {
     this.#wake()
   }
 
-  /** Some of the bytes from an offset on that is kept. Valid until the next write. */
+  /** Returns bytes from a kept offset on, perhaps fewer than there are. Valid until the next write. */
   read(from: number, maxBytes: number): Buffer {
     const at = from % this.#ring.length
     return this.#ring.subarray(

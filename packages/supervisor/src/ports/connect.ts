@@ -33,7 +33,7 @@ export const connectToPort = async (port: number, signal: AbortSignal): Promise<
   })
 }
 
-/** Other addresses on which the port is open. The kernel's table has only addresses of this network. */
+/** The further addresses on which the port is open. The kernel's table has only addresses of this network. */
 const addressesOf = async (port: number): Promise<string[]> => {
   const listening = await readListening()
   const addresses = listening.filter((each) => each.port === port).map(({ address }) => address)

@@ -8,8 +8,8 @@ import type { Owner } from "./owners.ts"
 /** Interval of the polls, as the kernel reports no opening of a port. With the wait below it stays below 100 ms. */
 export const POLL_MS = 40
 /**
- * Longest interval. With many connections a look takes long; the interval grows, so that a tenth of the time is spent
- * on looks.
+ * Longest interval. With many connections a look takes long; the interval grows then, so that at most a tenth of the
+ * time is spent on looks.
  */
 const LONGEST_POLL_MS = 100
 /** How long the report of an opened port waits for the name of its owner. */

@@ -9,10 +9,12 @@ import { noteBegin, noteNothingUnderWay, noteSetupDue, noteSynced, underWay } fr
 import type { Source, Target } from "./target.ts"
 
 /**
- * cloned      it was not there
+ * The outcome of a sync:
+ *
+ * cloned      the repo was not there
  * updated     another commit or branch was checked out
- * unchanged   it was at what is wanted already
- * kept        someone's work is there that a checkout would have lost, so there was none
+ * unchanged   the wanted commit and branch were checked out already
+ * kept        no checkout was made, as it would have lost somebody's work
  */
 export type Did = "cloned" | "updated" | "unchanged" | "kept"
 

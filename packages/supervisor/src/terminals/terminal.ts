@@ -17,7 +17,7 @@ import { Viewer } from "./viewer.ts"
 
 /** Time from SIGHUP to SIGKILL for the processes of a terminal that is closed. */
 export const HANG_UP_GRACE_MS = 1_000
-/** When every viewer is this far behind, the program waits for the fastest. One more read still has room. */
+/** The program waits for the fastest viewer when every viewer is this far behind. One more read still has room. */
 const HOLD_BYTES = SCROLLBACK_BYTES / 2
 /** Limit of typed bytes that the program has not read. A viewer that types more is cut off. */
 export const MAX_UNREAD_BYTES = 1024 * 1024

@@ -96,7 +96,7 @@ export const webTerminal = ({
     server,
     close: async () => {
       server.close()
-      // All at once: a request that has arrived in part could open a terminal while the others end.
+      // Destroyed all at once: a request that has arrived in part could open a terminal while the others end.
       for (const connection of connections) connection.destroy()
       await Promise.all(running)
     },

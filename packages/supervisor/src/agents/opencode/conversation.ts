@@ -90,7 +90,7 @@ export class Conversation {
     return this.isIdle && !this.#hasOpen(this.#messages) && !this.#hasOpen(this.#calls)
   }
 
-  /** The first error, in OpenCode's own words or as `explain` put them. */
+  /** The prompt's error, in OpenCode's own words or as `explain` put them. */
   get error(): string | undefined {
     return this.#error
   }

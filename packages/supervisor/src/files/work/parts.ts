@@ -8,7 +8,7 @@ import { removeTree } from "./remove-tree.ts"
  * writer still runs; no write pauses so long.
  */
 const ABANDONED_MS = 24 * 60 * 60_000
-/** Limit of the remembered directories. Each costs the memory of its path. */
+/** Limit of the remembered paths. Beyond it all are forgotten, and cleaned again when they are used. */
 const MAX_KNOWN = 10_000
 
 const NAME = /^\.berth-([0-9a-f]{16})-([0-9a-f]{8})-[0-9a-f]{16}\.part$/

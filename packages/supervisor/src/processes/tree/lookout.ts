@@ -6,7 +6,7 @@ import { type Marks, type MarksRead, readMarks } from "./mark.ts"
 import { listProcesses, type ProcessEntry } from "./proc.ts"
 import type { Grove, ProcessTree } from "./tree.ts"
 
-/** Longest wait for calm. While processes are being started others end: some looks a second are enough for all. */
+/** Longest wait before a look. While processes are being started others end: some looks a second are enough. */
 const LONGEST_WAIT_MS = 50
 /** Pause after a look, as a multiple of its duration, which is long if there are thousands of processes. */
 const PAUSES = 2
