@@ -1,25 +1,25 @@
 /**
- * A benchmark: `bench/benchmarks/NAME.ts` with this as its default export. It compares what Berth
- * does with the alternative that a user would otherwise have.
+ * A benchmark: the default export of `bench/benchmarks/NAME.ts`. It compares Berth with the alternative that a user
+ * would otherwise have.
  */
 export interface Benchmark<Fixture> {
-  /** What is measured, for a person: "berth --help / node -e 0". */
+  /** Describes the comparison for a person: "berth --help / node -e 0". */
   readonly what: string
   readonly unit: "ms" | "s" | "bytes" | "MB" | "count" | "per second"
   readonly bound: Bound
-  /** How often each side runs; the sides take turns. At least MIN_RUNS. */
+  /** The number of runs of each side, which take turns. At least MIN_RUNS. */
   readonly runs: number
   /** The figure taken from all samples of a side. A p99 needs at least MIN_P99_SAMPLES of them. */
   readonly statistic: "median" | "p99"
-  /** After this long the benchmark is given up; DEFAULT_DEADLINE_MS unless said. */
+  /** Time limit of the whole benchmark. Default: DEFAULT_DEADLINE_MS. */
   readonly deadlineMs?: number
-  /** Makes what both sides need, once. Throws CannotRun where this host lacks something. */
+  /** Makes what both sides need, once. Throws CannotRun if this host lacks something. */
   readonly prepare: (context: Context) => Promise<Fixture>
-  /** One run of each side: its sample or samples, in the unit. */
+  /** Runs one side once, and returns its sample or samples, in the unit. */
   readonly ours: Side<Fixture>
-  /** Absent where the bound is on ours alone. */
+  /** Absent if the bound is on ours alone. */
   readonly other?: Side<Fixture>
-  /** What else a reader of the result should know, such as a figure to compare with. */
+  /** Further information for readers of the result, such as a figure to compare with. */
   readonly note?: (fixture: Fixture) => string
 }
 
@@ -39,21 +39,24 @@ export type Figure = "ratio" | "difference" | "ours"
 export interface Context {
   /** Aborts on Ctrl-C and at the deadline. */
   readonly signal: AbortSignal
-  /** Runs when the benchmark ends, however it ends; the last one added runs first. At once if it has ended. */
+  /**
+   * Adds a clean-up for the benchmark's end, however it ends. The last one added runs first. Runs at once if it has
+   * ended.
+   */
   readonly onEnd: (cleanUp: () => unknown) => void
 }
 
-/** Fewer than these say nothing about a busy machine. */
+/** Minimum numbers of runs and samples. Fewer say nothing about a busy machine. */
 export const MIN_RUNS = 7
 export const MIN_P99_SAMPLES = 200
 
-/** Long enough for the slowest of them, short enough that a hang is noticed. */
+/** Long enough for the slowest benchmark, short enough that a hang is noticed. */
 export const DEFAULT_DEADLINE_MS = 10 * 60_000
 
 /** Lets the compiler infer what `prepare` makes. */
 export const benchmark = <Fixture>(definition: Benchmark<Fixture>): Benchmark<Fixture> => definition
 
-/** This host lacks what the benchmark needs. The message says what. */
+/** Thrown if the host lacks what the benchmark needs. The message says what. */
 export class CannotRun extends Error {
   override readonly name = "CannotRun"
 }

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 
-/** Runs a command to its end, its output thrown away. Throws unless it exits with 0. */
+/** Runs a command to its end, and discards its output. Throws unless it exits with 0. */
 export async function runCommand(
   command: string,
   args: readonly string[],

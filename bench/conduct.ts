@@ -10,8 +10,8 @@ export interface Watch {
 }
 
 /**
- * Runs one benchmark from its preparation to its last clean-up. Whatever goes wrong in it is a
- * result with a note, so that the others still run; only being cancelled is thrown.
+ * Runs one benchmark from its preparation to its last clean-up. A failure becomes a result with a note, so that the
+ * others still run. Only a cancellation is thrown.
  */
 export async function conduct(
   name: string,

@@ -1,17 +1,17 @@
 import { messageOf } from "./message.ts"
 
-/** What a benchmark must undo when it ends. */
+/** The clean-ups that run when a benchmark ends. */
 export class Ends {
   #cleanUps: (() => unknown)[] = []
   #ended = false
 
-  /** A preparation that was given up may still make things: what comes late is undone at once. */
+  /** Adds a clean-up. A preparation that was given up may still make things, so a late clean-up runs at once. */
   readonly add = (cleanUp: () => unknown): void => {
     this.#cleanUps.push(cleanUp)
     if (this.#ended) void this.run()
   }
 
-  /** Undoes everything, the last thing first, and says what failed. */
+  /** Runs all clean-ups, the last one first, and returns what failed. */
   async run(): Promise<string[]> {
     this.#ended = true
     const problems: string[] = []

@@ -2,14 +2,14 @@ import { type Benchmark, type Bound, MIN_P99_SAMPLES } from "./benchmark.ts"
 import type { Measured } from "./measure.ts"
 import { median, percentile } from "./statistics.ts"
 
-/** One entry of what `--json` prints. */
+/** An entry of the output of `--json`. */
 export interface Result {
   readonly name: string
-  /** The statistic of each side, in the unit; null where it was not measured. */
+  /** The statistic of each side, in the unit; null if it was not measured. */
   readonly ours: number | null
   readonly other: number | null
   readonly unit: string
-  /** The figure that the limit bounds, whichever that is; the note says. */
+  /** The bounded figure, whichever that is; the note says. */
   readonly ratio: number | null
   readonly limit: number
   readonly holds: boolean
@@ -19,7 +19,7 @@ export interface Result {
 
 type Judged = Pick<Benchmark<never>, "unit" | "bound" | "runs" | "statistic">
 
-/** Whether the samples keep the bound. */
+/** Judges whether the samples keep the bound. */
 export function judge(name: string, benchmark: Judged, { ours, other }: Measured): Result {
   const { statistic, bound, unit, runs } = benchmark
   const compared = bound.of === "ours" ? [ours] : [ours, other]
@@ -45,7 +45,7 @@ export function judge(name: string, benchmark: Judged, { ours, other }: Measured
   }
 }
 
-/** The entry of a benchmark that brought no figures. */
+/** The entry of a benchmark without figures. */
 export const failed = (name: string, { unit, bound, runs }: Judged, note: string): Result => ({
   name,
   ours: null,
@@ -65,7 +65,7 @@ function bounded({ of }: Bound, ours: number, other: number): number {
 
 const limitOf = (bound: Bound) => ("atMost" in bound ? bound.atMost : bound.atLeast)
 
-/** `median of ours / median of other, at most 2.5` */
+/** Describes the bound: `median of ours / median of other, at most 2.5` */
 function sayBound({ bound, statistic, unit }: Judged): string {
   const [ours, other] = [`${statistic} of ours`, `${statistic} of other`]
   const figure = { ratio: `${ours} / ${other}`, difference: `${ours} − ${other}`, ours }[bound.of]
@@ -73,5 +73,5 @@ function sayBound({ bound, statistic, unit }: Judged): string {
   return `${figure}, ${direction} ${limitOf(bound)}${bound.of === "ratio" ? "" : ` ${unit}`}`
 }
 
-/** Microseconds of a millisecond are noise. */
+/** Rounds to microseconds; finer differences are noise. */
 const rounded = (value: number) => Math.round(value * 1000) / 1000

@@ -1,6 +1,6 @@
 import os from "node:os"
 
-/** What the figures were measured on, in one line. */
+/** Describes the machine of the measurements in one line. */
 export function describeMachine(): string {
   const cpus = os.cpus()
   const memoryGb = (os.totalmem() / 1024 ** 3).toFixed(1)

@@ -9,18 +9,18 @@ import { renderTable } from "./table.ts"
 
 export interface Environment {
   readonly args: readonly string[]
-  /** Where the benchmarks are. */
+  /** The directory of the benchmarks. */
   readonly folder: string
   readonly signal: AbortSignal
-  /** The result, and nothing else. */
+  /** Prints the result, and nothing else. */
   readonly out: (text: string) => void
-  /** Everything that is said on the way. */
+  /** Prints progress and problems. */
   readonly say: (text: string) => void
 }
 
 export const STATUS = { ok: 0, doesNotHold: 1, usage: 2, cancelled: 130 }
 
-/** Runs what was asked for, one after another, and returns the status to exit with. */
+/** Runs the requested benchmarks, one after another, and returns the exit status. */
 export async function main(environment: Environment): Promise<number> {
   const { folder, signal, out, say } = environment
   const names = await listBenchmarks(folder)
@@ -42,7 +42,7 @@ export async function main(environment: Environment): Promise<number> {
     say(messageOf(signal.reason))
     return STATUS.cancelled
   }
-  // On one line, so that whoever reads npm's banner with it finds the array in the last line.
+  // On one line, so that a reader who also gets npm's banner finds the array in the last line.
   out(options.json ? JSON.stringify(results) : `${machine}\n\n${renderTable(results)}`)
   return options.strict && results.some(({ holds }) => !holds) ? STATUS.doesNotHold : STATUS.ok
 }
@@ -76,7 +76,7 @@ async function runOne(name: string, { folder, signal, say }: Environment): Promi
   return result
 }
 
-/** Stands for a benchmark whose file does not even load. */
+/** Stands for a benchmark whose file does not load. */
 const UNREADABLE = {
   unit: "count",
   bound: { of: "ours", atMost: 0 },

@@ -6,8 +6,8 @@ export interface Measured {
 }
 
 /**
- * Runs both sides in turn and collects their samples. Each goes first in every second run, so that
- * neither always inherits the other's warm caches; the first run of each is not counted.
+ * Runs both sides in turn and collects their samples. Each side goes first in every second run, so that neither always
+ * inherits the other's warm caches. The first run of each is not counted.
  */
 export async function measure<Fixture>(
   { ours, other, runs }: Pick<Benchmark<Fixture>, "ours" | "other" | "runs">,
@@ -29,7 +29,7 @@ export async function measure<Fixture>(
   return samples
 }
 
-/** Gives up on a side that does not look at the signal. */
+/** Settles like `work`, or rejects when the signal fires, for a side that ignores the signal. */
 export function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>()
   const onAbort = () => reject(signal.reason)
@@ -42,7 +42,7 @@ export function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> 
 const asList = (samples: Samples): readonly number[] =>
   typeof samples === "number" ? [samples] : samples
 
-/** How long it takes, in milliseconds. */
+/** Measures the duration of some work, in milliseconds. */
 export async function timeMs(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now()
   await work()

@@ -1,3 +1,3 @@
-/** What a thrown value says. */
+/** The message of a thrown value. */
 export const messageOf = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message : String(thrown)

@@ -1,10 +1,10 @@
 import { parseArgs } from "node:util"
 
 export interface Options {
-  /** Names to run; all where it is empty. */
+  /** Names of the benchmarks to run; empty: all. */
   readonly only: readonly string[]
   readonly json: boolean
-  /** Whether a bound that does not hold is a failure of the command. */
+  /** Makes the command fail if a bound does not hold. */
   readonly strict: boolean
   readonly help: boolean
 }

@@ -3,7 +3,7 @@ import { main } from "./main.ts"
 /** Connects the command to this process: its arguments, its output and Ctrl-C. */
 export async function start(folder: string): Promise<void> {
   const cancel = new AbortController()
-  // Once: a second Ctrl-C ends the process as it is.
+  // Handled once: a second Ctrl-C ends the process at once.
   for (const name of ["SIGINT", "SIGTERM"] as const)
     process.once(name, () => cancel.abort(new Error(`cancelled by ${name}`)))
 

@@ -1,4 +1,4 @@
-/** The middle value; between the two middle ones where their number is even. */
+/** The middle value, or the mean of the two middle ones if their number is even. */
 export function median(samples: readonly number[]): number {
   const sorted = [...samples].sort((a, b) => a - b)
   const middle = sorted.length >> 1

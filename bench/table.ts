@@ -3,7 +3,7 @@ import type { Result } from "./judge.ts"
 const COLUMNS = ["name", "ours", "other", "unit", "figure", "limit", "runs", "holds", "note"]
 const NUMBERS = new Set(["ours", "other", "figure", "limit", "runs"])
 
-/** The results as text, numbers to the right. */
+/** Renders the results as text, with numbers aligned to the right. */
 export function renderTable(results: readonly Result[]): string {
   const rows = [COLUMNS, ...results.map(cells)]
   const widths = COLUMNS.map((_, column) =>

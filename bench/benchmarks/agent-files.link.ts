@@ -9,7 +9,7 @@ import { systemClock } from "@berth/supervisor/processes/clock"
 import { benchmark, CannotRun, type Context } from "../benchmark.ts"
 import { timeMs } from "../measure.ts"
 
-/** As many as a dependency tree has that an agent's plugins need. */
+/** The size of a dependency tree that an agent's plugins need. */
 const PACKAGES = 250
 const FILES_EACH = 20
 const FILE_BYTES = 4_096
@@ -19,7 +19,7 @@ const FILES = [
   { from: "agents/agent/package.json", to: ".config/agent/package.json" },
 ]
 
-/** The cost of an agent's files at a boot with the user's empty home; copying the same tree stands beside it. */
+/** The cost of an agent's files at a boot with an empty home. Copying the same tree is the comparison. */
 export default benchmark({
   what: "linking agent files with a 5,000-file tree (other: copying them)",
   unit: "ms",

@@ -4,8 +4,8 @@ import { openBoots } from "../fixtures/boots.ts"
 const HOOK_MS = 1_500
 
 /**
- * The same with a fetch and a start hook that waits: OpenCode's start hides behind them, or they behind it.
- * The other side is the longer of the two; git's part of it, which is short, is left out in our disfavour.
+ * Like `boot.prebuilt`, with a fetch and a start hook that waits: OpenCode's start hides behind them, or they behind
+ * it. The other side is the longer of the two, without git's short part, to our disadvantage.
  */
 export default benchmark({
   what: `boot with a fetch, a start hook of ${HOOK_MS} ms and OpenCode − the longer of hook and bare OpenCode`,

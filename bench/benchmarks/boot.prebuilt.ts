@@ -1,7 +1,7 @@
 import { benchmark } from "../benchmark.ts"
 import { openBoots } from "../fixtures/boots.ts"
 
-/** The repo is there, there is no hook: what a sandbox adds to the start of its agent. */
+/** The time that a sandbox adds to the start of its agent, if the repo is there and there is no hook. */
 export default benchmark({
   what: "prebuilt boot with OpenCode, create → ready for prompts / bare opencode serve → healthy",
   unit: "ms",

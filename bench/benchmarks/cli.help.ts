@@ -6,7 +6,7 @@ import { timeMs } from "../measure.ts"
 
 const berth = fileURLToPath(new URL("../../bin/berth", import.meta.url))
 
-/** What a command costs before it does anything, against the least that node costs. */
+/** The start-up cost of a command, compared with the least that node costs. */
 export default benchmark({
   what: "berth --help / node -e 0",
   unit: "ms",

@@ -9,7 +9,7 @@ import { timeMs } from "../measure.ts"
 
 const BERTH = fileURLToPath(new URL("../../bin/berth", import.meta.url))
 
-/** As many entries as an installed dependency tree of a small project has. */
+/** The number of entries in an installed dependency tree of a small project. */
 const FOLDERS = 76
 const FILES_A_FOLDER = 99
 const MAKE_TREE = `
@@ -19,7 +19,7 @@ for folder in $(seq ${FOLDERS}); do
   head -c ${FILES_A_FOLDER * 4096} /dev/zero | split -b 4096 -a 3 - d$folder/f
 done`
 
-/** A folder of small files. */
+/** Copies a folder of small files out of a sandbox. */
 export default benchmark({
   what: "berth cp out of 7,600 entries / berth exec tar | tar",
   unit: "ms",
@@ -47,7 +47,7 @@ export default benchmark({
   note: ({ serverPeakMb }) => `the server's memory: at most ${serverPeakMb()} MB`,
 })
 
-/** Times a copy to a place where nothing is. */
+/** Times a copy to a path where nothing is. */
 const emptied = async (base: string, copy: (to: string) => Promise<void>): Promise<number> => {
   const to = join(base, "copy")
   await rm(to, { recursive: true, force: true })

@@ -8,7 +8,10 @@ interface Fixture {
   readonly bare: BareApi
 }
 
-/** From nothing in the engine to a supervisor that takes prompts: the same volumes and the same container on both sides. */
+/**
+ * From nothing in the engine to a supervisor that accepts prompts. Both sides have the same volumes and the same
+ * container.
+ */
 export default benchmark({
   what: "docker create and start → ready for prompts / the bare Engine API",
   unit: "ms",

@@ -6,7 +6,7 @@ import { openDockerBackend } from "../fixtures/docker-backend.ts"
 const COUNT = 20
 const CACHES: readonly CacheName[] = ["npm", "pip"]
 
-/** With network and caches there, twenty sandboxes at once: how often the engine is asked about them beyond what must be. */
+/** Counts superfluous engine calls when twenty sandboxes start at once and their network and caches exist already. */
 export default benchmark({
   what: "engine calls for the network, and beyond one a cache, of twenty sandboxes at once",
   unit: "count",

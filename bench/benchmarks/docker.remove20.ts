@@ -4,7 +4,7 @@ import { timeMs } from "../measure.ts"
 
 const COUNT = 20
 
-/** Twenty that run: all at once through Berth, one after another through the API. */
+/** Removes twenty running sandboxes: all at once through Berth, one after another through the API. */
 export default benchmark({
   what: "twenty docker sandboxes removed at once / one after another by the Engine API",
   unit: "ms",

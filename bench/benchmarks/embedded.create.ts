@@ -15,7 +15,7 @@ export default benchmark({
   prepare: async (context) => {
     const docker = await openDocker(context)
     const embedded = await openEmbeddedFixture(context)
-    // The first sandbox of an installation prepares the system tree, as the first container's image is.
+    // The first sandbox of an installation prepares the system tree, just as Docker's image is prepared before.
     await embedded.backend.remove(await embedded.boot(TALKER, context.signal))
     return { docker, embedded }
   },

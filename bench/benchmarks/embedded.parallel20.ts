@@ -4,7 +4,7 @@ import { openEmbeddedFixture, TALKER } from "../fixtures/embedded.ts"
 
 const COUNT = 20
 
-/** Twenty at once, until the last of them has answered. */
+/** Starts twenty sandboxes at once, and waits until the last has answered. */
 export default benchmark({
   what: "twenty embedded sandboxes at once / Docker's API",
   unit: "ms",

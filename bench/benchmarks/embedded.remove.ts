@@ -5,7 +5,7 @@ import { timeMs } from "../measure.ts"
 
 const GRACE_MS = 10_000
 
-/** Stopping with grace, then removing. */
+/** Stops with grace, then removes. */
 export default benchmark({
   what: "embedded stop and remove / Docker's API",
   unit: "ms",

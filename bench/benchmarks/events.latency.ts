@@ -2,7 +2,7 @@ import { benchmark } from "../benchmark.ts"
 import { latencies } from "../fixtures/event-latency.ts"
 import { openSession } from "../fixtures/sessions.ts"
 
-/** What an agent says is seen as it says it. */
+/** Measures how soon an agent's output is seen. */
 export default benchmark({
   what: "from an event in the sandbox to a subscriber who has it, median",
   unit: "ms",

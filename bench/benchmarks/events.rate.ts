@@ -1,7 +1,7 @@
 import { benchmark } from "../benchmark.ts"
 import { openTalk } from "../fixtures/talk.ts"
 
-/** Many agents at once, each watched. */
+/** Measures many agents at once, each with a subscriber. */
 export default benchmark({
   what: "durable events through one server: 10 sandboxes, 50 sessions, a subscriber each",
   unit: "per second",

@@ -6,7 +6,7 @@ import { timeMs } from "../measure.ts"
 const COMMANDS = 200
 const AT_ONCE = 20
 
-/** What a busy agent's tools do. */
+/** Runs many short commands, as a busy agent's tools do. */
 export default benchmark({
   what: "200 short commands, 20 at a time, through the server / through Docker's API",
   unit: "ms",

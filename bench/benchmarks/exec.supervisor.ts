@@ -3,7 +3,7 @@ import { openDockerExec } from "../fixtures/docker-exec.ts"
 import { openServed } from "../fixtures/served.ts"
 import { timeMs } from "../measure.ts"
 
-/** One command, from a client to its status. */
+/** Runs a single command, from the client's call to its status. */
 export default benchmark({
   what: "`true` through the server / `true` through Docker's API",
   unit: "ms",

@@ -4,7 +4,7 @@ import { median } from "../statistics.ts"
 
 const SIZE_MIB = 1024
 
-/** Half the rate is twice the time. */
+/** The bound is on the time: half the rate is twice the time. */
 export default benchmark({
   what: "1 GiB from a file in the sandbox to a file of the host, until it is on the disk: berth cp / docker cp",
   unit: "ms",

@@ -5,7 +5,10 @@ import { makeFile, openBerthCopying } from "../fixtures/transfer.ts"
 const LARGE_MIB = 1024
 const SMALL_MIB = 64
 
-/** The most memory that server and sandbox take must not grow with what passes: a sixteenth of the difference is buffers. */
+/**
+ * Peak memory of server and sandbox must not grow with the size of a transfer. The bound, a sixteenth of the difference
+ * in size, leaves room for buffers.
+ */
 export default benchmark({
   what: "peak memory of the server and of all processes in the sandbox while 1 GiB goes in and out − while 64 MiB do",
   unit: "MB",
@@ -18,7 +21,7 @@ export default benchmark({
     const small = await makeFile(context, SMALL_MIB)
     const { up, down, pid, sandbox } = await openBerthCopying(context)
     const peakOf = async (file: string, signal: AbortSignal): Promise<number> => {
-      // Processes that the first transfer starts are there by the first run that counts.
+      // Processes that the first transfer starts exist by the first run that counts.
       const all = [pid, ...processesOf(sandbox.id)]
       for (const each of all) forgetPeak(each)
       await up(file, signal)

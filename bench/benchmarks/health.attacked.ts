@@ -7,10 +7,12 @@ import { benchmark, CannotRun } from "../benchmark.ts"
 
 const ASKED_MS = 1_500
 
-/** The attack is that of the test, in a program of its own. */
+/** The attack of the test, as a program of its own. */
 const PROGRAM = fileURLToPath(new URL("../../e2e/starving/program.ts", import.meta.url))
 
-/** All attacks at once: hostile sandboxes, a prompt that writes without end, and event streams that nobody reads. */
+/**
+ * Runs all attacks at once: hostile sandboxes, a prompt that writes without end, and event streams that nobody reads.
+ */
 export default benchmark({
   what: "GET /v1/health while sandboxes send empty events and 1xx answers, a prompt floods the log, and 300 event streams are not read, p99",
   unit: "ms",

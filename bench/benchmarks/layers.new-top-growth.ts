@@ -2,7 +2,9 @@ import { benchmark } from "../benchmark.ts"
 import { BYTES_EACH, FILES, ID_BASE, openLayersFixture } from "../fixtures/layers.ts"
 import { newTop } from "../fixtures/new-top.ts"
 
-/** Ten times as much in as many files must cost no more: a tenth is what medians of the same thing differ by. */
+/**
+ * Ten times the bytes in the same number of files must cost no more. Medians of the same measurement differ by a tenth.
+ */
 export default benchmark({
   what: "a new top on 5 GB, mounted / on 500 MB",
   unit: "ms",

@@ -2,7 +2,10 @@ import { benchmark } from "../benchmark.ts"
 import { BYTES_EACH } from "../fixtures/layers.ts"
 import { openChanged } from "../fixtures/snapshot.ts"
 
-/** A snapshot grows with the changes only: the same changes on ten times as much must cost no more. A tenth is noise. */
+/**
+ * A snapshot's cost must grow with the changes only: the same changes on ten times the bytes must cost no more. A tenth
+ * is noise.
+ */
 export default benchmark({
   what: "live snapshot with 5 MB changed on 5 GB / on 500 MB",
   unit: "ms",

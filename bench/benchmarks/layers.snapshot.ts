@@ -8,7 +8,7 @@ import { BYTES_EACH, FILES } from "../fixtures/layers.ts"
 import { CHANGED_BYTES, openChanged } from "../fixtures/snapshot.ts"
 import { makeTree } from "../fixtures/tree.ts"
 
-/** Freezing what a running sandbox has changed, against committing a container that holds the same. */
+/** Freezes the changes of a running sandbox, compared with committing a container that holds the same. */
 export default benchmark({
   what: "live snapshot with 5 MB changed on 500 MB / docker commit",
   unit: "ms",

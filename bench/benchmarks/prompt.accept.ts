@@ -14,7 +14,7 @@ export default benchmark({
     untilStartedMs: [] as number[],
   }),
   ours: async ({ session, untilStartedMs }, signal) => {
-    // All by one clock: the server's, the supervisor's and that of the agent, a shell that is given the question what time it is.
+    // Server, supervisor and agent read the same clock. The agent is a shell that prints the time.
     let startedMs = 0
     let hadMs = 0
     const { createdAt } = await runPrompt(session, "date +%s%N", signal, ({ at, body }) => {

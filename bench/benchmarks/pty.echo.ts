@@ -5,11 +5,11 @@ import { openServed } from "../fixtures/served.ts"
 import { timeMs } from "../measure.ts"
 import { median } from "../statistics.ts"
 
-/** Reads what is typed, which the pty echoes. */
+/** A program that reads input, which the pty echoes. */
 const READER = ["cat"]
 const KEYS = 20
 
-/** What a person feels who types in a terminal. */
+/** The delay that a person feels when typing in a terminal. */
 export default benchmark({
   what: "a key typed in a terminal of the sandbox → its echo seen",
   unit: "ms",

@@ -6,10 +6,10 @@ import { reconcileStale } from "../fixtures/reconcile-stale.ts"
 import { timeMs } from "../measure.ts"
 
 const COUNT = 20
-/** As long as sandboxes have. */
+/** The stop grace of sandboxes. */
 const STOP_GRACE_S = 10
 
-/** Stopping with grace and removing: all that are stale, against one after another. */
+/** Stops with grace and removes all stale sandboxes, compared with doing so one after another. */
 export default benchmark({
   what: "reconcile of 20 booted, stale docker sandboxes / stop and remove of 20 such, one after another, by the Engine API",
   unit: "ms",

@@ -7,7 +7,10 @@ import { timeMs } from "../measure.ts"
 
 const COUNT = 100
 
-/** Stopping with grace and removing, with everything that is read, decided and noted for it, against killing and removing. */
+/**
+ * Stops with grace and removes, with everything that is read, decided and noted for it, compared with killing and
+ * removing.
+ */
 export default benchmark({
   what: "reconcile of 100 booted, stale embedded sandboxes / the runtime's own delete of 100 such, in parallel",
   unit: "ms",
@@ -19,7 +22,7 @@ export default benchmark({
   ours: (real, signal) => reconcileStale(real, COUNT, signal),
   other: async ({ bootPlanned, directory }, signal) => {
     const all = await bootPlanned(COUNT, signal)
-    // The runtime kills: nobody has to hear their last words.
+    // The runtime kills the sandboxes, so their last events need no reader.
     for (const { leave } of all) await leave()
     const root = join(directory, "runtime")
     const took = await timeMs(() =>

@@ -5,13 +5,13 @@ import { residentMb } from "../fixtures/memory.ts"
 import { makeDataDir, type StartedServer, startServer } from "../fixtures/served.ts"
 import { median } from "../statistics.ts"
 
-/** A start leaves garbage, which is collected when the server has been idle for a while. */
+/** Time to wait: a start leaves garbage, which is collected after the server has been idle for a while. */
 const IDLE_MS = 10_000
-/** A start on a busy machine takes long, which is not what is measured. */
+/** Time limit of a call. A start on a busy machine takes long, which is not what is measured. */
 const DEADLINE_MS = 120_000
 const BYTES_A_MB = 1024 * 1024
 
-/** The memory that the sandboxes add to the process, which takes a good part empty: the note has the whole. */
+/** The memory that sandboxes add to the process. An empty server takes a good part already; the note has the whole. */
 export default benchmark({
   what: `resident memory of a server that knows ${KNOWN} sandboxes, each with a session, of which ${RUNNING} run − that of an empty server, both divided by ${KNOWN}`,
   unit: "bytes",
@@ -53,7 +53,7 @@ export default benchmark({
 
 const said = (samples: readonly number[]): string => `${Math.round(median(samples))} MB`
 
-/** Keeps the whole figure for the note. */
+/** Divides the memory by the number of sandboxes, and keeps the whole figure for the note. */
 const dividedBytes = async (
   { pid }: StartedServer,
   wholeMb: number[],

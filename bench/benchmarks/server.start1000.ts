@@ -3,10 +3,10 @@ import { KNOWN, makeKnown, RUNNING } from "../fixtures/known.ts"
 import { startServer } from "../fixtures/served.ts"
 import { median } from "../statistics.ts"
 
-/** A start that takes longer is measured all the same. */
+/** Time limit of a call. A start that takes longer than the bound is measured all the same. */
 const DEADLINE_MS = 120_000
 
-/** A start is over when the server shows all that it knows and has looked once at each that runs. */
+/** A start is over when the server lists all known sandboxes and has looked once at each that runs. */
 export default benchmark({
   what: `from \`berth serve\` until it lists all ${KNOWN} known sandboxes (${RUNNING} of them run, the others are stopped) and a first reconcile is done`,
   unit: "ms",

@@ -11,7 +11,10 @@ import type { SupervisorStart } from "../fixtures/start-supervisor.ts"
 const TOKEN = "a-token-for-the-benchmark-0123456789abcdef"
 const TOOLBOX = { id: ToolboxId.parse(`tb-${"0".repeat(40)}`), directory: "/nonexistent" }
 
-/** From the start of the toolbox's supervisor, by a sandbox's own command, to its first answer, against the least that its node costs. */
+/**
+ * From the start of the toolbox's supervisor, by a sandbox's own command, to its first answer, compared with the least
+ * that its node costs.
+ */
 export default benchmark({
   what: "start of the shipped supervisor → its socket answers / node -e 0",
   unit: "ms",

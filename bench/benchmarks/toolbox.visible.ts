@@ -10,7 +10,7 @@ import { type Embedded, openEmbeddedFixture } from "../fixtures/embedded.ts"
 import { timeMs } from "../measure.ts"
 import { median } from "../statistics.ts"
 
-/** As many as a dependency tree has that an agent's plugins need. */
+/** The size of a dependency tree that an agent's plugins need. */
 const PACKAGES = 250
 const FILES_EACH = 20
 const FILE_BYTES = 4_096
@@ -18,7 +18,10 @@ const COPIES = 5
 
 const LAST = `agents/agent/node_modules/package-${PACKAGES - 1}/file-${FILES_EACH - 1}.js`
 
-/** What the toolbox adds to a boot: the same sandbox with it, reading a file of it, and without it. */
+/**
+ * The time that the toolbox adds to a boot: a sandbox with it that reads one of its files, compared with a sandbox
+ * without it.
+ */
 export default benchmark({
   what: "sandbox that reads a file of its 5,000-file toolbox − sandbox without one",
   unit: "ms",
@@ -38,7 +41,7 @@ export default benchmark({
   note: ({ copyMs }) => `copying the same tree into the sandbox: ${Math.round(copyMs)} ms`,
 })
 
-/** Reads a line of the file and says so; then ends when it is asked to. */
+/** Boots a sandbox that reads a line of the file, prints "up", and ends when it is asked to. */
 const boot = async (
   { backend, boot: bootSandbox }: Embedded,
   file: string,

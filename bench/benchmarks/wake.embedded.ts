@@ -2,7 +2,7 @@ import { benchmark } from "../benchmark.ts"
 import { openServed } from "../fixtures/served.ts"
 import { SOON_ASLEEP, wakeMs } from "../fixtures/wake.ts"
 
-/** What somebody waits for who comes back to a sandbox that was left alone. */
+/** The time that a person waits who comes back to an idle sandbox. */
 export default benchmark({
   what: "from paused to a command that has run, embedded",
   unit: "ms",

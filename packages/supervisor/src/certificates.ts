@@ -2,7 +2,7 @@ import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { CERTIFICATE_FILES, SYSTEM_BUNDLES } from "@berth/protocol/certificates"
 
-/** Writes the host's certificate authorities, alone and with those of this system, for all users. */
+/** Writes the host's certificate authorities, alone and together with this system's, readable for all users. */
 export const writeCertificates = async (
   added: readonly string[],
   directory: string,
@@ -22,7 +22,7 @@ export const writeCertificates = async (
   }
 }
 
-/** The list of this sandbox's system; that of node where the system has none. */
+/** The certificate list of this sandbox's system, or node's own if the system has none. */
 const systemCertificates = async (): Promise<string> => {
   for (const path of Object.values(SYSTEM_BUNDLES)) {
     const text = await readFile(path, "utf8").catch(() => undefined)

@@ -15,7 +15,7 @@ export interface AgentSurroundings extends Omit<AgentParts, "keys"> {
   readonly askForKeys: AskForKeys
 }
 
-/** The agent that a workspace names, with the shell beside it. */
+/** Makes the agent that a workspace names, with the shell beside it. */
 export const chooseAgent = (
   spec: AgentSpec,
   { askForKeys, ...parts }: AgentSurroundings,
@@ -23,7 +23,7 @@ export const chooseAgent = (
   const keys = new AgentKeys(spec.keys, askForKeys)
   const chosen = discreet(make(spec, { ...parts, keys }), keys)
   if (spec.kind === "shell") return chosen
-  // The keys are the agent's: a command gets none of them, and shows none that it comes across.
+  // The keys are the agent's: a shell command gets none of them, and they are removed from its output.
   const none = new AgentKeys([], askForKeys)
   return withShell(chosen, discreet(shellAgent({ ...parts, keys: none }), keys))
 }

@@ -1,11 +1,11 @@
 /**
- * Git's credential helper: `credential-helper SOCKET get|store|erase`. It passes git's question to the supervisor
- * and prints what that grants. There is nothing to store or to erase: the server is asked each time.
+ * Git's credential helper: `credential-helper SOCKET get|store|erase`. Passes git's question to the supervisor and
+ * prints the answer. There is nothing to store or erase, as the server is asked each time.
  */
 import { connect } from "node:net"
 import { text } from "node:stream/consumers"
 
-/** Above all deadlines of those who answer. */
+/** Time limit, above all deadlines of the supervisor and the server. */
 const ANSWER_DEADLINE_MS = 90_000
 
 interface Reply {
@@ -27,7 +27,7 @@ const answer = async (path: string): Promise<void> => {
 const [, , path = "", operation] = process.argv
 if (operation === "get")
   answer(path).catch((thrown: Error) => {
-    // Git then goes on without credentials, and this stands beside its own words.
+    // Git continues without credentials, and shows this beside its own message.
     process.stderr.write(`berth: no credentials: ${thrown.message}\n`)
     process.exitCode = 1
   })

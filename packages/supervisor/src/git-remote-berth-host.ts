@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Git's helper for remotes of the scheme `berth-host`, which a repo of the host has inside: git runs it as
- * `git-remote-berth-host REMOTE URL` for a fetch, a pull and a push, and nothing else of it is shown.
+ * Git's helper for remotes of the scheme `berth-host`, which repos of the host have in the sandbox. Git runs it as
+ * `git-remote-berth-host REMOTE URL` for a fetch, a pull or a push, and shows only its error output.
  */
 process.stderr.write(
   [

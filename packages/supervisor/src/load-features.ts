@@ -2,7 +2,7 @@ import type { ActivityParts } from "./activity/feature.ts"
 import type { Features } from "./features/feature.ts"
 import type { FeatureParts } from "./features/parts.ts"
 
-/** What clients can do in a sandbox, by the first part of the path. Each is loaded when it is first used. */
+/** The features for clients of a sandbox, by the first part of the path. Each is loaded when it is first used. */
 export const loadFeatures = (parts: FeatureParts, activity: ActivityParts): Features => ({
   commands: async () =>
     (await import("./commands/feature.ts")).commandsFeature(parts, activity.uses),

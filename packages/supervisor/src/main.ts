@@ -4,7 +4,7 @@ import { LINK_PORT_VARIABLE, LINK_TARGET } from "@berth/protocol/link"
 import { CREDENTIALS_SOCKET } from "./bridge/git-environment.ts"
 import { run } from "./run.ts"
 
-/** In memory, for root alone. */
+/** Directory for logs, in memory and for root alone. */
 const LOGS = "/run/berth-logs"
 
 const { home } = AGENT_USER

@@ -16,7 +16,7 @@ import {
   wholeNumber,
 } from "./shape.ts"
 
-/** Reads what this sandbox is to do. What the values may be, the server has checked before it wrote them. */
+/** Reads the sandbox's plan. Only its form is checked: the server has checked the values before it wrote them. */
 export const readPlan = (path: string): BootPlan => {
   const value = parse(path)
   const problem = isPlan(value, "plan")

@@ -9,16 +9,16 @@ export const run = (
 ): void => {
   const stop = new AbortController()
   const hurry = new AbortController()
-  /** The first asks for an orderly end, the second for a quick one; more change nothing. */
+  /** Stops in order at the first signal, and quickly at the second. Further ones change nothing. */
   const onSignal = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) hurry.abort()
     else stop.abort(new BerthError("cancelled", `the sandbox was asked to stop (${signal})`))
   }
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal)
 
-  // Whoever keeps the log may be gone. To report that would fail as well, and be reported, without end.
+  // Ignores write errors of the log, as its reader may be gone. Reporting one would fail as well, without end.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
-  // A defect in one corner must not take the agent's work with it.
+  // A defect in one part must not end the agent's work.
   process.on("uncaughtException", report)
   process.on("unhandledRejection", report)
 
@@ -38,13 +38,13 @@ export const run = (
   })
 }
 
-/** The sandbox's log keeps it. Errors never hold secrets. */
+/** Writes an error to the sandbox's log. Errors never contain secrets. */
 const report = (error: unknown): void => {
   const { code, message } = toWireError(error)
   process.stderr.write(`${JSON.stringify({ at: new Date(), code, message })}\n`)
 }
 
-/** Everything is ended by now; a timer or a socket that was forgotten must not keep the sandbox alive. */
+/** Exits at once: everything has ended by now, and a forgotten timer or socket must not keep the sandbox alive. */
 const exit = (status: number): void => {
   process.exit(status)
 }

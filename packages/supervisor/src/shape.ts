@@ -1,6 +1,6 @@
 /**
- * Checks of a value's form, for what the supervisor reads at its start: the schema library would take as long
- * to load as node itself. Each says where a value is wrong; undefined: it is right.
+ * Checks a value's form, and returns what is wrong and where; undefined: it is right. The supervisor uses such checks
+ * at its start, since the schema library would take as long to load as node itself.
  */
 export type Check = (value: unknown, at: string) => string | undefined
 
@@ -38,7 +38,7 @@ export const mapOf =
     return firstWrong(Object.entries(value).map(([key, each]) => check(each, `${at}.${key}`)))
   }
 
-/** Exactly these keys; those of `optional` may be missing. */
+/** Accepts exactly these keys. Those in `optional` may be missing. */
 export const object =
   (
     required: Readonly<Record<string, Check>>,
@@ -56,7 +56,7 @@ export const object =
     )
   }
 
-/** One of several forms, told apart by the value of `key`. */
+/** Accepts several forms, told apart by the value of `key`. */
 export const kinds =
   (key: string, forms: Readonly<Record<string, Check>>): Check =>
   (value, at) => {
@@ -65,7 +65,7 @@ export const kinds =
     return form === undefined ? `${at}.${key} is none of ${Object.keys(forms)}` : form(value, at)
   }
 
-/** The first form that fits. */
+/** Accepts a value that has one of the forms. */
 export const either =
   (...forms: readonly Check[]): Check =>
   (value, at) =>

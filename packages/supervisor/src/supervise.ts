@@ -40,40 +40,42 @@ export interface SuperviseOptions {
   readonly clock: Clock
   /** The directory that is shared with the server. */
   readonly link: string
-  /** Where it serves beside its socket, for a server that does not see that; 0: nowhere. */
+  /** A port to serve on beside the socket, for a server that cannot reach the socket; 0: none. */
   readonly port: number
   readonly places: Places
   /** The socket on which git asks for credentials, in a directory that the user may enter. */
   readonly credentials: string
   /** The directory in which the user's programs find the host's certificate authorities. */
   readonly certificates: string
-  /** Whom all but the supervisor runs as. */
+  /** The user that everything except the supervisor runs as. */
   readonly user: User & { readonly name: string }
-  /** Ends it, in order, with everything that it started. */
+  /** Stops the supervisor in order, with everything that it started. */
   readonly stop: AbortSignal
-  /** Cuts short what processes and the server are given time for. */
+  /** Cuts the graces of processes and of the server short. */
   readonly hurry: AbortSignal
-  /** What went wrong and has no other place to be told. */
+  /** Called with an error that cannot be reported elsewhere. */
   readonly onFault: (error: unknown) => void
 }
 
-/** Whoever waits for the socket is answered before the boot takes the processor. */
+/**
+ * Pause before the boot, so that a client that waits for the socket is answered before the boot takes the processor.
+ */
 const FIRST_ANSWER_MS = 2
 
-/** How long the server has, at the end, to take what was said last. */
+/** Time for the server, at the end, to acknowledge the last events. */
 export const LAST_WORDS_MS = 3_000
 
-/** With these, the trace says something new. */
+/** The events after which the trace is saved. */
 const TRACED: ReadonlySet<BootEvent["type"]> = new Set([
   ...(["boot.step.started", "boot.step.ended", "boot.ready", "boot.ending"] as const),
 ])
 
-/** What the exit status says. A build that was cut short never looks like one that is done. */
+/** The exit statuses. A build that was cut short never looks like one that is done. */
 export const EXIT = { ok: 0, failed: 1, stoppedWhileBooting: 128 + 15 } as const
 
 /**
- * A sandbox from its first millisecond to its last: the socket, the boot, the time in use, the end. Resolves
- * with the exit status, when nothing runs any more.
+ * Runs a sandbox from its first millisecond to its last: the socket, the boot, the time in use, the end. Resolves with
+ * the exit status, when nothing runs any more.
  */
 export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const { clock, link, port, places, credentials, certificates, user } = options
@@ -153,19 +155,19 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     boot: () => traceNow(),
   })
 
-  // That it cannot listen is told by the step that waits for it.
+  // A failure to listen is reported by the step that waits for it.
   await bridge.catch(() => {})
   await pause(clock, FIRST_ANSWER_MS, stop)
   begun.resolve()
   for (const message of plan.warnings ?? []) warn(message)
-  // Before the first program that could look for them.
+  // Written before the first program that could look for them.
   await writeCertificates(plan.certificates ?? [], certificates).catch((thrown: Error) =>
     warn(`the host's certificates cannot be written to ${certificates}: ${thrown.message}`),
   )
 
   const helper = serveCredentials({ path: credentials, user, asks })
   const bridgeIsUp = Promise.all([bridge, helper, prompts])
-  // Told by the step that waits for it; a build has none.
+  // A failure is reported by the step that waits for it; a build has none.
   bridgeIsUp.catch(() => {})
   const hostPorts = new CarriedPorts({ asks, clock, warn })
   const context: BootContext = {
@@ -181,21 +183,23 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
     hostRepos: hostRepos(asks),
     hostPorts,
   }
-  /** What is told of an end comes before the end of what it is told of. */
+  /** Prompts report their end before their processes are ended. */
   const endPrompts = () => prompts.then((opened) => opened.close(), onFault)
   const endUses = async () => {
     hostPorts.close()
     await Promise.all([endPrompts(), features.close()])
   }
-  /** Whether the server can be told: what it does not hear of, nobody looks at. */
+  /** Whether a server can connect: without that, nobody could look at a failed sandbox. */
   const isServed = bridgeIsUp.then(
     () => true,
     () => false,
   )
-  /** Whether the sandbox goes on serving people: when it is ready, and when its boot failed and they may look into it. */
+  /**
+   * Whether the sandbox keeps serving clients: when it is ready, and when its boot failed and people may look into it.
+   */
   const staysUp = async ({ outcome }: BootTrace): Promise<boolean> =>
     plan.mode !== "build" && (outcome === "succeeded" || (outcome === "failed" && (await isServed)))
-  /** Ends what the boot left that hid its origin; what a command or a terminal started goes on. */
+  /** Ends processes of the boot that hid their origin. Processes of commands and terminals go on. */
   const endRest = async () => {
     const rest = ownPidNamespace()
     if (rest === undefined) return
@@ -207,7 +211,7 @@ export const supervise = async (options: SuperviseOptions): Promise<number> => {
   const saveTrace = (trace: BootTrace) => traceFile.save(trace).catch(onFault)
   const onEvent = (event: BootEvent) => {
     tell(event)
-    // Later, because the first steps may end before there is anything to ask.
+    // Delayed, because the first steps may end before `running` is assigned.
     if (TRACED.has(event.type)) queueMicrotask(() => void saveTrace(running.trace()))
   }
   const running = boot({
@@ -272,7 +276,7 @@ const notBegun = (mode: BootMode, startedAt: Date): BootTrace => ({
   steps: [],
 })
 
-/** One that was ready has done what it was made for, though an optional step may not have come to its end. */
+/** The exit status. A sandbox that was ready has succeeded, even if an optional step did not end. */
 const statusOf = ({ mode, outcome, readyAtMs }: BootTrace): number => {
   if (
     outcome === "succeeded" ||
@@ -282,13 +286,13 @@ const statusOf = ({ mode, outcome, readyAtMs }: BootTrace): number => {
   return outcome === "cancelled" ? EXIT.stoppedWhileBooting : EXIT.failed
 }
 
-/** Of a boot's live output, none waits for room: its end is in the trace. */
+/** Appends an event. Live output of a boot does not wait for room, as its end is in the trace. */
 const append = async (journal: Journal, body: EventBody): Promise<void> => {
   if (body.type === "boot.step.output" && journal.isFull) return
   await journal.append(body)
 }
 
-/** What a reader of the session should know of the processes beside the boot. */
+/** Reports restarts of processes to readers of the session. */
 const tellOf = (event: ProcessEvent, tell: (body: EventBody) => void): void => {
   if (event.type === "restarting")
     tell({ type: "warning", message: `${event.name} is started again: ${event.reason}` })

@@ -4,17 +4,17 @@ export interface UserEnvironmentParts {
   readonly home: string
   readonly name: string
   readonly toolbox: string
-  /** What git asks for credentials. */
+  /** Variables that make git ask the supervisor for credentials. */
   readonly git: Readonly<Record<string, string>>
-  /** The workspace's own: it wins over everything but what Berth itself needs. */
+  /** The workspace's variables, which override everything but what Berth itself needs. */
   readonly own: Readonly<Record<string, string>>
 }
 
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /**
- * Of everything that runs as the sandbox's user. The toolbox comes last on the path: a system's own node or
- * git is the one that a repo expects. A path of the workspace's own comes before it all.
+ * The environment of everything that runs as the sandbox's user. The toolbox comes last in PATH, as a repo expects the
+ * system's own node or git. The workspace's own PATH comes first.
  */
 export const userEnvironment = (parts: UserEnvironmentParts): Readonly<Record<string, string>> => ({
   SHELL: "/bin/sh",

@@ -9,11 +9,11 @@ import { ActivityWatch } from "./watch.ts"
 
 export interface ActivityParts extends Pick<LeftProcessesParts, "bootProcesses"> {
   readonly uses: Uses
-  /** Resolves when the prompts are known that an earlier supervisor left: until then nobody can say what lives. */
+  /** Resolves when the prompts that an earlier supervisor left are known. Until then the activity is unknown. */
   readonly promptsKnown: Promise<unknown>
 }
 
-/** What lives in the sandbox, as `activity.ts` of the protocol describes it. */
+/** Reports the sandbox's activity, as `activity.ts` of the protocol describes it. */
 export const activityFeature = (
   { clock, user }: FeatureParts,
   { uses, promptsKnown, bootProcesses }: ActivityParts,

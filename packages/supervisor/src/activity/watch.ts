@@ -3,17 +3,17 @@ import { MAX_ACTIVE_PROMPTS } from "@berth/protocol/activity-limits"
 import type { Uses } from "../features/uses.ts"
 import { type Clock, pause } from "../processes/clock.ts"
 
-/** Nobody tells when a process that was left running ends: it is looked for so often while someone waits. */
+/** Interval at which left processes are counted while a client waits, as there is no event when one ends. */
 export const LOOK_EVERY_MS = 2_000
 
 export interface WatchParts {
   readonly clock: Clock
   readonly uses: Uses
-  /** How many processes are left running, seen after the call. */
+  /** Counts the left processes, at a moment after the call. */
   readonly left: () => Promise<number>
 }
 
-/** What lives in the sandbox, now or when it changes. */
+/** Reports the sandbox's activity, now or when it changes. */
 export class ActivityWatch {
   readonly #parts: WatchParts
   #left = 0
@@ -23,8 +23,8 @@ export class ActivityWatch {
   }
 
   /**
-   * What is left is looked for last: a prompt that ends meanwhile is still told of, and what it left is never
-   * missed between the two.
+   * Returns the current activity. Processes are counted last, so that a prompt that ends meanwhile is still listed, and
+   * what it left is never missed between the two.
    */
   async now(): Promise<Activity> {
     const { uses, left } = this.#parts
@@ -44,13 +44,13 @@ export class ActivityWatch {
     }
   }
 
-  /** At once if the version is another, else at the first change or when the time is over. */
+  /** Returns the activity at once if its version differs, else at the first change or when the time is over. */
   async after(version: number, waitMs: number, signal: AbortSignal): Promise<Activity> {
     const { clock, uses } = this.#parts
     const untilMs = clock.nowMs() + waitMs
     for (;;) {
       signal.throwIfAborted()
-      // Taken first, so that a change during the look is not slept through.
+      // Taken before the count, so that a change during it wakes the loop.
       const { nextChange } = uses
       const activity = await this.now()
       const remainingMs = untilMs - clock.nowMs()

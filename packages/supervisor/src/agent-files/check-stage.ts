@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { AgentFile } from "../agents/agent.ts"
 
-/** Refuses a toolbox that lacks an agent's file, or has it without anything in it. */
+/** Throws if the toolbox lacks an agent's file, or has it empty. */
 export const checkStage = async (files: readonly AgentFile[], toolbox: string): Promise<void> => {
   for (const { from } of files) {
     const path = join(toolbox, from)
@@ -27,10 +27,10 @@ const lackOf = async (path: string): Promise<string | undefined> => {
   }
 }
 
-/** Stops at the first file with content, so it costs the same for a large tree. */
+/** Whether a tree has a file with content. Stops at the first, so a large tree costs no more. */
 const holdsSomething = async (directory: string): Promise<boolean> => {
   const entries = await readdir(directory, { withFileTypes: true })
-  // Files before directories: mostly the first look is the last.
+  // Files before directories: mostly the first look is enough.
   for (const entry of entries)
     if (entry.isFile() && (await stat(join(directory, entry.name))).size > 0) return true
   for (const entry of entries)

@@ -6,16 +6,16 @@ import { runCommand } from "../processes/run.ts"
 import type { User } from "../processes/user.ts"
 import { namesBeside } from "./names.ts"
 
-/** Thousands of small files on a slow disk. */
+/** Time limit, for thousands of small files on a slow disk. */
 export const COPY_LIMIT_MS = 120_000
 
-/** What to put where. */
+/** A file or tree to copy, and where to. */
 export interface Wanted {
   readonly source: string
   readonly place: string
-  /** Whether there is something of ours at the place, to be replaced. */
+  /** Whether an older copy or link of ours is at the place, to be replaced. */
   readonly replaces: boolean
-  /** Of the source. */
+  /** The source's fingerprint. */
   readonly fingerprint: string
 }
 
@@ -23,16 +23,16 @@ export interface CopyParts {
   readonly clock: Clock
   readonly pipes?: Pipes
   readonly user: User | undefined
-  /** Where the system's programs are found. */
+  /** PATH of the system's programs. */
   readonly path: string
 }
 
 /**
- * Called with, for each file, its source, its place, the names beside it, whether it replaces something, and
- * its fingerprint. First everything is copied aside, which is where file systems refuse: then what was
- * made is removed, and nothing has happened. Only then is one after another renamed to its place; `-n` never
- * overwrites, and what is still aside afterwards found the place taken. A mark never stands beside a copy that
- * it does not tell of: it is written while the place is empty.
+ * The shell script that copies. Its arguments are, for each file: source, place, the names beside it, whether it
+ * replaces something, and the fingerprint. First everything is copied aside, which is where file systems refuse; on a
+ * failure the copies are removed, and nothing has changed. Only then are they renamed into place, one after another.
+ * `mv -n` never overwrites: a copy that is still aside afterwards found its place taken. A mark never stands beside a
+ * copy that it does not describe, as it is written while the place is empty.
  */
 const COPY = `
 prepare() {
@@ -64,14 +64,14 @@ each() {
 each prepare "$@" && each settle "$@" || { each drop "$@"; exit 1; }
 `
 
-/** A half copy holds directories that their owner may not write, so that one must be made to. */
+/** Removes trees. A half copy holds directories that their owner may not write to, so they are made writable first. */
 const REMOVE = `
 remove() {
   rm -rf -- "$@" 2>/dev/null || { chmod -R u+w -- "$@"; rm -rf -- "$@"; }
 }
 `
 
-/** Copies to where no link can be made. Whatever comes in between, each place has a whole copy or none. */
+/** Copies to places where no link can be made. Whatever interrupts it, each place has a whole copy or none. */
 export const copyAll = (
   wanted: readonly Wanted[],
   parts: CopyParts,
@@ -84,7 +84,7 @@ export const copyAll = (
   return runAsUser("copying agent files", REMOVE + COPY, args, parts, signal)
 }
 
-/** Removes what an earlier boot left when it was cut short. */
+/** Removes files that an interrupted boot left. */
 export const removeLeftovers = (
   leftovers: readonly string[],
   parts: CopyParts,
@@ -93,8 +93,8 @@ export const removeLeftovers = (
   runAsUser("removing leftovers", `${REMOVE}remove "$@"`, leftovers, parts, signal)
 
 /**
- * Trees of the user's are changed with the user's own rights, so that nothing in the home can make it reach
- * further.
+ * Runs a script as the user. Trees of the user's are changed with the user's own rights, so that nothing in the home
+ * can make the script reach further.
  */
 const runAsUser = async (
   title: string,

@@ -2,9 +2,9 @@ import { constants } from "node:fs"
 import { type FileHandle, lstat, open, opendir, stat } from "node:fs/promises"
 import { join } from "node:path"
 
-/** How much lies below a path. */
+/** The size of a tree. */
 export interface Size {
-  /** Files and directories. */
+  /** The number of files and directories. */
   readonly entries: number
   readonly bytes: number
 }
@@ -13,15 +13,15 @@ export interface Print extends Size {
   readonly hash: string
 }
 
-/** Far beyond what an agent brings: whoever put that much there is not us. */
+/** Limits far beyond an agent's files: a larger tree was not put there by us. */
 const MOST: Size = { entries: 200_000, bytes: 2 * 1024 ** 3 }
-/** Read at a time, so that a large file takes no more memory than a small one. */
+/** Size of one read, so that a large file takes no more memory than a small one. */
 const CHUNK_BYTES = 256 * 1024
 
 /**
- * A hash over the names and contents below a path, or undefined where there is what no copy of ours holds, or
- * more than `atMost`, of which nothing is read.
- * In the toolbox links are followed, as by the copy. In a home they are not, and no pipe is waited for.
+ * Hashes the names and contents below a path. Returns undefined if there is something that no copy of ours contains, or
+ * more than `atMost`, which is not read. In the toolbox links are followed, as by the copy. In a home they are not, and
+ * named pipes are not waited for.
  */
 export const fingerprint = async (
   path: string,
@@ -53,7 +53,7 @@ export const fingerprint = async (
     }
   }
 
-  /** Undefined: it grew meanwhile, and may do so without end. */
+  /** Hashes a file. Returns undefined if it grew meanwhile, as it may do so without end. */
   const hashOf = async (handle: FileHandle, size: number): Promise<string | undefined> => {
     const content = createHash("sha256")
     for (let read = 0; ; ) {
@@ -66,7 +66,7 @@ export const fingerprint = async (
     }
   }
 
-  /** Undefined: there are too many. */
+  /** Reads the names in a directory, sorted; undefined if there are too many. */
   const namesIn = async (directory: string): Promise<string[] | undefined> => {
     const names: string[] = []
     for await (const { name } of await opendir(directory))

@@ -8,15 +8,15 @@ import { OpenDirectory } from "./open-directory.ts"
 
 export interface LinkParts {
   readonly user: User | undefined
-  /** Makes a link, and never where there is something. Tests have one that fails. */
+  /** Makes a link, never over an existing file. Tests pass one that fails. */
   readonly makeLink?: (target: string, path: string) => void
 }
 
 export type LinkResult = { readonly done: true } | { readonly done: false; readonly said: string }
 
 /**
- * Links all of these places to their sources, or none: at the first failure, what was done is undone. It
- * takes a few system calls a file and waits for nothing, so it starts no program.
+ * Links all places to their sources, or none: the first failure undoes the others. It takes a few system calls per file
+ * and never waits, so it starts no program.
  */
 export const linkAll = (sights: readonly Sight[], roots: Roots, parts: LinkParts): LinkResult => {
   const undoing: (() => void)[] = []
@@ -58,7 +58,7 @@ const linkOne = (
   directory.giveLink(basename(file.to), user)
 }
 
-/** Removes a link of ours, and says where it led. Under its other name it is looked at once more. */
+/** Removes a link of ours, and returns its target. The link is renamed first and then checked once more. */
 const moveAway = (place: string, toolbox: string): string => {
   const { old } = namesBeside(place)
   renameSync(place, old)

@@ -12,10 +12,12 @@ export interface Roots {
 }
 
 /**
- * absent       there is nothing
- * linked       the link that is wanted, and the user's
- * copied       a copy of what is wanted
- * stale-link   another link of ours: into the toolbox, though there may be nothing any more
+ * The state of an agent file's place:
+ *
+ * absent       nothing is there
+ * linked       the wanted link, owned by the user
+ * copied       a copy of the wanted file
+ * stale-link   another link of ours into the toolbox, perhaps to a file that is gone
  * stale-copy   a copy of ours from an earlier toolbox, which nobody changed
  * own          something of the user's
  */
@@ -23,19 +25,19 @@ export type Standing = "absent" | "linked" | "copied" | "stale-link" | "stale-co
 
 export interface Sight {
   readonly file: AgentFile
-  /** What the link points at, and what is copied. */
+  /** The link's target, and the source of a copy. */
   readonly source: string
   readonly place: string
   readonly standing: Standing
-  /** Why it is taken for the user's. */
+  /** Why the file is taken for the user's. */
   readonly reason: string
-  /** What an earlier boot that was cut short left beside it. */
+  /** Files beside it that an interrupted boot left. */
   readonly leftovers: readonly string[]
 }
 
 /**
- * Looks at the place of an agent's file, and changes nothing. The home is the user's, who may exchange
- * anything after the look: nothing that follows from it is done with more rights than the user has.
+ * Looks at the place of an agent's file, and changes nothing. The home belongs to the user, who may exchange anything
+ * after the look: nothing that follows from it is done with more rights than the user has.
  */
 export const lookAt = async (
   file: AgentFile,
@@ -59,7 +61,7 @@ export const lookAt = async (
   return { file, source, place, standing, reason: "it is the user's own", leftovers }
 }
 
-/** The first parent that is not a directory: also not a link to one, which may lead into a repo. */
+/** The first parent that is not a directory. A link to one does not count, as it may lead into a repo. */
 const blockedBy = async (home: string, parents: string): Promise<string | undefined> => {
   let at = home
   for (const part of parents.split("/")) {
@@ -85,7 +87,7 @@ const standingOf = async (
   if (found === undefined) return "absent"
   if (found.isSymbolicLink()) {
     const target = await readlink(place)
-    // One that is not the user's was not finished.
+    // A link that is not owned by the user was not finished.
     if (target === source && (user === undefined || found.uid === user.uid)) return "linked"
     return target.startsWith(toolbox + sep) ? "stale-link" : "own"
   }
@@ -98,13 +100,13 @@ const standingOf = async (
   return copied === there?.hash ? "stale-copy" : "own"
 }
 
-/** What a copy from an earlier toolbox may be: twice what it is now, or a small file that was a larger one. */
+/** Size limit of a copy from an earlier toolbox: twice the present size, and some more for small files. */
 const earlier = ({ entries, bytes }: Size): Size => ({
   entries: 2 * entries + 100,
   bytes: 2 * bytes + 1024 ** 2,
 })
 
-/** A mark is one where there is no copy that it could tell of. */
+/** Lists the leftovers. A mark is one if there is no copy that it could describe. */
 const leftoversOf = async (place: string, standing: Standing): Promise<string[]> => {
   const { aside, old, mark } = namesBeside(place)
   const hasCopy = standing === "copied" || standing === "stale-copy" || standing === "own"
@@ -114,7 +116,7 @@ const leftoversOf = async (place: string, standing: Standing): Promise<string[]>
   return found
 }
 
-/** A hash in hexadecimal, and a line's end. */
+/** Size of a mark: a hash in hexadecimal, and a newline. */
 const MARK_BYTES = 65
 
 const readMark = async (path: string): Promise<string | undefined> => {

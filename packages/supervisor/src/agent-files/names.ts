@@ -1,13 +1,13 @@
 import { basename, dirname, join } from "node:path"
 
 /**
- * What may lie beside an agent's file, under names that are Berth's own:
+ * Berth's own names beside an agent's file:
  *
- *   aside   what is to be put in place, whole or not
- *   old     what was ours and is replaced
- *   mark    the fingerprint of what was copied, which tells a copy of ours from what is the user's
+ *   aside   the new file or tree, perhaps incomplete
+ *   old     a former one of ours that is being replaced
+ *   mark    the fingerprint of a copy, which tells our copy from the user's own file
  *
- * The first two are there only while a boot works, or after one that was cut short.
+ * The first two exist only during a boot, or after one that was interrupted.
  */
 export const namesBeside = (place: string) => {
   const name = basename(place)

@@ -11,19 +11,19 @@ import {
 } from "node:fs"
 import type { User } from "../processes/user.ts"
 
-/** Opens a name itself, whatever it stands for: a link too. Node has no name for this flag of Linux. */
+/** Opens the entry itself, even a link. Node has no name for this flag of Linux. */
 const O_PATH = 0o10000000
 const THE_NAME_ITSELF = O_PATH | constants.O_NOFOLLOW
 const A_DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
-/** What a new directory has until it is the user's: nobody else's fits, should it be exchanged for one. */
+/** Mode of a new directory until it is given to the user. An exchanged one would not have it. */
 const NEW_MODE = 0o700
 const USERS_MODE = 0o755
 
 /**
- * A directory in a home, held open. Root works in what belongs to the user, who may exchange any name for a
- * link at any moment. So names are never followed: each is reached through the open directory above it, and
- * what is given to the user is the very thing that was looked at, by its descriptor.
+ * An open directory in a home. Root works in directories of the user, who may exchange any name for a link at any
+ * moment. So names are never followed: each entry is reached through the open directory above it, and ownership is
+ * given by descriptor, to the very file that was checked.
  */
 export class OpenDirectory {
   readonly #fd: number
@@ -42,8 +42,8 @@ export class OpenDirectory {
   }
 
   /**
-   * Opens a directory in it, and makes it where it is missing: for the user, if one is named. One that a boot
-   * made and did not come to give away is given away now.
+   * Opens a subdirectory. If it is missing, makes it and gives it to the user, if one is named. A directory that an
+   * interrupted boot made is given away now.
    */
   enter(name: string, user: User | undefined): OpenDirectory {
     try {
@@ -61,7 +61,7 @@ export class OpenDirectory {
     }
   }
 
-  /** Gives a link in it to the user. A symbolic link is nothing that anyone gains by owning it. */
+  /** Gives a symbolic link to the user. Owning a link gains nothing. */
   giveLink(name: string, user: User | undefined): void {
     if (user === undefined) return
     const fd = openSync(this.at(name), THE_NAME_ITSELF)
@@ -76,7 +76,7 @@ export class OpenDirectory {
     closeSync(this.#fd)
   }
 
-  /** Only what is as new as we make it: ours, closed to others and empty. */
+  /** Gives the directory to the user, if it is as we made it: ours, closed to others and empty. */
   #giveTo(user: User | undefined): void {
     const { uid, mode } = fstatSync(this.#fd)
     const isNew = uid === process.geteuid?.() && (mode & 0o777) === NEW_MODE

@@ -5,25 +5,25 @@ import { fingerprint } from "./fingerprint.ts"
 import { type LinkParts, linkAll } from "./link.ts"
 import { lookAt, type Roots, type Sight, type Standing } from "./look.ts"
 
-/** What was done, by the files' places below the home. */
+/** The result, as lists of the files' paths below the home. */
 export interface Placement {
   readonly linked: readonly string[]
   readonly copied: readonly string[]
-  /** There already, as wanted. */
+  /** Files that were there already, as wanted. */
   readonly present: readonly string[]
-  /** Those of `linked` and `copied` that took the place of something older of ours. */
+  /** The files in `linked` and `copied` that replaced something older of ours. */
   readonly replaced: readonly string[]
-  /** The user's own, which are left as they are, with the reason. */
+  /** The user's own files, which are left as they are, with the reason. */
   readonly kept: readonly { readonly to: string; readonly reason: string }[]
-  /** Beside which something was removed that an earlier boot had left. */
+  /** Files beside which leftovers of an earlier boot were removed. */
   readonly cleaned: readonly string[]
-  /** Why links could not be made; undefined when they could, or none was needed. */
+  /** Why links could not be made; undefined if they could, or none was needed. */
   readonly linkingFailed: string | undefined
 }
 
 /**
- * Puts an agent's files in place: by links into the toolbox, or where the file system takes none, by copies.
- * It begins with a look at what is there, so it finishes what an earlier one that was cut short began.
+ * Places an agent's files: by links into the toolbox, or by copies if the file system has no links. It begins by
+ * looking at what is there, so it finishes what an interrupted boot began.
  */
 export const placeAgentFiles = async (
   files: readonly AgentFile[],

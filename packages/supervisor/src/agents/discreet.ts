@@ -3,7 +3,7 @@ import type { Agent } from "./agent.ts"
 import type { AgentKeys } from "./keys.ts"
 import { Redacting } from "./redacting.ts"
 
-/** An agent that gets its keys before it starts, and of which nothing is told that holds one. */
+/** Wraps an agent so that its keys are loaded before it starts, and are removed from everything it reports. */
 export const discreet = (agent: Agent, keys: AgentKeys): Agent => ({
   name: agent.name,
   startsEarly: agent.startsEarly,
@@ -26,7 +26,7 @@ export const discreet = (agent: Agent, keys: AgentKeys): Agent => ({
   answer: (prompt, answer) => agent.answer(prompt, answer),
 })
 
-/** What it returns, or throws, without the keys. */
+/** Runs a call, and removes the keys from what it returns or throws. */
 const redacted = async <Result>(keys: AgentKeys, call: () => Promise<Result>): Promise<Result> => {
   try {
     return keys.redaction.within(await call())
@@ -39,7 +39,7 @@ const redacted = async <Result>(keys: AgentKeys, call: () => Promise<Result>): P
   }
 }
 
-/** Of an error that is no one of ours, the message is what is told. */
+/** Removes the keys from the message of an error that is no BerthError: only the message is reported. */
 const withoutKeys = (keys: AgentKeys, error: Error): Error => {
   const message = keys.redaction.of(error.message)
   return message === error.message ? error : new Error(message)

@@ -2,12 +2,12 @@ import { constants } from "node:fs"
 import { mkdir, open } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 
-/** For everyone to enter, and for nobody to write. */
+/** Everyone may enter the directory, nobody may write to it. */
 const EMPTY_MODE = 0o555
 
 /**
- * It is outside of every repo, and stays empty. It lies beside the logs, where only root may write: in a place of
- * the user's, a name could become a link before its mode is set. It may be there from an earlier start.
+ * Makes a directory outside of every repo that stays empty; it may exist from an earlier start. It lies beside the
+ * logs, where only root may write: in a place of the user's, a name could become a link before its mode is set.
  */
 export const makeEmptyDirectory = async (path: string): Promise<string> => {
   try {
@@ -15,7 +15,7 @@ export const makeEmptyDirectory = async (path: string): Promise<string> => {
     const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW } = constants
     const directory = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
     try {
-      // Whatever the umask took from it.
+      // Sets the bits that the umask removed.
       await directory.chmod(EMPTY_MODE)
     } finally {
       await directory.close()

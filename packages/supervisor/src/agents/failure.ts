@@ -7,7 +7,7 @@ import { clip } from "./clip.ts"
 
 const MAX_WORDS = 4_000
 
-/** What a reader of the session is told of it. */
+/** The event that reports an error to readers of the session. */
 export const errorEvent = (prompt: PromptId, { code, message, hint }: BerthError): EventBody => ({
   type: "error",
   prompt,
@@ -16,7 +16,7 @@ export const errorEvent = (prompt: PromptId, { code, message, hint }: BerthError
   message: clip(message, MAX_WORDS),
 })
 
-/** Runs a prompt. What fails of the agent is told, and is the prompt's end. */
+/** Runs a prompt. An error of the agent is reported as an event, and fails the prompt. */
 export const failingOf = async (
   run: () => Promise<PromptResult>,
   {
@@ -27,7 +27,7 @@ export const failingOf = async (
   }: {
     readonly prompt: PromptId
     readonly say: Say
-    /** Stops it: what fails then has stopped. */
+    /** Stops the prompt. An error after that counts as stopped. */
     readonly signal: AbortSignal
     readonly onFailure: () => void
   },

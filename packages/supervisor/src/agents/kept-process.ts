@@ -1,9 +1,9 @@
 import type { SupervisedProcess } from "../processes/supervised.ts"
 import type { ProcessTree } from "../processes/tree/tree.ts"
 
-/** The process of an agent: started when it is first needed, kept running, and ended when it does not obey. */
+/** An agent's process: started when it is first needed, kept running, and replaced when it does not obey. */
 export class KeptProcess {
-  /** For messages. */
+  /** The agent's name in messages. */
   readonly #title: string
   readonly #start: () => Promise<SupervisedProcess>
   #process: SupervisedProcess | undefined
@@ -15,13 +15,13 @@ export class KeptProcess {
     this.#start = start
   }
 
-  /** Starts it where it is not kept running, and waits until it is ready. */
+  /** Starts the process if it does not run, and waits until it is ready. */
   async ready(signal: AbortSignal): Promise<void> {
     const process = await this.#kept()
     await process.ready(signal)
   }
 
-  /** Undefined while it runs, or starts: whoever asks for it waits for it. */
+  /** Why the process cannot be used; undefined while it runs or starts, since callers wait for a start. */
   trouble(): string | undefined {
     if (this.#launching !== undefined) return undefined
     const { phase, reason } = this.#process?.status() ?? { phase: "idle", reason: "" }
@@ -30,7 +30,9 @@ export class KeptProcess {
     return phase === "given-up" ? `${this.#title} is given up: ${reason}` : undefined
   }
 
-  /** Ends it with all that came from it, at once; another starts. One that is not ready needs nothing. */
+  /**
+   * Ends the process and everything that came from it, at once, and starts another. Does nothing if it is not ready.
+   */
   async replace(): Promise<void> {
     const process = this.#process
     if (process === undefined || !this.isReady) return
@@ -64,7 +66,7 @@ export class KeptProcess {
     return this.#process?.lastOutput() ?? ""
   }
 
-  /** One that was given up gets another chance with each new prompt. */
+  /** Returns the process, starting it if needed. After it was given up, each new prompt tries again. */
   #kept(): Promise<SupervisedProcess> | SupervisedProcess {
     if (this.#launching !== undefined) return this.#launching
     const process = this.#process
@@ -72,14 +74,16 @@ export class KeptProcess {
     return process.status().phase === "given-up" ? this.#launchAfter(process.stop()) : process
   }
 
-  /** Assigned before the first await, so that those who ask at the same time share one start. */
+  /**
+   * Starts the process. `#launching` is assigned before the first await, so that concurrent callers share one start.
+   */
   #launchAfter(before: Promise<unknown>): Promise<SupervisedProcess> {
     this.#launching = before
       .then(() => this.#launch())
       .finally(() => {
         this.#launching = undefined
       })
-    // Whoever asks for it hears of it.
+    // A failure reaches the callers that await it.
     this.#launching.catch(() => {})
     return this.#launching
   }

@@ -1,9 +1,9 @@
 import { Redaction } from "./redaction.ts"
 
-/** Asks for the keys of the agent, by the names under which it has them in its environment. */
+/** Asks the server for the agent's keys, by the names of their environment variables. */
 export type AskForKeys = (signal: AbortSignal) => Promise<Readonly<Record<string, string>>>
 
-/** The keys of an agent: in memory only, and for its own processes alone. */
+/** The agent's keys: held in memory only, and passed to the agent's own processes alone. */
 export class AgentKeys {
   readonly #isNeeded: boolean
   readonly #ask: AskForKeys
@@ -15,7 +15,7 @@ export class AgentKeys {
     this.#ask = ask
   }
 
-  /** Before the agent starts. */
+  /** Fetches the keys. To be called before the agent starts. */
   async load(signal: AbortSignal): Promise<void> {
     if (!this.#isNeeded) return
     this.#environment = await this.#ask(signal)

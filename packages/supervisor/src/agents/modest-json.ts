@@ -1,14 +1,17 @@
-/** Levels of objects and lists. What agents say has a few; code that goes down them one by one has a small stack. */
+/**
+ * How deep objects and lists may nest. Agents' messages have a few levels; code that recurses into them has a small
+ * stack.
+ */
 const MAX_DEPTH = 128
 
-/** Objects, lists and what is in them. A file is one value, however long it is. */
+/** Limit of the objects, lists and elements of a message. A file's content is one value, however long. */
 const MAX_VALUES = 250_000
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
 
-/** Parses what an agent says. Throws where it has too many values: a value costs far more memory than its byte. */
+/** Parses an agent's message. Throws if it has too many values, since a value costs far more memory than its byte. */
 export const parseModest = (text: string): unknown => {
   requireModest(text)
   return JSON.parse(text)
@@ -20,7 +23,7 @@ const requireModest = (text: string): void => {
   for (let place = 0; place < text.length; place++) {
     const unit = text.charCodeAt(place)
     if (unit === QUOTE) place = endOfString(text, place)
-    // An opening bracket, and a closing one, of either kind.
+    // An opening bracket or brace; below, a closing one.
     else if (unit === 0x5b || unit === 0x7b) {
       depth++
       values++
@@ -31,7 +34,7 @@ const requireModest = (text: string): void => {
   }
 }
 
-/** The place of the quote that ends the string which begins at this one; the text's end, where there is none. */
+/** The position of the quote that ends the string which begins here, or the text's length if there is none. */
 const endOfString = (text: string, begin: number): number => {
   for (let at = text.indexOf('"', begin + 1); at !== -1; at = text.indexOf('"', at + 1)) {
     let escapes = 0

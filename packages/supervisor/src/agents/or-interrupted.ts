@@ -1,9 +1,9 @@
 import type { PromptResult } from "@berth/protocol/bridge"
 import type { PromptId } from "@berth/protocol/ids"
 
-/** A life of a process that works on prompts of several sessions. */
+/** A process of an agent, which works on prompts of several sessions. */
 export interface SharedLife {
-  /** The prompt for which it had to be ended by force. */
+  /** The prompt because of which the process was ended by force. */
   endedFor: PromptId | undefined
 }
 
@@ -12,7 +12,10 @@ const INTERRUPTED: PromptResult = {
   reason: "the agent's process was ended by force because of another session's prompt",
 }
 
-/** Runs a prompt. One whose agent was ended because of another has not failed: nobody knows what it did. */
+/**
+ * Runs a prompt. If the agent's process was ended because of another prompt, this one is interrupted, not failed:
+ * nobody knows what it did.
+ */
 export const orInterrupted = async (
   run: () => Promise<PromptResult>,
   {

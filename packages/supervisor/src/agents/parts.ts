@@ -4,15 +4,15 @@ import type { ProcessSet } from "../processes/set.ts"
 import type { User } from "../processes/user.ts"
 import type { AgentKeys } from "./keys.ts"
 
-/** What an agent is given by its surroundings. */
+/** The dependencies of an agent. */
 export interface AgentParts {
   readonly clock: Clock
   readonly pipes: Pipes
   readonly processes: ProcessSet
-  /** Whom it runs as; undefined: as the supervisor itself. */
+  /** The user that the agent runs as; undefined: the supervisor's own. */
   readonly user: User | undefined
   readonly environment: Readonly<Record<string, string>>
-  /** For the environment of its own processes, when they start: they come after the parts. */
+  /** The keys, to be read when a process starts: they are loaded after this object is made. */
   readonly keys: Pick<AgentKeys, "environment">
   readonly places: {
     readonly workspace: string

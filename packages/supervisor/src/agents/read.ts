@@ -1,4 +1,4 @@
-/** What an agent says is read piece by piece, and what is not as it should be is not there. */
+/** A JSON object from an agent. The readers below turn a value of an unexpected type into an empty one or undefined. */
 export type Json = Readonly<Record<string, unknown>>
 
 export const objectIn = (value: unknown): Json =>

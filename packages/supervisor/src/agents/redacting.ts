@@ -5,8 +5,8 @@ import type { Redaction } from "./redaction.ts"
 type Delta = Extract<EventBody, { type: "message.delta" }>
 
 /**
- * Says everything without the keys. The end of a text that may be the beginning of one waits for what comes next;
- * a tool's call, the message's end and the prompt's end say that nothing does.
+ * Passes on events without the keys. The end of a text that may be the beginning of a key is held back until more text
+ * comes, or until a tool call, the end of the message or the end of the prompt shows that none will.
  */
 export class Redacting {
   readonly #redaction: Redaction

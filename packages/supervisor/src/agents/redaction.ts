@@ -1,10 +1,10 @@
-/** In the place of a key. No longer than the shortest key that is looked for, so that no text grows. */
+/** Replaces a key. No longer than the shortest key that is looked for, so that no text grows. */
 export const HIDDEN = "[hidden]"
 
-/** What is shorter than this is no secret, and may well be a word. */
+/** Keys shorter than this are not looked for: they are no secrets, and may be ordinary words. */
 export const MIN_KEY_CHARS = 8
 
-/** Takes keys out of texts: exact values, also as JSON writes them. */
+/** Removes keys from texts: their exact values, also as escaped in JSON. */
 export class Redaction {
   readonly #secrets: readonly string[]
   readonly #pattern: RegExp | undefined
@@ -12,20 +12,20 @@ export class Redaction {
   constructor(keys: readonly string[]) {
     const long = keys.filter((key) => key.length >= MIN_KEY_CHARS)
     const forms = long.flatMap((key) => [key, JSON.stringify(key).slice(1, -1)])
-    // The longest first: one key may begin with another.
+    // Longest first, as one key may begin with another.
     this.#secrets = [...new Set(forms)].sort((a, b) => b.length - a.length)
     const alternatives = this.#secrets.map(RegExp.escape).join("|")
     this.#pattern = alternatives === "" ? undefined : new RegExp(alternatives, "g")
   }
 
-  /** A text that may have been cut: what it ends with may be the beginning of a key. */
+  /** Redacts a text that may have been cut, so that its end may be the beginning of a key. */
   of(text: string): string {
     const at = this.#beginningOfKey(text)
     const isTold = at === undefined || text.length - at < MIN_KEY_CHARS
     return isTold ? this.#replaced(text) : this.#replaced(text.slice(0, at)) + HIDDEN
   }
 
-  /** Everything in a value that is text. */
+  /** Redacts every text in a value. */
   within<Value>(value: Value): Value {
     if (this.#pattern === undefined) return value
     if (typeof value === "string") return this.of(value) as Value
@@ -36,7 +36,7 @@ export class Redaction {
     ) as Value
   }
 
-  /** What can be said now of a text that goes on, and what has to wait because a key may have begun. */
+  /** Splits a text that continues: `ready` is redacted and can be passed on, `held` may be the beginning of a key. */
   split(text: string): { readonly ready: string; readonly held: string } {
     const at = this.#beginningOfKey(text) ?? text.length
     return { ready: this.#replaced(text.slice(0, at)), held: text.slice(at) }
@@ -46,7 +46,7 @@ export class Redaction {
     return this.#pattern === undefined ? text : text.replace(this.#pattern, HIDDEN)
   }
 
-  /** Where the text ends with the beginning of a key, unless that belongs to a whole one already. */
+  /** The position at which the text ends with the beginning of a key, unless that is part of a whole key. */
   #beginningOfKey(text: string): number | undefined {
     if (this.#pattern === undefined) return undefined
     const whole = [...text.matchAll(this.#pattern)].map((match) => ({

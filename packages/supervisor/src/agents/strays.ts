@@ -4,15 +4,15 @@ import { endTree } from "../processes/tree/end.ts"
 import type { ProcessEntry } from "../processes/tree/proc.ts"
 import { type ProcessTree, signalProcess } from "../processes/tree/tree.ts"
 
-/** From SIGTERM to SIGKILL: what is left of the second that a stop may take is short. */
+/** Time from SIGTERM to SIGKILL. It is short, as little of the second that a stop may take is left. */
 const END_GRACE_MS = 100
-/** Of the kernel's clock, as it shows it to programs. */
+/** Ticks per second of the kernel's clock, in the unit of /proc. */
 const TICKS_PER_SECOND = 100
 
 /**
- * What tools left running that their agent does not end with them: processes that left their group, and whose
- * parents have ended. Those of one prompt are told by when they started, so they are left alone where prompts of
- * other sessions ran beside it.
+ * Ends processes that a prompt's tools left behind and the agent does not end: those that left their group, and whose
+ * parents have ended. A prompt's processes are recognized by their start time alone, so nothing is ended if prompts of
+ * other sessions ran at the same time.
  */
 export class Strays {
   readonly #clock: Clock
@@ -22,7 +22,7 @@ export class Strays {
     this.#clock = clock
   }
 
-  /** With the beginning of a prompt. */
+  /** Called when a prompt begins. */
   begin(): Since {
     const since: Since = { ticks: ticksNow(), isAlone: this.#running.size === 0 }
     for (const other of this.#running) other.isAlone = false
@@ -34,7 +34,7 @@ export class Strays {
     this.#running.delete(since)
   }
 
-  /** When it was stopped. */
+  /** Ends the strays of a prompt that was stopped. */
   async end(tree: ProcessTree | undefined, { ticks, isAlone }: Since): Promise<void> {
     if (tree === undefined || !isAlone) return
     const find = async () => {
@@ -53,7 +53,7 @@ export interface Since {
   isAlone: boolean
 }
 
-/** Those that do not hang below the root. */
+/** The members that do not descend from the root. */
 const straysIn = (members: readonly ProcessEntry[], rootPid: number): ProcessEntry[] => {
   const byPid = new Map(members.map((entry) => [entry.pid, entry]))
   const hangs = (entry: ProcessEntry): boolean => {
@@ -64,6 +64,6 @@ const straysIn = (members: readonly ProcessEntry[], rootPid: number): ProcessEnt
   return members.filter((entry) => !hangs(entry))
 }
 
-/** Since the machine's start, as processes have it. */
+/** Ticks since the machine's start, the unit of a process's start time. */
 const ticksNow = (): number =>
   Math.floor(Number.parseFloat(readFileSync("/proc/uptime", "latin1")) * TICKS_PER_SECOND)

@@ -1,9 +1,12 @@
 import type { EventBody } from "@berth/protocol/event"
 
-/** Of one event: JSON may write each character as six bytes, and one event has 256 KiB. */
+/** Limit of one event's text. JSON may write each character as six bytes, and an event may have 256 KiB. */
 export const MAX_DELTA_CHARS = 32 * 1024
 
-/** Joins the pieces of a text that came at once, since each event costs a write, and cuts what is too long for one. */
+/**
+ * Joins consecutive deltas of a message, since each event costs a write, and splits those that are too long for one
+ * event.
+ */
 export const together = (bodies: readonly EventBody[]): EventBody[] => {
   const joined: EventBody[] = []
   for (const body of bodies) {
@@ -24,7 +27,7 @@ const cut = (body: EventBody): EventBody[] => {
   const pieces: EventBody[] = []
   for (let from = 0; from < body.text.length; ) {
     const to = from + MAX_DELTA_CHARS
-    // A character of two units stays whole.
+    // Keeps a surrogate pair whole.
     const end = isHighSurrogate(body.text.charCodeAt(to - 1)) ? to - 1 : to
     pieces.push({ ...body, text: body.text.slice(from, end) })
     from = end

@@ -1,6 +1,6 @@
 import type { Agent } from "./agent.ts"
 
-/** An agent in whose sandbox prompts that are for the shell run as commands. */
+/** Wraps an agent so that prompts for the shell run as commands in its sandbox. */
 export const withShell = (agent: Agent, shell: Agent): Agent => ({
   ...agent,
   attach: async (directory, signal) => {

@@ -2,18 +2,18 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Clock } from "../processes/clock.ts"
 import type { Step, StepReport, Tell } from "./step.ts"
 
-/** What came of running a step once. */
+/** The result of running a step once. */
 export type Result =
   | { readonly kind: "reported"; readonly report: StepReport }
   | { readonly kind: "threw"; readonly thrown: unknown }
-  /** It went on after its cancellation and the grace. */
+  /** The step went on after its cancellation and the grace. */
   | { readonly kind: "abandoned" }
 
 export interface Attempt {
   readonly ended: Promise<Result>
-  /** Fires the step's signal; the grace counts from the first time. */
+  /** Fires the step's signal. The grace counts from the first call. */
   cancel(reason: BerthError): void
-  /** Whether the signal fired before the step had ended, and why. */
+  /** The reason if the signal fired before the step had ended; else undefined. */
   readonly cancelledFor: BerthError | undefined
 }
 
@@ -23,11 +23,11 @@ export interface AttemptOptions<Context> {
   readonly tell: Tell
   readonly clock: Clock
   readonly cancelGraceMs: number
-  /** Called at the moment when the time limit is missed; the step may still be winding down. */
+  /** Called at the moment when the time limit is missed. The step may still be winding down. */
   onTimeout(missed: BerthError): void
 }
 
-/** Runs a step within its time limit. `ended` always resolves: with the step, or with its abandonment. */
+/** Runs a step within its time limit. `ended` always resolves: with the step's end, or when the step is abandoned. */
 export const attempt = <Context>(options: AttemptOptions<Context>): Attempt => {
   const { step, context, tell, clock, cancelGraceMs } = options
   const controller = new AbortController()
@@ -71,5 +71,5 @@ export const attempt = <Context>(options: AttemptOptions<Context>): Attempt => {
   }
 }
 
-/** A step that throws before its first await fails like any other. */
+/** Makes a step that throws before its first await fail like any other. */
 const call = async <T>(run: () => Promise<T>): Promise<T> => run()

@@ -4,23 +4,23 @@ import type { StopOptions, StopReport } from "../processes/spec.ts"
 import { type BootOptions, type BootRun, runBoot } from "./run.ts"
 
 export interface BootWithProcesses<Context> extends BootOptions<Context> {
-  /** What the steps start outlives them in here. */
+  /** Holds the processes that outlive the steps that started them. */
   readonly processes: ProcessSet
   readonly stop?: StopOptions
-  /** Done first when the processes are to be stopped. */
+  /** Called before the processes are stopped. */
   readonly beforeStop?: (trace: BootTrace) => Promise<void>
 }
 
 export interface BootResult {
   readonly trace: BootTrace
-  /** What it took to end the processes; undefined when they go on, because the boot succeeded. */
+  /** The reports of stopping the processes; undefined when they go on, because the boot succeeded. */
   readonly stopped: readonly StopReport[] | undefined
 }
 
 /**
- * Boots, and leaves no process behind when the boot ends early: only when every step has ended or is
- * abandoned are the processes that they started signalled, so that none starts anything in between. A build
- * ends the same way when it has succeeded: its files are frozen next.
+ * Runs a boot, and leaves no process behind if it ends early. The processes are signalled only when every step has
+ * ended or is abandoned, so that no step starts another in between. A build that succeeded ends the same way, as its
+ * files are frozen next.
  */
 export const boot = <Context>(
   options: BootWithProcesses<Context>,

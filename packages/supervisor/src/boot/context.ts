@@ -6,40 +6,40 @@ import type { ProcessSet } from "../processes/set.ts"
 import type { User } from "../processes/user.ts"
 import type { HostRepos } from "../repos/host-repos.ts"
 
-/** Where things lie. In a sandbox always at the same places; tests have others. */
+/** Paths of a sandbox. They are always the same, except in tests. */
 export interface Places {
-  /** /workspace: the repos lie below it. */
+  /** /workspace, which holds the repos. */
   readonly workspace: string
-  /** The user's own directory. */
+  /** The user's home. */
   readonly home: string
   /** /opt/berth, read-only. */
   readonly toolbox: string
-  /** For the logs of what is kept running: gone with the sandbox, and for root only. */
+  /** Directory for the logs of kept processes. It is gone with the sandbox, and for root only. */
   readonly logs: string
 }
 
-/** Ports of the host, at the same ports inside. */
+/** Makes ports of the host reachable at the same ports inside. */
 export interface HostPorts {
-  /** Rejects where a program inside has the port. */
+  /** Listens on a port. Rejects if a program inside has the port. */
   listen(port: number): Promise<void>
 }
 
-/** What the steps of a boot share. */
+/** The dependencies that the steps of a boot share. */
 export interface BootContext {
   readonly plan: BootPlan
   readonly places: Places
-  /** Whom hooks, sidecars, git and the agent run as; undefined: as the supervisor itself. */
+  /** The user that hooks, sidecars, git and the agent run as; undefined: the supervisor's own. */
   readonly user: User | undefined
-  /** Of everything that runs as that user: PATH, HOME and so on, and the plan's own. */
+  /** The environment of everything that runs as that user: PATH, HOME and so on, and the plan's variables. */
   readonly environment: Readonly<Record<string, string>>
   readonly clock: Clock
   readonly pipes: Pipes
-  /** What is to outlive the step that starts it. */
+  /** Holds processes that outlive the step that starts them. */
   readonly processes: ProcessSet
   readonly agent: Agent
-  /** Resolves when prompts can be taken and events kept. */
+  /** Resolves when prompts can be accepted and events kept. */
   readonly bridge: Promise<unknown>
-  /** How repos come in that only the server can reach. */
+  /** Fetches repos that only the server can reach. */
   readonly hostRepos: HostRepos
   readonly hostPorts: HostPorts
 }

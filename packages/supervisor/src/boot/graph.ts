@@ -2,13 +2,13 @@ import { MAX_BOOT_STEPS, MAX_STEP_NAME_CHARS } from "@berth/protocol/boot-limits
 import { BerthError } from "@berth/protocol/errors"
 import type { Step } from "./step.ts"
 
-/** Steps that fit together: no cycle, every need known, every name once. */
+/** Steps without a cycle, with unique names, and only with needs that exist. */
 export interface BootGraph<Context> {
-  /** What a step needs stands before it; otherwise in the order of the list that it was built from. */
+  /** Ordered so that a step comes after its needs, else in the order of the given list. */
   readonly steps: readonly Step<Context>[]
 }
 
-/** Refuses what cannot run, when it is built, so that no boot ends half-way for it. */
+/** Builds a graph. Refuses steps that cannot run, so that no boot fails half-way because of them. */
 export const buildGraph = <Context>(steps: readonly Step<Context>[]): BootGraph<Context> => {
   const byName = new Map<string, Step<Context>>()
   if (steps.length > MAX_BOOT_STEPS)
@@ -28,10 +28,10 @@ export const buildGraph = <Context>(steps: readonly Step<Context>[]): BootGraph<
   return { steps: sorted(steps, byName) }
 }
 
-/** What a timer can count to; a step without a limit is refused as well. */
+/** The longest time that a timer can count. A step without a limit is refused as well. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-/** Depth first: a step is taken after its needs. The path that led to it shows a cycle when it closes. */
+/** Sorts depth first: a step comes after its needs. The path to a step shows a cycle. */
 const sorted = <Context>(
   steps: readonly Step<Context>[],
   byName: ReadonlyMap<string, Step<Context>>,

@@ -1,16 +1,19 @@
 import type { Clock } from "../processes/clock.ts"
 import { ByteRing } from "../processes/output/ring.ts"
 
-/** Short enough to read along, long enough that a chatty program makes ten messages a second, not thousands. */
+/**
+ * Interval of live output: short enough to read along, long enough that a chatty program makes ten messages a second,
+ * not thousands.
+ */
 export const LIVE_OUTPUT_INTERVAL_MS = 100
-/** A terminal page or two; what comes faster than this each interval is counted and left out. */
+/** Limit of the output for each interval, a terminal page or two. Bytes beyond it are counted and left out. */
 export const LIVE_OUTPUT_BYTES = 8 * 1024
 
 export type ShowOutput = (text: string, leftOutBytes: number) => void
 
 /**
- * Passes output on as it comes: the first piece at once, then at most one piece each interval, so that a
- * program that writes a gigabyte costs those who watch no more than one that writes a line.
+ * Passes on output as it comes: the first piece at once, then at most one piece each interval. So a program that writes
+ * a gigabyte costs watchers no more than one that writes a line.
  */
 export class LiveOutput {
   readonly #clock: Clock
@@ -46,7 +49,7 @@ export class LiveOutput {
     this.#takeBack = this.#clock.after(LIVE_OUTPUT_INTERVAL_MS, this.#next)
   }
 
-  /** The start of a character whose rest has not come yet. */
+  /** The number of held bytes that begin an incomplete character. */
   #unfinishedBytes = 0
 
   #flush(): void {

@@ -14,14 +14,14 @@ import { startHook } from "./steps/start-hook.ts"
 type Steps = readonly Step<BootContext>[]
 
 /**
- * The steps of each mode, with what each needs. Whatever needs nothing of another runs beside it: the agent's
- * own start, its files and the sidecars beside git and the hooks.
+ * The steps of each mode, with their needs. Steps that do not need each other run at the same time: the agent's own
+ * start, its files and the sidecars beside git and the hooks.
  */
 export const stepsOf = (context: Pick<BootContext, "plan" | "agent">): Steps => {
   const steps = stepsOfMode(context)
   if (context.plan.hostPorts === undefined) return steps
   const first = hostPorts()
-  // Before anything that could use such a port, or take it.
+  // The step comes before anything that could use or take such a port.
   const after = (step: Step<BootContext>) =>
     step.needs.length > 0 || step.name === "bridge" ? step : { ...step, needs: [first.name] }
   return [first, ...steps.map(after)]
@@ -50,7 +50,7 @@ const stepsOfMode = (context: Pick<BootContext, "plan" | "agent">): Steps => {
   }
 }
 
-/** What every mode has that ends with a sandbox in use: the agent looks at the repo after the start hook. */
+/** The steps of every mode that ends with a sandbox in use. The agent looks at the repo after the start hook. */
 const serving = ({ plan, agent }: Pick<BootContext, "plan" | "agent">): Steps => {
   const sidecars = plan.sidecars.map((spec) => sidecar(spec, spec.afterHooks ? ["start-hook"] : []))
   const required = sidecars.filter((step) => step.required).map(({ name }) => name)

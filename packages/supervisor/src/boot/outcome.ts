@@ -5,9 +5,9 @@ import { errorOf, wordsOf } from "./record.ts"
 
 export interface Ended {
   readonly result: Result
-  /** Why the step's signal fired before it had ended. */
+  /** The reason if the step's signal fired before it had ended. */
   readonly cancelledFor: BerthError | undefined
-  /** What the step last said of its progress. */
+  /** The last progress that the step reported. */
   readonly progress: string
   readonly cancelGraceMs: number
 }
@@ -20,8 +20,8 @@ export interface Outcome {
 }
 
 /**
- * What may be said of a step, from how it ended. A step that finished although it was cancelled did finish;
- * one that finished after its time limit did not keep it.
+ * Derives a step's outcome from how it ended. A step that finished although it was cancelled did finish; one that
+ * finished after its time limit has failed.
  */
 export const outcomeOf = ({ result, cancelledFor, progress, cancelGraceMs }: Ended): Outcome => {
   const isLate = cancelledFor?.code === "deadline.exceeded"
@@ -50,7 +50,7 @@ export const outcomeOf = ({ result, cancelledFor, progress, cancelGraceMs }: End
   }
 }
 
-/** What the step did when its signal had fired; that it just ended needs no word. */
+/** Describes how the step reacted to its signal; empty if it just ended. */
 const afterwards = (result: Result, reason: BerthError, cancelGraceMs: number): string => {
   switch (result.kind) {
     case "abandoned":

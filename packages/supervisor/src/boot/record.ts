@@ -9,10 +9,10 @@ import { BerthError } from "@berth/protocol/errors"
 import { ByteRing } from "../processes/output/ring.ts"
 import type { Step } from "./step.ts"
 
-/** The most characters of a program's last line in a sentence that people read. */
+/** Limit of a program's last line within a sentence for people. */
 const MAX_LAST_LINE_CHARS = 200
 
-/** What is known of one step: written by the runner as things happen, read for the trace at any time. */
+/** The state of one step. The runner writes it as things happen, and the trace reads it at any time. */
 export class StepRecord<Context> {
   readonly step: Step<Context>
   state: StepState = "pending"
@@ -22,7 +22,7 @@ export class StepRecord<Context> {
   facts: StepFacts = {}
   error: BootError | null = null
   abandoned = false
-  /** What needs this step may start: it succeeded, or had nothing to do. */
+  /** Whether steps that need this one may start: it succeeded, or had nothing to do. */
   satisfied = false
   #output: ByteRing | undefined
 
@@ -39,14 +39,14 @@ export class StepRecord<Context> {
     this.#output.write(chunk)
   }
 
-  /** What an error says of the last output, where the step itself passed none on. */
+  /** Keeps the last output that an error has in its details, if the step itself passed on none. */
   keepSaid(thrown: unknown): void {
     const said = thrown instanceof BerthError ? thrown.details?.lastOutput : undefined
     if (typeof said === "string" && said !== "" && this.#output === undefined)
       this.keep(Buffer.from(said))
   }
 
-  /** The last line that the step's programs wrote; empty: they wrote none. */
+  /** The last line that the step's programs wrote; empty if there is none. */
   get lastLine(): string {
     const lines = (this.#output?.text() ?? "").split(/[\r\n]+/).map((line) => line.trim())
     return lines.findLast((line) => line !== "")?.slice(0, MAX_LAST_LINE_CHARS) ?? ""
@@ -82,7 +82,7 @@ export class StepRecord<Context> {
   }
 }
 
-/** Cut to what a trace may say, with a sign that it was. */
+/** Cuts a text to the limit of a trace, and marks the cut with "…". */
 export const clip = (text: string): string =>
   text.length <= MAX_BOOT_TEXT_CHARS ? text : `${text.slice(0, MAX_BOOT_TEXT_CHARS - 1)}…`
 
@@ -98,7 +98,7 @@ const clipFact = (fact: StepFacts[string]): StepFacts[string] => {
   return Array.isArray(fact) ? fact.slice(0, MAX_STEP_FACTS).map(clip) : fact
 }
 
-/** The words of whatever was thrown. */
+/** The message of a thrown value. */
 export const wordsOf = (thrown: unknown): string =>
   clip(thrown instanceof Error ? thrown.message : String(thrown))
 

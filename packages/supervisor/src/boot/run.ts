@@ -10,42 +10,45 @@ import { clip, clipFacts, StepRecord, wordsOf } from "./record.ts"
 import type { Tell } from "./step.ts"
 
 /**
- * How long a cancelled step may take to end. It covers the grace that a step's own command gets before it
- * is killed (COMMAND_STOP_GRACE_MS), and stays below the grace that an engine gives a sandbox to stop.
+ * How long a cancelled step may take to end. Covers the grace of a step's own command before it is killed
+ * (COMMAND_STOP_GRACE_MS), and stays below the grace that an engine gives a sandbox to stop.
  */
 export const CANCEL_GRACE_MS = 5_000
 
 export interface BootOptions<Context> {
   readonly mode: BootMode
   readonly graph: BootGraph<Context>
-  /** What the steps share; the runner only passes it on. */
+  /** The steps' dependencies. The runner only passes them on. */
   readonly context: Context
   readonly clock: Clock
-  /** The wall clock's word for now. */
+  /** The wall clock's time now. */
   readonly startedAt: Date
   /** Ends the boot: every running step is cancelled and awaited. */
   readonly signal?: AbortSignal
-  /** Called with everything that happens, as it happens. */
+  /** Called with every event as it happens. */
   readonly onEvent?: (event: BootEvent) => void
   readonly cancelGraceMs?: number
 }
 
 export interface BootRun {
-  /** True as soon as the last required step has succeeded, though optional ones may still run; false if the boot ends before. */
+  /**
+   * Resolves with true as soon as the last required step has succeeded, though optional ones may still run, and with
+   * false if the boot ends before that.
+   */
   readonly ready: Promise<boolean>
-  /** The whole trace, when no step runs any more. It never rejects. */
+  /** The whole trace, once no step runs any more. Never rejects. */
   readonly ended: Promise<BootTrace>
-  /** The trace as of now. */
+  /** The current trace. */
   trace(): BootTrace
 }
 
 /**
- * Runs the steps of a graph, each as soon as what it needs is there.
+ * Runs the steps of a graph, each as soon as its needs are satisfied.
  *
- * A required step that fails or misses its time limit ends the boot, and so does the signal: nothing more is
- * started, everything that runs is cancelled and awaited, and what ignores its cancellation longer than the
- * grace is abandoned and reported as such. An optional step that fails is a warning; an optional step that
- * needs it is skipped, a required step that needs it ends the boot.
+ * A required step that fails or misses its time limit ends the boot, and so does the signal: no further step starts,
+ * every running step is cancelled and awaited, and a step that ignores its cancellation longer than the grace is
+ * abandoned and reported as such. An optional step that fails is a warning. An optional step that needs it is skipped;
+ * a required step that needs it ends the boot.
  */
 export const runBoot = <Context>(options: BootOptions<Context>): BootRun => {
   const run = new Run(options)
@@ -94,7 +97,9 @@ class Run<Context> {
     }
   }
 
-  /** Starts what can start, skips what never can, and notices the end. Needs stand before their steps. */
+  /**
+   * Starts the steps that can start, skips those that never can, and notices the end. Needs come before their steps.
+   */
   #advance(): void {
     for (const record of this.#records) {
       if (record.state !== "pending") continue
@@ -133,7 +138,7 @@ class Run<Context> {
       },
     })
     this.#running.set(record, running)
-    // The step's first lines may have ended the boot, before there was anything to cancel.
+    // The step's synchronous part may have ended the boot, before there was anything to cancel.
     if (this.#ending !== null) running.cancel(this.#cancelled())
     void running.ended.then((result) => {
       live.close()
@@ -193,7 +198,7 @@ class Run<Context> {
     else this.#warn(step.name, `step ${step.name} failed: ${record.detail}`)
   }
 
-  /** A need that has no result to build on: an optional step goes without a run, a required one is the end. */
+  /** Skips a step whose need failed or did not run. If the step is required, the boot ends. */
   #skipForNeed(record: StepRecord<Context>, need: StepRecord<Context>): void {
     const why = `it needs ${need.step.name}, which ${need.state === "failed" ? "failed" : "did not run"}`
     this.#skip(record, `not started: ${why}`)
@@ -225,7 +230,7 @@ class Run<Context> {
     this.#advance()
   }
 
-  /** The first reason counts: what fails afterwards, fails in a boot that is ending already. */
+  /** Ends the boot early. Only the first reason counts: later failures happen in a boot that is ending already. */
   #endEarly(outcome: BootOutcome, step: string | null, reason: string): void {
     if (this.#ending !== null) return
     const atMs = this.#nowMs()
@@ -268,7 +273,7 @@ class Run<Context> {
     this.#emit({ type: "boot.warning", atMs: this.#nowMs(), ...warning })
   }
 
-  /** Who watches never harms the boot: what a watcher throws is one more thing to tell. */
+  /** Reports an event. An error of the listener must not harm the boot, and becomes a warning. */
   #emit(event: BootEvent): void {
     try {
       this.#options.onEvent?.(event)
@@ -278,12 +283,12 @@ class Run<Context> {
     }
   }
 
-  /** In whole microseconds, which is what the clock is good for. */
+  /** Milliseconds since the boot began, rounded to the clock's precision of microseconds. */
   #nowMs(): number {
     return Math.round((this.#options.clock.nowMs() - this.#beganAtMs) * 1000) / 1000
   }
 }
 
-/** The failure in words, with the last line of the step's own programs unless that is said already. */
+/** Adds the last line of the step's own programs to a failure, unless the text has it already. */
 const withLastLine = (said: string, { lastLine }: Pick<StepRecord<unknown>, "lastLine">): string =>
   lastLine === "" || said.includes(lastLine) ? said : `${said}; its last line: ${lastLine}`

@@ -1,17 +1,14 @@
 import { open, rename, rm } from "node:fs/promises"
 import type { BootTrace } from "@berth/protocol/boot"
 
-/**
- * Leaves the trace as a file, whole or not at all: written aside, flushed, then renamed. What stood there
- * before is replaced.
- */
+/** Writes the trace to a file atomically: written aside, flushed, then renamed over the old one. */
 export const saveTrace = async (path: string, trace: BootTrace): Promise<void> => {
   const aside = `${path}.new`
   try {
     const file = await open(aside, "w", 0o640)
     try {
       await file.writeFile(`${JSON.stringify(trace, undefined, 2)}\n`)
-      // While the boot goes on, the next one follows soon.
+      // Not synced while the boot goes on, as the next trace follows soon.
       if (trace.endedAtMs !== null) await file.datasync()
     } finally {
       await file.close()
@@ -24,8 +21,8 @@ export const saveTrace = async (path: string, trace: BootTrace): Promise<void> =
 }
 
 /**
- * The trace of a boot under way, on disk: whatever ends the supervisor, the file says how far the boot had
- * come. One write at a time; what came meanwhile is in the next.
+ * Saves the trace of a running boot: whatever ends the supervisor, the file says how far the boot had come. One write
+ * runs at a time; a trace that comes meanwhile is written next.
  */
 export class TraceFile {
   readonly #path: string

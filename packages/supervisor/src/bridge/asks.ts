@@ -4,7 +4,7 @@ import { MAX_PENDING_ASKS } from "@berth/protocol/bridge-limits"
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
 import type { IncomingBundle } from "./bundles.ts"
 
-/** How long an answer may take, with the server's restarts in it. A repo may be large, and comes before its answer. */
+/** Time limit of an answer, including restarts of the server. A repo may be large, and comes before its answer. */
 export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
   credential: 60_000,
   keys: 60_000,
@@ -12,7 +12,7 @@ export const ANSWER_DEADLINES_MS: Readonly<Record<Ask["kind"], number>> = {
   repo: 30 * 60_000,
 }
 
-/** How long a question waits for a server to be there: longer than a restart takes. */
+/** How long a question waits for a server to connect: longer than a restart takes. */
 export const SERVER_ABSENT_MS = 30_000
 
 export interface AsksOptions {
@@ -22,10 +22,10 @@ export interface AsksOptions {
 
 export type Granted<Kind extends Ask["kind"]> = Extract<Answer, { kind: Kind }>
 
-/** The bytes that the server sends before its answer, and where they go. */
+/** The receiver of bytes that the server sends before its answer. */
 export interface Incoming {
   readonly bundle?: IncomingBundle
-  /** Gets the connection that was asked for. */
+  /** Called with the connection that was asked for. */
   readonly onTunnel?: (tunnel: Duplex) => void
 }
 
@@ -39,14 +39,17 @@ interface Pending {
   absent: NodeJS.Timeout | undefined
 }
 
-/** The questions to the server. The server calls, so they wait for its connection, and are said again on each one. */
+/**
+ * Questions to the server. The server is the one that connects, so questions wait for its connection, and are repeated
+ * on each new one.
+ */
 export class Asks {
   readonly #deadlinesMs: Readonly<Record<Ask["kind"], number>>
   readonly #absentMs: number
   readonly #pending = new Map<AskId, Pending>()
   /**
-   * Said on this connection and not answered. One that is not waited for any more keeps its place: to the
-   * server it is still there.
+   * Questions that were sent on this connection and are not answered. One that is not waited for any more stays in it,
+   * as the server still counts it.
    */
   readonly #said = new Set<AskId>()
   #speak: Speak | undefined
@@ -59,7 +62,10 @@ export class Asks {
     this.#absentMs = serverAbsentMs
   }
 
-  /** What the server grants. Rejects with its refusal, without a server in time, and when the signal fires. */
+  /**
+   * Asks the server, and resolves with what it grants. Rejects with its refusal, if no server connects in time, and
+   * when the signal fires.
+   */
   async ask<Kind extends Ask["kind"]>(
     ask: Extract<Ask, { kind: Kind }>,
     signal: AbortSignal,
@@ -86,14 +92,17 @@ export class Asks {
     }
   }
 
-  /** A connection is there: everything that waits is said on it. Returns what to call when it is over. */
+  /**
+   * Called with a new connection: every waiting question is sent on it. Returns a function to call when the connection
+   * is over.
+   */
   connect(speak: Speak): () => void {
     this.#speak = speak
     this.#said.clear()
     for (const pending of this.#pending.values()) clearTimeout(pending.absent)
     this.#sayMore()
     return () => {
-      // Another one may have taken over.
+      // A later connection may have taken over.
       if (this.#speak !== speak) return
       this.#speak = undefined
       for (const pending of this.#pending.values()) this.#missServer(pending)
@@ -103,13 +112,13 @@ export class Asks {
   answer(id: AskId, answer: Answer): void {
     const pending = this.#pending.get(id)
     this.#said.delete(id)
-    // At once: what has its answer is not said again.
+    // Removed at once, so that an answered question is not sent again.
     this.#pending.delete(id)
     pending?.resolve(answer)
     this.#sayMore()
   }
 
-  /** Takes the bundle of a question. False: no question waits for one. */
+  /** Receives the bundle of a question. Returns false if no question waits for one. */
   async receive(id: string, body: Readable): Promise<boolean> {
     const pending = this.#pending.get(id as AskId)
     const bundle = pending?.incoming.bundle
@@ -117,14 +126,18 @@ export class Asks {
     try {
       await bundle.receive(body)
     } catch (thrown) {
-      // What this side cannot write, no repetition will bring. Whatever else broke, the server is asked again.
+      // An error on this side would come again, so it rejects the question. After any other break the server is asked
+      // again.
       if (thrown instanceof BerthError) pending.reject(thrown)
       throw thrown
     }
     return true
   }
 
-  /** What takes the connection of a question, which is answered with that. Undefined: no question waits for one. */
+  /**
+   * Returns the function that takes the connection of a question, and answers the question with it. Undefined if no
+   * question waits for one.
+   */
   takeTunnel(id: string): ((tunnel: Duplex) => void) | undefined {
     const pending = this.#pending.get(id as AskId)
     const onTunnel = pending?.incoming.onTunnel
@@ -160,7 +173,7 @@ const granted = <Kind extends Ask["kind"]>(kind: Kind, answer: Answer): Granted<
 const LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 const ID_LETTERS = 20
 
-/** As the ids of the protocol are made, without its schemas. */
+/** Makes an id like the protocol's, without loading its schemas. */
 const newAskId = (): AskId => {
   const bytes = crypto.getRandomValues(new Uint8Array(ID_LETTERS))
   return `ask-${Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("")}` as AskId

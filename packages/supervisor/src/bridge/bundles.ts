@@ -4,15 +4,15 @@ import { basename, dirname } from "node:path"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
 
-/** How long a bundle that comes may pause: git packs a large repo for minutes before it writes on. */
+/** How long an incoming bundle may pause: git packs a large repo for minutes before it writes on. */
 export const BUNDLE_SILENCE_MS = 5 * 60_000
 
-/** Whoever may enter its directory may read it. */
+/** Mode of the file: everyone who may enter its directory may read it. */
 const MODE = 0o644
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = constants
 
-/** A bundle that the server sends: the whole of it lies at `path`, or nothing. */
+/** A bundle that the server sends. It is at `path` as a whole, or not at all. */
 export class IncomingBundle {
   readonly path: string
   readonly #silenceMs: number
@@ -30,8 +30,8 @@ export class IncomingBundle {
   }
 
   /**
-   * Writes it; a BerthError is what this side cannot write. One that comes while another is still coming takes
-   * its place: the server has started anew.
+   * Writes the bundle. Throws a BerthError if this side cannot write it. A bundle that comes while another is still
+   * coming replaces it, as the server has started anew.
    */
   receive(body: Readable): Promise<void> {
     this.#stop.abort()
@@ -50,7 +50,7 @@ export class IncomingBundle {
     return received
   }
 
-  /** Ends what still comes, and removes what came. */
+  /** Stops receiving, and removes the file. */
   async discard(): Promise<void> {
     this.#stop.abort()
     await this.#receiving
@@ -61,7 +61,7 @@ export class IncomingBundle {
     await inDirectory(this.path, async (place) => {
       const file = await open(place, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, MODE)
       try {
-        // The supervisor's umask is no part of what its user may read.
+        // Sets the mode regardless of the supervisor's umask, as the user must be able to read the file.
         await file.chmod(MODE)
         await this.#copy(body, file, signal)
         this.#isWhole = true
@@ -82,7 +82,7 @@ export class IncomingBundle {
     )
     signal.addEventListener("abort", stop)
     try {
-      // Who cannot go on still answers, so the connection stays.
+      // The connection stays open on an error, as the answer is still to be sent on it.
       for await (const chunk of body.iterator({ destroyOnReturn: false })) {
         await file.writeFile(chunk)
         silence.refresh()
@@ -103,8 +103,8 @@ export class IncomingBundle {
 }
 
 /**
- * The directory belongs to the user, who could put a link in its place, and root writes into it: so it is
- * opened as it is, and the file reached by its descriptor.
+ * Acts on a file in its directory. The directory belongs to the user, who could put a link in its place while root
+ * writes into it. So it is opened without following links, and the file is reached by the descriptor.
  */
 const inDirectory = async (path: string, act: (place: string) => Promise<void>): Promise<void> => {
   const directory = await open(dirname(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)

@@ -9,19 +9,19 @@ import type { Asks } from "./asks.ts"
 import { parseServerMessage } from "./parse.ts"
 import type { Prompts } from "./prompts.ts"
 
-/** From the connection to the server's hello. */
+/** Time limit from the connection to the server's hello. */
 export const HELLO_DEADLINE_MS = 5_000
 
-/** The server pings every few seconds: one that is silent for so long is gone. */
+/** Limit of the server's silence. It pings every few seconds, so a server that is silent for so long is gone. */
 export const SILENCE_LIMIT_MS = 30_000
 
-/** How long a peer may take to answer a close. */
+/** Time that a peer may take to answer a close. */
 const CLOSE_GRACE_MS = 1_000
 
-/** Events sent in one message, unless one event is larger. */
+/** Limit of the events in one message, unless one event is larger. */
 const BATCH_BYTES = 64 * 1024
 
-/** A close frame has room for no more. */
+/** The room for a reason in a close frame. */
 const MAX_CLOSE_REASON_BYTES = 123
 
 export interface ConnectionParts {
@@ -29,7 +29,7 @@ export interface ConnectionParts {
   readonly journal: Promise<Journal>
   readonly prompts: Promise<Prompts>
   readonly asks?: Asks
-  /** Called when this connection has said a valid hello: from then on it is the only one. */
+  /** Called when this connection has received a valid hello. From then on it is the only one. */
   readonly takeOver: (connection: Connection) => void
   readonly onFault: (error: BerthError) => void
   readonly helloDeadlineMs?: number
@@ -39,8 +39,8 @@ export interface ConnectionParts {
 type Hello = Extract<ServerMessage, { type: "hello" }>
 
 /**
- * One connection of the server: its hello, ours, then events and asks one way, acknowledgements, prompts and
- * answers the other.
+ * A connection of the server: its hello, ours, then events and asks one way, acknowledgements, prompts and answers the
+ * other.
  */
 export class Connection {
   readonly #websocket: WebSocket
@@ -48,9 +48,9 @@ export class Connection {
   readonly #over = new AbortController()
   #deadline: NodeJS.Timeout
   #greeted = false
-  /** The last event that was sent. */
+  /** The number of the last event that was sent. */
   #sent = 0
-  /** Resolves when it is over. */
+  /** Resolves when the connection has closed. */
   readonly closed: Promise<void>
 
   constructor(websocket: WebSocket, parts: ConnectionParts) {
@@ -60,12 +60,12 @@ export class Connection {
     this.#deadline = setTimeout(() => websocket.terminate(), helloDeadlineMs)
     websocket.on("message", (data, isBinary) => this.#receive(data, isBinary))
     websocket.on("ping", () => this.#deadline.refresh())
-    // A "close" follows every error.
+    // A "close" event follows every error.
     websocket.on("error", () => {})
     this.closed = new Promise((resolve) => websocket.once("close", () => resolve(this.#end())))
   }
 
-  /** Ends it with a reason that the server can read. */
+  /** Closes the connection with a reason for the server. */
   close(code: number, reason: string): void {
     const words = Buffer.from(reason).subarray(0, MAX_CLOSE_REASON_BYTES).toString("latin1")
     this.#websocket.close(code, words)
@@ -125,7 +125,7 @@ export class Connection {
     const { signal } = this.#over
     if (signal.aborted) return
     const disconnect = this.#parts.asks?.connect((ask) => {
-      // One that does not get through is said again on the next connection.
+      // An ask that does not get through is sent again on the next connection.
       this.#send(ask).catch(() => {})
     })
     if (disconnect !== undefined) signal.addEventListener("abort", disconnect, { once: true })
@@ -137,7 +137,7 @@ export class Connection {
       for (;;) {
         const { first, events } = await reader.next(BATCH_BYTES, this.#over.signal)
         this.#sent = first + events.length - 1
-        // The next batch waits until this one has left: a server that does not read holds up nothing else.
+        // The next batch waits until this one has left, so a server that does not read holds up nothing else.
         await this.#sendText(`{"type":"events","events":[${events.join(",")}]}`)
       }
     } finally {
@@ -171,7 +171,7 @@ export class Connection {
 
   #acknowledge(upTo: number): void {
     if (upTo > this.#sent) throw violation("an acknowledgement of what was not sent")
-    // What cannot be removed now is tried again with the next one.
+    // A segment that cannot be removed now is tried again with the next acknowledgement.
     this.#parts.journal.then((journal) => journal.acknowledge(upTo)).catch(this.#report)
   }
 
@@ -181,7 +181,7 @@ export class Connection {
       .then((standing) => this.#send({ type: "prompt.standing", prompt, standing }))
       .catch((thrown: unknown) => this.#refuse(prompt, thrown))
       .catch(() => {
-        // The connection is over; the server asks again on the next one.
+        // The connection has closed. The server asks again on the next one.
       })
   }
 

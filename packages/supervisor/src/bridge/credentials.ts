@@ -8,32 +8,31 @@ import type { User } from "../processes/user.ts"
 import type { Asks } from "./asks.ts"
 import { listen } from "./listen.ts"
 
-/** From a connection to the whole of its question: git has it ready. */
+/** Time limit from a connection to its whole question, which git has ready. */
 export const QUESTION_DEADLINE_MS = 5_000
 
-/** A protocol, a host and a path, and a few words that git adds. */
+/** Limit of a question: a protocol, a host and a path, and a few words that git adds. */
 export const MAX_QUESTION_BYTES = 16 * 1024
 
-/** Gits that ask at the same time. */
+/** Limit of the gits that ask at the same time. */
 export const MAX_CONNECTIONS = 64
 
 export interface CredentialsOptions {
   readonly path: string
-  /** Who may ask, beside the supervisor's own user. */
+  /** The user who may ask, besides the supervisor's own. */
   readonly user: User | undefined
   readonly asks: Asks
   readonly questionDeadlineMs?: number
 }
 
 export interface CredentialsServer {
-  /** Ends every connection. Twice is as good as once. */
+  /** Ends every connection. A second call waits for the same end. */
   close(): Promise<void>
 }
 
 /**
- * Answers git's credential helper, which runs as the user: what it asks is the user's word. A question is what git
- * says to its helpers, up to the end; the answer is one JSON object, with a username and a password or with
- * why not.
+ * Answers git's credential helper, which runs as the user and is not trusted. A question is the text that git passes to
+ * its helpers. The answer is one JSON object, with a username and a password or with the reason for a refusal.
  */
 export const serveCredentials = async (options: CredentialsOptions): Promise<CredentialsServer> => {
   const { path, user } = options
@@ -103,7 +102,7 @@ const readQuestion = (socket: Socket, deadlineMs: number): Promise<string> =>
     })
   })
 
-/** Lines of `key=value`; what else git says is nothing to us. */
+/** Parses lines of `key=value`, and ignores other lines. */
 const parseQuestion = (text: string): Extract<Ask, { kind: "credential" }> => {
   const said = new Map(
     text.split("\n").flatMap((line) => {

@@ -1,10 +1,10 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** Stops a prompt whose time is over. */
+/** Stops a prompt when its time is over. */
 export class Deadline {
   readonly #timer: NodeJS.Timeout | undefined
 
-  /** Undefined: it has all the time that there is. */
+  /** `ms` is undefined for a prompt without a deadline. */
   constructor(ms: number | undefined, stop: AbortController) {
     if (ms !== undefined) this.#timer = setTimeout(() => stop.abort(overdue(ms)), ms)
   }

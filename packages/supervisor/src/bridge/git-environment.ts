@@ -1,6 +1,9 @@
 import { OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
 
-/** Where git's credential helper reaches the supervisor: a directory of its own, since the link is for root alone. */
+/**
+ * The socket on which git's credential helper reaches the supervisor. Its directory is its own, since the link
+ * directory is for root alone.
+ */
 export const CREDENTIALS_SOCKET = "/run/berth-git/credentials.sock"
 
 export interface HelperPlaces {
@@ -16,16 +19,16 @@ const PLACES: HelperPlaces = {
 }
 
 /**
- * What makes every git of the user ask us for credentials, and nobody else: no other helper gets to keep them.
- * As environment it is in no file of the user's, so no layer and no repo brings it along or changes it.
+ * Variables that make every git of the user ask only us for credentials, so that no other helper can keep them. As
+ * environment variables they are in no file of the user's, so no layer and no repo brings them along or changes them.
  */
 export const gitEnvironment = ({ node, helper, socket }: HelperPlaces = PLACES) => {
   const words = [node, ...OWN_PROGRAM_FLAGS, helper, socket]
   const settings = [
-    // Forgets the helpers that files name.
+    // The empty value drops the helpers that files name.
     ["credential.helper", ""],
     ["credential.helper", `!${UNCHANGED} ${words.map(quoted).join(" ")}`],
-    // The server grants by repo, so it must be told which.
+    // The server grants credentials by repo, so it needs the path.
     ["credential.useHttpPath", "true"],
   ] as const
   const numbered = settings.flatMap(([key, value], place) => [
@@ -38,7 +41,7 @@ export const gitEnvironment = ({ node, helper, socket }: HelperPlaces = PLACES) 
   >
 }
 
-/** The helper runs in the user's environment, in which these would change what node does. */
+/** Clears variables of the user's environment, in which the helper runs, that would change what node does. */
 const UNCHANGED = "NODE_OPTIONS= LD_PRELOAD="
 
 const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`

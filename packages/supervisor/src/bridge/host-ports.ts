@@ -7,10 +7,10 @@ import type { Asks } from "./asks.ts"
 import { join } from "./join.ts"
 import { listen } from "./listen.ts"
 
-/** Connections that are asked for at a time: the others wait, so that other questions get through. */
+/** Limit of the connections that are asked for at a time. Others wait, so that other questions get through. */
 const MAX_ASKING = 8
 
-/** A program that tries again and again says the same each time. */
+/** Interval of the warnings for a port, since a program that retries causes the same one each time. */
 const WARN_EVERY_MS = 60_000
 
 const LOOPBACK = "127.0.0.1"
@@ -21,7 +21,7 @@ export interface HostPortsOptions {
   readonly warn: (message: string) => void
 }
 
-/** Listens for ports of the host inside, and asks the server to carry each connection to the port itself. */
+/** Listens inside on ports of the host, and asks the server to carry each connection to the host's port. */
 export class CarriedPorts {
   readonly #options: HostPortsOptions
   readonly #servers = new Set<Server>()
@@ -43,7 +43,7 @@ export class CarriedPorts {
     this.#servers.add(server)
   }
 
-  /** Breaks off every connection. Twice is as good as once. */
+  /** Closes every connection. A second call is harmless. */
   close(): void {
     for (const server of this.#servers) server.close()
     for (const client of this.#clients) client.destroy()
@@ -76,7 +76,7 @@ export class CarriedPorts {
       join(client, tunnel)
     }
     await this.#options.asks.ask({ kind: "host-port", port }, signal, { onTunnel })
-    // It is handed over in the turn in which it answers the question.
+    // The connection is handed over in the turn in which the question is answered.
     if (!isCarried) client.destroy()
   }
 

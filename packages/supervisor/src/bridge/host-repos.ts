@@ -5,8 +5,8 @@ import type { Asks } from "./asks.ts"
 import { IncomingBundle } from "./bundles.ts"
 
 /**
- * Repos of the host, by asking the server. In a bundle, `HEAD` is the commit that was wanted; beside it stands
- * the ref by its full name, unless a commit was asked for by its id.
+ * Fetches repos of the host by asking the server. In a bundle, `HEAD` is the wanted commit. The ref is beside it by its
+ * full name, unless a commit was asked for by its id.
  */
 export const hostRepos = (asks: Asks): HostRepos => ({
   fetch: async ({ repo, ref, have, submodule, path }, signal) => {

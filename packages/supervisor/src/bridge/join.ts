@@ -1,8 +1,8 @@
 import type { Duplex } from "node:stream"
 
 /**
- * Passes bytes both ways, each at the pace of who reads them. An end is passed on and the other way goes on; whatever
- * breaks one off breaks off the other.
+ * Passes bytes both ways, each at the pace of its reader. The end of one direction is passed on while the other
+ * continues. A broken connection breaks off the other.
  */
 export const join = (one: Duplex, other: Duplex): void => {
   pass(one, other)

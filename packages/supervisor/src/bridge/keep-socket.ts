@@ -4,7 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { listen } from "./listen.ts"
 
 export interface KeptSocket {
-  /** Ends the watch. The server listens on. */
+  /** Ends the watch. The server keeps listening. */
   release(): void
 }
 
@@ -13,13 +13,13 @@ export interface KeepSocketOptions {
   readonly socketLookMs?: number
 }
 
-/** A server that lost its connection waits this long at most for a socket that was deleted. */
+/** Interval of the checks. A server that lost its connection waits this long at most for a socket that was deleted. */
 const SOCKET_LOOK_MS = 1_000
 
 /**
- * Listens again when the socket is deleted or replaced: connections that stand are left as they are, but a server that
- * is started later would find nothing to connect to. It looks by itself because a sandbox's kernel may not tell of what
- * the host does in a shared directory.
+ * Listens again when the socket is deleted or replaced. Open connections are not affected, but a server that starts
+ * later would find nothing to connect to. The socket is polled because a sandbox's kernel may not report what the host
+ * does in a shared directory.
  */
 export const keepSocket = (
   server: Server,
@@ -31,7 +31,7 @@ export const keepSocket = (
   let isReleased = false
   const look = async (): Promise<void> => {
     if (own !== undefined && inodeOf(path) === own) return
-    // Closing only ends the listening; it also unlinks the path, so it comes before the new socket.
+    // Closing only ends the listening. It also unlinks the path, so it comes before the new socket.
     if (server.listening) server.close()
     await listen(server, { path })
     // A close that came meanwhile found a server that did not listen.

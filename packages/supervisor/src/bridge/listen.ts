@@ -6,13 +6,13 @@ export type ListenAddress =
   /** A unix socket, for its owner alone. One that an ended supervisor left there is replaced. */
   { readonly path: string } | { readonly host: string; readonly port: number }
 
-/** Connections that come at the same moment, before any is taken. */
+/** Limit of connections that wait to be accepted. */
 const BACKLOG = 1_024
 
-/** Group and others get nothing. */
+/** A umask that leaves nothing to group and others. */
 const OWNER_ONLY = 0o177
 
-/** Resolves when the server answers there. */
+/** Resolves when the server listens there. */
 export const listen = (server: Server, address: ListenAddress): Promise<void> =>
   new Promise((resolve, reject) => {
     const onError = (cause: Error) => reject(failed(address, cause))

@@ -17,8 +17,8 @@ import {
 } from "@berth/protocol/session-limits"
 
 /**
- * The server's messages, checked by hand: the schema library would take as long to load as node itself.
- * A test holds this to the schema.
+ * Parses a message of the server. The checks are written by hand, as the schema library would take as long to load as
+ * node itself. A test compares them with the schema.
  */
 export const parseServerMessage = (text: string): ServerMessage => {
   const value = parseJson(text)
@@ -27,7 +27,7 @@ export const parseServerMessage = (text: string): ServerMessage => {
   return value as ServerMessage
 }
 
-/** As the kernel has it. */
+/** The kernel's limits. */
 const MAX_PATH_CHARS = 4095
 const MAX_VARIABLE_CHARS = 128 * 1024
 
@@ -57,7 +57,7 @@ const isBetween =
     isAtLeast(least)(value) && (value as number) <= most
 const isBoolean: Check = (value) => typeof value === "boolean"
 
-/** JSON knows no undefined: a key that is not there is the only one. */
+/** Accepts a missing key. JSON has no undefined, so there is no other case. */
 const isAbsentOr =
   (check: Check): Check =>
   (value) =>
@@ -73,14 +73,14 @@ const isListOf =
   (value) =>
     Array.isArray(value) && value.length <= most && value.every(check)
 
-/** Absolute, and in its normal form. */
+/** Accepts an absolute path in its normal form. */
 const isPath: Check = (value) =>
   isText(1, MAX_PATH_CHARS)(value) &&
   /^\/([^/]+(\/[^/]+)*)?$/.test(value as string) &&
   !(value as string).includes("\0") &&
   !(value as string).split("/").some((part) => part === "." || part === "..")
 
-/** Variables of an environment. */
+/** Accepts the variables of an environment. */
 const isEnvironment: Check = (value) =>
   isRecord(value) &&
   Object.entries(value).every(
@@ -92,7 +92,7 @@ const isEnvironment: Check = (value) =>
 
 type Shapes = Readonly<Record<string, Readonly<Record<string, Check>>>>
 
-/** An object whose tag names one of the shapes, with the keys of that shape and no others. */
+/** Accepts an object whose tag names one of the shapes, with the keys of that shape and no others. */
 const isOneOf =
   (tag: string, shapes: Shapes): Check =>
   (value) => {
@@ -129,7 +129,7 @@ const ANSWERS: Shapes = {
   refused: { code: isText(0, 128), reason: isText(0, MAX_REASON_CHARS) },
 }
 
-/** What a person says to what an agent asked. */
+/** A person's answers to an agent's asks. */
 const ASK_ANSWERS: Shapes = {
   permission: { ask: isText(1, MAX_NAME_CHARS), allow: isBoolean },
   question: { ask: isText(1, MAX_NAME_CHARS), answer: isNullOr(isText(0, MAX_QUESTION_CHARS)) },

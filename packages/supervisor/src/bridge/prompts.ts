@@ -10,25 +10,25 @@ import type { Ledger } from "../journal/ledger.ts"
 import { Deadline, isOverdue } from "./deadline.ts"
 import { endsToldIn } from "./told.ts"
 
-/** Does what a prompt asks for. It has appended its events, or at least said them, when it resolves. */
+/** Runs a prompt. When it resolves, its events have been appended, or at least passed to `say`. */
 export type RunPrompt = (start: PromptStart, signal: AbortSignal) => Promise<PromptResult>
 
-/** Passes on what a person answers to what was asked while a prompt runs. False: nothing waits for it. */
+/** Passes on a person's answer to a running prompt's ask. Returns false if nothing waits for it. */
 export type AnswerAsk = (prompt: PromptId, answer: AskAnswer) => boolean
 
 export interface PromptsOptions {
   readonly ledger: Ledger
   readonly journal: Journal
   readonly run: RunPrompt
-  /** Default: nothing is ever asked. */
+  /** Default: no prompt ever asks. */
   readonly answer?: AnswerAsk
-  /** Called with those that wait or run, whenever these are others. */
+  /** Called with the prompts that wait or run, whenever these change. */
   readonly onChange?: (prompts: readonly PromptId[]) => void
   /** Ends the opening while a full disk holds it up. */
   readonly signal?: AbortSignal
 }
 
-/** What still has to be written when the supervisor ends gets this long. */
+/** Time for the remaining writes when the supervisor ends. */
 const CLOSE_GRACE_MS = 2_000
 
 const INTERRUPTED = {
@@ -38,8 +38,8 @@ const INTERRUPTED = {
 const SHUT_DOWN = { state: "interrupted", reason: "the sandbox was stopped" } as const
 
 /**
- * Takes up what the ledger knows: what ran when the last supervisor ended is interrupted, what was only
- * accepted waits for the gate, and ends that are not in the journal are told.
+ * Resumes from the ledger: prompts that ran when the last supervisor ended are interrupted, those that were only
+ * accepted wait for the gate, and ends that are not in the journal are reported.
  */
 export const openPrompts = async (options: PromptsOptions): Promise<Prompts> => {
   const { ledger, journal } = options
@@ -59,8 +59,8 @@ export const openPrompts = async (options: PromptsOptions): Promise<Prompts> => 
 }
 
 /**
- * The prompts of a sandbox. Each is accepted at once, and runs only when the gate is open: those of one session
- * one after another. accepted → started → ended, each noted before anything follows from it.
+ * The prompts of a sandbox. Each is accepted at once, and runs only when the gate is open; prompts of one session run
+ * one after another. Their states, accepted → started → ended, are each noted before anything follows from them.
  */
 export class Prompts {
   readonly #ledger: Ledger
@@ -87,7 +87,7 @@ export class Prompts {
     this.#onChange = onChange
   }
 
-  /** How many wait or run. */
+  /** The number of prompts that wait or run. */
   get count(): number {
     return this.#waiting.length + this.#running.size
   }
@@ -97,7 +97,7 @@ export class Prompts {
     return this.#giveUp.signal
   }
 
-  /** Takes up what an earlier supervisor left. */
+  /** Takes over the prompts that an earlier supervisor left. */
   resume(): void {
     for (const { prompt, result } of this.#ledger.unreported)
       this.#inBackground(this.#tell(prompt, result))
@@ -106,13 +106,13 @@ export class Prompts {
     this.#pump()
   }
 
-  /** The last required step of the boot is done: prompts pass. */
+  /** Opens the gate, when the last required step of the boot is done. */
   open(): void {
     this.#isOpen = true
     this.#pump()
   }
 
-  /** Takes a prompt on, and says how far it has come. A repeat changes nothing. */
+  /** Accepts a prompt, and returns its state. A repeat changes nothing. */
   start(start: PromptStart): Promise<PromptStanding> {
     return this.#inTurn(start.prompt, async () => {
       const known = this.#ledger.standing(start.prompt)
@@ -121,7 +121,7 @@ export class Prompts {
     })
   }
 
-  /** A prompt that nothing holds up has its place among those that run before anything is written. */
+  /** Accepts a new prompt. One that nothing holds up is among the running ones before anything is written. */
   async #accept(start: PromptStart): Promise<PromptStanding> {
     const stop = this.#isFree(start.session) ? new AbortController() : undefined
     if (stop !== undefined) this.#running.set(start.prompt, { session: start.session, stop })
@@ -141,14 +141,17 @@ export class Prompts {
     }
   }
 
-  /** Whether a prompt of this session may start at once: the gate is open, and none of its prompts comes before. */
+  /**
+   * Whether a prompt of this session may start at once: the gate is open, and no other prompt of the session comes
+   * before.
+   */
   #isFree(session: SessionId): boolean {
     if (!this.#isOpen || this.#closed !== undefined) return false
     const before = [...this.#running.values(), ...this.#arriving, ...this.#waiting]
     return before.every((other) => other.session !== session)
   }
 
-  /** One that waits ends at once; one that runs is told to end, and its events tell when it has. */
+  /** Stops a prompt. A waiting one ends at once; a running one is told to end, and its events tell when it has. */
   stop(prompt: PromptId): Promise<PromptStanding> {
     return this.#inTurn(prompt, async () => {
       this.#running.get(prompt)?.stop.abort()
@@ -163,7 +166,7 @@ export class Prompts {
     })
   }
 
-  /** Rejects with `session.nothing_asked` where no running prompt waits for it. */
+  /** Passes on a person's answer. Rejects with `session.nothing_asked` if no running prompt waits for it. */
   answer(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding> {
     return this.#inTurn(prompt, async () => {
       const standing = this.#ledger.standing(prompt)
@@ -176,7 +179,10 @@ export class Prompts {
     })
   }
 
-  /** Interrupts what runs; what waits stays accepted, for the next supervisor. Twice is as good as once. */
+  /**
+   * Interrupts the running prompts. Waiting ones stay accepted, for the next supervisor. A second call waits for the
+   * same end.
+   */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -190,7 +196,7 @@ export class Prompts {
     this.#giveUp.abort()
   }
 
-  /** Starts what may start: the first that waits of every session that is free. */
+  /** Starts the prompts that may start: the first waiting one of every session without a running prompt. */
   #pump(): void {
     if (!this.#isOpen || this.#closed !== undefined) return
     const busy = new Set([...this.#running.values()].map(({ session }) => session))
@@ -204,14 +210,14 @@ export class Prompts {
     })
   }
 
-  /** From its start to its end. */
+  /** Runs a prompt, from its start to its end. */
   async #lead(start: PromptStart, stop: AbortController): Promise<void> {
     const { prompt } = start
     const deadline = new Deadline(start.deadlineMs, stop)
     try {
       if (this.#ledger.standing(prompt).state === "accepted")
         await keepTrying(() => this.#ledger.start(prompt), this.givenUp)
-      // The ledger has it on disk already: after a power loss, the prompt is interrupted.
+      // Not durable: the ledger has it on disk already, and after a power loss the prompt is interrupted.
       await this.#append({ type: "prompt.state", prompt, state: "running" }, { durable: false })
       const result = await this.#perform(start, stop.signal)
       deadline.clear()
@@ -239,7 +245,7 @@ export class Prompts {
     }
   }
 
-  /** What was stopped because its time was over has failed, and says so. */
+  /** Turns a stop because of the deadline into a failure, and reports it. */
   async #judge(
     prompt: PromptId,
     result: PromptResult,
@@ -257,7 +263,10 @@ export class Prompts {
     await this.#tell(prompt, clipped)
   }
 
-  /** The event stays in the journal until the ledger says that it was there, so that it is told once. */
+  /**
+   * Reports the end of a prompt. The event is held in the journal until the ledger has noted it, so that it is reported
+   * once.
+   */
   async #tell(prompt: PromptId, result: PromptResult): Promise<void> {
     const { release } = await this.#append(
       { type: "prompt.state", prompt, ...result },
@@ -275,7 +284,7 @@ export class Prompts {
     return keepTrying(() => this.#journal.append(body, { durable, held, signal }), signal)
   }
 
-  /** What is said of one prompt is done, and answered, in the order in which it was said. */
+  /** Runs the tasks of one prompt, and answers them, in the order of the calls. */
   async #inTurn<Result>(prompt: PromptId, task: () => Promise<Result>): Promise<Result> {
     const result = (this.#turns.get(prompt) ?? Promise.resolve()).then(task)
     const turn = result.then(
@@ -291,7 +300,7 @@ export class Prompts {
   }
 
   #inBackground(task: Promise<void>): void {
-    // What could not be written is found, and done, by the next supervisor.
+    // A write that failed is found, and repeated, by the next supervisor.
     const settled = task.catch(() => {}).finally(() => this.#work.delete(settled))
     this.#work.add(settled)
   }

@@ -23,49 +23,48 @@ import { Upgrades } from "./upgrades.ts"
 
 export interface BridgeServerOptions {
   readonly listen: readonly ListenAddress[]
-  /** From `readToken`. */
+  /** The result of `readToken`. */
   readonly token: string
   readonly sandbox: SandboxId
   readonly health: () => Pick<SupervisorHealth, "ready" | "prompts">
-  /** The boot trace, as it is now. */
+  /** Returns the current boot trace. */
   readonly boot: () => unknown
-  /** Both are awaited by those who connect, so that the socket answers before they are open. */
+  /** The journal and the prompts are awaited by connections, so that the socket answers before they are open. */
   readonly journal: Promise<Journal>
   readonly prompts: Promise<Prompts>
-  /** Without it nothing is asked, and no bundle is taken. */
+  /** Undefined: nothing is asked, and no bundle is accepted. */
   readonly asks?: Asks
-  /** Beside the bridge's own routes. */
+  /** The routes besides the bridge's own. */
   readonly features?: Dispatch
-  /** What went wrong with one connection or one request: the others go on. */
+  /** Called with the error of a connection or request. The others go on. */
   readonly onFault: (error: BerthError) => void
-  /** From a connection to its hello; HELLO_DEADLINE_MS unless said. */
+  /** Time limit from a connection to its hello. Default: HELLO_DEADLINE_MS. */
   readonly helloDeadlineMs?: number
-  /** How often it looks whether its socket is there; SOCKET_LOOK_MS unless said. */
+  /** Interval at which the socket is checked. Default: SOCKET_LOOK_MS. */
   readonly socketLookMs?: number
-  /** How long a server may be silent; SILENCE_LIMIT_MS unless said. */
+  /** Limit of a server's silence. Default: SILENCE_LIMIT_MS. */
   readonly silenceLimitMs?: number
 }
 
 export interface BridgeServer {
-  /** Where it listens: a path, or an address with its port, in the order of `listen`. */
+  /** The addresses: a path, or an address with its port, in the order of `listen`. */
   readonly addresses: readonly (string | AddressInfo)[]
-  /** Ends every connection. Twice is as good as once. */
+  /** Ends every connection. A second call waits for the same end. */
   close(): Promise<void>
 }
 
-/** A request whose headers take longer to arrive is cut off. */
+/** Time limit for the headers of a request. */
 const HEADERS_DEADLINE_MS = 10_000
 
-/** As many as commands may run at once, and some more for files, terminals and ports. */
+/** Limit of connections: as many as commands may run at once, and some more for files, terminals and ports. */
 const MAX_CONNECTIONS = 2_048
 
 /**
- * What a sandbox serves to those who have the token: `GET /health`, `GET /boot`, `PUT /bundles/{ask}`, the
- * WebSocket `/bridge`, the upgrade `/host-ports/{ask}` to plain bytes, and the features.
- * Nothing is loaded here that the first answer does not need.
+ * Serves clients that have the token: `GET /health`, `GET /boot`, `PUT /bundles/{ask}`, the WebSocket `/bridge`, the
+ * upgrade `/host-ports/{ask}` to plain bytes, and the features. Loads only the modules that the first answer needs.
  */
 export const serveBridge = async (options: BridgeServerOptions): Promise<BridgeServer> => {
-  // Whoever connects is told; as long as nobody does, there is nobody to tell.
+  // A failure reaches those who connect. Without a connection there is nobody to report it to.
   options.journal.catch(() => {})
   options.prompts.catch(() => {})
   const upgrades = new Upgrades(options)
@@ -102,7 +101,8 @@ const makeServer = (options: BridgeServerOptions, upgrades: Upgrades): Server =>
     respond(options, request, response)
   })
   const hasProven = boundUnproven(server)
-  // Only a bundle has a body that is read, and a large one takes its time; its pauses are bounded where it is read.
+  // No time limit: only the body of a bundle is read, and a large one takes its time. Its pauses are bounded by its
+  // reader.
   server.requestTimeout = 0
   server.headersTimeout = HEADERS_DEADLINE_MS
   server.maxConnections = MAX_CONNECTIONS
@@ -133,7 +133,7 @@ const closeAll = async (servers: readonly Server[], upgrades: Upgrades): Promise
   await Promise.all(ended)
 }
 
-/** A refusal is an answer like any other: it says why. */
+/** Opens a WebSocket of a feature. A refusal is an ordinary answer with the reason. */
 const upgradeTo = async (
   features: Dispatch,
   upgrades: Upgrades,
@@ -193,7 +193,7 @@ const respond = (
   }
 }
 
-/** 204 when all of it is written; the asker hears of everything else. */
+/** Receives a bundle. Answers 204 when it is written; the asker gets every other outcome. */
 const receive = async (
   { asks }: BridgeServerOptions,
   ask: string,

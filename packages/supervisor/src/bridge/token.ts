@@ -1,13 +1,13 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs"
 import { BerthError } from "@berth/protocol/errors"
 
-/** What every request must bring: `Authorization: Bearer …`. */
+/** The start of the header that every request must have: `Authorization: Bearer …`. */
 const SCHEME = "Bearer "
 
 const TOKEN = /^[\x21-\x7e]{32,512}$/
 const READABLE_BY_OTHERS = 0o077
 
-/** The token of this sandbox, from a file that only the supervisor's own user can read. */
+/** Reads the token of this sandbox, from a file that only the supervisor's own user can read. */
 export const readToken = (path: string): string => {
   const { text, mode } = read(path)
   const token = text.trim()
@@ -38,12 +38,12 @@ const unusable = (path: string, reason: string, cause?: unknown): BerthError =>
     cause,
   })
 
-/** Tells whether a header brings the token. How long it takes depends on the header's length alone. */
+/** Returns a check of the authorization header. Its duration depends on the header's length alone. */
 export const tokenGuard = (token: string): ((authorization: string | undefined) => boolean) => {
   const wanted = Buffer.from(SCHEME + token)
   return (authorization) => {
     const given = Buffer.from(authorization ?? "")
-    // By hand, because node:crypto takes longer to load than all else on the way to the first answer.
+    // Compared by hand, because node:crypto takes longer to load than all else on the way to the first answer.
     let difference = given.length ^ wanted.length
     for (let place = 0; place < given.length; place++)
       difference |= (given[place] ?? 0) ^ (wanted[place % wanted.length] ?? 0)

@@ -4,7 +4,7 @@ import type { Journal } from "../journal/journal.ts"
 
 const READ_BYTES = 1024 * 1024
 
-/** Those of the prompts whose end is told in the journal. Its caller holds the journal meanwhile. */
+/** The prompts whose end is in the journal. The caller must hold the journal meanwhile. */
 export const endsToldIn = async (
   journal: Journal,
   ended: readonly { readonly prompt: PromptId; readonly result: PromptResult }[],
@@ -19,7 +19,7 @@ export const endsToldIn = async (
       const { events } = await reader.next(READ_BYTES, new AbortController().signal)
       read += events.length
       for (const text of events) {
-        // Most events are others; looking into each takes longer than a boot should.
+        // Most events are others, and parsing each takes longer than a boot should.
         if (!text.includes('"prompt.state"')) continue
         const { body } = JSON.parse(text)
         if (states.get(body.prompt) === body.state) told.add(body.prompt)

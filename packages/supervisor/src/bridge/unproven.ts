@@ -2,14 +2,15 @@ import type { Server } from "node:http"
 import type { Socket } from "node:net"
 
 /**
- * Connections that may be open at a time without having brought the token, half of all that may be open. Whoever has it brings it with the
- * first words, but hundreds of commands can begin at once.
+ * Limit of open connections that have not sent the token yet, half of all that may be open. A client with the token
+ * sends it at once, but hundreds of commands can begin at the same time.
  */
 const MAX_UNPROVEN = 1_024
 
 /**
- * Keeps connections to a port without the token few: a further one ends the oldest. Others reach a port, and would hold all
- * connections that there are; a socket in a directory of root's they do not. Returns what is told of each that has brought the token.
+ * Limits the connections to a port that have not sent the token: a further one ends the oldest. Other programs can
+ * reach a port and could take all connections, unlike a socket in a directory of root's. Returns a function to call
+ * with a socket that has sent the token.
  */
 export const boundUnproven = (server: Server): ((socket: Socket) => void) => {
   const unproven = new Set<Socket>()

@@ -5,7 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { WebSocket, WebSocketServer } from "ws"
 import { Connection, type ConnectionParts } from "./connection.ts"
 
-/** Turns upgrade requests into bridge connections, of which one is live: the one that said hello last. */
+/** Turns upgrade requests into bridge connections. One of them is live: the last that had a valid hello. */
 export class Upgrades {
   readonly #parts: ConnectionParts
   readonly #connections = new Set<Connection>()
@@ -33,7 +33,7 @@ export class Upgrades {
     )
   }
 
-  /** Ends them all, and waits for it. */
+  /** Closes all connections, and waits for their end. */
   async close(): Promise<void> {
     this.#closed = true
     const connections = [...this.#connections]
@@ -51,7 +51,7 @@ export class Upgrades {
   }
 }
 
-/** Loaded when the first connection comes: it takes half as long as node's own start. */
+/** Loads the WebSocket library with the first connection: it takes half as long as node's own start. */
 const loadWebSockets = async (): Promise<WebSocketServer> => {
   const { WebSocketServer } = await import("ws")
   return new WebSocketServer({

@@ -8,7 +8,7 @@ const MAX_FRAME_BYTES = 64 * 1024
 
 export type Offsets = Readonly<Record<CommandStream, number>>
 
-/** Shows a command in the background to a client, from the bytes that it has not seen. It never rejects. */
+/** Shows a background command to a client, from the bytes that it has not seen. Never rejects. */
 export const attach = async (
   websocket: WebSocket,
   shown: InBackground,
@@ -25,7 +25,7 @@ export const attach = async (
   frames.end({ type: "exit", ...(await shown.command.ended) })
 }
 
-/** Until the stream has ended and all of it is sent, or nobody is there any more. */
+/** Sends a stream until it has ended and is sent wholly, or until the client has gone. */
 const pump = async (
   stream: CommandStream,
   { output }: InBackground,

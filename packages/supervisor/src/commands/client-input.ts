@@ -7,9 +7,9 @@ import type { Check } from "../shape.ts"
 import type { Command } from "./command.ts"
 import { clientMessage, commandStart } from "./shape.ts"
 
-/** From a connection to what it is to run. */
+/** Time limit from a connection to its start frame. */
 export const START_DEADLINE_MS = 10_000
-/** A connection that is not read does not tell that it ended, unless something is sent. */
+/** Interval of pings while a connection is paused: without sending, its end would not be noticed. */
 const PING_WHILE_HELD_MS = 500
 
 interface Frame {
@@ -17,10 +17,10 @@ interface Frame {
   readonly isBinary: boolean
 }
 
-/** What a client sends: perhaps a start, then standard input, its end, and signals. */
+/** Reads a client's frames: perhaps a start, then standard input, its end, and signals. */
 export class ClientInput {
   readonly #websocket: WebSocket
-  /** What came before there was a command; the connection is held by then, so that it is little. */
+  /** Frames that came before there was a command. The connection is paused by then, so they are few. */
   readonly #early: Frame[] = []
   #take: (frame: Frame) => void = (frame) => void this.#early.push(frame)
 
@@ -31,12 +31,12 @@ export class ClientInput {
     )
   }
 
-  /** Nothing is read until there is a command. */
+  /** Pauses the connection until there is a command. */
   hold(): void {
     this.#websocket.pause()
   }
 
-  /** The first frame. Nothing more is read until there is a command. */
+  /** Reads the first frame. The connection is paused then, until there is a command. */
   start(clock: Clock, signal: AbortSignal): Promise<CommandStart> {
     return new Promise((resolve, reject) => {
       const takeBack = clock.after(START_DEADLINE_MS, () => reject(tooLate()))
@@ -57,7 +57,7 @@ export class ClientInput {
     })
   }
 
-  /** `onWrong` is called when the client says what it may not. */
+  /** Passes frames to the command. `onWrong` is called with an invalid one. */
   connect(command: Command, onWrong: (thrown: unknown) => void): void {
     this.#take = (frame) => {
       try {
@@ -93,7 +93,7 @@ export class ClientInput {
     if (room !== undefined) this.#holdUntil(room)
   }
 
-  /** Does not read until there is room. */
+  /** Pauses the connection until there is room. */
   #holdUntil(room: Promise<void>): void {
     if (this.#websocket.isPaused) return
     this.#websocket.pause()
@@ -111,7 +111,7 @@ const noop = (): void => {}
 const parse = <Message>({ data, isBinary }: Frame, check: Check): Message =>
   checked(isBinary ? undefined : parseJson(data.toString("utf8"), "a text frame"), check, "message")
 
-/** What a connection's query says is to be run; undefined: nothing, a frame will say it. */
+/** The start in a connection's query; undefined: a frame will have it. */
 export const startIn = (query: URLSearchParams): CommandStart | undefined => {
   const text = query.get("start")
   return text === null ? undefined : checked(parseJson(text, "start"), commandStart, "start")

@@ -22,23 +22,23 @@ export interface CommandOptions {
   readonly parts: FeatureParts
   readonly starts: Starts
   readonly lookout: Lookout
-  /** Called with the output as it comes; a promise holds the command up. */
+  /** Called with output as it comes. A returned promise holds the command up. */
   readonly hear: Readonly<Record<CommandStream, Listen>>
-  /** Takes the start back, as long as it has not happened. */
+  /** Cancels the start, as long as it has not happened. */
   readonly signal: AbortSignal
 }
 
-/** For what was said last by a command that is cut short, when nobody reads it. */
+/** Time for the last output of a command that is cut short, if its reader does not read. */
 export const LAST_OUTPUT_MS = 2_000
 
-/** A command that was started, until nothing of it runs any more and all that it said is heard. */
+/** A started command, until none of its processes runs and all of its output is read. */
 export class Command {
   readonly id = `cmd-${randomBytes(10).toString("hex")}` as CommandId
   readonly startedAt = new Date()
   readonly what: CommandStart
   readonly cwd: string
   readonly stdin: Stdin | undefined
-  /** It never rejects. */
+  /** Never rejects. */
   readonly ended: Promise<CommandExit>
   readonly #launched: LaunchedApart
   readonly #outputs: readonly Output[]
@@ -67,7 +67,7 @@ export class Command {
     this.ended = this.#live()
   }
 
-  /** Rejects when it cannot be started. */
+  /** Starts a command. Rejects if it cannot be started. */
   static async start(what: CommandStart, options: CommandOptions): Promise<Command> {
     const release = options.starts.take()
     const launch = prepare(what, options.parts)
@@ -86,17 +86,17 @@ export class Command {
     return this.#launched.pid
   }
 
-  /** Undefined until it has ended. */
+  /** How the command ended; undefined while it runs. */
   get exit(): CommandExit | undefined {
     return this.#exit
   }
 
-  /** To its group. */
+  /** Sends a signal to the command's process group. */
   signal(signal: CommandSignal): void {
     this.#launched.tree.signal([], signal)
   }
 
-  /** Ends it with everything that came from it. */
+  /** Ends the command and everything that came from it. */
   end(): Promise<CommandExit> {
     this.#cut.abort()
     return this.ended
@@ -115,7 +115,7 @@ export class Command {
     return this.#exit
   }
 
-  /** It ended by itself, was cut short, or took too long. */
+  /** Resolves when the command ended by itself, was cut short, or took too long. */
   #over(): Promise<"exit" | "cut" | "too late"> {
     const { timeoutMs } = this.what
     return new Promise((resolve) => {
@@ -132,7 +132,7 @@ export class Command {
     })
   }
 
-  /** Those that outlived it. */
+  /** Ends the command's processes. Returns the pids of those that outlived it. */
   async #endTree(timedOut: boolean): Promise<readonly number[]> {
     const { tree, exited } = this.#launched
     const isCut = timedOut || this.#cut.signal.aborted
@@ -142,7 +142,7 @@ export class Command {
     return left
   }
 
-  /** Whoever listens may take their time, unless it is to be over. */
+  /** Waits until the output is read. Listeners may take their time, unless the command is cut short. */
   #allHeard(): Promise<unknown> {
     const { signal } = this.#cut
     const tooLong = new Promise<void>((resolve) => {

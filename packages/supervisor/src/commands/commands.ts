@@ -15,14 +15,14 @@ import { Room } from "./room.ts"
 import { Starts } from "./starts.ts"
 import { Tidy } from "./tidy.ts"
 
-/** A command that outlives whoever started it, with what it said. */
+/** A command that outlives the connection that started it, with its kept output. */
 export interface InBackground {
   readonly command: Command
   readonly output: Readonly<Record<CommandStream, KeptOutput>>
   info(): CommandInfo
 }
 
-/** The commands of a sandbox: those that run, and those in the background that ended of late. */
+/** The commands of a sandbox: those that run, and background commands that ended recently. */
 export class Commands {
   readonly #parts: FeatureParts
   readonly #uses: Uses
@@ -30,10 +30,10 @@ export class Commands {
   readonly #starts: Starts
   readonly #lookout: Lookout
   readonly #room = new Room()
-  /** For a client that waits for their end. */
+  /** Commands for a client that waits for their end. */
   readonly #attended = new Map<string, Command>()
   readonly #background = new Map<string, InBackground>()
-  /** In the order in which they ended, with what takes their being forgotten back. */
+  /** Ended background commands in the order of their ends, each with a function that cancels its removal. */
   readonly #ended = new Map<string, () => void>()
 
   constructor(parts: FeatureParts, uses: Uses) {
@@ -44,7 +44,7 @@ export class Commands {
     this.#lookout = new Lookout(parts.user, () => this.#starts.idle())
   }
 
-  /** It ends when the signal fires. */
+  /** Runs a command, which ends when the signal fires. */
   async run(
     start: CommandStart,
     { hear, signal }: Pick<CommandOptions, "hear" | "signal">,
@@ -61,7 +61,7 @@ export class Commands {
     return command
   }
 
-  /** The signal takes it back as long as nobody knows of it. */
+  /** Starts a background command. The signal cancels it until this resolves. */
   async runInBackground(start: CommandStart, signal: AbortSignal): Promise<InBackground> {
     const output = { stdout: this.#room.take(), stderr: this.#room.take() }
     try {
@@ -108,7 +108,7 @@ export class Commands {
       : unknown(id)
   }
 
-  /** Ends it and forgets it. */
+  /** Ends a command and forgets it. */
   async remove(id: string): Promise<CommandInfo> {
     const command = this.find(id)
     const output = this.#background.get(id)?.output
@@ -117,7 +117,7 @@ export class Commands {
     return infoOf(command, output)
   }
 
-  /** Ends them all. Whoever starts one knows that the sandbox goes down. */
+  /** Ends all commands, including those that are being started. */
   async close(): Promise<void> {
     await this.#starts.idle()
     const commands = [...this.#attended.values(), ...this.#background.values().map(commandOf)]

@@ -10,7 +10,7 @@ import { Commands } from "./commands.ts"
 import { run } from "./run.ts"
 import { commandStart, signalRequest } from "./shape.ts"
 
-/** Commands, as `commands.ts` of the protocol describes them. */
+/** The commands feature, as `commands.ts` of the protocol describes it. */
 export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
   const commands = new Commands(parts, uses)
   return {
@@ -75,7 +75,7 @@ export const commandsFeature = (parts: FeatureParts, uses: Uses): Feature => {
   }
 }
 
-/** Nobody has seen what was not said yet. */
+/** Reads an offset. It cannot be beyond the output so far. */
 const offset = (query: URLSearchParams, stream: string, atMost: number): number => {
   const given = query.get(stream) ?? "0"
   if (!/^\d{1,15}$/.test(given) || Number(given) > atMost)

@@ -3,19 +3,19 @@ import type { CommandServerMessage, CommandStream } from "@berth/protocol/comman
 import { toWireError } from "@berth/protocol/errors"
 import type { WebSocket } from "ws"
 
-/** What waits to be sent to one client: some round trips' worth. */
+/** Limit of the bytes that wait to be sent to a client: some round trips' worth. */
 const MAX_WAITING_BYTES = 512 * 1024
 const NORMAL = 1000
 
-/** As much as one read of a pipe brings, behind the channel. */
+/** Buffer size of a frame: one read of a pipe, behind the channel byte. */
 const FRAME_BYTES = 1 + 64 * 1024
-/** A smaller frame is garbage that does not matter. */
+/** Smaller frames are not pooled, as their garbage does not matter. */
 const SMALL_FRAME_BYTES = 4 * 1024
 
-/** Our side of a connection to a client. */
+/** Sends messages and output to a client. */
 export class Frames {
   readonly #websocket: WebSocket
-  /** Memory of frames that were sent, for others: a flood would leave it to the garbage collector. */
+  /** Buffers of sent frames, to be reused: a flood would leave them to the garbage collector. */
   readonly #spare: Buffer[] = []
   #room: PromiseWithResolvers<void> | undefined
 
@@ -32,7 +32,10 @@ export class Frames {
     if (this.isOpen) this.#websocket.send(JSON.stringify(message))
   }
 
-  /** Resolves when there is room for more, or nobody to send it to; undefined: there is. */
+  /**
+   * Sends output. Returns undefined if there is room for more, else a promise that resolves when there is, or when the
+   * client has gone.
+   */
   output(stream: CommandStream, chunk: Buffer): Promise<void> | undefined {
     if (!this.isOpen) return undefined
     const memory = this.#take(chunk.length + 1)
@@ -44,11 +47,13 @@ export class Frames {
     return this.#room.promise
   }
 
-  /** Says the last word, and closes when it is sent: a close that waits longer than a while cuts off. */
+  /**
+   * Sends the last message, and closes the connection once it is sent: a close that waits for long would cut it off.
+   */
   end(message: CommandServerMessage, code: number = NORMAL): void {
     if (!this.isOpen) return
     this.#websocket.send(JSON.stringify(message), () => this.#websocket.close(code))
-    // The client's own close comes behind what nobody reads any more.
+    // The client's own close frame comes after data that nobody reads any more.
     this.#websocket.resume()
   }
 

@@ -1,9 +1,9 @@
-/** Its room at first; most commands say little. */
+/** Initial size of the buffer, as most commands write little. */
 const FIRST_BYTES = 4 * 1024
 
-/** The last bytes of a stream, by the number of bytes before them. Its memory grows with what is kept. */
+/** The last bytes of a stream, addressed by their offset in it. The buffer grows with what is kept. */
 export class KeptOutput {
-  /** The byte with the number n stands at n modulo its length. */
+  /** The byte at offset n is stored at n modulo the buffer's length. */
   #ring = Buffer.alloc(0)
   #from = 0
   #to = 0
@@ -15,12 +15,12 @@ export class KeptOutput {
     this.#limitBytes = limitBytes
   }
 
-  /** The first byte that is kept. */
+  /** The offset of the first byte that is kept. */
   get from(): number {
     return this.#from
   }
 
-  /** The byte that comes next. */
+  /** The offset of the next byte to come. */
   get to(): number {
     return this.#to
   }
@@ -44,7 +44,7 @@ export class KeptOutput {
     this.#wake()
   }
 
-  /** Some of what follows, from one that is kept; it is good until the next write. */
+  /** Returns bytes from a kept offset on, perhaps fewer than there are. Valid until the next write. */
   read(from: number, maxBytes: number): Buffer {
     const at = from % this.#ring.length
     return this.#ring.subarray(
@@ -53,13 +53,13 @@ export class KeptOutput {
     )
   }
 
-  /** From now on no more than this is kept. */
+  /** Sets the limit of what is kept from now on. */
   limit(bytes: number): void {
     this.#limitBytes = bytes
     if (this.#ring.length > bytes) this.#resize(bytes)
   }
 
-  /** Nothing more comes. */
+  /** Called when nothing more comes. */
   end(): void {
     this.#isEnded = true
     this.#wake()

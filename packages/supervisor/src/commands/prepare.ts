@@ -3,7 +3,7 @@ import type { FeatureParts } from "../features/parts.ts"
 import { workingDirectory } from "../features/working-directory.ts"
 import type { Launch } from "../processes/launch.ts"
 
-/** What a start means in this sandbox. */
+/** The process to launch for a start request. */
 export const prepare = (start: CommandStart, parts: FeatureParts): Launch => ({
   command: start.command as [string, ...string[]],
   cwd: workingDirectory(start.cwd, parts),
@@ -14,7 +14,7 @@ export const prepare = (start: CommandStart, parts: FeatureParts): Launch => ({
   user: start.user === "root" ? undefined : parts.user,
 })
 
-/** Root looks for no program where the user can put one. */
+/** The environment of root's commands. PATH has no directory in which the user can put a program. */
 const rootEnvironment = ({ environment, places }: FeatureParts): Record<string, string> => ({
   ...environment,
   PATH: (environment.PATH ?? "")

@@ -3,7 +3,7 @@ import { resolve } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { Launch } from "../processes/launch.ts"
 
-/** Why a command did not start, as its caller can mend it. What they cannot mend stays a failed start. */
+/** Turns a failed start into an error that tells the caller what to change. Other failures stay as they are. */
 export const refusal = (thrown: unknown, { command: [program], cwd, env }: Launch): unknown => {
   if (!(thrown instanceof BerthError) || thrown.code !== "process.start_failed") return thrown
   const { code, isDirectoryMissing } = thrown.details
@@ -26,7 +26,7 @@ export const refusal = (thrown: unknown, { command: [program], cwd, env }: Launc
   }
 }
 
-/** The kernel says the same of a script whose interpreter is missing. */
+/** Says what is missing. The kernel reports the same for a script whose interpreter is missing. */
 const missing = (program: string, cwd: string, path: string): string => {
   if (!program.includes("/")) return `there is no program ${program} in ${path}`
   return existsSync(resolve(cwd, program))

@@ -1,10 +1,10 @@
 import { MAX_COMMAND_OUTPUT_BYTES } from "@berth/protocol/command-limits"
 import { KeptOutput } from "./kept-output.ts"
 
-/** All that is kept of all commands: the supervisor's memory stays small, however many there are. */
+/** Limit of the kept output of all commands, so that the supervisor's memory stays small. */
 const ROOM_BYTES = 32 * 1024 * 1024
 
-/** Shares the room for output among those who keep some. */
+/** Shares the room among the kept outputs. */
 export class Room {
   readonly #outputs = new Set<KeptOutput>()
   #shareBytes = MAX_COMMAND_OUTPUT_BYTES

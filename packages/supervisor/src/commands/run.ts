@@ -12,8 +12,8 @@ export interface RunOptions {
 }
 
 /**
- * Runs the command that a client names, for as long as the client is there. It never rejects.
- * `named`: what it has named already, with the connection; else its first frame does.
+ * Runs the command that a client names, for as long as the client stays. Never rejects. `named` is the start that came
+ * with the connection; without it, the first frame has it.
  */
 export const run = async (
   websocket: WebSocket,

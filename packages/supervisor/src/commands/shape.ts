@@ -15,9 +15,9 @@ import {
   wholeNumber,
 } from "../shape.ts"
 
-/** What `CommandStart`, `CommandSignalRequest` and `CommandClientMessage` of the protocol are. */
+/** Checks of the protocol's `CommandStart`, `CommandSignalRequest` and `CommandClientMessage`. */
 
-/** The kernel ends a text at its first NUL. */
+/** Accepts text without NUL, at which the kernel would end it. */
 const systemText: Check = (value, at) =>
   text(value, at) ?? (String(value).includes("\0") ? `${at} holds a NUL character` : undefined)
 

@@ -4,15 +4,15 @@ import { BerthError } from "@berth/protocol/errors"
 import { type Launch, type LaunchedApart, launchApart } from "../processes/launch.ts"
 import type { Pipes } from "../processes/output/pipes.ts"
 
-/** What the kernel says where there are as many processes or open files as there may be. */
+/** Error codes of the kernel when there are too many processes or open files. */
 const FULL = ["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"]
-/** How long a start waits for others to end, and how often it looks. */
+/** Time that a start waits for others to end, and the interval of its tries. */
 export const ROOM_WITHIN_MS = 10_000
 const LOOK_FOR_ROOM_MS = 50
 
 /**
- * Starts commands one after another: a start keeps the event loop busy until the kernel has made the process,
- * and between two of them all the others are served.
+ * Starts commands one after another. A start blocks the event loop until the kernel has made the process; between two
+ * starts, other work is done.
  */
 export class Starts {
   readonly #pipes: Pipes
@@ -20,13 +20,13 @@ export class Starts {
   #last: Promise<unknown> = Promise.resolve()
   #count = 0
 
-  /** `onCount` is told how many there are, whenever that changes. */
+  /** `onCount` is called with the number of commands whenever it changes. */
   constructor(pipes: Pipes, onCount: (running: number) => void) {
     this.#pipes = pipes
     this.#onCount = onCount
   }
 
-  /** Counts as one of MAX_COMMANDS until it is released. */
+  /** Takes one of the MAX_COMMANDS places. The returned function releases it. */
   take(): () => void {
     if (this.#count >= MAX_COMMANDS)
       throw new BerthError("commands.too_many", "too many commands run at the same time", {
@@ -49,7 +49,7 @@ export class Starts {
     return started
   }
 
-  /** Resolves when none that was asked for before now waits any more. */
+  /** Resolves when no start that was requested before now waits any more. */
   async idle(): Promise<void> {
     await this.#last
   }

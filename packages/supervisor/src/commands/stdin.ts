@@ -3,17 +3,17 @@ import type { Writable } from "node:stream"
 import type { Clock } from "../processes/clock.ts"
 import type { Input } from "../processes/wiring.ts"
 
-/** Until the first look for someone who waits at the pipe, and between two of them at the most. */
+/** Delay before the pipe is first opened for waiting readers, and the longest interval after that. */
 const FIRST_POKE_MS = 5
 const LONGEST_POKE_MS = 500
 
-/** A command's standard input. What is written after its end, or when nobody reads any more, is dropped. */
+/** A command's standard input. Data that is written after its end, or without a reader, is dropped. */
 export class Stdin {
   readonly #stream: Writable
   readonly #pipeFd: number | undefined
   readonly #clock: Clock
   #isEnded = false
-  /** Holds the pipe after its end. */
+  /** Keeps the pipe open after the end of the input. */
   #heldFd: number | undefined
   #takeBack = () => {}
 
@@ -21,11 +21,11 @@ export class Stdin {
     this.#stream = stream
     this.#pipeFd = pipeFd
     this.#clock = clock
-    // A command that ends without reading it all is no failure.
+    // A command may end without reading all of its input.
     stream.on("error", () => this.close())
   }
 
-  /** Resolves when there is room for more; undefined: there is. */
+  /** Writes a chunk. Returns undefined if there is room for more, else a promise that resolves when there is. */
   write(chunk: Buffer): Promise<void> | undefined {
     if (this.#isEnded || this.#stream.destroyed) return undefined
     if (this.#stream.write(chunk)) return undefined
@@ -40,7 +40,10 @@ export class Stdin {
     })
   }
 
-  /** After what was written. A pipe is not shut down as a socket is: its end is that nobody has it open. */
+  /**
+   * Ends the input after what was written. A pipe has no shutdown, unlike a socket: it ends when nobody has it open for
+   * writing.
+   */
   end(): void {
     if (this.#isEnded) return
     this.#isEnded = true
@@ -52,7 +55,7 @@ export class Stdin {
     })
   }
 
-  /** When the command has ended. */
+  /** Called when the command has ended. */
   close(): void {
     this.#isEnded = true
     this.#stream.destroy()
@@ -62,8 +65,9 @@ export class Stdin {
   }
 
   /**
-   * Whoever opens a named pipe waits until someone opens it for writing, even if that was before: a script's
-   * `cat /dev/stdin` would wait for ever. Opening it for a moment lets them go on, to what is in it and its end.
+   * Opens the pipe for writing for a moment, repeatedly. A process that opens a named pipe waits until another opens it
+   * for writing, even if one did before: a script's `cat /dev/stdin` would wait forever. This lets it go on, to the
+   * pipe's content and its end.
    */
   #poke(afterMs: number): void {
     this.#takeBack = this.#clock.after(afterMs, () => {

@@ -1,13 +1,13 @@
 import type { Clock } from "../processes/clock.ts"
 
-/** So many commands at once leave enough behind to be worth it. */
+/** With this many commands at once, collecting garbage afterwards is worth it. */
 export const MANY_COMMANDS = 128
-/** For connections that are about to close, and with them what they hold. */
+/** Delay, so that connections that are about to close have released their memory. */
 export const TIDY_AFTER_MS = 250
 
 /**
- * Gives back what many commands at once took. V8 keeps it until it needs more, as far from the supervisor's limit as
- * it is; and with every process that is started, the kernel copies the map of all memory that there is.
+ * Frees memory after many commands at once. V8 keeps it until it needs more, as it is far from the supervisor's limit;
+ * and the kernel copies the map of all memory with every process that is started.
  */
 export class Tidy {
   readonly #clock: Clock
@@ -20,7 +20,7 @@ export class Tidy {
     this.#collect = collect
   }
 
-  /** Of how many run now. It is done once none does: then nobody waits for it. */
+  /** Called with the number of running commands. Collects once none runs, so that nothing waits for it. */
   onCount(running: number): void {
     this.#takeBack()
     if (running >= MANY_COMMANDS) this.#isDue = true
@@ -36,7 +36,7 @@ export class Tidy {
   }
 }
 
-/** The flavour that moves what lives together: otherwise the pages stay, each with a little on it. */
+/** Collects all garbage. The flavor "last-resort" compacts: otherwise the pages stay, each with a little on it. */
 const collectAll = (): void => {
   void globalThis.gc?.({ type: "major", execution: "sync", flavor: "last-resort" })
 }

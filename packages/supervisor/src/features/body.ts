@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 import type { Check } from "../shape.ts"
 
-/** Of a request that is not a file: a command line and an environment have room in it. */
+/** Limit of a body that is not a file. A command line and an environment fit in it. */
 export const MAX_JSON_BYTES = 4 * 1024 * 1024
 
-/** The body as JSON of the form that is checked. */
+/** Reads the body as JSON, and checks it. */
 export const readJson = async <Body>(request: IncomingMessage, check: Check): Promise<Body> => {
   const chunks: Buffer[] = []
   let bytes = 0
-  // A client that sends too much must still hear it, over the same connection.
+  // The connection stays open, as a client that sends too much must get the error on it.
   for await (const chunk of request.iterator({ destroyOnReturn: false })) {
     bytes += chunk.length
     if (bytes > MAX_JSON_BYTES)

@@ -5,7 +5,7 @@ import type { WebSocket } from "ws"
 import type { Called, Feature, Features, HttpRoute } from "./feature.ts"
 import { matchPath } from "./match-path.ts"
 
-/** Finds who answers a call, and loads them when the first one comes. */
+/** Passes a call to its feature, which is loaded with the first call. */
 export class Dispatch {
   readonly #features: Features
   readonly #loaded = new Map<string, Promise<Feature>>()
@@ -36,7 +36,7 @@ export class Dispatch {
     }
   }
 
-  /** What takes the connection that an upgrade asks for. */
+  /** Returns the function that takes the connection of an upgrade request. */
   async open(url: string): Promise<(websocket: WebSocket) => void> {
     const { path, query } = split(url)
     const feature = await this.#load(path)
@@ -47,7 +47,7 @@ export class Dispatch {
     throw unknown("a WebSocket", path)
   }
 
-  /** Twice is as good as once. */
+  /** Closes all features. A second call waits for the same end. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -80,7 +80,7 @@ export class Dispatch {
     if (load === undefined || this.#closed !== undefined) throw unknown("anything", path)
     const loading = this.#loaded.get(name) ?? load()
     this.#loaded.set(name, loading)
-    // One that failed is tried again with the next call.
+    // A load that failed is tried again with the next call.
     loading.catch(() => this.#loaded.delete(name))
     return loading
   }
@@ -104,8 +104,8 @@ const find = (routes: readonly HttpRoute[], method: string | undefined, path: st
 }
 
 /**
- * An answer that has begun can only be cut off. Otherwise the rest of the body is read first: whoever is still
- * sending does not listen, and a connection that is closed before could take the answer with it.
+ * Sends an error. An answer that has begun can only be cut off. Otherwise the rest of the body is read first: a client
+ * that is still sending does not listen, and closing the connection earlier could lose the answer.
  */
 const fail = async (
   request: IncomingMessage,

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http"
 import type { WebSocket } from "ws"
 
-/** What came with a call's path. */
+/** The parts of a call that come from its URL, and its signal. */
 export interface Called {
   /** The parts of the path that the route names with a colon, decoded. */
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
-  /** Fires when whoever called is gone, and when the sandbox goes down. */
+  /** Fires when the caller has gone, and when the sandbox goes down. */
   readonly signal: AbortSignal
 }
 
@@ -17,25 +17,28 @@ export interface HttpCall extends Called {
 
 export interface HttpRoute {
   readonly method: "GET" | "POST" | "PUT" | "DELETE"
-  /** From the root, as in `/commands/:id/output`. */
+  /** Path from the root, as in `/commands/:id/output`. */
   readonly path: string
-  /** Answers. What it throws before it has begun to is the answer. */
+  /** Answers a call. An error that is thrown before the answer has begun is sent as the answer. */
   handle(call: HttpCall): Promise<void>
 }
 
 export interface SocketRoute {
   readonly path: string
-  /** Decides before the connection is made: what it throws is the answer. Then it is given the connection. */
+  /**
+   * Decides on a call before the connection is made. An error is sent as the answer. The returned function gets the
+   * connection.
+   */
   open(call: Called): Promise<(websocket: WebSocket) => void>
 }
 
-/** One of the things that clients do in a sandbox, beside prompts: commands, files, terminals, … */
+/** A feature for clients of a sandbox besides prompts: commands, files, terminals, … */
 export interface Feature {
   readonly http: readonly HttpRoute[]
   readonly sockets: readonly SocketRoute[]
-  /** Ends what it has running. Twice is as good as once. */
+  /** Ends everything that the feature runs. A second call is harmless. */
   close(): Promise<void>
 }
 
-/** Loads a feature when the first call for it comes, by the first part of the path. */
+/** Functions that load a feature at the first call, by the first part of the path. */
 export type Features = Readonly<Record<string, () => Promise<Feature>>>

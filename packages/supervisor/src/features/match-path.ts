@@ -1,4 +1,6 @@
-/** The named parts of a path that has the pattern's form: `/commands/:id` of `/commands/7` is `{ id: "7" }`. */
+/**
+ * Matches a path with a pattern, and returns its named parts: `/commands/:id` with `/commands/7` gives `{ id: "7" }`.
+ */
 export const matchPath = (pattern: string, path: string): Record<string, string> | undefined => {
   const [wanted, given] = [pattern.split("/"), path.split("/")]
   if (wanted.length !== given.length) return undefined

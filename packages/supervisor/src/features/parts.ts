@@ -3,11 +3,11 @@ import type { Pipes } from "../processes/output/pipes.ts"
 import type { ProcessSet } from "../processes/set.ts"
 import type { User } from "../processes/user.ts"
 
-/** What a feature is given by its surroundings. */
+/** The dependencies of a feature. */
 export interface FeatureParts {
   readonly clock: Clock
   readonly pipes: Pipes
-  /** For what is to outlive the call that started it: it ends with the sandbox. */
+  /** Holds processes that outlive the call that started them. They end with the sandbox. */
   readonly processes: ProcessSet
   readonly places: {
     readonly workspace: string
@@ -15,9 +15,9 @@ export interface FeatureParts {
     readonly toolbox: string
     readonly logs: string
   }
-  /** The directory of the workspace's repo, where it has exactly one. */
+  /** The directory of the workspace's repo, if it has exactly one. */
   readonly onlyRepo?: string | undefined
-  /** Whom all runs as; undefined: as the supervisor itself. */
+  /** The user that everything runs as; undefined: the supervisor's own. */
   readonly user: User | undefined
   readonly environment: Readonly<Record<string, string>>
 }

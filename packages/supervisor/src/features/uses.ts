@@ -2,14 +2,14 @@ import type { CommandId } from "@berth/protocol/commands"
 import type { PromptId } from "@berth/protocol/ids"
 import type { TerminalId } from "@berth/protocol/terminals"
 
-/** What runs for someone now, as those say who run it. */
+/** The prompts, background commands and terminals that run now, as reported by their owners. */
 export interface InUse {
   readonly prompts: readonly PromptId[]
   readonly commands: readonly CommandId[]
   readonly terminals: readonly { readonly id: TerminalId; readonly viewers: number }[]
 }
 
-/** Keeps what runs for someone, and tells when that changes. */
+/** Keeps track of what runs in the sandbox, and reports changes. */
 export class Uses {
   #prompts: readonly PromptId[] = []
   readonly #commands = new Set<CommandId>()
@@ -17,7 +17,7 @@ export class Uses {
   #version = 0
   #change = new AbortController()
 
-  /** Another one after every change. */
+  /** A number that differs after every change. */
   get version(): number {
     return this.#version
   }
@@ -40,7 +40,7 @@ export class Uses {
     this.changed()
   }
 
-  /** Of a command that outlives whoever started it. */
+  /** Adds a command that outlives the connection that started it. */
   commandStarted(id: CommandId): void {
     this.#commands.add(id)
     this.changed()
@@ -50,7 +50,7 @@ export class Uses {
     if (this.#commands.delete(id)) this.changed()
   }
 
-  /** Of an open terminal. */
+  /** Sets the number of viewers of an open terminal. */
   setViewers(id: TerminalId, viewers: number): void {
     this.#terminals.set(id, viewers)
     this.changed()
@@ -60,7 +60,7 @@ export class Uses {
     if (this.#terminals.delete(id)) this.changed()
   }
 
-  /** For what changes beside these. */
+  /** Reports a change, also of something that is not tracked here. */
   changed(): void {
     this.#version++
     const change = this.#change

@@ -3,8 +3,8 @@ import { resolve } from "node:path"
 import type { FeatureParts } from "./parts.ts"
 
 /**
- * The directory that a command or terminal starts in. Without a named one, that is the workspace's only repo, once it is
- * cloned; a relative one is below the workspace.
+ * The directory in which a command or terminal starts. Without a named one, that is the workspace's only repo, once it
+ * is cloned. A relative one is below the workspace.
  */
 export const workingDirectory = (
   named: string | undefined,

@@ -6,16 +6,16 @@ import { ANSWERED, tooSilent, workerEnded } from "./relay.ts"
 import { HEAD_END, MAX_HEAD_BYTES, parseHead, type WorkerHead } from "./worker-head.ts"
 import type { WorkerProcess } from "./worker-process.ts"
 
-/** As much as a socket gives at once. While one is being sent, the others are filled. */
+/** Buffers of a download, each as large as one read from a socket. While one is being sent, the others are filled. */
 const BUFFER_BYTES = 256 * 1024
 const BUFFERS = 3
-/** Where many are under way at once, each has less, so that all of them together stay within bounds. */
+/** With more downloads than this at once each has smaller buffers, so that all of them together stay within bounds. */
 const CROWD = 16
 const CROWDED_BUFFER_BYTES = 64 * 1024
 
 /**
- * Passes a file's content on as `relay` does, but reads into the same memory again and again: node's HTTP client
- * takes new memory for every piece and copies it, which costs more than all the rest.
+ * Passes on a file's content like `relay`, but reads into the same buffers again and again. Node's HTTP client
+ * allocates memory for every chunk and copies it, which costs more than all the rest.
  */
 export const download = (worker: WorkerProcess, silenceLimitMs: number) => {
   let underWay = 0
@@ -37,7 +37,7 @@ const pass = async (
 ): Promise<void> => {
   const socketPath = await worker.socketPath()
   const range = request.headers.range === undefined ? "" : `range: ${request.headers.range}\r\n`
-  // In version 1.0 the content comes as it is, and ends with the connection.
+  // With HTTP/1.0 the content is not chunked, and ends with the connection.
   const asked = `GET ${request.url} HTTP/1.0\r\n${range}\r\n`
   await new Promise<void>((resolve, reject) => {
     const passing = new Passing(response, bufferBytes)
@@ -103,7 +103,7 @@ class Passing {
     return buffer
   }
 
-  /** False: no more until the client has taken some. */
+  /** Passes on a chunk. Returns false if reading must pause until the client has taken some. */
   take(bytes: Buffer, socket: Socket): boolean {
     const content = this.#head === undefined ? this.#begin(bytes) : bytes
     if (content.length === 0) return true
@@ -116,12 +116,12 @@ class Passing {
       if (this.#isHeld) socket.resume()
       this.#isHeld = false
     })
-    // One is left for the read that comes next.
+    // Keeps a buffer free for the next read.
     this.#isHeld = this.#unsent >= BUFFERS - 1
     return !this.#isHeld
   }
 
-  /** The answer is whole when it is as long as it said. */
+  /** Ends the answer. Throws if it is shorter than its announced length. */
   async end(): Promise<void> {
     const { length } = this.#head ?? { length: Number.NaN }
     if (length !== undefined && length !== this.#passed) throw workerEnded()
@@ -133,7 +133,7 @@ class Passing {
     this.#response.end()
   }
 
-  /** What of the content came with the head. */
+  /** Parses the head, and returns the content that came with it. */
   #begin(bytes: Buffer): Buffer {
     this.#headBytes = Buffer.concat([this.#headBytes, bytes])
     const end = this.#headBytes.indexOf(HEAD_END)

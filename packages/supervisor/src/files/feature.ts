@@ -5,12 +5,12 @@ import { relay, workerConnections } from "./relay.ts"
 import { watchSocket } from "./watch-socket.ts"
 import { bundledWorker, type WorkerCommand, WorkerProcess } from "./worker-process.ts"
 
-/** For a worker that neither takes nor says anything: one that was stopped, or waits for a dead disk. */
+/** Limit for a worker that neither reads nor answers: it was stopped, or waits for a dead disk. */
 const SILENCE_LIMIT_MS = 60_000
 
 type Route = Pick<HttpRoute, "method" | "path">
 
-/** What the worker answers. */
+/** The routes that the worker answers. */
 export const DOWNLOAD: Route = { method: "GET", path: "/files/content" }
 export const RELAYED: readonly Route[] = [
   { method: "PUT", path: "/files/content" },
@@ -30,7 +30,7 @@ export interface FilesOptions {
   readonly silenceLimitMs?: number
 }
 
-/** Files: see `@berth/protocol/files`. All of it is done by a process of the user. */
+/** The files feature: see `@berth/protocol/files`. All of it is done by a process that runs as the user. */
 export const filesFeature = (
   parts: FeatureParts,
   { command = bundledWorker(parts.places), silenceLimitMs = SILENCE_LIMIT_MS }: FilesOptions = {},

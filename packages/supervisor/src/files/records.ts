@@ -1,7 +1,7 @@
-/** What stands in place of a record that is longer than is taken. */
+/** Stands for a record that is longer than the limit. */
 export const TOO_LONG = Symbol("too long")
 
-/** The records of a stream, each ended by that byte. One that is too long costs no memory. */
+/** Splits a stream into records, each ended by the byte `end`. A record that is too long costs no memory. */
 export async function* records(
   source: AsyncIterable<Buffer>,
   { end, maxBytes }: { end: number; maxBytes: number },

@@ -4,7 +4,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { HttpCall } from "../features/feature.ts"
 import type { WorkerProcess } from "./worker-process.ts"
 
-/** Of what the worker says, these go on to the client. */
+/** The headers of the worker's answer that are passed on to the client. */
 export const ANSWERED = [
   "content-type",
   "content-length",
@@ -15,10 +15,10 @@ export const ANSWERED = [
 ]
 const ASKED = ["content-length", "content-type", "range"]
 
-/** Connections to the worker that are free are used again. */
+/** Reuses free connections to the worker. */
 export const workerConnections = (): Agent => new Agent({ keepAlive: true, maxFreeSockets: 8 })
 
-/** Passes a call on to the worker, and its answer back: both as they come, and no faster than they are taken. */
+/** Passes a call on to the worker and its answer back, as the bytes come and no faster than they are read. */
 export const relay =
   (worker: WorkerProcess, agent: Agent, silenceLimitMs: number) =>
   async ({ request, response, signal }: HttpCall): Promise<void> => {
@@ -52,21 +52,24 @@ const ask = (
       resolve(answer)
     })
     asked.setTimeout(silenceLimitMs, () => {
-      // It may be the client that is silent.
+      // The client may be the silent one.
       const waitsForClient = !request.readableEnded && asked.writableLength === 0
       if (waitsForClient) return
       asked.destroy(tooSilent(silenceLimitMs))
       giveUp()
     })
-    // Not a pipeline: one that fails would end the client's connection, over which the failure is to be told.
+    // Not a pipeline: a failure would close the client's connection, which must carry the error.
     request.pipe(asked)
     collectOften(request)
   })
 
-/** What may wait to be collected of a body that passes. */
+/** Limit of the bytes of a passing body that wait for garbage collection. */
 const GARBAGE_BYTES = 8 * 1024 * 1024
 
-/** Node takes new memory for every piece of a body, and V8 does not count that when it decides when to collect. */
+/**
+ * Collects garbage while a body passes. Node allocates memory for every chunk, which V8 does not count when it decides
+ * when to collect.
+ */
 const collectOften = (request: IncomingMessage): void => {
   let bytes = 0
   request.on("data", (chunk: Buffer) => {
@@ -85,7 +88,7 @@ const pick = (headers: IncomingMessage["headers"], names: readonly string[]) =>
     }),
   )
 
-/** Told when the client has sent all it has to send, for before that it does not listen. */
+/** Makes the error after the client has sent its whole body, as a client does not listen before that. */
 const unavailable = async (request: IncomingMessage, cause: unknown): Promise<BerthError> => {
   if (!request.readableEnded) {
     request.unpipe()

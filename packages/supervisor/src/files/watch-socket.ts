@@ -7,18 +7,21 @@ import { records, TOO_LONG } from "./records.ts"
 import { workerEnded } from "./relay.ts"
 import type { WorkerProcess } from "./worker-process.ts"
 
-/** From the first word of the worker to the connection that it is for. */
+/** Time limit from the worker's first answer to the client's connection. */
 const TAKE_DEADLINE_MS = 10_000
-/** For looking at a tree: 100,000 files take some seconds on a busy machine. */
+/** Time limit for reading a tree: 100,000 files take some seconds on a busy machine. */
 const READY_DEADLINE_MS = 120_000
-/** One message of the worker: some hundred changes with long names. */
+/** Limit of one message from the worker: some hundred changes with long names. */
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-/** What may wait for a client that does not read; then the worker waits, and says later what was lost. */
+/**
+ * Limit of the bytes that wait for a client that does not read. The worker waits then, and reports later that changes
+ * were lost.
+ */
 const MAX_UNSENT_BYTES = 256 * 1024
 const NEWLINE = 0x0a
 const CLOSE = { normal: 1000, failed: 1011 } as const
 
-/** Hands the worker's messages on, each in a frame of its own. */
+/** Passes on the worker's messages, each as one frame. */
 export const watchSocket = (worker: WorkerProcess): SocketRoute => ({
   path: "/files/watch",
   open: async ({ query, signal }) => {
@@ -27,7 +30,7 @@ export const watchSocket = (worker: WorkerProcess): SocketRoute => ({
     const deadline = setTimeout(() => gone.abort(tooLate()), READY_DEADLINE_MS)
     try {
       const messages = await ask(await worker.socketPath(), query, over)
-      // Without a connection there is nobody who could end it.
+      // Ends the watch if no connection comes, as only a connection could end it.
       const taken = setTimeout(() => gone.abort(), TAKE_DEADLINE_MS)
       return (websocket) => {
         clearTimeout(taken)
@@ -76,7 +79,9 @@ const send = (websocket: WebSocket, message: Buffer): Promise<void> =>
     if (websocket.bufferedAmount < MAX_UNSENT_BYTES) resolve()
   })
 
-/** What the worker says is the user's word: only what we know is passed on. */
+/**
+ * The error in the worker's refusal. The user controls the worker's answer, so only known error codes are passed on.
+ */
 const refusal = async (answer: IncomingMessage): Promise<BerthError> => {
   let text = ""
   for await (const chunk of answer.setEncoding("utf8") as AsyncIterable<string>) {
@@ -88,7 +93,7 @@ const refusal = async (answer: IncomingMessage): Promise<BerthError> => {
     if (Object.hasOwn(ERRORS, code))
       return new BerthError(code as ErrorCode, String(message), { details: { ...details } })
   } catch {
-    // Not in our words.
+    // The answer is no error of ours.
   }
   return workerEnded()
 }

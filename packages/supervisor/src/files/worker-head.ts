@@ -1,15 +1,15 @@
 export const HEAD_END = "\r\n\r\n"
 export const MAX_HEAD_BYTES = 16 * 1024
 
-/** How the worker's answer begins. */
+/** The head of the worker's answer. */
 export interface WorkerHead {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Of the content; undefined: it ends with the connection. */
+  /** The length of the content; undefined: it ends with the connection. */
   readonly length: number | undefined
 }
 
-/** Of the headers only those that are named. Undefined: it is not the head of an answer. */
+/** Parses a head, keeping only the named headers. Returns undefined if it is not the head of an answer. */
 export const parseHead = (text: string, names: readonly string[]): WorkerHead | undefined => {
   const [first = "", ...lines] = text.split("\r\n")
   const [, status] = /^HTTP\/1\.[01] ([2-5]\d\d) /.exec(first) ?? []

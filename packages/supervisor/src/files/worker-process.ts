@@ -10,16 +10,19 @@ import { OWN_PROGRAM_FLAGS } from "../processes/own-program.ts"
 import { spawn } from "../processes/spawn.ts"
 import type { Maker } from "./work/parts.ts"
 
-/** SIGKILL works at once, except on a process that waits for a disk or a network file system. */
+/** Time limit for SIGKILL. It works at once, except on a process that waits for a disk or a network file system. */
 const END_DEADLINE_MS = 2_000
 
-/** What runs the worker: node and its arguments. */
+/** The command that runs the worker: node and its arguments. */
 export type WorkerCommand = readonly [string, ...string[]]
 
-/** What it reads and writes lives shortly: collected often, it costs half the memory, and no more time. */
+/**
+ * Node's flags for the worker. Its data is short-lived: a small young generation halves the memory, and takes no more
+ * time.
+ */
 export const WORKER_FLAGS = [...OWN_PROGRAM_FLAGS, "--max-semi-space-size=1"]
 
-/** As it lies in every sandbox. */
+/** The worker as it is installed in every sandbox. */
 export const bundledWorker = ({ toolbox }: FeatureParts["places"]): WorkerCommand => [
   process.execPath,
   ...WORKER_FLAGS,
@@ -33,14 +36,14 @@ interface Running {
 }
 
 /**
- * The process that works with files as the user: started by the first call, and again by the next one after it
- * has ended. The user can stop and end it, and runs what it starts for a search, so nothing that it says is
+ * The process that works with files as the user. The first call starts it, and the next call after it has ended starts
+ * it again. The user can stop and end it, and runs the program that it starts for a search, so nothing that it says is
  * trusted.
  */
 export class WorkerProcess {
   readonly #parts: FeatureParts
   readonly #command: WorkerCommand
-  /** Tells its workers' files from those of other sandboxes. */
+  /** Distinguishes its workers' files from those of other sandboxes. */
   readonly #sandbox = randomBytes(8).toString("hex")
   #running: Promise<Running> | undefined
   #isClosed = false
@@ -50,7 +53,7 @@ export class WorkerProcess {
     this.#command = command
   }
 
-  /** Where it listens. What is sent there before it has come up waits. */
+  /** Returns the path of the worker's socket. Requests that are sent before the worker is up wait. */
   async socketPath(): Promise<string> {
     if (this.#isClosed) throw new BerthError("cancelled", "the sandbox is going down")
     // Assigned before the first await, so that concurrent callers share one process.
@@ -58,14 +61,14 @@ export class WorkerProcess {
     return (await this.#running).socketPath
   }
 
-  /** Ends one that does not answer: the next call starts another. */
+  /** Ends a worker that does not answer. The next call starts another. */
   giveUp(): void {
     const running = this.#running
     this.#running = undefined
     void running?.then(end, () => {})
   }
 
-  /** Ends it, with what it runs. Twice is as good as once. */
+  /** Ends the worker with what it runs. A second call is harmless. */
   async close(): Promise<void> {
     this.#isClosed = true
     const running = await this.#running?.catch(() => undefined)
@@ -89,8 +92,8 @@ export class WorkerProcess {
 }
 
 /**
- * The socket is made here, in a directory that is closed to the user, and handed down: nobody but this process
- * can connect to it, and nobody can put another one in its place.
+ * Starts a worker. The socket is made here, in a directory that is closed to the user, and inherited by the worker: no
+ * other process can connect to it or replace it.
  */
 const start = async (
   parts: FeatureParts,
@@ -103,7 +106,7 @@ const start = async (
   const listener = createServer()
   try {
     await once(listener.listen(made), "listening")
-    // Closing our copy of it removes the name that it was made with.
+    // Renamed, because closing our listener removes the name that it was made with.
     await rename(made, socketPath)
     const child = launch(command, { places, user, environment, maker }, descriptorOf(listener))
     await once(child, "spawn")
@@ -124,8 +127,8 @@ const start = async (
 }
 
 /**
- * In a group of its own, with what it runs. It takes the user's ids itself, and its environment has nothing of
- * the user's that could change what it does.
+ * Runs the worker in a process group of its own, with what it starts. It takes the user's ids itself, and its
+ * environment has no variable of the user's that could change what it does.
  */
 const launch = (
   [file, ...args]: WorkerCommand,
@@ -142,7 +145,7 @@ const launch = (
   return spawn(file, [...args, JSON.stringify(told)], {
     cwd: "/",
     env: { HOME },
-    // While its standard input is open, this process lives.
+    // The worker ends when its standard input closes, and so with this process.
     stdio: ["pipe", "ignore", "ignore", listenFd],
     detached: true,
   }).on("error", () => {})
@@ -167,6 +170,6 @@ const killGroup = (pid: number): void => {
   try {
     process.kill(-pid, "SIGKILL")
   } catch {
-    // Nobody is left in it.
+    // The group is empty.
   }
 }

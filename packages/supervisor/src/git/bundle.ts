@@ -4,7 +4,7 @@ import { LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "../repos/git.ts"
 import { answerOf, askGit, type GitParts, git } from "./call.ts"
 import { commitOf } from "./revision.ts"
 
-/** Gives a bundle to whoever reads it. False: the base has it all, and there is none. */
+/** Makes a bundle, and passes it to `read`. Returns false, without a bundle, if the base has everything. */
 export const bundleOf = async (
   directory: string,
   { ref, base }: Omit<GitBundleQuery, "repo">,
@@ -22,7 +22,7 @@ export const bundleOf = async (
   return true
 }
 
-/** The full name of the branch that HEAD is at, if it is at one. */
+/** The full name of HEAD's branch, if it is on one. */
 const branchAt = async (directory: string, parts: GitParts): Promise<string[]> => {
   const args = ["symbolic-ref", "--quiet", "HEAD"] as const
   const { status, output } = await askGit({ args, directory, deadlineMs: LOOK_DEADLINE_MS }, parts)

@@ -9,9 +9,9 @@ import { endTree } from "../processes/tree/end.ts"
 import { gitFailure } from "../repos/failure.ts"
 import { environmentOf, SETTINGS } from "../repos/git.ts"
 
-/** What is kept of what git complains of. */
+/** Limit of the kept end of git's error output. */
 const LAST_OUTPUT_BYTES = 16 * 1024
-/** For the end of it, after git's own: what hid from us may hold it open. */
+/** Time limit for the rest of the error output after git's exit, as a hidden process may hold it open. */
 const COMPLAINTS_MS = 2 * STRAGGLER_GRACE_MS
 
 export type GitParts = Pick<FeatureParts, "clock" | "pipes" | "user" | "environment"> & {
@@ -19,9 +19,9 @@ export type GitParts = Pick<FeatureParts, "clock" | "pipes" | "user" | "environm
 }
 
 export interface GitCall {
-  /** What stands behind `git`. */
+  /** The arguments after `git`. */
   readonly args: readonly [string, ...string[]]
-  /** It is entered by git, with the user's rights. */
+  /** Git's directory. Git itself enters it, with the user's rights. */
   readonly directory: string
   readonly deadlineMs: number
   readonly input?: Buffer
@@ -29,21 +29,21 @@ export interface GitCall {
   /** Whether the repo's hooks run. */
   readonly withHooks?: boolean
   /**
-   * A shell's program that calls git as `"$@"`; it begins in the directory. Such that what cannot be an
-   * argument comes from its input.
+   * A shell script that begins in the directory and calls git as `"$@"`. It can pass on from its input what cannot be
+   * an argument.
    */
   readonly script?: string
 }
 
-/** How it ended, of a call that may be answered by its status. */
+/** The result of a call whose status may be the answer. */
 export interface Ended {
   readonly status: number | null
   readonly output: Buffer
 }
 
 /**
- * Runs git once, and gives its output to whoever reads it, at their pace. One who stops early ends it. It
- * rejects when git fails, is cancelled or misses its deadline; then nothing of it runs any more.
+ * Runs git once, and passes its output to `read`, at the reader's pace. A reader that stops early ends git. Rejects if
+ * git fails, is cancelled or misses its deadline; none of its processes runs then.
  */
 export const git = async <Result>(
   call: GitCall,
@@ -55,7 +55,7 @@ export const git = async <Result>(
   return result
 }
 
-/** The same for a short answer, which a status may be. */
+/** Like `git`, for a call with a short answer, which may be its status. */
 export const askGit = async (call: GitCall, parts: GitParts): Promise<Ended> => {
   const { result, status } = await run(call, parts, (stdout) => readAll(stdout, SHORT_BYTES))
   return { status, output: result }
@@ -88,12 +88,12 @@ const run = async <Result>(
     { pipes, stdin: call.input !== undefined, signal },
   )
   const { tree, exited } = launched
-  // Node's readers of pipes only begin when they are piped.
+  // Node's readers of pipes begin only when they are piped.
   const stdout = new PassThrough()
   pipeline(launched.stdout, stdout, () => {})
-  // What a hook left running holds the output open.
+  // A process that a hook left running would hold the output open.
   void exited.then(() => endTree(tree, { clock, graceMs: STRAGGLER_GRACE_MS }))
-  // Told to whoever reads it.
+  // The error reaches the reader.
   stdout.on("error", () => {})
   const complaints = hearComplaints(launched, call.input)
   const isCut = Promise.withResolvers<never>()
@@ -116,7 +116,7 @@ const run = async <Result>(
   } finally {
     takeBack()
     signal.removeEventListener("abort", onAbort)
-    // One that was cut short tidies up first.
+    // A git that was cut short gets time to tidy up.
     const graceMs = launched.exit ? STRAGGLER_GRACE_MS : COMMAND_STOP_GRACE_MS
     await endTree(tree, { clock, graceMs })
     for (const stream of [stdout, launched.stdout, launched.stderr]) stream.destroy()
@@ -124,13 +124,13 @@ const run = async <Result>(
   }
 }
 
-/** What it is given is given, and what it complains of is kept, the last of it. */
+/** Writes the input, and keeps the end of the error output. Returns a function that resolves with it. */
 const hearComplaints = ({ stdin, stderr }: LaunchedApart, input: Buffer | undefined) => {
   const ring = new ByteRing(LAST_OUTPUT_BYTES)
   const ended = new Promise<void>((resolve) => stderr.once("close", () => resolve()))
   stderr.on("data", (chunk: Buffer) => ring.write(chunk))
   stderr.on("error", () => {})
-  // One that ends without reading it all says why.
+  // A git that ends without reading its whole input says why in its error output.
   stdin?.stream.on("error", () => {})
   stdin?.stream.end(input)
   return async (clock: Clock) => {
@@ -141,7 +141,9 @@ const hearComplaints = ({ stdin, stderr }: LaunchedApart, input: Buffer | undefi
   }
 }
 
-/** Directories and output are the repo's and ours: neither its configuration nor colours change what is parsed. */
+/**
+ * The command line. Settings keep the repo's configuration, colours and hooks from changing the output that is parsed.
+ */
 const commandOf = ({ args, directory, script, withHooks }: GitCall): [string, ...string[]] => {
   const settings = [...SETTINGS, ...OUTPUT, ...(withHooks ? [] : ["core.hooksPath=/dev/null"])]
   const config = settings.flatMap((setting) => ["-c", setting])
@@ -154,7 +156,7 @@ const OUTPUT = ["color.ui=false", "core.quotePath=true", "log.showSignature=fals
 
 const environmentFor = (call: GitCall, { environment }: GitParts) => ({
   ...environmentOf(environment),
-  // A look at a repo never takes a lock that the agent's own git would stumble over.
+  // A look at a repo must take no lock that the agent's own git would stumble over.
   GIT_OPTIONAL_LOCKS: "0",
   GIT_LITERAL_PATHSPECS: "1",
   ...call.environment,

@@ -4,7 +4,7 @@ import { MAX_GIT_FILES } from "@berth/protocol/git-limits"
 import { toWire } from "../files/work/bytes.ts"
 import { recordsOf } from "./records.ts"
 
-/** First what happened to each file, then the lines of each, in the same order. */
+/** Git's output lists first the status of each file, then the line counts of each, in the same order. */
 export const COUNTED = ["--raw", "--numstat", "-z"]
 
 const STATUS: Readonly<Record<string, GitChange["status"]>> = {
@@ -38,7 +38,7 @@ export const parseChanges = async (stdout: Readable): Promise<GitChanges> => {
     }
     const [, insertions = "", deletions = "", path = ""] =
       /^(-|\d+)\t(-|\d+)\t(.*)$/s.exec(text) ?? []
-    // Of one that was moved both names follow.
+    // For a moved file both names follow.
     if (path === "") for (const _ of ["from", "to"]) await next()
     const file = files[counted++]
     if (file === undefined) continue

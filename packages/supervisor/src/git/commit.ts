@@ -6,10 +6,10 @@ import { answerOf, askGit, type GitCall, type GitParts } from "./call.ts"
 import { logOf } from "./log.ts"
 import { rootOf } from "./root.ts"
 
-/** Hooks run linters and tests. */
+/** Time limit. Hooks run linters and tests. */
 export const COMMIT_DEADLINE_MS = 10 * 60_000
 
-/** Who commits where git's configuration names nobody. */
+/** The committer if git's configuration has none. */
 const NOBODY = { name: "agent", email: "agent@localhost" }
 
 export const commit = async (
@@ -24,7 +24,7 @@ export const commit = async (
     deadlineMs: COMMIT_DEADLINE_MS,
     withHooks: true,
     ...(input && { input }),
-    // What takes locks is what it is for.
+    // A commit needs locks.
     environment: { GIT_OPTIONAL_LOCKS: "1" },
   })
   const list = paths && Buffer.concat(paths.flatMap((path) => [fromWire(path), Buffer.of(0)]))
@@ -42,7 +42,7 @@ export const commit = async (
 
 const FROM_INPUT = ["--pathspec-from-file=-", "--pathspec-file-nul"]
 
-/** Git's own answer, where it has one; the author is whoever is named. */
+/** Variables for author and committer: the named author, and a committer only if git's configuration has none. */
 const identity = async (
   directory: string,
   author: GitCommitRequest["author"],

@@ -6,7 +6,7 @@ import { type GitParts, git } from "./call.ts"
 import { commitOf, emptyTree, headOf } from "./revision.ts"
 import { rootOf } from "./root.ts"
 
-/** One that git applies again, whatever the user's configuration likes to see. */
+/** Options for a diff that git can apply again, whatever the user's configuration says. */
 export const UNIFIED = ["--patch", "--binary", "--full-index", "-U3", "--inter-hunk-context=0"]
 
 const ALWAYS = [
@@ -16,8 +16,9 @@ const ALWAYS = [
 ]
 
 /**
- * The files that are not tracked are shown by an index of our own, in which they are announced; the repo's is
- * not touched. It keeps the time of the repo's, by which git knows what may have changed since. The path to limit the diff to comes from the input, since an argument may be text alone.
+ * A script that includes untracked files. They are announced in a copy of the index, and the repo's own is not touched.
+ * The copy keeps the original's time, by which git knows what may have changed since. The path to limit the diff to
+ * comes from the input, since an argument can only be text.
  */
 const WITH_UNTRACKED = `
 scratch=$(mktemp -d) || exit
@@ -32,7 +33,7 @@ xargs -0 "$@" --`
 
 const OF_COMMITS = `exec xargs -0 "$@" --`
 
-/** The output of `git diff` in that form. */
+/** Runs `git diff` with the given options. */
 export const diffOf = async <Result>(
   directory: string,
   { base, head, path }: Omit<GitDiffQuery, "repo">,

@@ -67,14 +67,14 @@ export const gitFeature = (parts: FeatureParts): Feature => {
       }),
     ],
     sockets: [],
-    // Each call is told by its signal before this.
+    // The calls were cancelled by their signals before this.
     close: async () => void (await Promise.allSettled(running)),
   }
 }
 
 const BUNDLE = "application/x-git-bundle"
 
-/** As fast as the client reads. The end is left out: only when git has ended well is it all. */
+/** Sends output as fast as the client reads. Does not end the answer, as it is complete only if git succeeds. */
 const sendTo =
   ({ response, signal }: Called & { response: ServerResponse }, type: string) =>
   async (stdout: Readable): Promise<void> => {
@@ -84,7 +84,7 @@ const sendTo =
     }
   }
 
-/** A diff of nothing has no first byte. */
+/** Ends an answer. An empty diff has not sent its head yet. */
 const end = (response: ServerResponse, type: string): void => {
   if (response.destroyed) throw new BerthError("cancelled", "whoever called is gone")
   if (!response.headersSent) response.writeHead(200, { "content-type": type })

@@ -10,7 +10,7 @@ import { rootOf } from "./root.ts"
 
 const FIELDS = ["%H", "%P", "%an", "%ae", "%aI", "%cn", "%ce", "%cI", "%B"]
 
-/** The newest commits first; none where there is none yet. */
+/** Reads the log, newest commits first; empty before the first commit. */
 export const logOf = async (
   directory: string,
   { head, base, path, limit = DEFAULT_GIT_COMMITS }: Omit<GitLogQuery, "repo">,

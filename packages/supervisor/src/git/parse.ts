@@ -41,7 +41,7 @@ const person: Check = (value, at) =>
 
 const isTrue: Check = (value, at) => (value === true ? undefined : `${at} is not true`)
 
-/** Of a `GitCommitRequest`. */
+/** Checks a `GitCommitRequest`. */
 export const commitRequest: Check = object(
   { repo, message },
   { author: object({ name: person, email: person }), all: isTrue, paths },
@@ -59,7 +59,7 @@ const limit: Check = (value, at) => {
 const CHECKS = { repo, base: revision, head: revision, ref: revision, path, limit }
 type Key = Exclude<keyof typeof CHECKS, "repo">
 
-/** What a query says: the repo, and of these keys those that are there. */
+/** Reads a query: the repo, and those of these keys that it has. */
 export const readQuery = <Keys extends Key>(query: URLSearchParams, ...keys: readonly Keys[]) => {
   const said: Record<string, unknown> = {}
   for (const [key, value] of query) {

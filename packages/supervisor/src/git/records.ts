@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream"
 
-/** What stands between NUL bytes; what follows the last one is a record, too, unless it is empty. */
+/** Splits output at NUL bytes. A last part without a NUL is a record too, unless it is empty. */
 export async function* recordsOf(stdout: Readable): AsyncGenerator<Buffer> {
   let rest: Buffer[] = []
   for await (const chunk of stdout as AsyncIterable<Buffer>) {

@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { LOOK_DEADLINE_MS } from "../repos/git.ts"
 import { answerOf, askGit, type GitParts } from "./call.ts"
 
-/** The id of the commit that is named; an error says when there is none. */
+/** The id of a named commit. Throws if there is none. */
 export const commitOf = async (
   directory: string,
   revision: string,
@@ -15,11 +15,11 @@ export const commitOf = async (
   })
 }
 
-/** Undefined before the first commit. */
+/** The id of HEAD's commit; undefined before the first commit. */
 export const headOf = (directory: string, parts: GitParts): Promise<string | undefined> =>
   findCommit(directory, "HEAD", parts)
 
-/** What everything is new against. */
+/** The id of the empty tree, against which everything is new. */
 export const emptyTree = (directory: string, parts: GitParts): Promise<string> =>
   answerOf(
     {

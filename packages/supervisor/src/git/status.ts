@@ -14,7 +14,7 @@ const ARGS = [
 export const statusOf = (directory: string, parts: GitParts): Promise<GitStatus> =>
   git({ args: ARGS, directory, deadlineMs: LOOK_DEADLINE_MS }, parts, parseStatus)
 
-/** Of a record, how many fields stand before the path. */
+/** The number of fields before the path, by the kind of the record. */
 const FIELDS: Readonly<Record<string, number>> = { "1": 8, "2": 9, u: 10, "?": 1 }
 
 export const parseStatus = async (stdout: Readable): Promise<GitStatus> => {

@@ -1,4 +1,4 @@
-/** The promise's outcome, or the signal's reason as soon as it fires. */
+/** Settles like the promise, or rejects with the signal's reason as soon as it fires. */
 export const abortable = <Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> =>
   new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)

@@ -1,9 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** Errors of the system that pass when there is space again. */
+/** System errors that pass when there is space again. */
 const FULL = new Set(["ENOSPC", "EDQUOT"])
 
-/** What the file system refused, as one of ours. */
+/** Turns an error of the file system into a BerthError. */
 export const toJournalError = (thrown: unknown, path: string): BerthError => {
   if (thrown instanceof BerthError) return thrown
   const systemSaid = thrown instanceof Error ? thrown.message : String(thrown)

@@ -9,39 +9,39 @@ import { JournalReader } from "./reader.ts"
 import type { Segment } from "./segment.ts"
 import { Segments } from "./segments.ts"
 
-/** Of all that the server has not acknowledged: hours of an agent's work while the server is away. */
+/** Limit of all events that the server has not acknowledged: hours of an agent's work while the server is away. */
 export const MAX_JOURNAL_BYTES = 64 * 1024 * 1024
 
-/** Events that come within this time of each other are written together. A single one does not wait. */
+/** Events within this time of each other are written together. A single one does not wait. */
 export const GROUP_WINDOW_MS = 3
 
-/** Written at once, at most, unless one event is larger. */
+/** Limit of one write, unless one event is larger. */
 const MAX_GROUP_BYTES = 1024 * 1024
 
-/** A full journal is about this many segments long: what is acknowledged is freed in such pieces. */
+/** A full journal has about this many segments. Acknowledged events are freed a segment at a time. */
 const SEGMENTS = 8
 
 export interface JournalOptions {
-  /** On a disk, of its own, and outside of the layers: a fork would send it again. */
+  /** Directory of this journal alone, on a disk and outside of the layers: a fork would send the events again. */
   readonly directory: string
   readonly maxBytes?: number
-  /** Names this start of the machine: under another one, what was written but not synced may be lost. */
+  /** Identifies this start of the machine. After another start, unsynced events may be lost. */
   readonly machine?: string
 }
 
 export interface AppendOptions {
-  /** Whether it must survive a power loss, too. */
+  /** Whether the event must survive a power loss, too. */
   readonly durable?: boolean
-  /** Whether it stays until it is released, even if it is acknowledged. */
+  /** Keeps the event until it is released, even if it is acknowledged. */
   readonly held?: boolean
   /** Takes the event back while it waits for room. */
   readonly signal?: AbortSignal
 }
 
 export interface Appended {
-  /** Until the first `agree` after a power loss, the number is a provisional one. */
+  /** The event's number. It is provisional until the first `agree` after a power loss. */
   readonly sequence: number
-  /** Lets a held event be forgotten once it is acknowledged. */
+  /** Lets a held event be removed once it is acknowledged. */
   readonly release: () => void
 }
 
@@ -61,9 +61,9 @@ export const openJournal = async ({
   new Journal(await Segments.open(directory, machine ?? (await thisMachine())), maxBytes)
 
 /**
- * The events of a sandbox that the server has not stored yet. Each gets the next number and is on disk
- * before anyone can read it; it is forgotten when it is acknowledged, and never before: when the journal is
- * full, `append` waits. One that fails has appended nothing, and neither have those that waited behind it.
+ * The events of a sandbox that the server has not stored yet. Each gets the next number and is on disk before anyone
+ * can read it. It is removed when it is acknowledged, and never before: when the journal is full, `append` waits. A
+ * failed `append` has written nothing, and fails those that waited behind it.
  */
 export class Journal {
   readonly #segments: Segments
@@ -85,11 +85,11 @@ export class Journal {
     this.#segments = segments
     this.#maxBytes = maxBytes
     this.#segmentBytes = Math.floor(maxBytes / SEGMENTS)
-    // A segment overshoots its size by a group and an event: this much always fits beside it.
+    // A segment exceeds its size by at most a group and an event: this much always fits beside it.
     this.#maxEventBytes = Math.min(MAX_EVENT_BYTES, Math.floor(maxBytes / 4))
   }
 
-  /** The first number that is held; one above `last` when none is. */
+  /** The first number that is held; `last` + 1 if there is none. */
   get first(): number {
     return this.#segments.first
   }
@@ -98,22 +98,22 @@ export class Journal {
     return this.#segments.last
   }
 
-  /** What is on disk, acknowledged or not. */
+  /** The size on disk, acknowledged events included. */
   get bytes(): number {
     return this.#segments.bytes
   }
 
-  /** Whether events wait for room: whoever makes them is being held up. */
+  /** Whether events wait for room, which holds up their writers. */
   get isFull(): boolean {
     return this.#queue.length > 0 && !this.#hasRoom()
   }
 
-  /** How much a write that never ended had left at the end when the journal was opened. */
+  /** The size of an unfinished write that was cut off the end when the journal was opened. */
   get cutBytes(): number {
     return this.#segments.cutBytes
   }
 
-  /** Resolves when the event is on disk. The order of calls is the order of events. */
+  /** Resolves when the event is on disk. Events are ordered as the calls are. */
   async append(
     body: EventBody,
     { durable = false, held = false, signal }: AppendOptions = {},
@@ -134,7 +134,7 @@ export class Journal {
     }
   }
 
-  /** The server has stored the events up to this one. */
+  /** Called when the server has stored the events up to this one. */
   acknowledge(upTo: number): Promise<void> {
     this.#acknowledged = Math.max(this.#acknowledged, Math.min(upTo, this.last))
     this.#acknowledgedMore.resolve()
@@ -142,7 +142,7 @@ export class Journal {
     return this.#forget()
   }
 
-  /** Resolves when the server has stored everything that is on disk; rejects with the signal's reason. */
+  /** Resolves when the server has stored everything that is on disk. Rejects with the signal's reason. */
   async allAcknowledged(signal: AbortSignal): Promise<void> {
     while (this.#acknowledged < this.last) await abortable(this.#acknowledgedMore.promise, signal)
   }
@@ -153,15 +153,15 @@ export class Journal {
     this.#holds.add(hold)
     return () => {
       if (!this.#holds.delete(hold)) return
-      // What cannot be removed now is tried again with the next acknowledgement.
+      // A segment that cannot be removed now is tried again with the next acknowledgement.
       this.#forget().catch(() => {})
     }
   }
 
   /**
-   * The server says which number it saw last, so that both go on from there. Resolves with the number after which
-   * that is: a later one when what comes next is not held any more, since the server has forgotten what it had
-   * stored. Throws when the server has seen what was never recorded.
+   * Settles with the server from which number to send, given the last one that it saw. Resolves with the number after
+   * which sending starts. That is a later one if the next events are not held any more, since the server has lost what
+   * it had stored. Throws if the server has seen events that were never recorded.
    */
   agree(lastSeen: number): Promise<number> {
     return this.#inTurn(async () => {
@@ -174,7 +174,7 @@ export class Journal {
     })
   }
 
-  /** Reads what comes after that number, then what is appended. */
+  /** Reads the events after that number, then those that are appended. */
   readAfter(sequence: number): JournalReader {
     return new JournalReader(this, sequence)
   }
@@ -187,7 +187,7 @@ export class Journal {
     while (this.last <= sequence) await abortable(this.#grown.promise, signal)
   }
 
-  /** Writes what there is room for; the others are told. Twice is as good as once. */
+  /** Writes the events that there is room for, and rejects the others. A second call waits for the same end. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -216,24 +216,24 @@ export class Journal {
 
   #takeBack(entry: Entry, reason: unknown): void {
     const place = this.#queue.indexOf(entry)
-    // One that is being written stays.
+    // An event that is being written stays.
     if (place === -1) return
     this.#queue.splice(place, 1)
     entry.reject(reason)
     this.#schedule()
   }
 
-  /** One flush is due at any time, a window after the one before. */
+  /** Schedules a flush, unless one is due: a group window after the last one. */
   #schedule(): void {
     if (this.#flushDue !== undefined || this.#closed !== undefined || !this.#hasRoom()) return
     const waitMs = Math.max(0, this.#lastFlushMs + GROUP_WINDOW_MS - performance.now())
     this.#flushDue = setTimeout(() => {
-      // It tells its outcome to those who wait for their events, and never rejects.
+      // The flush reports to the waiting callers of `append`, and never rejects.
       void this.#inTurn(() => this.#flush())
     }, waitMs)
   }
 
-  /** Writes the next group. Without room all stays as it is: the next acknowledgement tries again. */
+  /** Writes the next group. Without room nothing happens: the next acknowledgement tries again. */
   async #flush(): Promise<void> {
     this.#lastFlushMs = performance.now()
     const group = this.#takeGroup()
@@ -260,7 +260,7 @@ export class Journal {
     } catch (thrown) {
       for (const release of holds) release()
       const error = toJournalError(thrown, "the journal")
-      // After a failure of the disk itself nobody knows what it holds: only a new start finds out.
+      // After an I/O error nobody knows what is on the disk. Only opening the journal anew finds out.
       if (error.code === "journal.io") this.#failed = error
       rejectAll([...group, ...this.#queue.splice(0)], error)
     }
@@ -292,7 +292,7 @@ export class Journal {
     })
   }
 
-  /** Lets the growing segment be removed when it is large enough to be worth it. */
+  /** Begins a new segment if the last one is large enough, so that the last one can be removed. */
   async #retire(): Promise<void> {
     try {
       await this.#segments.rotate(this.#segmentBytes)

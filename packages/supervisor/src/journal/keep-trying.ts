@@ -1,10 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 
-/** How often a full disk is tried again: soon enough for a person who freed space, and no load. */
+/** Interval at which a full disk is tried again: soon enough for a person who freed space, and no load. */
 export const FULL_DISK_RETRY_MS = 500
 
-/** Does it again and again while the disk is full. Every other failure is thrown, and so is the signal's reason. */
+/** Repeats a task while the disk is full. Throws every other failure, and the signal's reason. */
 export const keepTrying = async <Result>(
   task: () => Promise<Result>,
   signal: AbortSignal,

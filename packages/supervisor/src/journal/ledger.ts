@@ -11,7 +11,7 @@ import { type LedgerEntry, Standings } from "./standings.ts"
 
 const NAME = "ledger"
 
-/** From this size on it is worth writing the ledger anew without the texts of what has ended. */
+/** From this size on the ledger is rewritten without the texts of prompts that have ended. */
 const MIN_COMPACTION_BYTES = 1024 * 1024
 
 interface Noting {
@@ -20,7 +20,7 @@ interface Noting {
   readonly reject: (reason: unknown) => void
 }
 
-/** `directory` lives as long as the workspace does, whatever becomes of its sandboxes. */
+/** Opens the ledger. `directory` lives as long as the workspace, whatever becomes of its sandboxes. */
 export const openLedger = async (directory: string): Promise<Ledger> => {
   const path = join(directory, NAME)
   const standings = new Standings()
@@ -40,7 +40,7 @@ export const openLedger = async (directory: string): Promise<Ledger> => {
 const openFile = async (path: string, onRecord: (payload: Buffer) => void): Promise<RecordFile> => {
   try {
     const { file } = await RecordFile.read(path, onRecord)
-    // What is torn was never answered for: every note is synced before anything follows from it.
+    // A torn record was never confirmed: every note is synced before anything follows from it.
     await file.cut()
     return file
   } catch (thrown) {
@@ -50,15 +50,15 @@ const openFile = async (path: string, onRecord: (payload: Buffer) => void): Prom
 }
 
 /**
- * Every prompt that this workspace was ever given, so that none runs twice. What a method promises is on disk
- * when it resolves, and survives a power loss.
+ * Every prompt that this workspace was ever given, so that none runs twice. When a method resolves, its note is on disk
+ * and survives a power loss.
  */
 export class Ledger {
   readonly #directory: string
   readonly #standings: Standings
   #file: RecordFile
   #compactAtBytes: number
-  /** Whether a power loss could bring the file back that was in its place before. */
+  /** Whether a power loss could undo the rename of the compacted file. */
   #renamed = false
   #queue: Noting[] = []
   #writing: Promise<void> | undefined
@@ -76,7 +76,7 @@ export class Ledger {
     return this.#standings.of(prompt)
   }
 
-  /** Those that may be started still, in the order in which they were accepted. */
+  /** The prompts that may still be started, in the order in which they were accepted. */
   get accepted(): readonly PromptStart[] {
     return this.#standings.accepted
   }
@@ -85,14 +85,14 @@ export class Ledger {
     return this.#standings.started
   }
 
-  /** Those that have ended, and whose end is not known to be in the journal. */
+  /** The prompts that have ended, and whose end is not known to be in the journal. */
   get unreported(): readonly { prompt: PromptId; result: PromptResult }[] {
     return this.#standings.unreported
   }
 
   /**
-   * Takes a prompt on, unless it is known: `isNew` is true for the one call that did. One that starts at once is noted
-   * as started with it, so that its agent waits for one write to the disk instead of two.
+   * Accepts a prompt, unless it is known. `isNew` is true for the one call that accepted it. A prompt that starts at
+   * once is noted as started with the same write, so that its agent waits for one write to the disk instead of two.
    */
   async accept(
     start: PromptStart,
@@ -103,7 +103,7 @@ export class Ledger {
     if (standing.state !== "unknown") return { standing, isNew: false }
     const underWay = this.#accepting.get(prompt)
     if (underWay !== undefined) return { standing: await underWay, isNew: false }
-    // Assigned before the first await, so that repeats at the same time share one attempt.
+    // Assigned before the first await, so that concurrent repeats share one attempt.
     const accepted: LedgerEntry = { note: "accepted", start }
     const notes: LedgerEntry[] = startsNow ? [accepted, { note: "started", prompt }] : [accepted]
     const accepting = this.#note(...notes).then(() => this.standing(prompt))
@@ -115,7 +115,7 @@ export class Ledger {
     }
   }
 
-  /** Before the agent gets it: from here on it is never started again. */
+  /** Notes the start, before the agent gets the prompt. From here on it is never started again. */
   start(prompt: PromptId): Promise<void> {
     return this.#note({ note: "started", prompt })
   }
@@ -124,12 +124,12 @@ export class Ledger {
     return this.#note({ note: "ended", prompt, result })
   }
 
-  /** The event that tells its end is in the journal. */
+  /** Notes that the event of the prompt's end is in the journal. */
   report(prompt: PromptId): Promise<void> {
     return this.#note({ note: "reported", prompt })
   }
 
-  /** Waits for what is being written. Twice is as good as once. */
+  /** Waits for the write under way. A second call waits for the same end. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -148,7 +148,7 @@ export class Ledger {
     await promise
   }
 
-  /** What comes while a group is being synced makes the next group. */
+  /** Writes groups: notes that come while one group is being synced make the next. */
   async #write(): Promise<void> {
     while (this.#queue.length > 0) {
       const group = this.#queue.splice(0)
@@ -167,7 +167,7 @@ export class Ledger {
       }
       if (this.#file.bytes > this.#compactAtBytes) await this.#compact()
     }
-    // In the same turn as the last look at the queue, so that nothing can be left in it.
+    // Cleared in the same turn as the last check of the queue, so that nothing can be left in it.
     this.#writing = undefined
   }
 
@@ -195,7 +195,7 @@ export class Ledger {
       this.#renamed = true
       await before.close()
     } catch {
-      // The ledger as it is holds the same; a disk that is full now may have space later.
+      // The old file has the same content. A disk that is full now may have space later.
     }
     this.#compactAtBytes = Math.max(MIN_COMPACTION_BYTES, this.#file.bytes * 2)
   }

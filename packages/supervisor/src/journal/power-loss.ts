@@ -3,14 +3,14 @@ import { join } from "node:path"
 import { syncDirectory } from "./directory.ts"
 import { toJournalError } from "./fault.ts"
 
-/** Says under which start of the machine the journal was written last, or that all of it is on disk. */
+/** The file that says under which start of the machine the journal was written last, or that everything is on disk. */
 const MARK = "machine"
 const ALL_ON_DISK = "closed"
 
-/** Another one after every start of the machine. */
+/** A file whose content differs after every start of the machine. */
 const BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
-/** This start of the machine; a name that never comes again where the system does not tell. */
+/** Identifies this start of the machine; a unique random id if the system does not tell. */
 export const thisMachine = async (): Promise<string> => {
   try {
     return (await readFile(BOOT_ID, "utf8")).trim()
@@ -19,7 +19,7 @@ export const thisMachine = async (): Promise<string> => {
   }
 }
 
-/** Whether a power loss may have taken what had been written but not synced. */
+/** Whether a power loss may have taken bytes that were written but not synced. */
 export const mayHaveLost = async (directory: string, machine: string): Promise<boolean> => {
   const mark = await readMark(directory)
   return mark !== machine && mark !== ALL_ON_DISK
@@ -35,12 +35,12 @@ const readMark = async (directory: string): Promise<string | undefined> => {
   }
 }
 
-/** From here on, what is written but not synced is safe only until this machine stops. */
+/** Notes this start of the machine. From here on, unsynced bytes are safe only until this machine stops. */
 export const markOpen = async (directory: string, machine: string): Promise<void> => {
   if ((await readMark(directory)) !== machine) await mark(directory, machine)
 }
 
-/** All is synced, and nothing more is written. */
+/** Notes that everything is synced, and that nothing more is written. */
 export const markClosed = (directory: string): Promise<void> => mark(directory, ALL_ON_DISK)
 
 const mark = async (directory: string, text: string): Promise<void> => {

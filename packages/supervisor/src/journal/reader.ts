@@ -4,18 +4,18 @@ import { toJournalError } from "./fault.ts"
 import { RecordWindow } from "./record-window.ts"
 import type { Segment } from "./segment.ts"
 
-/** What a reader needs to know of the journal. */
+/** The parts of the journal that a reader needs. */
 export interface Readable {
   readonly first: number
   readonly last: number
   locate(sequence: number): Segment | undefined
-  /** Resolves when there are events beyond that number; rejects when the signal fires. */
+  /** Resolves when there are events beyond that number. Rejects when the signal fires. */
   grownBeyond(sequence: number, signal: AbortSignal): Promise<void>
 }
 
 export interface EventBatch {
   readonly first: number
-  /** Each as JSON, ready to be sent. */
+  /** The events as JSON, ready to be sent. */
   readonly events: readonly string[]
 }
 
@@ -26,7 +26,7 @@ interface Position {
   offset: number
 }
 
-/** Reads the journal in order, from disk: what is sent is what is kept. */
+/** Reads the journal in order, from disk, so that what is sent is what is kept. */
 export class JournalReader {
   readonly #journal: Readable
   #next: number
@@ -37,7 +37,7 @@ export class JournalReader {
     this.#next = after + 1
   }
 
-  /** The events that come next: at least one, and no more than fit, except for one that alone is larger. */
+  /** Returns the next events: at least one, and no more than fit, except for a single larger one. */
   async next(maxBytes: number, signal: AbortSignal): Promise<EventBatch> {
     await this.#journal.grownBeyond(this.#next - 1, signal)
     const first = this.#next
@@ -59,7 +59,7 @@ export class JournalReader {
     await position?.handle.close()
   }
 
-  /** Where the next event stands. */
+  /** Positions the reader at the next event. */
   async #seek(): Promise<Position> {
     const segment = this.#journal.locate(this.#next)
     if (segment === undefined) {
@@ -104,6 +104,6 @@ const read = async ({ segment, window, offset }: Position): Promise<Buffer> => {
   })
 }
 
-/** Events are kept without their number: `{"at":…,"body":…}`. */
+/** Adds the number to an event, which is stored without it: `{"at":…,"body":…}`. */
 const withNumber = (payload: Buffer, sequence: number): string =>
   `{"sequence":${sequence},${payload.toString("utf8", 1)}`

@@ -7,7 +7,7 @@ export class RecordFile {
   readonly path: string
   readonly #handle: FileHandle
   #bytes = 0
-  /** Whether a failed write may have left something behind the last whole record. */
+  /** Whether a failed write may have left bytes after the last whole record. */
   #torn = false
 
   private constructor(path: string, handle: FileHandle) {
@@ -15,7 +15,7 @@ export class RecordFile {
     this.#handle = handle
   }
 
-  /** A new file. One that is there already is an error. */
+  /** Creates a new file. Fails if it exists. */
   static async create(path: string): Promise<RecordFile> {
     try {
       return new RecordFile(path, await open(path, "wx+", 0o600))
@@ -25,8 +25,8 @@ export class RecordFile {
   }
 
   /**
-   * The file with its whole records, each handed to `onRecord`. What stands behind the last whole one is
-   * not part of the file any more: `tornBytes` long, and cut off before the next write.
+   * Opens a file, and passes each whole record to `onRecord`. The `tornBytes` after the last whole record are ignored,
+   * and cut off before the next write.
    */
   static async read(
     path: string,
@@ -49,14 +49,14 @@ export class RecordFile {
     }
   }
 
-  /** All of its whole records together. */
+  /** The size of all whole records. */
   get bytes(): number {
     return this.#bytes
   }
 
   /**
-   * Appends whole records, or nothing: after a failure the file ends where it ended before. Written bytes
-   * survive the death of every process; those that are `durable`, and all before them, a power loss too.
+   * Appends all records, or nothing: after a failure the file ends where it ended before. Written bytes survive the
+   * death of every process; `durable` ones, and all before them, also a power loss.
    */
   async append(records: readonly Buffer[], { durable }: { durable: boolean }): Promise<void> {
     try {
@@ -69,13 +69,13 @@ export class RecordFile {
       this.#torn = false
     } catch (thrown) {
       await this.cut().catch(() => {
-        // The next append begins with it.
+        // The next append cuts first.
       })
       throw toJournalError(thrown, this.path)
     }
   }
 
-  /** Cuts off what stands behind the last whole record. */
+  /** Cuts off the bytes after the last whole record. */
   async cut(): Promise<void> {
     if (!this.#torn) return
     try {

@@ -1,17 +1,17 @@
 import type { FileHandle } from "node:fs/promises"
 import { type Decoded, decodeRecord } from "@berth/protocol/journal-record"
 
-/** Read at once: many of the usual records, and little to hold in memory. */
+/** Size of one read: many usual records, and little memory. */
 const READ_BYTES = 256 * 1024
 
-/** Reads records of a file piece by piece. */
+/** Reads records of a file, a buffer at a time. */
 export class RecordWindow {
   readonly #handle: FileHandle
-  /** Where the file ends, as far as the reader may look. */
+  /** The end of the file, as far as the reader may look. */
   size: number
   #buffer = Buffer.alloc(0)
   #start = 0
-  /** Where the record that was read last ends. */
+  /** The end of the record that was read last. */
   end = 0
 
   constructor(handle: FileHandle, size: number) {
@@ -19,13 +19,13 @@ export class RecordWindow {
     this.size = size
   }
 
-  /** The record at that place of the file; undefined where no whole one begins. */
+  /** Reads the record at an offset; undefined if no whole one begins there. */
   async recordAt(offset: number): Promise<Buffer | undefined> {
     let found = this.#decode(offset)
     if (found.kind === "short" && offset + found.bytes <= this.size) {
       await this.#fill(offset, Math.max(found.bytes, READ_BYTES))
       found = this.#decode(offset)
-      // Only its header may have been there to say how long it is.
+      // The first read may have had only the header, which tells the record's length.
       if (found.kind === "short" && offset + found.bytes <= this.size) {
         await this.#fill(offset, found.bytes)
         found = this.#decode(offset)
@@ -44,7 +44,7 @@ export class RecordWindow {
 
   async #fill(offset: number, bytes: number): Promise<void> {
     const wanted = Math.min(bytes, this.size - offset)
-    // Of its own: the payloads that were handed out are views of the one before.
+    // A new buffer each time: payloads that were handed out are views of the one before.
     const buffer = Buffer.allocUnsafe(wanted)
     let filled = 0
     while (filled < wanted) {

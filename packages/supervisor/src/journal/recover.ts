@@ -9,16 +9,16 @@ import { RecordFile } from "./record-file.ts"
 import { lastOf, type Segment, segmentPath } from "./segment.ts"
 
 export interface Recovered {
-  /** Without a gap between them; the last one grows. */
+  /** The segments, without a gap between them. The last one grows. */
   readonly segments: Segment[]
   /** The file of the last segment. */
   readonly file: RecordFile
   readonly kind: SegmentKind
-  /** Behind the last whole record: of a write that never ended. */
+  /** The size of an unfinished write after the last whole record. */
   readonly cutBytes: number
 }
 
-/** Brings the directory into order after whatever happened to its last user, and opens its last segment. */
+/** Repairs the directory after whatever happened to its last user, and opens its last segment. */
 export const recover = async (directory: string, machine: string): Promise<Recovered> => {
   try {
     return await bringIntoOrder(directory, machine)
@@ -68,7 +68,7 @@ const readSegment = async (
   const { file, tornBytes } = await RecordFile.read(path, () => {
     count++
   })
-  // A segment is whole on disk before the next one is made.
+  // A segment is wholly on disk before the next one is made.
   if (tornBytes > 0 && !isLast) {
     await file.close()
     throw new BerthError("journal.damaged", `${basename(path)} is damaged in its middle`, {
@@ -83,7 +83,10 @@ const readSegment = async (
   }
 }
 
-/** Only acknowledged segments are ever removed, oldest first: what lies before a gap was acknowledged too. */
+/**
+ * Drops the segments before a gap. Only acknowledged segments are ever removed, oldest first, so those before a gap
+ * were acknowledged too.
+ */
 const dropBeforeGap = async (segments: Segment[]): Promise<Segment[]> => {
   const gapBefore = (segment: Segment, place: number): boolean => {
     const before = segments[place - 1]
@@ -98,7 +101,7 @@ const dropBeforeGap = async (segments: Segment[]): Promise<Segment[]> => {
   return segments.slice(start)
 }
 
-/** Goes on in a segment of its own, whose numbers hold when the server has said what it saw last. */
+/** Continues in a new segment, whose numbers are final once the server has said which number it saw last. */
 const continueUncertain = async (directory: string, found: Recovered): Promise<Recovered> => {
   const end = found.segments.at(-1)
   if (end === undefined) return found

@@ -2,13 +2,13 @@ import { join } from "node:path"
 import { type SegmentKind, segmentName } from "@berth/protocol/journal-record"
 
 /**
- * A piece of the journal: one file, removed as a whole when all of its events are acknowledged. The number of
- * its first event is its name, and no record holds a number: renaming a segment numbers its events anew.
+ * A part of the journal: one file, removed as a whole when all of its events are acknowledged. Its name is the number
+ * of its first event, and no record holds a number, so renaming a segment renumbers its events.
  */
 export interface Segment {
   readonly path: string
   readonly first: number
-  /** How many events it holds. */
+  /** The number of events. */
   count: number
   bytes: number
 }

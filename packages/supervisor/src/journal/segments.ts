@@ -6,13 +6,13 @@ import { RecordFile } from "./record-file.ts"
 import { type Recovered, recover } from "./recover.ts"
 import { lastOf, type Segment, segmentPath } from "./segment.ts"
 
-/** The files of a journal: segments in a row, of which the last one grows. Its caller does one thing at a time. */
+/** The files of a journal: consecutive segments, of which the last one grows. Calls must not overlap. */
 export class Segments {
   readonly #directory: string
   #all: Segment[]
   #file: RecordFile
   #uncertain: boolean
-  /** What a write that never ended had left at the end. */
+  /** The size of an unfinished write that was cut off the end. */
   readonly cutBytes: number
 
   static async open(directory: string, machine: string): Promise<Segments> {
@@ -27,7 +27,7 @@ export class Segments {
     this.cutBytes = cutBytes
   }
 
-  /** The first number that is held; one above `last` when none is. */
+  /** The first number that is held; `last` + 1 if there is none. */
   get first(): number {
     return this.#all[0]?.first ?? this.last + 1
   }
@@ -40,7 +40,7 @@ export class Segments {
     return this.#all.reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
-  /** Where the event with that number stands. */
+  /** The segment that holds the event with that number. */
   locate(sequence: number): Segment | undefined {
     return this.#all.find((segment) => segment.first <= sequence && sequence <= lastOf(segment))
   }
@@ -51,9 +51,9 @@ export class Segments {
     this.#growing.bytes = this.#file.bytes
   }
 
-  /** Begins a new segment when the last one has that size. */
+  /** Begins a new segment if the last one has reached that size. */
   async rotate(bytes: number): Promise<void> {
-    // What is uncertain stays one file, so that one rename settles its numbers.
+    // An uncertain segment stays one file, so that one rename settles its numbers.
     if (this.#growing.bytes < bytes || this.#uncertain) return
     await this.#file.sync()
     const first = this.last + 1
@@ -63,7 +63,7 @@ export class Segments {
     this.#all.push({ path: file.path, first, count: 0, bytes: 0 })
   }
 
-  /** Removes the segments that hold nothing beyond that number, the growing one excepted. */
+  /** Removes the segments without events beyond that number, except the growing one. */
   async removeUpTo(sequence: number): Promise<void> {
     for (;;) {
       const [oldest, next] = this.#all
@@ -73,7 +73,9 @@ export class Segments {
     }
   }
 
-  /** Settles the numbers of what was appended since a power loss: they follow what the server saw last. */
+  /**
+   * Settles the numbers of events that were appended since a power loss: they follow the last one that the server saw.
+   */
   async settle(lastSeen: number): Promise<void> {
     if (!this.#uncertain) return
     const { path, first, count, bytes } = this.#growing
@@ -95,7 +97,10 @@ export class Segments {
     await this.#file.close()
   }
 
-  /** A new file, or none: one that stayed behind would be taken for the journal's end. */
+  /**
+   * Creates the file of a new segment. Removes it on failure, as a file left behind would be taken for the journal's
+   * end.
+   */
   async #create(first: number): Promise<RecordFile> {
     const file = await RecordFile.create(segmentPath(this.#directory, first, "log"))
     try {

@@ -1,21 +1,21 @@
 import type { PromptResult, PromptStanding, PromptStart } from "@berth/protocol/bridge"
 import type { PromptId } from "@berth/protocol/ids"
 
-/** What the ledger notes about a prompt, each on disk before anything follows from it. */
+/** A note of the ledger about a prompt. It is on disk before anything follows from it. */
 export type LedgerEntry =
   | { readonly note: "accepted"; readonly start: PromptStart }
   | { readonly note: "started"; readonly prompt: PromptId }
   | { readonly note: "ended"; readonly prompt: PromptId; readonly result: PromptResult }
-  /** The event that tells its end is in the journal. */
+  /** The event of the prompt's end is in the journal. */
   | { readonly note: "reported"; readonly prompt: PromptId }
 
 type Known =
-  /** Its text is kept as long as it may have to be started. */
+  /** The prompt's text is kept as long as it may have to be started. */
   | { readonly state: "accepted"; readonly start: PromptStart }
   | { readonly state: "started" }
   | { readonly state: "ended"; readonly result: PromptResult; readonly reported: boolean }
 
-/** How far every prompt has come, in the order in which they were accepted. */
+/** The state of every prompt, in the order in which they were accepted. */
 export class Standings {
   readonly #known = new Map<PromptId, Known>()
 
@@ -45,7 +45,7 @@ export class Standings {
       : { state: known.state }
   }
 
-  /** Those that may be started still. */
+  /** The prompts that may still be started. */
   get accepted(): PromptStart[] {
     return this.#all.flatMap(([, known]) => (known.state === "accepted" ? [known.start] : []))
   }
@@ -54,14 +54,14 @@ export class Standings {
     return this.#all.flatMap(([prompt, { state }]) => (state === "started" ? [prompt] : []))
   }
 
-  /** Those whose end may not be in the journal. */
+  /** The prompts whose end may not be in the journal. */
   get unreported(): { prompt: PromptId; result: PromptResult }[] {
     return this.#all.flatMap(([prompt, known]) =>
       known.state === "ended" && !known.reported ? [{ prompt, result: known.result }] : [],
     )
   }
 
-  /** The shortest list of entries that says the same. */
+  /** The shortest list of entries with the same result. */
   *entries(): Iterable<LedgerEntry> {
     for (const [prompt, known] of this.#known) {
       if (known.state === "accepted") yield { note: "accepted", start: known.start }

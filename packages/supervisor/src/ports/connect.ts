@@ -2,15 +2,15 @@ import { connect, type Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 import { readListening } from "./listening.ts"
 
-/** On loopback a connection is made or refused at once, unless the program's queue is full. */
+/** Time limit of a connection. On loopback it is made or refused at once, unless the program's queue is full. */
 export const CONNECT_DEADLINE_MS = 5_000
 
-/** They reach what listens on all addresses, too. */
+/** The loopback addresses, which also reach programs that listen on all addresses. */
 const LOOPBACK = ["127.0.0.1", "::1"]
 
 /**
- * A connection to a port of the loopback, or else of another address of the sandbox that something listens on.
- * Nothing is read from it until someone listens to its data.
+ * Connects to a port on loopback, or else on another address of the sandbox on which a program listens. Nothing is read
+ * from the connection until a listener for its data is added.
  */
 export const connectToPort = async (port: number, signal: AbortSignal): Promise<Socket> => {
   let cause: unknown
@@ -33,7 +33,7 @@ export const connectToPort = async (port: number, signal: AbortSignal): Promise<
   })
 }
 
-/** Where else something listens on it: the kernel's table names addresses of this network alone. */
+/** The further addresses on which the port is open. The kernel's table has only addresses of this network. */
 const addressesOf = async (port: number): Promise<string[]> => {
   const listening = await readListening()
   const addresses = listening.filter((each) => each.port === port).map(({ address }) => address)
@@ -56,7 +56,7 @@ const connectTo = (host: string, port: number, signal: AbortSignal): Promise<Soc
     socket.once("connect", () => {
       cut.removeEventListener("abort", onCut)
       socket.off("error", reject)
-      // What breaks it is told by its close.
+      // An error is followed by a "close" event.
       socket.on("error", () => {})
       resolve(socket)
     })

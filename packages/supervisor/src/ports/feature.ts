@@ -18,9 +18,9 @@ import { readListening } from "./listening.ts"
 import { findOwners } from "./owners.ts"
 import { PortWatch } from "./watch.ts"
 
-/** From a connection inside to the client's taking it: one that is gone by then never does. */
+/** Time limit from connecting inside to the client's taking the connection. A client that has gone never takes it. */
 const TAKEN_WITHIN_MS = 10_000
-/** What a watcher may leave unread. */
+/** Limit of the bytes that a watcher may leave unread. */
 const MAX_UNREAD_BYTES = 1024 * 1024
 
 export const portsFeature = ({ clock, user }: FeatureParts): Feature => {
@@ -102,7 +102,9 @@ const tell = (watch: PortWatch, websocket: WebSocket, signal: AbortSignal): void
   websocket.once("close", stop)
 }
 
-/** It fires, too, when the client is gone, and then there is nothing to close. */
+/**
+ * Closes the connection when the signal fires. It also fires when the client has gone; there is nothing to close then.
+ */
 const closeWith = (signal: AbortSignal, websocket: WebSocket): void => {
   const close = () => websocket.close(PORT_CLOSE.stopping, "the sandbox is going down")
   if (signal.aborted) close()

@@ -3,18 +3,18 @@ import { PORT_CLOSE } from "@berth/protocol/port-limits"
 import type { WebSocket } from "ws"
 import type { Clock } from "../processes/clock.ts"
 
-/** On its way to a client that reads slowly: beyond it the program inside waits. */
+/** Limit of the bytes on their way to a slow client. Beyond it the program inside waits. */
 const MAX_UNSENT_BYTES = 256 * 1024
 /**
- * A client is not read from while the program inside does not read, and so is not seen to leave: then it is
- * written to so often.
+ * Interval of pings to a paused client. A client is not read while the program inside does not read, so its leaving
+ * would not be noticed without writing to it.
  */
 export const PING_MS = 15_000
-/** What a client sent before it closed still gets to a program that reads it within this time. */
+/** Time for a program to read what a client sent before it closed. */
 const LINGER_MS = 10_000
 const NORMAL = 1000
 
-/** Passes bytes both ways, each at the pace of who reads them, until both ends have ended it or one broke it off. */
+/** Passes bytes both ways, each at the pace of its reader, until both sides have ended or one broke off. */
 export const join = (websocket: WebSocket, socket: Socket, clock: Clock): void => {
   if (socket.destroyed) {
     websocket.close(PORT_CLOSE.reset, "it is broken off")
@@ -26,7 +26,7 @@ export const join = (websocket: WebSocket, socket: Socket, clock: Clock): void =
   socket.once("close", (isBroken) => {
     if (isBroken) websocket.close(PORT_CLOSE.reset, "it is broken off")
     else websocket.close(NORMAL)
-    // The client's close is an answer, and it would not be read.
+    // The client's closing frame would not be read otherwise.
     websocket.resume()
   })
   websocket.once("close", (code) => {

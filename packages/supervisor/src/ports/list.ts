@@ -2,7 +2,7 @@ import type { Port } from "@berth/protocol/ports"
 import type { Listening } from "./listening.ts"
 import type { Owner } from "./owners.ts"
 
-/** One for each number, by their numbers: whoever connects names nothing else. */
+/** The open ports, one entry per number, sorted: a client that connects names only the number. */
 export const portsOf = (
   sockets: readonly Listening[],
   owners: ReadonlyMap<string, Owner>,

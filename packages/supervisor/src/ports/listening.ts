@@ -1,23 +1,23 @@
 import { readFile } from "node:fs/promises"
 
-/** A socket that takes TCP connections. */
+/** A socket that accepts TCP connections. */
 export interface Listening {
   readonly port: number
   readonly address: string
-  /** What the descriptors of its owners lead to. */
+  /** The socket's inode, to which its owners' descriptors link. */
   readonly inode: string
 }
 
 const TABLES = ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
 
-/** Those of the supervisor's own network, which is the sandbox's. */
+/** Reads the listening sockets of the supervisor's own network, which is the sandbox's. */
 export const readListening = async (): Promise<Listening[]> => {
-  // A kernel without IPv6 has no table of it.
+  // A kernel without IPv6 lacks that table.
   const tables = await Promise.all(TABLES.map((path) => readFile(path, "latin1").catch(() => "")))
   return tables.flatMap(parseListening)
 }
 
-/** State 0A; the address in hexadecimal, as it lies in memory; the inode in the tenth column. */
+/** Matches a line in state 0A: the address in hexadecimal, in memory order, and the inode in the tenth column. */
 const LISTENER =
   /^ *\d+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) \S+ 0A \S+ \S+ \S+ +\d+ +\d+ (\d+)/gm
 
@@ -28,7 +28,7 @@ export const parseListening = (table: string): Listening[] =>
     inode,
   }))
 
-/** Words of four bytes, the last byte first. */
+/** Decodes an address: words of four bytes, each in reverse order. */
 const addressOf = (hex: string): string => {
   const bytes = (hex.match(/.{8}/g) ?? []).flatMap((word) =>
     [...Buffer.from(word, "hex")].reverse(),
@@ -36,7 +36,7 @@ const addressOf = (hex: string): string => {
   return bytes.length === 4 ? bytes.join(".") : ipv6(bytes)
 }
 
-/** In the short form. */
+/** Formats an IPv6 address in its short form. */
 const ipv6 = (bytes: readonly number[]): string => {
   const isMapped = bytes.slice(0, 12).every((byte, at) => byte === (at < 10 ? 0 : 0xff))
   if (isMapped) return `::ffff:${bytes.slice(12).join(".")}`

@@ -9,7 +9,7 @@ export interface Owner {
   readonly name: string
 }
 
-/** A node that starts and reads some links, on a busy machine. */
+/** Time limit of the helper: node starts and reads some links, on a busy machine. */
 const HELPER_DEADLINE_MS = 2_000
 
 export interface OwnersParts {
@@ -19,8 +19,8 @@ export interface OwnersParts {
 }
 
 /**
- * Who has these sockets open. The kernel shows a process's descriptors to its own user and to those who may
- * trace; a supervisor that may not asks through a helper that runs as the user.
+ * Finds the processes that have these sockets open. The kernel shows a process's descriptors to its own user and to
+ * processes that may trace it. A supervisor that may not trace asks through a helper that runs as the user.
  */
 export const findOwners = async (
   inodes: ReadonlySet<string>,
@@ -69,7 +69,7 @@ const look = (inodes: ReadonlySet<string>) => {
   return { owners, isHidden }
 }
 
-/** One that is closed meanwhile leads nowhere. */
+/** Reads a descriptor's link; empty if it was closed meanwhile. */
 const readLink = (path: string): string => {
   try {
     return readlinkSync(path)
@@ -92,7 +92,7 @@ const ownerOf = (pid: number): Owner | undefined => {
   }
 }
 
-/** Does what `look` does; reads the inodes, and prints each with the pid that has it. */
+/** The helper's program. Does what `look` does: reads inodes, and prints each with the pid that has it open. */
 const HELPER = `
 const { readdirSync, readFileSync, readlinkSync } = require("node:fs")
 const wanted = new Set(readFileSync(0, "latin1").split(" "))

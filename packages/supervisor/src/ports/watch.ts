@@ -5,11 +5,14 @@ import { portsOf } from "./list.ts"
 import type { Listening } from "./listening.ts"
 import type { Owner } from "./owners.ts"
 
-/** The kernel does not tell when a port opens. Together with the wait below it stays below 100 ms. */
+/** Interval of the polls, as the kernel reports no opening of a port. With the wait below it stays below 100 ms. */
 export const POLL_MS = 40
-/** Where there are many connections a look takes long: then at most a tenth of the time is spent on it. */
+/**
+ * Longest interval. With many connections a look takes long; the interval grows then, so that at most a tenth of the
+ * time is spent on looks.
+ */
 const LONGEST_POLL_MS = 100
-/** So long a port's opening waits for the name of who opened it. */
+/** How long the report of an opened port waits for the name of its owner. */
 const OWNERS_WAIT_MS = 50
 
 export interface WatchParts {
@@ -20,10 +23,10 @@ export interface WatchParts {
 
 type Watcher = (message: PortMessage) => void
 
-/** Tells of ports that open and close, to any number of watchers with one look. Nobody watches: nobody looks. */
+/** Reports ports that open and close. One poll serves all watchers; without watchers there is none. */
 export class PortWatch {
   readonly #parts: WatchParts
-  /** Those that were told of the ports that there are, and those that are to be. */
+  /** Watchers that got the list of open ports, and watchers that are still to get it. */
   readonly #watchers = new Set<Watcher>()
   readonly #fresh = new Set<Watcher>()
   #known = new Map<number, readonly Listening[]>()
@@ -39,7 +42,7 @@ export class PortWatch {
     return this.#watchers.size + this.#fresh.size
   }
 
-  /** The returned function ends it. */
+  /** Adds a watcher. The returned function removes it. */
   watch(watcher: Watcher): () => void {
     this.#fresh.add(watcher)
     if (this.#stop === undefined) {
@@ -85,7 +88,7 @@ export class PortWatch {
     this.#greet(all.size > now.size)
   }
 
-  /** By its sockets: between two looks another program may have taken the port. */
+  /** Whether a port is still open by the same socket: between two looks another program may have taken it. */
   #isStill(port: number, sockets: readonly Listening[] = []): boolean {
     const before = new Set(this.#known.get(port)?.map(({ inode }) => inode))
     return sockets.some(({ inode }) => before.has(inode))
@@ -105,7 +108,7 @@ export class PortWatch {
     this.#fresh.clear()
   }
 
-  /** Who opened them, if that can be told in time. One question at a time. */
+  /** Finds the owners of new sockets, if that does not take too long. One search at a time. */
   async #learn(sockets: readonly Listening[]): Promise<void> {
     if (this.#isAsking) return
     this.#isAsking = true

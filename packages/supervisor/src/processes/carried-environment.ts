@@ -1,11 +1,11 @@
 import { MARK_VARIABLE } from "./tree/mark.ts"
 
-/** No program reads variables of such names for itself, as node reads NODE_OPTIONS and the linker LD_PRELOAD. */
+/** Prefix of carried variables. No program reads variables of such names, unlike NODE_OPTIONS or LD_PRELOAD. */
 const PREFIX = "BERTH_CARRIED_"
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The user's environment on its way through a program of ours, which must not be changed by it. */
+/** Renames the user's variables so that they pass through a program of ours without affecting it. */
 export const carryEnvironment = (environment: Environment): Record<string, string> =>
   Object.fromEntries(
     Object.entries(environment).flatMap(([name, value]) =>
@@ -13,7 +13,9 @@ export const carryEnvironment = (environment: Environment): Record<string, strin
     ),
   )
 
-/** The environment of the user's programs that such a program starts, with the mark of its own tree. */
+/**
+ * Restores the carried variables for the user's programs that our program starts, and adds the mark of its own tree.
+ */
 export const carriedEnvironment = (own: Environment): Record<string, string> => {
   const mark = own[MARK_VARIABLE]
   const carried = Object.entries(own).flatMap(([name, value]) =>

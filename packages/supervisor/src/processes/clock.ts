@@ -1,8 +1,8 @@
-/** Time, passed in. It never goes back, whatever happens to the wall clock. */
+/** A monotonic clock, passed in as a dependency. */
 export interface Clock {
   /** Milliseconds since some fixed moment. */
   nowMs(): number
-  /** Calls once, after that time; the returned function takes the call back. */
+  /** Calls once after that time. The returned function cancels the call. */
   after(ms: number, call: () => void): () => void
 }
 
@@ -14,7 +14,7 @@ export const systemClock: Clock = {
   },
 }
 
-/** Resolves after that time, or at once when the signal fires; it never rejects. */
+/** Resolves after that time, or at once when the signal fires. Never rejects. */
 export const pause = (clock: Clock, ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) return resolve()

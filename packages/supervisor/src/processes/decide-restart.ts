@@ -1,17 +1,17 @@
-/** When a process that ended is started again, and when no more. */
+/** Rules for restarting a process that ended, and for giving it up. */
 export interface RestartPolicy {
-  /** Before the first restart; it doubles with each failure in a row. */
+  /** Delay before the first restart. It doubles with each failure in a row. */
   readonly firstDelayMs: number
   readonly maxDelayMs: number
-  /** The part of the delay that is left to chance, so that several do not restart in step. */
+  /** The random part of the delay, so that several processes do not restart in step. */
   readonly jitter: number
-  /** So long ready, and what came before is forgotten. */
+  /** After being ready for this long, earlier failures are forgotten. */
   readonly healthyAfterMs: number
-  /** With this many failures in a row it is given up. Infinity: never. */
+  /** The process is given up at this many failures in a row. Infinity: never. */
   readonly maxFailures: number
 }
 
-/** Six tries within about five seconds; one that only crashes now and then is never given up. */
+/** Six tries within about five seconds. A process that crashes only now and then is never given up. */
 export const RESTART_POLICY: RestartPolicy = {
   firstDelayMs: 250,
   maxDelayMs: 30_000,
@@ -24,9 +24,9 @@ export const RESTART_POLICY: RestartPolicy = {
 export interface Ended {
   /** Failures in a row before this one. */
   readonly failures: number
-  /** How long it had been ready; 0 if it never was. */
+  /** Time for which the process had been ready; 0 if it never was. */
   readonly readyForMs: number
-  /** In the words for a person: "it ended with status 1". */
+  /** Describes the end for a person: "it ended with status 1". */
   readonly how: string
 }
 
@@ -39,7 +39,7 @@ export type RestartDecision =
     }
   | { readonly action: "give-up"; readonly failures: number; readonly reason: string }
 
-/** `chance` is a number from 0 to 1, so that the decision follows from what is passed in alone. */
+/** Decides whether to restart. `chance` is a number from 0 to 1, passed in so that the function is pure. */
 export const decideRestart = (
   policy: RestartPolicy,
   ended: Ended,

@@ -4,17 +4,17 @@ import { LogFile } from "./output/log-file.ts"
 import { type Listen, Output } from "./output/output.ts"
 import { ByteRing } from "./output/ring.ts"
 
-/** What is kept of a command's output, for the error. */
+/** Limit of the kept end of a command's output, for the error. */
 export const COMMAND_LAST_OUTPUT_BYTES = 16 * 1024
-/** What is kept of a captured standard output; what is beyond is dropped, and the result says so. */
+/** Limit of a captured standard output. The rest is dropped, and the result says so. */
 export const CAPTURE_BYTES = 1024 * 1024
 
-/** What a command said. */
+/** The output of a command. */
 export interface Said {
   readonly lastOutput: string
-  /** All of the output, of which the last output is the end. */
+  /** Size of the whole output, of which `lastOutput` is the end. */
   readonly outputBytes: number
-  /** Empty when it was not captured. */
+  /** Captured standard output; empty if it was not captured. */
   readonly stdout: string
   readonly isStdoutCut: boolean
 }
@@ -23,12 +23,12 @@ export interface HearOptions {
   readonly clock: Clock
   readonly onOutput?: Listen | undefined
   readonly log?: { readonly path: string; readonly maxBytes?: number } | undefined
-  /** Written to standard input, where there is one. */
+  /** Text for standard input, if that is open. */
   readonly input?: string | undefined
 }
 
 export interface Heard {
-  /** All that was said until now. From here on only the log listens. */
+  /** Returns the output up to now. From here on only the log listens. */
   end(): Promise<Said>
 }
 
@@ -40,7 +40,7 @@ export const hear = ({ output, stdin, stdout }: Launched, options: HearOptions):
   })
   if (options.log) writeLog(output, new LogFile({ ...options.log, clock: options.clock }))
   const captured = stdout && new Capture(stdout)
-  // A command that ends without reading it all is no failure of ours.
+  // A command may end without reading all of its input.
   stdin?.on("error", () => {})
   stdin?.end(options.input ?? "")
   return {
@@ -62,7 +62,7 @@ const writeLog = (output: Output, log: LogFile): void => {
   void output.ended.then(() => log.close())
 }
 
-/** Standard output, up to a limit. */
+/** Collects standard output, up to a limit. */
 class Capture {
   readonly #output: Output
   readonly #chunks: Buffer[] = []

@@ -2,14 +2,17 @@ import type { StdioOptions } from "node:child_process"
 import { closeSync, openSync } from "node:fs"
 
 /**
- * Descriptors that are not for our children, though a library opened them so that every child would have them.
- * Node cannot mark one afterwards. There is one table of descriptors for the whole process, and so one list.
+ * Descriptors that children must not inherit, though a library opened them without close-on-exec. Node cannot set that
+ * flag afterwards. The process has one table of descriptors, so this list is global.
  */
 const kept = new Map<number, symbol>()
-/** What children get instead; open while there is something to hide. */
+/** A descriptor of /dev/null that children get instead, open while the list has entries. */
 let nothing: number | undefined
 
-/** To be undone when the descriptor is closed. Its number may be another's by then, which is not shown by it. */
+/**
+ * Hides a descriptor from children. The returned function undoes it when the descriptor is closed; if its number was
+ * given to another one by then, that one stays hidden.
+ */
 export const keepFromChildren = (fd: number): (() => void) => {
   nothing ??= openSync("/dev/null", "r+")
   const mark = Symbol()
@@ -22,7 +25,9 @@ export const keepFromChildren = (fd: number): (() => void) => {
   }
 }
 
-/** With /dev/null in the place of each. Those that a child is given anyway are in the place of others already. */
+/**
+ * Adds /dev/null to `stdio` at the number of each hidden descriptor. Numbers that `stdio` sets already need nothing.
+ */
 export const withoutKept = (stdio: StdioOptions | undefined): StdioOptions | undefined => {
   if (nothing === undefined || !Array.isArray(stdio)) return stdio
   const all = [...stdio]

@@ -15,24 +15,24 @@ import {
   wireOutput,
 } from "./wiring.ts"
 
-/** What to run. Nothing of the supervisor's own environment is passed on. */
+/** The program to run. The supervisor's own environment is not passed on. */
 export interface Launch {
   readonly command: readonly [string, ...string[]]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Default: the supervisor's own. */
+  /** The user to run as. Default: the supervisor's own. */
   readonly user?: User | undefined
-  /** Set for a program of ours, which starts as the supervisor and takes the user's ids itself: see `becomeUser`. */
+  /** True for a program of ours, which starts as the supervisor and takes the user's ids itself: see `becomeUser`. */
   readonly becomesUser?: boolean
-  /** Set where what it leaves running is somebody's work. */
+  /** Set if processes that it leaves running are somebody's work. */
   readonly origin?: Origin
 }
 
 export interface LaunchOptions {
   readonly pipes?: Pipes | undefined
-  /** Whether standard input and output are for someone to talk over, and only standard error is output. */
+  /** True: standard input and output are for the caller, and only standard error is output. */
   readonly conversation: boolean
-  /** Checked last before the start. */
+  /** Checked right before the start. */
   readonly signal: AbortSignal
 }
 
@@ -40,11 +40,11 @@ export type Exit =
   | { readonly status: number; readonly signal: null }
   | { readonly status: null; readonly signal: NodeJS.Signals }
 
-/** A process that was started: in a session and group of its own, and marked. */
+/** A started process. It leads a session and group of its own, and has a mark in its environment. */
 export interface Started {
   readonly pid: number
   readonly tree: ProcessTree
-  /** Undefined while it runs. */
+  /** How the process ended; undefined while it runs. */
   readonly exit: Exit | undefined
   readonly exited: Promise<Exit>
 }
@@ -52,13 +52,13 @@ export interface Started {
 export type Launched = Started & OutputStreams
 export type LaunchedApart = Started & ApartStreams
 
-/** Starts a process; rejects with `process.start_failed` when it cannot. */
+/** Starts a process. Rejects with `process.start_failed` if it cannot. */
 export const launch = async (
   what: Launch,
   { pipes, conversation, signal }: LaunchOptions,
 ): Promise<Launched> => startOn(await wireOutput(conversation, pipes, what.user), what, signal)
 
-/** The same, with its streams kept apart, for a caller who reads them both. */
+/** Like `launch`, with standard output and error kept apart, for a caller that reads both. */
 export const launchApart = async (
   what: Launch,
   { pipes, stdin, signal }: Omit<LaunchOptions, "conversation"> & { readonly stdin: boolean },
@@ -102,7 +102,7 @@ const start = async <Streams>(
     child.once("exit", (status, signal) => resolve(exitOf(status, signal))),
   )
   const isRootOurs = () => child.exitCode === null && child.signalCode === null
-  // There even if it has ended already: its status is taken by the event loop, which has not turned yet.
+  // Readable even if the process has ended: Node reaps it in the event loop, which has not turned yet.
   const startTicks = readProcess(pid)?.startTicks ?? 0
   return {
     pid,
@@ -115,7 +115,7 @@ const start = async <Streams>(
   }
 }
 
-/** The child once it has a pid. Node says of some failures by throwing, and of others by an event. */
+/** Returns the child once it has a pid. Node reports some failures by throwing, and others by an event. */
 const spawned = async (spawnIt: () => ChildProcess): Promise<ChildProcess> => {
   const child = spawnIt()
   if (child.pid !== undefined) {
@@ -128,7 +128,7 @@ const spawned = async (spawnIt: () => ChildProcess): Promise<ChildProcess> => {
 const exitOf = (status: number | null, signal: NodeJS.Signals | null): Exit =>
   signal === null ? { status: status ?? 0, signal } : { status: null, signal }
 
-/** Node says ENOENT of the command also when it is the directory that is missing. */
+/** Says what is missing: Node reports ENOENT for the command also if only the directory is missing. */
 const startError = ({ command, cwd, user }: Launch, cause: unknown): BerthError => {
   const code = (cause as NodeJS.ErrnoException).code ?? "unknown"
   const isDirectoryMissing = !isDirectory(cwd)

@@ -4,14 +4,14 @@ import type { Listen } from "./output/output.ts"
 import { type ProcessParts, type ProcessSpec, READY_WITHIN_MS } from "./spec.ts"
 import { endTree, NOTHING_ENDED, type TreeEnd } from "./tree/end.ts"
 
-/** What a process that ended by itself left behind is in the way of its restart. */
+/** Grace for processes that an ended process left behind. They are in the way of its restart. */
 export const LEFTOVER_GRACE_MS = 500
 
 export interface LifeOptions {
   readonly parts: ProcessParts
-  /** Ends the life. */
+  /** Ends the process when it fires. */
   readonly stopping: AbortSignal
-  /** Asked when it is needed: a stop may bring another. */
+  /** Read when it is needed, as a stop may change it. */
   readonly graceMs: () => number
   readonly hurry: AbortSignal
   readonly onOutput: Listen
@@ -20,14 +20,14 @@ export interface LifeOptions {
 }
 
 export interface LifeEnd {
-  /** In the words for a person; without meaning after a stop. */
+  /** Describes the end for a person; meaningless after a stop. */
   readonly how: string
-  /** 0: it never was. */
+  /** Time for which the process was ready; 0 if it never was. */
   readonly readyForMs: number
   readonly tree: TreeEnd
 }
 
-/** One life of a process: from its start until nothing of it runs any more. It never rejects. */
+/** Runs a process once: from its start until none of its processes runs. Never rejects. */
 export const live = async (spec: ProcessSpec, options: LifeOptions): Promise<LifeEnd> => {
   const { clock, pipes } = options.parts
   let launched: Launched
@@ -49,7 +49,7 @@ export const live = async (spec: ProcessSpec, options: LifeOptions): Promise<Lif
   return { how, readyForMs, tree }
 }
 
-/** What came of waiting for a process to become ready: it is, it ended before, or why it is not. */
+/** The result of waiting for readiness: ready, ended before, or the reason why it is not. */
 type Wait = "ready" | "ended" | { readonly problem: string }
 
 const becomeReady = async (
@@ -94,7 +94,7 @@ const converse = ({ connect }: ProcessSpec, { pid, stdin, stdout, exited }: Laun
   connect?.({ pid, stdin, stdout, exited })
 }
 
-/** Ends what is left of it, and reads what it still said. */
+/** Ends the remaining processes of the tree, and reads the rest of the output. */
 const endAll = async (launched: Launched, options: LifeOptions): Promise<TreeEnd> => {
   const isLeftover = launched.exit !== undefined && !options.stopping.aborted
   const tree = await endTree(launched.tree, {

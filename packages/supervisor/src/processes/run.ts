@@ -7,21 +7,21 @@ import type { Pipes } from "./output/pipes.ts"
 import { endTree } from "./tree/end.ts"
 import type { ProcessTree } from "./tree/tree.ts"
 
-/** From SIGTERM to SIGKILL, when a command is cut short: git removes its lock files in that time. */
+/** Time from SIGTERM to SIGKILL when a command is cut short. Git removes its lock files in that time. */
 export const COMMAND_STOP_GRACE_MS = 2_000
-/** For what a command left running though it was not to. */
+/** Grace for processes that a command left running without permission. */
 export const STRAGGLER_GRACE_MS = 500
 export interface Command extends Launch {
-  /** For messages: "git fetch". */
+  /** Name of the command in messages: "git fetch". */
   readonly title: string
   readonly deadlineMs: number
   /**
-   * Standard output is returned instead of being output, and standard input is this text. Without it,
-   * standard input is empty, and standard output and error are one output. Not for a command that leaves
-   * processes running: what they write to standard output has no reader.
+   * Captures standard output, and passes `input` to standard input. Without it, standard input is empty, and standard
+   * output and error are one output. Not for a command that leaves processes running, as their standard output would
+   * have no reader.
    */
   readonly capture?: { readonly input?: string }
-  /** It may leave processes running, which is what a start hook does; otherwise they are ended with it. */
+  /** Lets the command leave processes running, as a start hook does. Otherwise they are ended with it. */
   readonly keepBackground?: boolean
   readonly stopGraceMs?: number
   readonly log?: { readonly path: string; readonly maxBytes?: number }
@@ -30,18 +30,18 @@ export interface Command extends Launch {
 export interface CommandParts {
   readonly clock: Clock
   readonly pipes?: Pipes | undefined
-  /** Ends the command with everything that came from it. */
+  /** Ends the command and everything that came from it. */
   readonly signal: AbortSignal
-  /** Called with the output as it comes, until the command has ended; a promise holds the command up. */
+  /** Called with output as it comes, until the command has ended. A returned promise holds the command up. */
   readonly onOutput?: Listen | undefined
 }
 
 export type CommandEnd = Exit &
   Said & {
     readonly tookMs: number
-    /** What it left running, with `keepBackground`; how to end it is up to the caller. */
+    /** The processes that the command left running, with `keepBackground`. The caller has to end them. */
     readonly background: Background | undefined
-    /** How many processes that it left behind were ended. */
+    /** The number of left processes that were ended. */
     readonly stragglers: number
   }
 
@@ -51,8 +51,8 @@ export interface Background {
 }
 
 /**
- * Runs one command to its end. It resolves with any exit status, and rejects when it cannot be started, is
- * cancelled or misses its deadline; then everything that came from it is gone, or named in the details.
+ * Runs a command to its end. Resolves with any exit status. Rejects if it cannot be started, is cancelled or misses its
+ * deadline; everything that came from it has then ended, or is listed in the details.
  */
 export const runCommand = async (command: Command, parts: CommandParts): Promise<CommandEnd> => {
   const { clock, pipes, signal } = parts
@@ -82,7 +82,7 @@ export const runCommand = async (command: Command, parts: CommandParts): Promise
   }
 }
 
-/** Undefined: it was cut short first. */
+/** Resolves with how the command ended, or with undefined if it was cut short first. */
 const exitOrCut = ({ exited }: Launched, cut: AbortSignal): Promise<Exit | undefined> =>
   new Promise((resolve) => {
     const onCut = () => resolve(undefined)
@@ -94,7 +94,7 @@ const exitOrCut = ({ exited }: Launched, cut: AbortSignal): Promise<Exit | undef
     })
   })
 
-/** Ends everything, and returns the error that says why, with what it last said. */
+/** Ends everything, and returns the error with the reason and the last output. */
 const cutShort = async (
   { title, stopGraceMs: graceMs = COMMAND_STOP_GRACE_MS }: Command,
   launched: Launched,
@@ -114,7 +114,7 @@ const cutShort = async (
   })
 }
 
-/** Its output goes on being read, and logged, so that what it left running is never held up by us. */
+/** Keeps the background processes. Their output is still read and logged, so that they never wait for us. */
 const keep = async ({ tree, output }: Launched): Promise<Background | undefined> => {
   await output.settled()
   const pids = (await tree.find()).map(({ pid }) => pid)

@@ -12,7 +12,10 @@ import { SupervisedProcess } from "./supervised.ts"
 import { endTree } from "./tree/end.ts"
 import type { Grove } from "./tree/tree.ts"
 
-/** All processes that the supervisor answers for: what it keeps running, and what hooks left in the background. */
+/**
+ * All processes that the supervisor is responsible for: those it keeps running, and those that hooks left in the
+ * background.
+ */
 export class ProcessSet {
   readonly #parts: ProcessParts
   readonly #processes = new Map<string, SupervisedProcess>()
@@ -24,8 +27,8 @@ export class ProcessSet {
   }
 
   /**
-   * Starts a process, each name once; one that was stopped or given up makes room for another of its name.
-   * When the set is being stopped, nothing starts any more.
+   * Starts a process. Names are unique, except that a process that was stopped or given up can be replaced. Throws once
+   * the set is being stopped.
    */
   start(spec: ProcessSpec): SupervisedProcess {
     if (this.#isStopping)
@@ -45,13 +48,13 @@ export class ProcessSet {
     return this.#processes.get(name)
   }
 
-  /** Takes over what a command left running, to end it with the others. */
+  /** Takes over the processes that a command left running, to end them with the others. */
   keep(name: string, { tree }: Background): void {
     void this.#forgetEmpty()
     this.#backgrounds.push({ name, grove: tree })
   }
 
-  /** What has ended by itself needs no more looking after. */
+  /** Drops background processes that have all ended by themselves. */
   async #forgetEmpty(): Promise<void> {
     for (const background of [...this.#backgrounds])
       if ((await background.grove.find()).length === 0)
@@ -63,8 +66,8 @@ export class ProcessSet {
   }
 
   /**
-   * Ends them all, at the same time. `rest` is for what nobody knows any more: it is ended last. Called
-   * again, it waits for the same end.
+   * Ends all processes at the same time. `rest`, for processes that nobody tracks any more, is ended last. A second
+   * call waits for the same end.
    */
   async stop(options: StopOptions & { readonly rest?: Grove } = {}): Promise<StopReport[]> {
     this.#isStopping = true

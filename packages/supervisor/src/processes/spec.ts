@@ -6,12 +6,17 @@ import type { Pipes } from "./output/pipes.ts"
 import type { Readiness } from "./readiness/readiness.ts"
 import type { TreeEnd } from "./tree/end.ts"
 
-/** From start to ready. Agents take seconds on a busy machine; a boot step that waits has its own limit. */
+/**
+ * Default time limit from start to ready. Agents take seconds on a busy machine; a boot step that waits has its own
+ * limit.
+ */
 export const READY_WITHIN_MS = 60_000
-/** From SIGTERM to SIGKILL: below a boot step's CANCEL_GRACE_MS, and below an engine's grace for a sandbox. */
+/**
+ * Default time from SIGTERM to SIGKILL, below a boot step's CANCEL_GRACE_MS and below an engine's grace for a sandbox.
+ */
 export const STOP_GRACE_MS = 3_000
 
-/** A process that is to be kept running. */
+/** A process to keep running. */
 export interface ProcessSpec extends Launch {
   readonly name: string
   readonly readiness: Readiness
@@ -23,8 +28,8 @@ export interface ProcessSpec extends Launch {
   readonly restart?: RestartPolicy
   readonly log?: { readonly path: string; readonly maxBytes?: number }
   /**
-   * For a process that is spoken to over its standard input and output: called with each new start. Then
-   * only standard error is output. Who reads too slowly holds up the process, not the supervisor.
+   * Called at each start, for a process that is spoken to over its standard input and output. Only standard error is
+   * output then. A slow reader holds up the process, not the supervisor.
    */
   readonly connect?: (conversation: Conversation) => void
 }
@@ -36,11 +41,11 @@ export interface Conversation {
   readonly exited: Promise<unknown>
 }
 
-/** What a process is given by its surroundings. */
+/** The dependencies of a process. */
 export interface ProcessParts {
   readonly clock: Clock
   readonly pipes?: Pipes
-  /** A number from 0 to 1, for the jitter. */
+  /** Returns a number from 0 to 1, for the jitter. */
   readonly chance?: () => number
   readonly onEvent?: (event: ProcessEvent) => void
 }
@@ -66,7 +71,7 @@ export type ProcessNews =
   | { readonly type: "restarting"; readonly afterMs: number; readonly reason: string }
   | { readonly type: "given-up"; readonly reason: string; readonly lastOutput: string }
   | { readonly type: "stopped"; readonly report: StopReport }
-  /** These outlived SIGKILL. */
+  /** Processes that outlived SIGKILL. */
   | { readonly type: "left-behind"; readonly pids: readonly number[] }
   | { readonly type: "log-failed"; readonly problem: string }
 
@@ -76,23 +81,23 @@ export interface ProcessStatus {
   readonly name: string
   readonly phase: ProcessPhase
   readonly pid: number | undefined
-  /** How often it was started. */
+  /** The number of starts. */
   readonly starts: number
   /** Failures in a row. */
   readonly failures: number
-  /** Why it is in this phase, where there is more to say. */
+  /** Why the process is in this phase, if there is more to say. */
   readonly reason: string
 }
 
-/** What it took to stop; all zero when nothing ran. */
+/** The result of a stop; all zero if nothing ran. */
 export interface StopReport extends TreeEnd {
   readonly name: string
   readonly tookMs: number
 }
 
 export interface StopOptions {
-  /** Default: the process's own. */
+  /** Default: the process's own grace. */
   readonly graceMs?: number
-  /** Cuts the grace short, also that of a stop that is under way. */
+  /** Cuts the grace short, also of a stop that is under way. */
   readonly hurry?: AbortSignal
 }

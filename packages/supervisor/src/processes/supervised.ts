@@ -18,12 +18,12 @@ import {
 import { NOTHING_ENDED, type TreeEnd } from "./tree/end.ts"
 import type { ProcessTree } from "./tree/tree.ts"
 
-/** What is kept in memory of what a process writes, for errors and status. */
+/** Limit of the output that is kept in memory, for errors and status. */
 export const LAST_OUTPUT_BYTES = 16 * 1024
 
 /**
- * One process that is kept running: started, watched until it is ready, started again when it ends, stopped
- * with all that came from it. Each tends itself, so none ever waits for another.
+ * Keeps one process running: starts it, waits until it is ready, restarts it when it ends, and stops it with everything
+ * that came from it. Each runs independently of the others.
  */
 export class SupervisedProcess {
   readonly spec: ProcessSpec
@@ -52,14 +52,14 @@ export class SupervisedProcess {
     this.#log = spec.log && new LogFile({ ...spec.log, clock: parts.clock, onProblem })
   }
 
-  /** Begins to tend it; twice is as good as once, and after a stop it does nothing. */
+  /** Begins to keep the process running. A second call, or one after a stop, does nothing. */
   start(): void {
     this.#tending ??= this.#tend()
   }
 
   /**
-   * Resolves when it is ready. Rejects when it is given up or stopped, with its last output in the details,
-   * or with the signal's reason.
+   * Resolves when the process is ready. Rejects when it is given up or stopped, with its last output in the details, or
+   * with the signal's reason.
    */
   async ready(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
@@ -79,8 +79,8 @@ export class SupervisedProcess {
   }
 
   /**
-   * Ends it with everything that came from it: SIGTERM, the grace, SIGKILL. At any time: while it starts,
-   * waits or backs off; twice is as good as once.
+   * Ends the process and everything that came from it: SIGTERM, the grace, SIGKILL. Works in any phase. A second call
+   * waits for the same end.
    */
   stop({ graceMs, hurry }: StopOptions = {}): Promise<StopReport> {
     if (hurry?.aborted) this.#hurry.abort()
@@ -100,7 +100,7 @@ export class SupervisedProcess {
     }
   }
 
-  /** All that came from it; undefined while it does not run. */
+  /** The process tree; undefined while the process does not run. */
   get grown(): ProcessTree | undefined {
     return this.#grown
   }
@@ -125,7 +125,7 @@ export class SupervisedProcess {
     return report
   }
 
-  /** Starts it again and again, until it is stopped or given up. It never rejects. */
+  /** Runs the process again and again, until it is stopped or given up. Never rejects. */
   async #tend(): Promise<void> {
     const { clock, chance = Math.random } = this.#parts
     const stopping = this.#stopping.signal
@@ -178,7 +178,7 @@ export class SupervisedProcess {
     this.#emit({ type: "given-up", reason, lastOutput: this.lastOutput() })
   }
 
-  /** The error for those who wait for it to become ready, if it never will. */
+  /** The error for callers of `ready`, if the process will never be ready. */
   #neverReady(): BerthError | undefined {
     const { name } = this.spec
     const details = { process: name, reason: this.#reason, lastOutput: this.lastOutput() }
@@ -196,7 +196,7 @@ export class SupervisedProcess {
     if (impossible !== undefined) for (const waiting of this.#waiting) waiting.reject(impossible)
   }
 
-  /** Who watches never harms what is watched: a watcher answers for its own errors. */
+  /** Reports an event. An error of the listener must not harm the process. */
   #emit(news: ProcessNews): void {
     const event: ProcessEvent = { ...news, name: this.spec.name, atMs: this.#parts.clock.nowMs() }
     try {

@@ -1,4 +1,4 @@
-/** Whom a process runs as. */
+/** The user that a process runs as. */
 export interface User {
   readonly uid: number
   readonly gid: number

@@ -6,25 +6,25 @@ import { Output } from "./output/output.ts"
 import type { Pipe, Pipes } from "./output/pipes.ts"
 import type { User } from "./user.ts"
 
-/** The streams of a process that is about to be started. Where no pipe can be made, node's sockets do. */
+/** The streams of a process that is about to start. If no pipe can be made, node's sockets are used. */
 export interface Wiring<Streams> {
   readonly stdio: StdioOptions
-  /** Our ends, once it runs. To be called in the turn that started it. */
+  /** Returns our ends. To be called in the turn of the event loop that started the process. */
   connect(child: ChildProcess): Streams
-  /** Its ends, of which it has copies then; with ours open, no pipe would ever end. */
+  /** Closes the process's ends, of which it has copies once it runs. With ours open, no pipe would ever end. */
   closeTheirs(): void
-  /** For when it could not be started. */
+  /** Closes our ends if the process could not be started. */
   closeOurs(): void
 }
 
 export interface OutputStreams {
   readonly output: Output
-  /** Both exist exactly when it is for a conversation. */
+  /** `stdin` and `stdout` are set exactly if the process is for a conversation. */
   readonly stdin: Writable | undefined
   readonly stdout: Readable | undefined
 }
 
-/** All that it writes is one output; in a conversation only what it writes to standard error is. */
+/** Wires standard output and error to one output. In a conversation only standard error is output. */
 export const wireOutput = async (
   isConversation: boolean,
   pipes: Pipes | undefined,
@@ -47,7 +47,7 @@ export const wireOutput = async (
 }
 
 export interface ApartStreams {
-  /** Undefined where it has nothing to read. */
+  /** Undefined if the process has no standard input. */
   readonly stdin: Input | undefined
   readonly stdout: Readable
   readonly stderr: Readable
@@ -55,13 +55,13 @@ export interface ApartStreams {
 
 export interface Input {
   readonly stream: Writable
-  /** The stream's, as long as it is open; undefined where it is a socket. */
+  /** The stream's descriptor, while it is open; undefined for a socket. */
   readonly pipeFd: number | undefined
 }
 
 /**
- * Each stream is for someone: nobody reads until they do. What `stdout` and `stderr` emit as data is good until
- * the listener returns.
+ * Wires each stream on its own, unread until a caller reads it. Data that `stdout` and `stderr` emit is valid only
+ * until the listener returns.
  */
 export const wireApart = async (
   hasStdin: boolean,
@@ -91,8 +91,8 @@ const reader = ({ readFd }: Pipe): Socket =>
   new Socket({ fd: readFd, readable: true, writable: false })
 
 /**
- * Reads into the same memory every time. Otherwise each read takes 64 KiB of its own, and what waits for the
- * garbage collector is more than all else that a supervisor needs.
+ * Reads into the same buffer every time. Otherwise each read allocates 64 KiB, and the garbage that waits for
+ * collection is more than everything else in a supervisor.
  */
 const frugalReader = ({ readFd }: Pipe): Socket => {
   const socket: Socket = new Socket({
@@ -110,7 +110,7 @@ const frugalReader = ({ readFd }: Pipe): Socket => {
   return socket
 }
 
-/** One for all: what a read brings is handed on before the next one. */
+/** Shared by all readers: the data of a read is handed on before the next read. */
 const READ_BUFFER = Buffer.alloc(64 * 1024)
 
 const inputOf = (pipe: Pipe | undefined, stdin: Writable | null): Input | undefined => {

@@ -1,26 +1,26 @@
 import { writeSync } from "node:fs"
 
-/** While the program in a terminal does not read: nobody tells when it does again. */
+/** Interval of retries while the program in a terminal does not read, as there is no event when it does again. */
 const RETRY_MS = 20
 
-/** Small pieces are gathered in blocks of this size: each costs far more memory than its bytes. */
+/** Small inputs are joined in blocks of this size, as each separate buffer costs far more memory than its bytes. */
 const BLOCK_BYTES = 16 * 1024
 
 export interface Pty {
-  /** It must not block. */
+  /** The pty's descriptor. Must be non-blocking. */
   readonly fd: number
-  /** Whether the number is still the pty's: once it is closed, it may be another's. */
+  /** Whether the descriptor is still the pty's. Once closed, its number may be reused. */
   isOpen(): boolean
 }
 
 /**
- * Writes to a pty, without ever waiting for the program behind it. The library's own `write` repeats a write
- * that is refused until it is taken, and holds up every other terminal meanwhile.
+ * Writes to a pty without waiting for the program behind it. The library's own `write` repeats a refused write until it
+ * succeeds, and blocks every other terminal meanwhile.
  */
 export class Input {
   readonly #pty: Pty
   #waiting: Buffer[] = []
-  /** The rest of the block that the last waiting input lies in. */
+  /** The rest of the block that holds the last waiting input. */
   #room = Buffer.alloc(0)
   #waitingBytes = 0
   #timer: NodeJS.Timeout | undefined
@@ -41,7 +41,7 @@ export class Input {
     if (this.#timer === undefined) this.#flush()
   }
 
-  /** Forgets what waits. */
+  /** Drops the waiting input. */
   close(): void {
     clearTimeout(this.#timer)
     this.#waiting = []
@@ -74,7 +74,7 @@ export class Input {
         else this.#waiting[0] = first.subarray(written)
       }
     } catch (thrown) {
-      // Any other failure means that the shell has ended, of which its exit tells.
+      // Any other failure means that the shell has ended, which its exit reports.
       if ((thrown as NodeJS.ErrnoException).code !== "EAGAIN") return void this.close()
       this.#timer = setTimeout(() => this.#flush(), RETRY_MS)
     }

@@ -1,4 +1,4 @@
-/** What the library does not tell of itself: the kernel's calls that it is made of. Its version is pinned. */
+/** Types of the library's native calls, which it does not publish. Its version is pinned. */
 declare module "@lydell/node-pty/requireBinary.js" {
   export function requireBinary(file: "pty.node"): {
     open(cols: number, rows: number): { master: number; slave: number; pty: string }

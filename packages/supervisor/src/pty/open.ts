@@ -9,30 +9,30 @@ export interface Size {
   readonly rows: number
 }
 
-/** A pty that no program runs on yet. */
+/** A pty on which no program runs yet. */
 export interface OpenPty {
-  /** What a program opens to write to it and to read from it: it belongs to the user. */
+  /** The path of the device that a program opens to read and write. It belongs to the user. */
   readonly path: string
-  /** Our end. It does not block. */
+  /** Our end's descriptor, non-blocking. */
   readonly fd: number
-  /** What the programs on it write. */
+  /** The output of the programs on the pty. */
   readonly stream: ReadStream
   resize(size: Size): void
-  /** From here on the stream ends when the last program on it does. */
+  /** Releases our hold: from here on the stream ends with the last program on it. */
   letGo(): void
   close(): void
 }
 
 /**
- * The library could start a program on it as well, but as another user only with our groups, in a directory
- * that we may enter, and on a terminal that is root's. So programs are started as all others are, and open the
+ * Opens a pty. The library could also start a program on it, but as another user only with our groups, in a directory
+ * that we may enter, and on a terminal that belongs to root. So programs are started as all others are, and open the
  * pty themselves.
  */
 export const openPty = ({ cols, rows }: Size, user: User | undefined): OpenPty => {
   const kernel = requireBinary("pty.node")
   const { master, slave, pty: path } = kernel.open(cols, rows)
-  // Held open, so that the stream does not end before the program has come. Unlike the library's, the
-  // descriptors that node opens are not for our children.
+  // Held open, so that the stream does not end before the program has opened it. Descriptors that node opens, unlike
+  // the library's, are not inherited by our children.
   const held = openSync(path, constants.O_RDWR | constants.O_NOCTTY)
   closeSync(slave)
   if (user !== undefined) fchownSync(held, user.uid, user.gid)
@@ -48,7 +48,7 @@ export const openPty = ({ cols, rows }: Size, user: User | undefined): OpenPty =
     fd: master,
     stream,
     resize: (size) => {
-      // It may have ended in between.
+      // The pty may have ended meanwhile.
       if (!stream.destroyed) kernel.resize(master, size.cols, size.rows)
     },
     letGo,

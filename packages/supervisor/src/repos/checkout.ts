@@ -4,8 +4,8 @@ import { lookAtTree } from "./look.ts"
 import { type Target, trackingRef } from "./target.ts"
 
 /**
- * Puts the target into the working tree. It returns what is in the way: files that nobody tracks (ignored or
- * not) and that it would overwrite; then nothing was changed.
+ * Checks out the target. Returns the untracked files (ignored or not) that it would overwrite; then nothing was
+ * changed.
  */
 export const checkOut = async (
   target: Target,
@@ -18,7 +18,7 @@ export const checkOut = async (
   if (end.status === 0) return []
   const failure = gitFailure(titleOf(call, parts.repo), end)
   if (failure.code !== "repo.git_failed") throw failure
-  // Git refuses before it changes anything; any other failure leaves its traces, or lists no files.
+  // Git refuses before it changes anything. Any other failure leaves traces, or lists no files.
   const after = await lookAtTree(cwd, parts)
   const inTheWay = end.lastOutput.split("\n").flatMap((line) => /^\t(.+)$/.exec(line)?.[1] ?? [])
   const isRefusal = after.head === before.head && after.changes === before.changes
@@ -26,7 +26,7 @@ export const checkOut = async (
   return inTheWay
 }
 
-/** The same over whatever stands there. */
+/** Checks out the target, overwriting whatever is in the working tree. */
 export const forceCheckOut = async (
   target: Target,
   cwd: string,

@@ -1,28 +1,28 @@
 import type { Target } from "./target.ts"
 
-/** What stands in a repo, as far as a checkout could harm it. */
+/** The state of a repo, as far as a checkout could harm it. */
 export interface Seen {
   /** Undefined: no commit yet. */
   readonly head: string | undefined
   /** Undefined: HEAD is detached. */
   readonly branch: string | undefined
-  /** Tracked files, staged or not, and submodules, that are not as HEAD has them. */
+  /** The number of tracked files and submodules that differ from HEAD, staged or not. */
   readonly changes: number
-  /** Commits on HEAD that came neither from the source nor by an earlier sync. */
+  /** The number of commits on HEAD that came neither from the source nor by an earlier sync. */
   readonly ownCommits: number
-  /** The same, of the local branch that is wanted. */
+  /** The same number for the local branch that is wanted. */
   readonly ownOnWanted: number
-  /** How many commits of the target HEAD lacks. */
+  /** The number of the target's commits that HEAD lacks. */
   readonly behind: number
 }
 
 export type Decision =
   | { readonly action: "leave" }
   | { readonly action: "checkout" }
-  /** Someone's work would be lost, or lost sight of. */
+  /** A checkout would lose somebody's work, or hide it. */
   | { readonly action: "keep"; readonly kept: string }
 
-/** Whether to check out the target. Whatever came from the source is there still; all else is kept. */
+/** Decides whether to check out the target. Commits of the source can be fetched again; all other work is kept. */
 export const decide = (seen: Seen, target: Target): Decision => {
   if (seen.head === target.commit && seen.branch === target.branch) return { action: "leave" }
   const kept = [

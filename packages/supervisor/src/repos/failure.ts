@@ -2,13 +2,12 @@ import { BerthError, type ErrorCode } from "@berth/protocol/errors"
 import type { CommandEnd } from "../processes/run.ts"
 import { isProgress } from "./progress.ts"
 
-/** How much of what git said stands in the message; the details have more. */
+/** Limit of the lines of git's output in the message. The details have more. */
 const MESSAGE_LINES = 3
 
 /**
- * Git ends with status 128 whatever went wrong on the way to a server, so its words are all there is to tell
- * by. They are English (see `git.ts`), and what the server says ("remote: …") is left out. The first that
- * fits counts.
+ * Tells the kind of failure from git's output, as git ends with status 128 whatever went wrong on the way to a server.
+ * Its messages are English (see `git.ts`), and lines from the server ("remote: …") are ignored. The first match counts.
  */
 const SIGNS: readonly (readonly [ErrorCode, RegExp])[] = [
   ["repo.disk_full", /No space left on device|Disk quota exceeded/],
@@ -38,7 +37,7 @@ export const gitFailure = (
   })
 }
 
-/** What it complained of first, on one line; advice follows. Without a complaint, the end of what it said. */
+/** Git's first error on one line, with the advice that follows; without an error, the end of its output. */
 export const lastWords = (output: string): string => {
   const lines = linesOf(output)
   const complaint = lines.findIndex((line) => /^(fatal|error): /.test(line))

@@ -4,15 +4,18 @@ import { runCommand } from "../processes/run.ts"
 import { gitFailure } from "./failure.ts"
 import { type GitParts, git, LOOK_DEADLINE_MS } from "./git.ts"
 
-/** Making, moving and removing take milliseconds; a half clone of a large repo takes longest to remove. */
+/**
+ * Time limit for making, moving and removing. These take milliseconds; removing a half clone of a large repo takes
+ * longest.
+ */
 export const FILES_DEADLINE_MS = 2 * 60_000
 
 /**
- * What is done in the workspace besides git. All of it runs as the user whose workspace it is: whatever links
- * stand there lead nowhere that this user could not go anyway.
+ * File operations in the workspace besides git. They all run as the workspace's user, so that a link there leads
+ * nowhere that this user could not go anyway.
  */
 
-/** absent: there is nothing, or an empty directory. other: something, and no repo. */
+/** "absent": nothing is there, or an empty directory. "other": something that is no repo. */
 export type Place = "absent" | "repo" | "other"
 
 const LOOK = `
@@ -24,7 +27,7 @@ else echo other; fi`
 export const lookAtPlace = async (path: string, parts: GitParts): Promise<Place> =>
   (await run(["sh", "-c", LOOK, "sh", path], parts)) as Place
 
-/** Into its place at once, so that a repo is there whole or not at all. */
+/** Renames a repo into its place, so that it is there whole or not at all. */
 export const moveIntoPlace = async (from: string, to: string, parts: GitParts): Promise<void> => {
   await makeDirectory(dirname(to), parts)
   await run(["mv", "-T", "--", from, to], parts)
@@ -39,8 +42,8 @@ export const remove = async (path: string, parts: GitParts, deadlineMs?: number)
 }
 
 /**
- * Removes what a git that was killed left in a repo: its locks, which would stop every later one, and files
- * that it had not finished. What is older than the supervisor is no living process's: it was the first here.
+ * Removes files that a killed git left in a repo: locks, which would stop every later git, and unfinished objects.
+ * Files older than the supervisor belong to no living process, as the supervisor was the first in the sandbox.
  */
 export const removeLeftovers = async (
   repo: string,
@@ -54,7 +57,7 @@ export const removeLeftovers = async (
   return answer.split("\n").filter((line) => line !== "")
 }
 
-/** Adds to the commits at which a repo's history is cut: git then misses nothing before them. */
+/** Adds commits at which a repo's history is cut, so that git does not miss their parents. */
 export const noteShallow = async (
   cwd: string,
   commits: readonly string[],

@@ -5,20 +5,20 @@ import { type CommandEnd, runCommand } from "../processes/run.ts"
 import type { User } from "../processes/user.ts"
 import { gitFailure } from "./failure.ts"
 
-/** For questions that a repo answers by itself. A look at a large tree on a busy disk takes seconds. */
+/** Time limit for local questions. Reading a large tree on a busy disk takes seconds. */
 export const LOOK_DEADLINE_MS = 2 * 60_000
-/** For writing a working tree; in a partial clone its blobs come over the network now. */
+/** Time limit for writing a working tree. In a partial clone its blobs come over the network now. */
 export const CHECKOUT_DEADLINE_MS = 15 * 60_000
-/** For a clone or a fetch: a large repo over a slow line. One that stands still fails long before, see below. */
+/** Time limit for a clone or a fetch of a large repo over a slow line. A stalled one fails long before, see below. */
 export const TRANSFER_DEADLINE_MS = 20 * 60_000
-/** A server that sends nothing for this long is given up; one that prepares a pack sends signs of life every 5 s. */
+/** A server that sends nothing for this long is given up. One that prepares a pack sends signs of life every 5 s. */
 export const STALL_S = 30
 
-/** What git works with, for one repo of the plan. */
+/** The dependencies of git calls for one repo of the plan. */
 export interface GitParts {
   /** The repo's directory in the plan, for messages. */
   readonly repo: string
-  /** Whom it runs as, so that what it writes belongs to those who work with it. */
+  /** The user that git runs as, who then owns what it writes. */
   readonly user: User | undefined
   readonly environment: Readonly<Record<string, string>>
   /** Whether git-lfs is installed. */
@@ -26,22 +26,22 @@ export interface GitParts {
   readonly clock: Clock
   readonly pipes?: Pipes | undefined
   readonly signal: AbortSignal
-  /** Called with what it writes to standard error. */
+  /** Called with standard error as it comes. */
   readonly onOutput?: Listen | undefined
 }
 
 export interface GitCall {
-  /** What stands behind `git`. */
+  /** The arguments after `git`. */
   readonly args: readonly [string, ...string[]]
   readonly cwd: string
   readonly deadlineMs: number
   readonly input?: string
   readonly environment?: Readonly<Record<string, string>>
-  /** Whether the repo's hooks are where they are: only for what installs them. */
+  /** Leaves the repo's hooks enabled. Only for a call that installs hooks. */
   readonly withHooks?: boolean
 }
 
-/** Runs git once, to any exit status. It rejects when it is cancelled or misses its deadline. */
+/** Runs git once, to any exit status. Rejects if it is cancelled or misses its deadline. */
 export const tryGit = async (call: GitCall, parts: GitParts): Promise<CommandEnd> => {
   const { repo, user, clock, pipes, signal, onOutput } = parts
   const config = [
@@ -63,14 +63,14 @@ export const tryGit = async (call: GitCall, parts: GitParts): Promise<CommandEnd
   )
 }
 
-/** Runs git once and returns what it answered; a failure is an error that says what kind it is. */
+/** Runs git once and returns its standard output. Throws an error that tells the kind of failure. */
 export const git = async (call: GitCall, parts: GitParts): Promise<string> => {
   const end = await tryGit(call, parts)
   if (end.status !== 0) throw gitFailure(titleOf(call, parts.repo), end)
   return end.stdout.trim()
 }
 
-/** Undefined: git says no, by status 1. */
+/** Runs git once and returns its standard output, or undefined if it ends with status 1, which means no. */
 export const askGit = async (call: GitCall, parts: GitParts): Promise<string | undefined> => {
   const end = await tryGit(call, parts)
   if (end.status === 1) return undefined
@@ -81,8 +81,8 @@ export const askGit = async (call: GitCall, parts: GitParts): Promise<string | u
 export const titleOf = ({ args }: GitCall, repo: string): string => `git ${args[0]} of ${repo}`
 
 /**
- * Of every call. Nothing may outlive it or start by itself (maintenance, a file monitor); whose a directory is
- * says nothing here, because git runs as the one who works in it; submodules are synced by their own call.
+ * Settings of every call. Nothing may outlive the call or start by itself (maintenance, a file monitor). Ownership of a
+ * directory is not checked, because git runs as the user who works in it. Submodules are synced by a call of their own.
  */
 export const SETTINGS = [
   "safe.directory=*",
@@ -94,16 +94,16 @@ export const SETTINGS = [
   "advice.detachedHead=false",
 ]
 
-/** A system's configuration may require the filter, though the program is not there. */
+/** Disables the LFS filter, which a system's configuration may require though the program is missing. */
 const WITHOUT_LFS = ["filter.lfs.process=", "filter.lfs.smudge=", "filter.lfs.required=false"]
 
-/** Variables that would turn git to another repo than the one that it is called for. */
+/** Variables that would make git use another repo than the one it is called for. */
 const MISLEADING = [
   ...["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"],
   ...["GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CEILING_DIRECTORIES"],
 ]
 
-/** The user's environment, in which git never asks a person and speaks English. */
+/** The user's environment, changed so that git never asks a person and writes English. */
 export const environmentOf = (own: Readonly<Record<string, string>>): Record<string, string> => ({
   GIT_HTTP_LOW_SPEED_LIMIT: "1",
   GIT_HTTP_LOW_SPEED_TIME: String(STALL_S),
@@ -114,7 +114,7 @@ export const environmentOf = (own: Readonly<Record<string, string>>): Record<str
   SSH_ASKPASS_REQUIRE: "never",
   GIT_SSH_COMMAND: `${own.GIT_SSH_COMMAND ?? "ssh"} -o BatchMode=yes -o ConnectTimeout=${STALL_S} -o ServerAliveInterval=10 -o ServerAliveCountMax=3`,
   GCM_INTERACTIVE: "never",
-  // `lfs.ts` brings large files, all at once; the filter would bring them one by one.
+  // `lfs.ts` fetches large files all at once. The filter would fetch them one by one.
   GIT_LFS_SKIP_SMUDGE: "1",
   LC_ALL: "C.UTF-8",
   LANGUAGE: "",

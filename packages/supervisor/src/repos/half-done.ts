@@ -10,31 +10,31 @@ import {
 } from "./git.ts"
 import { keptRef, noteKept } from "./notes.ts"
 
-/** A commit needs an author, and a fresh sandbox has none. */
+/** The author of commits made here. A fresh sandbox has no author of its own. */
 const AUTHOR = {
   GIT_AUTHOR_NAME: "Berth",
   GIT_AUTHOR_EMAIL: "berth@localhost",
   GIT_COMMITTER_NAME: "Berth",
   GIT_COMMITTER_EMAIL: "berth@localhost",
 }
-/** Beside the index, in the repo's own directory. */
+/** A second index, in the repo's own directory. */
 const SPARE_INDEX = "berth-index"
 
 interface Standing {
   readonly target: string
   /** Undefined: no commit yet. */
   readonly head: string | undefined
-  /** Further commits whose files may stand there, and can be had again. */
+  /** Further commits whose files may be in the working tree, and can be fetched again. */
   readonly known: readonly string[]
 }
 
 /**
- * Commits what stands in the working tree, without touching it or the index, and returns the ref: everything
- * but files that are ignored and that a checkout of the target leaves alone. Undefined: it is all as one of these
- * commits has it.
+ * Saves the working tree as a commit, without touching it or the index, and returns the commit's ref. It has everything
+ * except ignored files that a checkout of the target leaves alone. Returns undefined if the tree equals that of one of
+ * these commits.
  *
- * This is for a checkout that was killed half-way. Its files are neither the old nor the new ones, and nobody
- * can tell them from work that someone did since.
+ * This is for a checkout that was killed half-way. Its files are neither the old nor the new ones, and cannot be told
+ * from work that somebody did since.
  */
 export const saveTree = async (
   { target, head, known }: Standing,
@@ -48,7 +48,8 @@ export const saveTree = async (
   const more = { environment, deadlineMs: CHECKOUT_DEADLINE_MS }
   const staged = await stagedTree(cwd, parts)
   const heads = head === undefined ? [] : [head]
-  // Git adds an ignored file only where it is tracked: so all count as tracked that the checkout writes or removes.
+  // Git adds an ignored file only if it is tracked. So every file that the checkout writes or removes counts as
+  // tracked.
   await ask(["read-tree", ...heads, ...staged, target], more)
   const displaced = await displacedBy({ args: LIST_DISPLACED, cwd, ...more }, parts)
   await ask(["add", "--all"], more)
@@ -66,19 +67,19 @@ export const saveTree = async (
   return keptRef(commit)
 }
 
-/** The index as a tree, if it is one: in the middle of a merge it is not. */
+/** The index as a tree; empty if it is none, as in the middle of a merge. */
 const stagedTree = async (cwd: string, parts: GitParts): Promise<readonly string[]> => {
   const end = await tryGit({ args: ["write-tree"], cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)
   return end.status === 0 ? [end.stdout.trim()] : []
 }
 
-/** Files where the checkout needs a directory, and directories where it needs a file. */
+/** Lists files where the checkout needs a directory, and directories where it needs a file. */
 const LIST_DISPLACED = ["ls-files", "--killed", "--directory", "--no-empty-directory"] as const
 
-/** One a line, in quotes where a name needs them: as git takes it back. */
+/** The displaced paths, one per line, quoted as git takes them back. */
 const displacedBy = async (call: GitCall, parts: GitParts): Promise<string> => {
   const end = await tryGit(call, parts)
-  // A part of them is not enough: the others would be lost.
+  // A part of the list is not enough: the other files would be lost.
   if (end.status !== 0 || end.isStdoutCut) throw gitFailure(titleOf(call, parts.repo), end)
   return end.stdout
 }

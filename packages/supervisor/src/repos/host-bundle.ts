@@ -4,25 +4,26 @@ import { noteShallow } from "./files.ts"
 import { askGit, type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./git.ts"
 import type { FetchedRepo, HostRepos, WantedRepo } from "./host-repos.ts"
 
-/** Enough to know where both sides meet; the newest stand first. */
+/** Limit of the commits that are sent as known, the newest first. That is enough to find where both sides meet. */
 const MAX_HAVE = 16
 
 export interface HostSourceOptions {
   readonly hostRepos: HostRepos
   readonly ref: string | undefined
-  /** Where bundles lie for as long as they are read: on a disk, and nobody's but the supervisor's. */
+  /** Directory for bundles while they are read: on a disk, and only the supervisor's. */
   readonly bundles: string
 }
 
 export type Take = (fetched: FetchedRepo, path: string) => unknown
 
 /**
- * What `git remote -v` shows. There is nothing to fetch from or push to: the host's repo is out of reach from
- * inside, and git's helper for this scheme (`git-remote-berth-host.ts`) says so. Branches need a remote to track.
+ * The remote's URL, as `git remote -v` shows it. Branches need a remote to track, but there is nothing to fetch from or
+ * push to: the host's repo is out of reach from inside, and git's helper for this scheme (`git-remote-berth-host.ts`)
+ * says so.
  */
 export const hostAddress = (repo: string): string => `berth-host://${repo}`
 
-/** Makes a repo that has nothing yet, with the author of the host's. */
+/** Makes an empty repo, with the author of the host's repo. */
 export const initialise = async (
   directory: string,
   address: string,
@@ -46,7 +47,10 @@ export const commitsIn = async (cwd: string, parts: GitParts): Promise<readonly 
   return [...new Set(have.split("\n").filter((id) => id !== ""))]
 }
 
-/** The directory is the supervisor's own, so that whoever works inside cannot put a link where it writes. */
+/**
+ * Fetches a bundle, and passes it to `take`. Its directory is the supervisor's own, so that the user cannot put a link
+ * where it is written.
+ */
 export const withBundle = async (
   { hostRepos, ref, bundles }: HostSourceOptions,
   { have = [], submodule }: Partial<Pick<WantedRepo, "have" | "submodule">>,
@@ -66,7 +70,7 @@ export const withBundle = async (
   }
 }
 
-/** A setting of the repo, unless the user inside has it already. */
+/** Sets a setting of the repo, unless the user inside has it already. */
 export const setUnlessSet = async (
   key: string,
   value: string | undefined,
@@ -80,7 +84,7 @@ export const setUnlessSet = async (
   await git({ args: ["config", key, value], cwd, deadlineMs }, parts)
 }
 
-/** Takes the objects out of a bundle, where there is one. */
+/** Takes the objects out of a bundle, if there is one. */
 export const unbundle = async (
   { isBundled, shallow = [] }: FetchedRepo,
   path: string,

@@ -1,18 +1,18 @@
-/** Repos that lie on the host: the server sends what is missing. */
+/** Repos on the host. The server sends the missing objects. */
 export interface HostRepos {
   /**
-   * Asks the server for a repo and has it written to `path`, as a git bundle with everything that `ref`
-   * needs beyond the commits in `have`. It says which commit the ref is; one that they hold brings no file.
+   * Asks the server for a repo, which is written to `path` as a git bundle with everything that `ref` needs beyond the
+   * commits in `have`. Returns the ref's commit. If `have` holds that commit, no file is written.
    */
   fetch(wanted: WantedRepo, signal: AbortSignal): Promise<FetchedRepo>
 }
 
 export interface WantedRepo {
-  /** Its directory in the plan. */
+  /** The repo's directory in the plan. */
   readonly repo: string
   readonly ref: string | undefined
   readonly have: readonly string[]
-  /** Of the repo; without it, the repo itself is wanted. */
+  /** The submodule that is wanted; undefined: the repo itself. */
   readonly submodule?: WantedSubmodule | undefined
   readonly path: string
 }
@@ -20,7 +20,7 @@ export interface WantedRepo {
 export interface WantedSubmodule {
   /** A commit of the repo. */
   readonly of: string
-  /** Its path there; for one inside of others, a path in each. */
+  /** The submodule's path in that commit. A nested submodule has one path for each level. */
   readonly paths: readonly string[]
 }
 
@@ -28,15 +28,15 @@ export interface FetchedRepo {
   readonly commit: string
   /** The branch that the ref names; undefined for a tag or a commit. */
   readonly branch: string | undefined
-  /** False when `have`, with what comes before it, held the commit already. */
+  /** False if the commits in `have`, or their ancestors, included the commit. */
   readonly isBundled: boolean
-  /** The commits of a shallow repo whose parents do not come along. */
+  /** The commits of a shallow repo whose parents are not sent. */
   readonly shallow?: readonly string[] | undefined
-  /** The author that git on the host would name for a commit. */
+  /** The author that git on the host would put into a commit. */
   readonly authorName?: string | undefined
   readonly authorEmail?: string | undefined
-  /** Of a submodule: its address on a network. */
+  /** A submodule's address on a network. */
   readonly url?: string | undefined
-  /** Of a submodule: why the host does not have its commit, which was not sent then. */
+  /** Why the host lacks a submodule's commit, which is not sent then. */
   readonly absent?: string | undefined
 }

@@ -15,8 +15,8 @@ import { commitOf } from "./resolve-ref.ts"
 import { type Source, type Target, trackingRef } from "./target.ts"
 
 /**
- * A repo on the host, of which the server sends what is missing as a git bundle. Git takes the objects out of
- * it; the refs follow from what the server says, so that it does not matter what the bundle calls them.
+ * A repo on the host, whose missing objects the server sends as a git bundle. The refs are set from the server's
+ * answer, so the names in the bundle do not matter.
  */
 export const hostSource = (options: HostSourceOptions, parts: GitParts): Source => {
   return {

@@ -22,14 +22,14 @@ import { submodulesIn, updateSubmodules } from "./submodules.ts"
 interface Bringing extends HostSourceOptions {
   /** The commit of the outermost repo. */
   readonly of: string
-  /** The paths of the submodules that this one lies in. */
+  /** The paths of the submodules around this one. */
   readonly above: readonly string[]
   readonly warn: (message: string) => void
 }
 
 /**
- * Brings the submodules of a checkout, and those inside of them: out of the repo on the host where that has the recorded
- * commit, else from their address on a network. One that can be had from neither is left out, with a warning.
+ * Fetches the submodules of a checkout, and those inside of them: from the repo on the host if it has the recorded
+ * commit, else from their address on a network. A submodule that is in neither is left out, with a warning.
  */
 export const bringSubmodules = async (
   cwd: string,
@@ -75,7 +75,7 @@ const bringOne = async (
     const came = await fetchOne(submodule, { cwd, paths, isThere }, bringing, parts)
     if (came !== "from the host") return came
   }
-  // Where git has an address for it, it resolves none of its own.
+  // If this setting exists, git does not resolve an address itself.
   await setUnlessSet(`submodule.${name}.url`, hostAddress(parts.repo), cwd, parts)
   // A killed boot may have left a repo without a checkout.
   if ((await commitOf("HEAD", place, parts)) === undefined)
@@ -124,7 +124,10 @@ const fetchOne = async (
   return "from its address"
 }
 
-/** The server does not find the submodule in a repo that has changed since, or whose clone on the host lacks `.gitmodules`. */
+/**
+ * Turns the server's refusal into the reason why the submodule is absent: the repo has changed since, or its clone on
+ * the host lacks `.gitmodules`.
+ */
 const refusalOf = (thrown: unknown): Pick<FetchedRepo, "absent" | "url"> => {
   if (!(thrown instanceof BerthError) || thrown.code !== "repo.not_of_workspace") throw thrown
   return { absent: `it was not found in the repo on the host (${thrown.message})` }

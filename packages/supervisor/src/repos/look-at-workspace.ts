@@ -4,18 +4,18 @@ import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { SETUP_DUE_REF, SYNCED_REFS } from "./notes.ts"
 
 /**
- * Questions about what lies in a workspace, without a process: every restore asks them. The workspace is its user's, so
- * the answers only say whether a name is there, and nothing is opened for writing.
+ * Questions about the workspace's content, answered without starting a process, since every restore asks them. The
+ * workspace belongs to its user, so the answers only tell whether a name exists, and nothing is opened for writing.
  */
 
-/** The repos in whose place there is nothing, or an empty directory. */
+/** The repos whose place is missing or an empty directory. */
 export const missingRepos = (repos: readonly PlannedRepo[], workspace: string): PlannedRepo[] =>
   repos.filter(({ directory }) => {
     const path = join(workspace, directory)
     return !exists(path) || entriesOf(path)?.length === 0
   })
 
-/** Directories of repos that an earlier boot brought and that are not among these. */
+/** Directories of repos that an earlier boot cloned and that are not in the plan. */
 export const unplannedRepos = (repos: readonly PlannedRepo[], workspace: string): string[] => {
   const planned = repos.map(({ directory }) => directory)
   const isPlanned = (name: string) => planned.includes(name)
@@ -32,7 +32,7 @@ export const unplannedRepos = (repos: readonly PlannedRepo[], workspace: string)
 /** Whether the setup hook of a repo has not run to its end since the repo was cloned. */
 export const isSetupDue = (repo: string): boolean => hasRef(SETUP_DUE_REF, repo)
 
-/** Git packs refs only when it is asked to: until then, each is a file. */
+/** Whether a ref exists. Git packs refs only when it is asked to; until then each is a file. */
 const hasRef = (ref: string, repo: string): boolean => exists(join(repo, ".git", ref))
 
 const exists = (path: string): boolean => {
@@ -44,7 +44,7 @@ const exists = (path: string): boolean => {
   }
 }
 
-/** Undefined: it is no directory, or none that can be read. */
+/** The names in a directory; undefined if it is no directory, or cannot be read. */
 const entriesOf = (path: string): string[] | undefined => {
   try {
     return readdirSync(path)

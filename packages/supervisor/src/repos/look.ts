@@ -5,7 +5,10 @@ import type { Target } from "./target.ts"
 
 type Standing = Pick<Seen, "head" | "branch" | "changes">
 
-/** What HEAD is, and how many tracked files are not as it has them. Files that nobody tracks are git's to spare. */
+/**
+ * Reads HEAD, and counts the tracked files that differ from it. Untracked files are left out, as git itself spares
+ * them.
+ */
 export const lookAtTree = async (cwd: string, parts: GitParts): Promise<Standing> => {
   const how = ["--porcelain=v2", "--branch", "--untracked-files=no", "--no-renames", "-z"]
   const args = ["status", ...how, "--ignore-submodules=none"] as const

@@ -2,18 +2,23 @@ import { type GitParts, git, LOOK_DEADLINE_MS } from "./git.ts"
 import { commitOf } from "./resolve-ref.ts"
 
 /**
- * What a sync leaves in a repo for the next one, as refs: they are written whole or not at all, lie outside of
- * the working tree, and go with the repo into every layer.
+ * Notes that a sync leaves in a repo for the next one, as refs: these are written atomically, lie outside of the
+ * working tree, and go with the repo into every layer.
  */
 
-/** What the last sync checked out: it is upstream's, also when upstream has rewritten its history since. */
+/**
+ * The commit that the last sync checked out. It came from upstream, even if upstream has rewritten its history since.
+ */
 export const SYNCED_REFS = "refs/berth/synced"
 const SYNCED_REF = `${SYNCED_REFS}/head`
-/** What a checkout is about to put into the working tree; gone when it is done. */
+/** The commit that a checkout is about to put into the working tree. Deleted when that is done. */
 const UNDER_WAY_REF = "refs/berth/under-way"
-/** The repo was cloned into a workspace that had been set up before, and its setup hook has not run to its end. */
+/**
+ * Set while a repo's setup hook has not run to its end, after the repo was cloned into a workspace that had been set up
+ * before.
+ */
 export const SETUP_DUE_REF = "refs/berth/setup-due"
-/** What stood in the working tree when a checkout was found half-done. */
+/** The ref of a commit that saves the working tree of a half-done checkout. */
 export const keptRef = (commit: string): string => `refs/berth/kept/${commit.slice(0, 12)}`
 
 export const noteBegin = (commit: string, cwd: string, parts: GitParts): Promise<void> =>
@@ -34,7 +39,7 @@ export const noteSetupDue = (commit: string, cwd: string, parts: GitParts): Prom
 export const noteSetUp = (cwd: string, parts: GitParts): Promise<void> =>
   update([`delete ${SETUP_DUE_REF}`], cwd, parts)
 
-/** The commit that a sync was putting into the working tree when it was killed. */
+/** The commit that a sync was checking out when it was killed. */
 export const underWay = (cwd: string, parts: GitParts): Promise<string | undefined> =>
   commitOf(UNDER_WAY_REF, cwd, parts)
 

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder"
 
-/** A server may send a line without an end. */
+/** Limit of a line, as a server may send one without an end. */
 const MAX_LINE_CHARS = 4096
 
 const PROGRESS =
@@ -11,21 +11,21 @@ const UNITS: Readonly<Record<string, number>> = {
   MiB: 2 ** 20,
   GiB: 2 ** 30,
 }
-/** What says how much came from elsewhere. */
+/** The phases that report how much was transferred. */
 const TRANSFERS = ["Receiving objects", "Unpacking objects"]
 
 export const isProgress = (line: string): boolean => PROGRESS.test(line)
 
 export interface Listeners {
-  /** How far it has come: "receiving objects 45%". */
+  /** Called with the progress: "receiving objects 45%". */
   readonly onProgress: (what: string) => void
-  /** What it says besides, line by line. */
+  /** Called with every other line. */
   readonly onLine: (line: string) => void
 }
 
-/** Reads what git writes to standard error, which is progress, drawn over and over, and lines for people. */
+/** Reads git's standard error, which has progress, redrawn over and over, and lines for people. */
 export class GitOutput {
-  /** What came from elsewhere in all, by git's own count. */
+  /** Objects and bytes transferred in all, by git's own count. */
   objects = 0
   bytes = 0
   readonly #listeners: Listeners

@@ -9,7 +9,7 @@ export interface Recorded {
   readonly url: string
 }
 
-/** The entries of `.gitmodules` at whose path a commit is recorded. */
+/** Reads the entries of `.gitmodules` at whose path a commit is recorded. */
 export const recordedIn = async (cwd: string, parts: GitParts): Promise<Recorded[]> => {
   const deadlineMs = LOOK_DEADLINE_MS
   if (!(await hasSubmodules(cwd, parts))) return []
@@ -44,7 +44,7 @@ export const recordedIn = async (cwd: string, parts: GitParts): Promise<Recorded
   })
 }
 
-/** Git passes over names that lead out of a directory, and over paths that look like options. */
+/** Whether git accepts the entry. It skips names that lead out of a directory, and paths that look like options. */
 export const isAllowed = ({ name, path }: Recorded): boolean =>
   !/\p{Cc}/u.test(name) &&
   !name.split("/").some((part) => ["", ".", ".."].includes(part)) &&

@@ -4,15 +4,15 @@ import { commitOf, fetch, resolveRef, resolveRemoteHead } from "./resolve-ref.ts
 import { syncSubmodules } from "./submodules.ts"
 import { type Source, type Target, trackingRef } from "./target.ts"
 
-/** A repo that git inside reaches by itself. Without a ref, what its HEAD names is wanted. */
+/** A repo that git in the sandbox reaches by itself. Without a ref, the remote's HEAD is wanted. */
 export const remoteSource = (url: string, ref: string | undefined, parts: GitParts): Source => {
-  // Credentials come by the helper: a token that stands in a URL would be kept in .git/config.
+  // Credentials come from the helper: a token in the URL would be kept in .git/config.
   const address = withoutCredentials(url)
   const wanted = ref === "HEAD" ? undefined : ref
   return {
     clone: async (directory) => {
-      // All commits and trees, for log and blame, but of the blobs only those of the checkout: the rest comes
-      // when it is looked at. A server that knows no filters sends everything.
+      // Fetches all commits and trees, for log and blame, but only the blobs of the checkout. Git fetches others when
+      // they are needed. A server without filters sends everything.
       const how = ["--no-checkout", "--no-recurse-submodules", "--origin=origin", "--progress"]
       const args = ["clone", ...how, "--filter=blob:none", "--", address, directory] as const
       await git({ args, cwd: "/", deadlineMs: TRANSFER_DEADLINE_MS }, parts)
@@ -32,7 +32,7 @@ export const remoteSource = (url: string, ref: string | undefined, parts: GitPar
   }
 }
 
-/** What a clone took for its HEAD; an empty repo has a branch there, but no commit. */
+/** The target that a clone got from the remote's HEAD. An empty repo has a branch there, but no commit. */
 const clonedHead = async (cwd: string, parts: GitParts): Promise<Target | undefined> => {
   const commit = await commitOf("HEAD", cwd, parts)
   const args = ["symbolic-ref", "--quiet", "--short", "HEAD"] as const
@@ -44,12 +44,12 @@ const fetchedHead = async (cwd: string, parts: GitParts): Promise<Target | undef
   const head = await resolveRemoteHead(cwd, parts)
   if (head === undefined) return undefined
   if (head.branch === undefined) await fetch("HEAD", cwd, parts)
-  // By the branch as it was fetched: it may have moved since.
+  // Uses the branch as it was fetched: it may have moved since.
   const commit = head.branch && (await commitOf(trackingRef(head.branch), cwd, parts))
   return { commit: commit ?? head.id, branch: head.branch }
 }
 
-/** The plan's address counts, also where an earlier boot had another one. */
+/** Sets the plan's address, which counts even if an earlier boot had another. */
 const setAddress = async (address: string, cwd: string, parts: GitParts): Promise<void> => {
   const deadlineMs = LOOK_DEADLINE_MS
   const get = ["config", "--get", "remote.origin.url"] as const

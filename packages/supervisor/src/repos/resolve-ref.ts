@@ -6,8 +6,8 @@ const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 const SHORT_ID = /^[0-9a-f]{7,63}$/
 
 /**
- * Finds out what a ref is, after a clone or a fetch of all branches: a branch first, then a commit's whole id
- * (which no branch needs to hold), then whatever the remote has by that name, then the start of an id.
+ * Resolves a ref, after a clone or a fetch of all branches: first as a branch, then as a commit's full id (which need
+ * not be on a branch), then as any ref of the remote with that name, then as the start of an id.
  */
 export const resolveRef = async (ref: string, cwd: string, parts: GitParts): Promise<Target> => {
   const branch = ref.replace(/^refs\/heads\//, "")
@@ -22,7 +22,7 @@ export const resolveRef = async (ref: string, cwd: string, parts: GitParts): Pro
   return { commit, branch: undefined }
 }
 
-/** The branch that the remote's HEAD names, or the commit that it is at. */
+/** The branch and the commit of the remote's HEAD. */
 export const resolveRemoteHead = async (
   cwd: string,
   parts: GitParts,
@@ -55,7 +55,7 @@ export const fetch = async (refspec: string, cwd: string, parts: GitParts): Prom
   await git({ args, cwd, deadlineMs: TRANSFER_DEADLINE_MS }, parts)
 }
 
-/** A tag, or a ref such as a pull request's; the name that it has here afterwards. */
+/** Fetches a tag, or a ref such as a pull request's. Returns its name in the local repo. */
 const fetchNamed = async (
   ref: string,
   cwd: string,

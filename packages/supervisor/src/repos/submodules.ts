@@ -1,12 +1,12 @@
 import { type GitParts, git, LOOK_DEADLINE_MS, TRANSFER_DEADLINE_MS } from "./git.ts"
 
-/** At the same time, for each repo. */
+/** Parallel fetches of each repo's submodules. */
 const JOBS = 4
 
-/** Brings the submodules of the checkout from their own addresses, where it has any, and returns their directories. */
+/** Fetches the submodules of the checkout from their own addresses, and returns their directories. */
 export const syncSubmodules = async (cwd: string, parts: GitParts): Promise<readonly string[]> => {
   if (!(await hasSubmodules(cwd, parts))) return []
-  // Their addresses may have changed with the checkout.
+  // The addresses may have changed with the checkout.
   const sync = ["submodule", "sync", "--quiet", "--recursive"] as const
   await git({ args: sync, cwd, deadlineMs: TRANSFER_DEADLINE_MS }, parts)
   await updateSubmodules(["--recursive"], cwd, parts)
@@ -18,7 +18,7 @@ export const hasSubmodules = async (cwd: string, parts: GitParts): Promise<boole
   return (await git({ args: find, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)) !== ""
 }
 
-/** Checks out what is recorded, and fetches what is missing for that. */
+/** Checks out the recorded commits, and fetches what is missing for that. */
 export const updateSubmodules = async (
   which: readonly string[],
   cwd: string,
@@ -28,7 +28,7 @@ export const updateSubmodules = async (
   await git({ args, cwd, deadlineMs: TRANSFER_DEADLINE_MS }, parts)
 }
 
-/** The directories of the submodules that are there, and of those inside of them. */
+/** The directories of the submodules that are there, including nested ones. */
 export const submodulesIn = async (cwd: string, parts: GitParts): Promise<readonly string[]> => {
   const list = ["submodule", "foreach", "--quiet", "--recursive", "pwd"] as const
   const answer = await git({ args: list, cwd, deadlineMs: LOOK_DEADLINE_MS }, parts)

@@ -9,36 +9,38 @@ import { noteBegin, noteNothingUnderWay, noteSetupDue, noteSynced, underWay } fr
 import type { Source, Target } from "./target.ts"
 
 /**
- * cloned      it was not there
+ * The outcome of a sync:
+ *
+ * cloned      the repo was not there
  * updated     another commit or branch was checked out
- * unchanged   it was at what is wanted already
- * kept        someone's work is there that a checkout would have lost, so there was none
+ * unchanged   the wanted commit and branch were checked out already
+ * kept        no checkout was made, as it would have lost somebody's work
  */
 export type Did = "cloned" | "updated" | "unchanged" | "kept"
 
 export interface Synced {
   readonly did: Did
-  /** What HEAD is now; undefined: the repo has no commit. */
+  /** HEAD's commit now; undefined: the repo has no commit. */
   readonly commit: string | undefined
   readonly branch: string | undefined
-  /** What was kept, and why or where; empty otherwise. */
+  /** Describes the work that was kept, and why or where; else empty. */
   readonly kept: string
 }
 
 export interface SyncOptions {
   readonly source: Source
-  /** Where the repo belongs. */
+  /** The repo's final path. */
   readonly path: string
-  /** Where it is made: on the same file system, and nobody looks there. */
+  /** Path at which it is cloned: on the same file system, in a directory that nobody uses. */
   readonly aside: string
-  /** When the supervisor started: whatever is older is no living process's. */
+  /** The supervisor's start time. Older files belong to no living process. */
   readonly bornAt: Date
-  /** Whether a clone needs its setup hook, though this boot is none that runs it. */
+  /** Whether a clone needs its setup hook, though this boot does not run it. */
   readonly isSetupDue: boolean
   readonly warn: (message: string) => void
 }
 
-/** Brings one repo to what the plan wants: it is cloned where it is absent, and otherwise brought up to date. */
+/** Brings a repo to the state that the plan wants: clones it if it is absent, else updates it. */
 export const syncRepo = async (options: SyncOptions, parts: GitParts): Promise<Synced> => {
   switch (await lookAtPlace(options.path, parts)) {
     case "absent":
@@ -50,7 +52,7 @@ export const syncRepo = async (options: SyncOptions, parts: GitParts): Promise<S
   }
 }
 
-/** Everything happens aside, and the last thing is a rename: a repo that is in its place is whole. */
+/** Clones aside, and renames at the end: a repo in its place is whole. */
 const clone = async (options: SyncOptions, parts: GitParts): Promise<Synced> => {
   const { source, path, aside } = options
   await remove(aside, parts)
@@ -58,7 +60,7 @@ const clone = async (options: SyncOptions, parts: GitParts): Promise<Synced> => 
   if (target !== undefined) {
     await forceCheckOut(target, aside, parts)
     await complete(target, aside, options, parts)
-    // Before it is in its place: a boot that is cut short after that finds the repo there.
+    // Noted before the rename: a boot that is cut short after it finds the repo in place.
     if (options.isSetupDue) await noteSetupDue(target.commit, aside, parts)
   }
   await moveIntoPlace(aside, path, parts)
@@ -92,12 +94,12 @@ const update = async (options: SyncOptions, parts: GitParts): Promise<Synced> =>
       return keep(`files that a checkout would overwrite (${inTheWay.join(", ")})`)
     }
   }
-  // Submodules that someone moved are such changes.
+  // Submodules at another commit count as changes.
   if (seen.changes === 0) await complete(target, path, options, parts)
   return { ...unchanged, did: decision.action === "leave" ? "unchanged" : "updated", kept: "" }
 }
 
-/** Does again what an earlier boot was killed at. Undefined: nothing was under way. */
+/** Finishes a checkout during which an earlier boot was killed. Returns undefined if there was none. */
 const finishHalfDone = async (
   target: Target,
   head: string | undefined,
@@ -117,7 +119,7 @@ const finishHalfDone = async (
   return { kept }
 }
 
-/** What belongs to a checkout besides its files; the last thing is the note that all of it is there. */
+/** Fetches submodules and large files of a checkout, and notes at the end that it is complete. */
 const complete = async (
   target: Target,
   cwd: string,

@@ -10,11 +10,11 @@ import { GitOutput } from "./progress.ts"
 import { remoteSource } from "./remote-source.ts"
 import { type Synced, syncRepo } from "./sync-repo.ts"
 
-/** Where clones are made, below the workspace: renamed into place when they are whole. */
+/** Directory for clones, below the workspace. They are renamed into place when they are whole. */
 export const ASIDE = ".berth-cloning"
-/** Where bundles are read, beside the user's home: on the disk, and out of the user's hands. */
+/** Directory for bundles, beside the user's home: on the disk, and out of the user's hands. */
 export const BUNDLES = ".berth-bundles"
-/** For removing what a sync that was cut short leaves; what is left then, the next one removes first. */
+/** Time limit for cleaning up after a sync that was cut short. The next sync removes the rest first. */
 export const CLEAN_UP_DEADLINE_MS = 2_000
 
 export interface SyncReposOptions extends Omit<GitParts, "repo" | "onOutput" | "hasLfs"> {
@@ -33,12 +33,12 @@ export interface SyncReposOptions extends Omit<GitParts, "repo" | "onOutput" | "
 export interface SyncedRepo extends Synced {
   readonly repo: string
   readonly tookMs: number
-  /** What came from elsewhere, by git's own count; it does not count what it does not show. */
+  /** Transferred objects and bytes, by git's own count, which covers only what git shows. */
   readonly objects: number
   readonly bytes: number
 }
 
-/** Syncs all repos at once. When one fails, the others are cancelled and awaited, and nothing half-done is left. */
+/** Syncs all repos at once. If one fails the others are cancelled and awaited, and nothing half-done is left. */
 export const syncRepos = async (options: SyncReposOptions): Promise<SyncedRepo[]> => {
   const { repos, workspace, home } = options
   const aside = join(workspace, ASIDE)
@@ -54,7 +54,7 @@ export const syncRepos = async (options: SyncReposOptions): Promise<SyncedRepo[]
     if (repos.some(({ source }) => source.kind === "host")) await mkdir(bundles, { mode: 0o711 })
     await makeDirectory(aside, parts)
     for (const [index, repo] of outerFirst(repos).entries()) {
-      // One that lies in another's tree comes after it: its directory must not be there before.
+      // A repo inside of another's tree comes after it: its directory must not exist before.
       const outer = [...syncs].findLast(([other]) => repo.directory.startsWith(`${other}/`))?.[1]
       const places = { aside: join(aside, String(index)), bundles }
       const sync = syncOne(repo, places, outer, options, parts)
@@ -62,7 +62,7 @@ export const syncRepos = async (options: SyncReposOptions): Promise<SyncedRepo[]
       syncs.set(repo.directory, sync)
     }
     const outcomes = await Promise.allSettled(syncs.values())
-    // The first that failed is why the others were cancelled.
+    // The first failure is the reason why the others were cancelled.
     if (failed.signal.aborted && !options.signal.aborted) throw failed.signal.reason
     const lost = outcomes.find(({ status }) => status === "rejected")
     if (lost?.status === "rejected") throw lost.reason

@@ -1,17 +1,17 @@
-/** What a plan's ref turned out to be. */
+/** The commit and branch that a plan's ref resolved to. */
 export interface Target {
   readonly commit: string
-  /** It is checked out as a local branch that tracks origin's; without one, HEAD is detached. */
+  /** Checked out as a local branch that tracks origin's. Undefined: HEAD is detached. */
   readonly branch: string | undefined
 }
 
-/** Where a repo comes from. */
+/** The origin of a repo: a remote, or the host. */
 export interface Source {
-  /** Makes the repo at `directory`, which does not exist yet, without files. Undefined: there is no commit in it. */
+  /** Makes the repo at `directory`, which does not exist yet, without files. Returns undefined if it has no commit. */
   clone(directory: string): Promise<Target | undefined>
-  /** Brings what is new into the repo at `directory`; its files stay as they are. */
+  /** Fetches new commits into the repo at `directory`. Its files stay as they are. */
   fetch(directory: string): Promise<Target | undefined>
-  /** Brings the submodules of the checkout at `directory`, where it has any, and returns their directories. */
+  /** Fetches the submodules of the checkout at `directory`, and returns their directories. */
   bringSubmodules(
     directory: string,
     commit: string,

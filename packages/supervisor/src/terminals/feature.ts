@@ -115,7 +115,7 @@ const specOf = (wanted: TerminalStart, parts: FeatureParts) => {
   return { id: newTerminalId(), command, cwd, env, cols, rows }
 }
 
-/** Where nothing is named, all that is kept. */
+/** Parses the offset. Default: the start of the kept output. */
 const offsetOf = (text: string | null, terminal: Terminal): number => {
   const { from, to } = terminal.info().output
   if (text === null) return from
@@ -124,7 +124,7 @@ const offsetOf = (text: string | null, terminal: Terminal): number => {
   throw new BerthError("input.invalid", `from is not a number of bytes up to ${to}`)
 }
 
-/** The oldest first. */
+/** Forgets ended terminals beyond the limit, the oldest first. */
 const forgetEnded = (terminals: Map<string, Terminal>): void => {
   const ended = [...terminals].filter(([, { isRunning }]) => !isRunning)
   for (const [id] of ended.slice(0, Math.max(0, ended.length - MAX_ENDED_TERMINALS + 1)))

@@ -23,7 +23,7 @@ const cells: Check = (value, at) =>
     ? undefined
     : `${at} is not a number from 1 to ${MAX_TERMINAL_CELLS}`
 
-/** Of a `TerminalStart`. */
+/** Checks a `TerminalStart`. */
 export const terminalStart: Check = object(
   { cols: cells, rows: cells },
   { command, cwd: filledText, env: variables },
@@ -33,7 +33,7 @@ const clientMessage = kinds("type", {
   resize: object({ type: text, cols: cells, rows: cells }),
 })
 
-/** Undefined: it is none. */
+/** Parses a client's message; undefined if it is invalid. */
 export const parseClientMessage = (data: string): TerminalClientMessage | undefined => {
   try {
     const value: unknown = JSON.parse(data)

@@ -1,17 +1,17 @@
 import { accessSync, constants } from "node:fs"
 
-/** What runs on a pty: the command, in its directory. */
+/** A command to run on a pty, and its directory. */
 export interface Program {
   readonly command: readonly string[]
   readonly cwd: string
-  /** Of the pty. */
+  /** The pty's path. */
   readonly path: string
 }
 
 /**
- * Puts a command on a pty: the leader of a session that has no terminal gets the first one that it opens. The
- * directory is entered as the user, whose rights decide. What is typed is UTF-8, so that a whole character is
- * erased at a time; a system without `stty` does without.
+ * The shell script that runs a command on a pty. A session leader without a terminal gets the first one that it opens.
+ * The directory is entered as the user, whose rights decide. `iutf8` makes the terminal erase a whole character at a
+ * time; a system without `stty` lacks that.
  */
 const ENTER = `exec 0<>"$1" 1>&0 2>&0 || exit 126
 stty iutf8 2>/dev/null
@@ -24,7 +24,7 @@ export const onPty = ({ command, cwd, path }: Program): [string, ...string[]] =>
   ...command,
 ]
 
-/** Every system has this one, so it is taken only where there is nothing better. */
+/** The shell that every system has, used only if there is no better one. */
 const LAST_SHELL = "/bin/sh"
 
 export const shellOf = (env: Readonly<Record<string, string>>): string =>

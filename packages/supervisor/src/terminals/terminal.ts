@@ -15,13 +15,13 @@ import { parseClientMessage } from "./parse.ts"
 import { onPty } from "./program.ts"
 import { Viewer } from "./viewer.ts"
 
-/** From SIGHUP to SIGKILL, for what runs in a terminal that is closed. */
+/** Time from SIGHUP to SIGKILL for the processes of a terminal that is closed. */
 export const HANG_UP_GRACE_MS = 1_000
-/** When all viewers are so far behind, the program waits for the fastest. One more read still has room. */
+/** The program waits for the fastest viewer when every viewer is this far behind. One more read still has room. */
 const HOLD_BYTES = SCROLLBACK_BYTES / 2
-/** What a program may leave unread of what was typed: beyond it whoever types more is cut off. */
+/** Limit of typed bytes that the program has not read. A viewer that types more is cut off. */
 export const MAX_UNREAD_BYTES = 1024 * 1024
-/** For what was written last. A program that outlives the shell in a session of its own may hold the pty open. */
+/** Time for the last output. A program that outlives the shell in a session of its own may hold the pty open. */
 const LAST_WORDS_MS = 500
 
 export interface TerminalParts {
@@ -37,7 +37,7 @@ export interface TerminalSpec extends Size {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** A program on a pty, with what it wrote last, and those who look at it. */
+/** A program on a pty, with its last output and its viewers. */
 export class Terminal {
   readonly #spec: TerminalSpec
   readonly #clock: Clock
@@ -53,7 +53,7 @@ export class Terminal {
   #exit: TerminalExit | undefined
   #isLeaderGone = false
   #held: PromiseWithResolvers<void> | undefined
-  /** Resolves when nothing of its session runs any more. */
+  /** Resolves when no process of the terminal's session runs any more. */
   readonly ended: Promise<void>
 
   static async start(spec: TerminalSpec, parts: TerminalParts): Promise<Terminal> {
@@ -92,7 +92,7 @@ export class Terminal {
     this.#input = new Input({ fd: pty.fd, isOpen: () => !pty.stream.destroyed })
     this.#output = new Output([pty.stream])
     this.#output.listen((chunk) => this.#hear(chunk))
-    // What is said before the pty is taken: that it could not be.
+    // Output from before the program took the pty: that it could not.
     launched.output.listen((chunk) => this.#hear(chunk))
     this.#tellViewers()
     this.ended = this.#tend()
@@ -143,10 +143,10 @@ export class Terminal {
     else viewer.exit(this.#exit)
   }
 
-  /** Ends everything that came from it. */
+  /** Ends everything that came from the terminal. */
   async end(): Promise<void> {
     const { tree } = this.#launched
-    // Shells do not heed SIGTERM.
+    // Shells ignore SIGTERM.
     tree.signal(await tree.find(), "SIGHUP")
     const { left } = await endTree(tree, { clock: this.#clock, graceMs: HANG_UP_GRACE_MS })
     if (left.length === 0) await this.ended
@@ -190,7 +190,7 @@ export class Terminal {
     return this.#held.promise
   }
 
-  /** A program without viewers is not held up. */
+  /** Whether the program has to wait. Without viewers it does not. */
   #isHeldUp(): boolean {
     if (this.#isLeaderGone || this.#viewers.size === 0) return false
     return [...this.#viewers].every(({ behindBytes }) => behindBytes > HOLD_BYTES)
@@ -221,7 +221,7 @@ export class Terminal {
   }
 }
 
-/** Those of a tree that did not leave the root's session. */
+/** The members of a tree that are still in the root's session. */
 const sessionIn = (tree: ProcessTree): Grove => ({
   find: async () => (await tree.find()).filter(({ sessionId }) => sessionId === tree.root.pid),
   signal: (entries, signal) => tree.signal(entries, signal),

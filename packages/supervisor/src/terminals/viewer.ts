@@ -4,20 +4,23 @@ import type { WebSocket } from "ws"
 import type { Clock } from "../processes/clock.ts"
 import type { ByteRing } from "../processes/output/ring.ts"
 
-/** One that takes nothing for so long, though something waits, is not there any more. */
+/** A viewer that reads nothing for this long, though data waits, is taken for gone. */
 export const STALLED_MS = 30_000
 const MAX_FRAME_BYTES = 64 * 1024
-/** On its way to a viewer: the whole scrollback, so that one who attaches to a busy terminal keeps up. */
+/**
+ * Limit of the bytes on their way to a viewer: the whole scrollback, so that one who attaches to a busy terminal keeps
+ * up.
+ */
 const WINDOW_BYTES = SCROLLBACK_BYTES
 
 export interface ViewerParts {
   readonly clock: Clock
   readonly scrollback: ByteRing
-  /** Called when it has taken something, and when it is gone. */
+  /** Called when the viewer has taken data, and when it is gone. */
   readonly onProgress: () => void
 }
 
-/** Someone who looks at a terminal: takes its output from the scrollback, at a pace of its own. */
+/** A viewer of a terminal, which gets the output from the scrollback, at a pace of its own. */
 export class Viewer {
   readonly #socket: WebSocket
   readonly #parts: ViewerParts
@@ -37,7 +40,7 @@ export class Viewer {
     return this.#isOver
   }
 
-  /** Of the output, what it was not sent yet. */
+  /** The output that was not sent to this viewer yet. */
   get behindBytes(): number {
     return this.#parts.scrollback.writtenBytes - this.#offset
   }
@@ -46,7 +49,7 @@ export class Viewer {
     if (!this.#isOver) this.#socket.send(JSON.stringify(message))
   }
 
-  /** Sends what there is, as far as it takes it. What it was to get and is overwritten ends it. */
+  /** Sends output, as far as the viewer takes it. Closes the viewer if output that it has not got was overwritten. */
   show(): void {
     const { scrollback } = this.#parts
     if (this.#offset < scrollback.firstOffset)
@@ -60,7 +63,7 @@ export class Viewer {
     else this.#watch()
   }
 
-  /** Ends it when it has got everything. */
+  /** Closes the viewer once it has got everything. */
   exit(exit: TerminalExit): void {
     this.#exit = exit
     this.show()

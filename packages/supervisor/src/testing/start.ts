@@ -13,7 +13,7 @@ import { Family } from "../processes/testing/family.ts"
 
 const PROGRAM = join(import.meta.dirname, "program.ts")
 
-/** A sandbox's places, in a directory of the test. */
+/** Makes a sandbox's directories, in a directory of the test. */
 export const makePlaces = () => {
   const root = mkdtempSync(join(tmpdir(), "berth-supervise-"))
   const family = new Family()
@@ -85,7 +85,7 @@ export const start = (
   const bridge = async (lastSeen = 0) => {
     const client = connect(socket, AUTHORIZED)
     await client.opened
-    // Stored at once, so that the supervisor need not wait for it at its end.
+    // Acknowledged at once, so that the supervisor need not wait for it at its end.
     client.websocket.on("message", () => {
       const upTo = Math.max(0, ...client.numbers())
       if (upTo > lastSeen) client.say({ type: "acknowledge", upTo })
@@ -96,7 +96,7 @@ export const start = (
   return { ...made, plan: told, child, ended, socket, answers, trace, bridge, errors: () => stderr }
 }
 
-/** Once now, and whenever something changes in the directory; until the process has ended. */
+/** Yields once at the start, and whenever the directory changes, until the process has ended. */
 async function* changes(watcher: ReturnType<typeof watch>, child: ChildProcess) {
   const over = new AbortController()
   child.once("close", () => over.abort())

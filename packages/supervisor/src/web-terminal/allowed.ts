@@ -1,10 +1,10 @@
 const LOOPBACK_NAME = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i
 
 /**
- * Why a request is refused, or undefined. Whoever may speak to a terminal may run anything, and a page of any
- * site may send requests to this port from a person's browser. So the browser must have asked for a loopback
- * name, which no site can make its own (its name can be made to lead here, but then the name is the site's), and
- * what opens a terminal must be our own page.
+ * Why a request is refused, or undefined. A client that may use a terminal may run anything, and any site's page may
+ * send requests to this port from a person's browser. So the browser must have asked for a loopback name, which no site
+ * can have (a site's name can be made to lead here, but then the host is the site's name), and only our own page may
+ * open a terminal.
  */
 export const refusalOf = ({
   host,

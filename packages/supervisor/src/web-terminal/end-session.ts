@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs"
 import { setTimeout as delay } from "node:timers/promises"
 
-/** From SIGHUP to SIGKILL, for what runs in a terminal that is closed. */
+/** Time from SIGHUP to SIGKILL for the processes of a terminal that is closed. */
 export const HANG_UP_GRACE_MS = 1_000
 const LOOK_MS = 20
 
 /**
- * Ends everything that runs in a terminal's session: the shell, its jobs in the foreground and in the
- * background. What is to outlive the terminal has a session of its own (`setsid`).
+ * Ends everything in a terminal's session: the shell and its jobs, in the foreground and in the background. A program
+ * that is to outlive the terminal needs a session of its own (`setsid`).
  */
 export const endSession = async (leader: number): Promise<void> => {
   signalAll(membersOf(leader), "SIGHUP")
@@ -26,7 +26,7 @@ const membersOf = (session: number): number[] =>
     .map(Number)
     .filter((pid) => sessionOf(pid) === session)
 
-/** Undefined for one that is gone, or that only waits to be reaped. */
+/** A process's session; undefined if the process is gone, or a zombie. */
 const sessionOf = (pid: number): number | undefined => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1")

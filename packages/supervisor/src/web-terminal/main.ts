@@ -1,6 +1,6 @@
 /**
- * A terminal in the browser: `PORT=7681 node web-terminal.cjs ASSETS DIRECTORY [USER]`. Shells start in the
- * directory, as the user whose ids are given as `{"uid":1000,"gid":1000}`. Their environment is carried.
+ * A terminal in the browser: `PORT=7681 node web-terminal.cjs ASSETS DIRECTORY [USER]`. Shells start in the directory,
+ * as the user whose ids are given as `{"uid":1000,"gid":1000}`. Their environment is carried in this program's own.
  */
 import { accessSync, constants } from "node:fs"
 import { carriedEnvironment } from "../processes/carried-environment.ts"
@@ -13,7 +13,7 @@ if (assets === undefined || cwd === undefined || !(port >= 0 && port <= 65_535))
   console.error("usage: PORT=7681 web-terminal ASSETS DIRECTORY [USER]")
   process.exit(2)
 }
-// Before it listens or looks at anything of the user's: it starts with the supervisor's rights.
+// Called before it listens or looks at anything of the user's, as it starts with the supervisor's rights.
 if (user !== undefined) becomeUser(JSON.parse(user))
 
 const canRun = (path: string | undefined): path is string => {

@@ -1,4 +1,4 @@
-/** No screen has more cells a side; the kernel takes up to 65535. */
+/** Limit of columns and rows. No screen has more; the kernel takes up to 65535. */
 const MAX_CELLS = 1000
 
 export interface Size {
@@ -6,7 +6,7 @@ export interface Size {
   readonly rows: number
 }
 
-/** A text frame from the page: the size that its terminal has now. Undefined: it is none. */
+/** Parses a text frame of the page, the new size of its terminal; undefined if it is invalid. */
 export const parseSize = (text: string): Size | undefined => {
   const match = /^(\d{1,4})x(\d{1,4})$/.exec(text)
   const [cols, rows] = [Number(match?.[1]), Number(match?.[2])]

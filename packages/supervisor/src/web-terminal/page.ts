@@ -1,4 +1,4 @@
-/** The one page. Its program and its style come from beside it: a page that was tampered with runs nothing else. */
+/** The only page. Its script and style are files beside it, so that injected code does not run. */
 export const PAGE = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -11,7 +11,7 @@ export const PAGE = `<!doctype html>
 </html>
 `
 
-/** Runs in the browser. A terminal that has ended is followed by another at the next key. */
+/** The page's script. After a terminal has ended, the next key opens another. */
 export const PAGE_PROGRAM = `"use strict"
 const screen = document.getElementById("screen")
 const terminal = new Terminal({ cursorBlink: true, scrollback: 10000 })

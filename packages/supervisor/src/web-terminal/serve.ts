@@ -7,15 +7,15 @@ import { refusalOf } from "./allowed.ts"
 import { PAGE, PAGE_PROGRAM } from "./page.ts"
 import { MAX_UNSENT_BYTES, type Shell, serveTerminal } from "./terminal.ts"
 
-/** Each is a shell; nobody looks at more. */
+/** Limit of terminals. Each is a shell; nobody looks at more. */
 export const MAX_TERMINALS = 16
-/** A large paste comes in several frames. */
+/** Limit of one frame. A large paste comes in several. */
 const MAX_FRAME_BYTES = 256 * 1024
-/** Connections at the same time, with those of terminals. A browser has six to one page. */
+/** Limit of connections, including those of terminals. A browser has six to one page. */
 export const MAX_CONNECTIONS = 128
-/** A request, from its connection to its last byte: it has a few hundred bytes. */
+/** Time limit of a request, from its connection to its last byte. It has a few hundred bytes. */
 const REQUEST_MS = 10_000
-/** A viewer that went away without a word, as a laptop that sleeps, is noticed within two of these. */
+/** Interval of pings. A viewer that left silently, such as a sleeping laptop, is noticed within two of them. */
 export const PING_MS = 30_000
 
 export interface WebTerminalOptions {
@@ -33,7 +33,7 @@ export interface WebTerminal {
 }
 
 const HEADERS = {
-  // xterm writes its own styles; programs come from here alone, and nobody frames a shell.
+  // xterm writes its own styles. Scripts come from here alone, and no page may frame a shell.
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'",
   "cross-origin-resource-policy": "same-origin",
@@ -41,7 +41,7 @@ const HEADERS = {
   "cache-control": "no-cache",
 }
 
-/** One page with a terminal, and a WebSocket to a shell behind it. */
+/** Serves one page with a terminal, and a WebSocket to a shell behind it. */
 export const webTerminal = ({
   assets,
   shell,
@@ -63,7 +63,7 @@ export const webTerminal = ({
     autoPong: false,
   })
   const running = new Set<Promise<void>>()
-  // The server itself loses sight of a connection with its upgrade.
+  // Tracked here, as the server forgets a connection when it is upgraded.
   const connections = new Set<Socket>()
   server.on("connection", (connection) => {
     connections.add(connection)
@@ -72,13 +72,13 @@ export const webTerminal = ({
   server.on("upgrade", (request, socket, head) => {
     socket.on("error", () => {})
     const refuse = (status: number, why: string) => {
-      // Nobody reads from it, so its other end would not be seen to leave.
+      // Destroyed, as nobody reads from it and its other end's leaving would not be noticed.
       socket.end(refused(status, why), () => socket.destroy())
     }
     const refusal = refusalOf({ host: request.headers.host, origin: request.headers.origin })
     if (refusal !== undefined) return refuse(403, refusal)
     if (request.url !== "/terminal") return refuse(404, "there is no such page")
-    // Those that are still ending count: their processes are there.
+    // Ending terminals count too: their processes still run.
     if (running.size >= MAX_TERMINALS) return refuse(503, "too many terminals")
     sockets.handleUpgrade(request, socket, head, (viewer) => {
       answerPings(viewer)
@@ -96,7 +96,7 @@ export const webTerminal = ({
     server,
     close: async () => {
       server.close()
-      // All of them at once: a request that is half here would open a terminal while the others end.
+      // Destroyed all at once: a request that has arrived in part could open a terminal while the others end.
       for (const connection of connections) connection.destroy()
       await Promise.all(running)
     },
@@ -131,7 +131,7 @@ const answer = async (
   }
 }
 
-/** Each file is in memory once, however many requests for it wait to be answered. */
+/** Reads each file once, however many requests for it wait to be answered. */
 const readOnce = (assets: string): ((name: string) => Promise<Buffer>) => {
   const files = new Map<string, Promise<Buffer>>()
   return (name) => {
@@ -147,14 +147,14 @@ const readOnce = (assets: string): ((name: string) => Promise<Buffer>) => {
 const refused = (status: number, why: string): string =>
   `HTTP/1.1 ${status} Refused\r\nconnection: close\r\ncontent-length: ${why.length}\r\n\r\n${why}`
 
-/** Pings of a viewer that reads nothing stay without an answer: their answers would fill the memory. */
+/** Answers pings, except of a viewer that reads nothing: the answers would fill the memory. */
 const answerPings = (viewer: WebSocket): void => {
   viewer.on("ping", (data) => {
     if (viewer.bufferedAmount < MAX_UNSENT_BYTES) viewer.pong(data, false, () => {})
   })
 }
 
-/** Ends a connection whose other end does not answer. */
+/** Ends a connection whose other end does not answer pings. */
 const keepAlive = (viewer: WebSocket, pingMs: number): (() => void) => {
   let isAlive = true
   viewer.on("pong", () => {

@@ -5,11 +5,11 @@ import { Input } from "../pty/input.ts"
 import { endSession } from "./end-session.ts"
 import { parseSize } from "./message.ts"
 
-/** What a slow viewer may be behind: beyond it the program in the terminal waits. */
+/** Limit of the bytes that a slow viewer may be behind. Beyond it the program in the terminal waits. */
 export const MAX_UNSENT_BYTES = 1024 * 1024
 /**
- * What a program may leave unread of its input: beyond it the viewer is cut off. It is not made to wait, since
- * one that is not read from cannot be seen to leave.
+ * Limit of input that the program has not read. Beyond it the viewer is cut off. It cannot be made to wait, since the
+ * leaving of a viewer that is not read from would not be noticed.
  */
 export const MAX_UNREAD_BYTES = 1024 * 1024
 
@@ -19,13 +19,13 @@ export interface Shell {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Close codes of a WebSocket: it ended as it should, and it was spoken to wrongly. */
+/** Close codes of the WebSocket: a normal end, and an invalid message. */
 const NORMAL = 1000
 const BAD_MESSAGE = 1003
 
 /**
- * A shell of its own for a viewer, which ends with it. Bytes pass as they are, both ways, in binary frames: a
- * character may be cut anywhere. Resolves when nothing of it runs any more.
+ * Runs a shell for a viewer, which ends with it. Bytes pass unchanged both ways, in binary frames: a character may be
+ * cut anywhere. Resolves when no process of the shell runs any more.
  */
 export const serveTerminal = async (viewer: WebSocket, shell: Shell): Promise<void> => {
   const { command, cwd, env } = shell
@@ -36,11 +36,11 @@ export const serveTerminal = async (viewer: WebSocket, shell: Shell): Promise<vo
   const { fd, _socket } = insideOf(pty)
   const input = new Input({ fd, isOpen: () => !_socket.destroyed })
   listen(pty, viewer, input)
-  // It ends by its close.
+  // A "close" event follows every error.
   viewer.on("error", () => {})
   await Promise.race([closed, exited])
   input.close()
-  // What the shell wrote last is read before it counts as ended, and is sent before the close.
+  // The shell's last output is read before it counts as ended, and is sent before the close.
   viewer.close(NORMAL, "the shell has ended")
   await endSession(pty.pid)
   _socket.destroy()
@@ -50,7 +50,7 @@ const show = (pty: IPty, viewer: WebSocket): void => {
   const goOn = () => {
     if (viewer.bufferedAmount <= MAX_UNSENT_BYTES / 2) pty.resume()
   }
-  // Buffers, since no encoding was asked for.
+  // The data are buffers, since no encoding was asked for.
   pty.onData((data: unknown) => {
     viewer.send(data as Buffer, { binary: true }, goOn)
     if (viewer.bufferedAmount > MAX_UNSENT_BYTES) pty.pause()
@@ -59,7 +59,7 @@ const show = (pty: IPty, viewer: WebSocket): void => {
 
 const listen = (pty: IPty, viewer: WebSocket, input: Input): void => {
   viewer.on("message", (data: Buffer, isBinary) => {
-    // What comes after the end has no reader.
+    // Input after the end has no reader.
     if (viewer.readyState !== viewer.OPEN) return
     if (isBinary) {
       input.write(data)
@@ -72,12 +72,12 @@ const listen = (pty: IPty, viewer: WebSocket, input: Input): void => {
   })
 }
 
-/** It may have ended in between. */
+/** Resizes the pty, which may have ended meanwhile. */
 const resize = (pty: IPty, { cols, rows }: { cols: number; rows: number }): void => {
   try {
     pty.resize(cols, rows)
   } catch {}
 }
 
-/** What the library does not show in its types: the pty itself. The version is pinned. */
+/** The library's own pty, which its types do not show. The version is pinned. */
 const insideOf = (pty: IPty) => pty as unknown as { readonly fd: number; readonly _socket: Socket }

@@ -19,17 +19,17 @@ import { systemClock } from "../../processes/clock.ts"
 import type { User } from "../../processes/user.ts"
 import { placeAgentFiles } from "../place.ts"
 
-/** An ordinary user where the tests may choose, else whoever runs them. */
+/** An ordinary user if the tests run as root, else the test's own. */
 export const USER: User | undefined =
   process.getuid?.() === 0 ? { uid: 1000, gid: 1000 } : undefined
 
-/** As an agent has them: a tree, and a file beside it. */
+/** The files of an agent: a tree, and a file beside it. */
 export const FILES: readonly AgentFile[] = [
   { from: "agents/x/node_modules", to: ".config/x/node_modules" },
   { from: "agents/x/package.json", to: ".config/x/package.json" },
 ]
 
-/** As a file system without links refuses. */
+/** Fails like a file system without links. */
 export const NO_LINKS = {
   makeLink: (): void => {
     throw new Error("EPERM: operation not permitted, symlink")
@@ -38,7 +38,7 @@ export const NO_LINKS = {
 
 const SYSTEM_PATH = "/usr/bin:/bin"
 
-/** A toolbox and a home, and what happens between them. */
+/** A toolbox and a home, and operations on them. */
 export class Home {
   readonly directory = mkdtempSync(join(tmpdir(), "berth-agent-files-"))
   readonly roots = { toolbox: join(this.directory, "toolbox"), home: join(this.directory, "home") }
@@ -50,7 +50,7 @@ export class Home {
     this.fill("1.0.0")
   }
 
-  /** The toolbox in a version, as read-only as the real one. */
+  /** Fills the toolbox with a version, as read-only as the real one. */
   fill(version: string): void {
     const at = join(this.roots.toolbox, "agents/x")
     rmSync(at, { recursive: true, force: true })
@@ -65,7 +65,7 @@ export class Home {
     return join(this.roots.home, ...parts)
   }
 
-  /** A file of the user's. */
+  /** Writes a file of the user's. */
   own(path: string, text: string): void {
     mkdirSync(dirname(this.path(path)), { recursive: true })
     writeFileSync(this.path(path), text)
@@ -76,7 +76,7 @@ export class Home {
     if (USER) execFileSync("chown", ["-hR", `${USER.uid}:${USER.gid}`, this.roots.home])
   }
 
-  /** Programs that stand in the way of the system's own, each a script. */
+  /** Makes scripts that shadow the system's programs, and returns a PATH with them. */
   programs(scripts: Readonly<Record<string, string>>): string {
     const bin = mkdtempSync(join(this.directory, "bin-"))
     chmodSync(bin, 0o755)
@@ -100,7 +100,7 @@ export class Home {
     return placeAgentFiles(files, this.roots, parts, signal)
   }
 
-  /** Everything in the home: what it is, whose, and where a link leads or what a file holds. */
+  /** Lists everything in the home: its kind, its owner, and a link's target or a file's content. */
   listing(): Record<string, string> {
     const lines: Record<string, string> = {}
     const add = (directory: string) => {

@@ -1,4 +1,4 @@
-/** Puts agent files in place in a process of its own, which a test kills. */
+/** Places agent files in a process of its own, for a test to kill. */
 import { symlinkSync } from "node:fs"
 import { systemClock } from "../../processes/clock.ts"
 import { placeAgentFiles } from "../place.ts"

@@ -17,19 +17,19 @@ import { Terminals } from "./terminals.ts"
 import { Turn } from "./turn.ts"
 import { UserFiles } from "./user-files.ts"
 
-/** To open a conversation, or to take one up with all that was said in it. */
+/** Time limit for opening a conversation, or resuming one with its whole history. */
 const CONVERSATION_LIMIT_MS = 60_000
 
 export interface AcpOptions extends AcpProgram {
-  /** The name that the workspace gives it. */
+  /** The agent's name in the workspace's spec. */
   readonly name: string
-  /** One of those that the agent offers. */
+  /** The session mode to set, one of those that the agent offers. */
   readonly mode?: string | undefined
-  /** What happens when it asks whether it may. */
+  /** The answer to the agent's permission requests. */
   readonly permissions: Permissions
-  /** Beside the protocol, with every conversation that is opened or taken up. */
+  /** Sent as `_meta`, which is outside the protocol, with every conversation that is opened or resumed. */
   readonly meta?: Readonly<Record<string, unknown>>
-  /** The credential that it needs to be logged in, in words. */
+  /** Describes the credential that the agent needs to be logged in, for error messages. */
   readonly login?: string
 }
 
@@ -38,7 +38,7 @@ export const acpAgent = (parts: AgentParts, options: AcpOptions): Agent => new A
 
 class Acp implements Agent {
   readonly name: string
-  /** Its program may come with the repo, or be installed by a hook. */
+  /** False: the agent's program may come with the repo, or be installed by a hook. */
   readonly startsEarly = false
   readonly files = []
   readonly #parts: AgentParts
@@ -48,7 +48,7 @@ class Acp implements Agent {
   readonly #terminals: Terminals
   readonly #sessions: Sessions
   readonly #strays: Strays
-  /** Of the prompts that run, by the agent's own name for the conversation. */
+  /** The turns of running prompts, by the agent's own id of the conversation. */
   readonly #turns = new Map<string, { readonly prompt: PromptId; readonly turn: Turn }>()
   #directory: string | undefined
 
@@ -64,7 +64,7 @@ class Acp implements Agent {
     this.#process = new AgentProcess(parts, options, {
       files,
       terminals: this.#terminals,
-      // Who records has given up where it fails: the sandbox ends.
+      // A failure to record the event ends the sandbox elsewhere; nothing to do here.
       update: async (session, update) =>
         this.#turn(session)
           ?.hear(update)
@@ -187,7 +187,7 @@ class Acp implements Agent {
     }
   }
 
-  /** The agent's own name for the conversation. */
+  /** Returns the agent's own id of the session's conversation, opening or resuming it where needed. */
   async #conversation(
     { prompt, session }: PromptStart,
     { life, say, signal }: { life: Life; say: Say; signal: AbortSignal },

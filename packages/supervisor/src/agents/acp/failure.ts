@@ -1,17 +1,17 @@
 import { BerthError } from "@berth/protocol/errors"
 import { objectIn, textIn } from "../read.ts"
 
-/** What an agent answers that wants to be logged in. */
+/** The JSON-RPC error code of an agent that is not logged in. */
 const AUTHENTICATION_REQUIRED = -32_000
 
-/** How an agent is spoken of where it fails. */
+/** The names by which error messages speak of an agent. */
 export interface Told {
   readonly title: string
-  /** The credential that it needs to be logged in, in words. */
+  /** Describes the credential that the agent needs to be logged in. */
   readonly login?: string
 }
 
-/** Why a call to an agent failed, in the agent's own words. */
+/** The error for a failed call to an agent, in the agent's own words. */
 export const failureOf = (
   {
     title,

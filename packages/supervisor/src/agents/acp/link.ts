@@ -14,39 +14,42 @@ import type { Terminals } from "./terminals.ts"
 import { Unanswered } from "./unanswered.ts"
 import type { UserFiles } from "./user-files.ts"
 
-/** What is done for an agent. */
+/** Berth's side of the protocol: handlers for the agent's notifications and requests. */
 export interface Served {
-  /** What it tells of a conversation. */
+  /** Handles an update of a conversation. */
   update(session: string, update: unknown): Promise<void>
   permission(request: RequestPermissionRequest): Promise<RequestPermissionResponse>
-  /** It had a file written. */
+  /** Called after a file was written at the agent's request. */
   wrote(session: string, path: string): Promise<void>
   readonly files: UserFiles
   readonly terminals: Terminals
 }
 
-/** What an agent can do. */
+/** The agent's name, version and protocol capabilities, from its answer to `initialize`. */
 export interface Abilities {
   readonly name: string
   readonly version: string
-  /** How it goes on with a conversation of an earlier life, if it can. */
+  /** The method that resumes a conversation of an earlier process of the agent; undefined if it has none. */
   readonly takesUp: "session/resume" | "session/load" | undefined
 }
 
-/** One life of an agent, spoken with over its standard input and output. */
+/** The connection to one process of an agent, over its standard input and output. */
 export interface Link {
   readonly agent: ClientContext
-  /** Fires when it is over. */
+  /** Fires when the connection has closed. */
   readonly over: AbortSignal
   readonly initialized: Promise<Abilities>
 }
 
-/** This file is loaded when an agent starts: the library is too large for every supervisor's start. */
+/**
+ * Opens the connection. This file is loaded only when an agent starts: the library is too large for every supervisor's
+ * start.
+ */
 export const openLink = ({ stdin, stdout }: Conversation, served: Served): Link => {
   const connection = serve(served).connect(streamOf({ stdin, stdout }, served))
   const { agent, signal: over } = connection
   const initialized = initialize(agent)
-  // Whoever waits for it to be ready hears of it.
+  // A failure reaches the caller that awaits `initialized`.
   initialized.catch(() => {})
   return { agent, over, initialized }
 }
@@ -67,8 +70,8 @@ const initialize = async (agent: ClientContext): Promise<Abilities> => {
 }
 
 /**
- * Updates are heard here, in their order and before whatever follows them: the library would hear them beside
- * each other, and would read on meanwhile.
+ * Handles updates here, in order and before any later message. The library would handle them concurrently, and would
+ * read on meanwhile.
  */
 const streamOf = (
   { stdin, stdout }: Pick<Conversation, "stdin" | "stdout">,

@@ -2,14 +2,14 @@ import type { Readable, Writable } from "node:stream"
 import { parseModest } from "../modest-json.ts"
 import { type Json, objectIn } from "../read.ts"
 
-/** One message: a whole file may be in it. What is larger is left out. */
+/** The limit of one message, which may contain a whole file. Larger ones are skipped. */
 export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 const NEWLINE = 10
 
 /**
- * The messages that a process writes, a line each. Nothing is read while whoever takes them is busy, so an agent
- * is never faster than its events are recorded. What is no message, such as a word to a person, is left out.
+ * Reads JSON-RPC messages, one per line. Nothing is read while the consumer is busy, so an agent is never faster than
+ * its events are recorded. Lines that are no messages, such as text for a person, are skipped.
  */
 export async function* messagesIn(stdout: Readable): AsyncGenerator<Json> {
   let pieces: Buffer[] = []
@@ -37,7 +37,7 @@ const parse = (pieces: readonly Buffer[]): Json[] => {
   }
 }
 
-/** Resolves when the process can take more. */
+/** Writes a message. Resolves when the process can take more. */
 export const writeMessage = (stdin: Writable, message: unknown): Promise<void> =>
   new Promise((resolve, reject) => {
     stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(error) : resolve()))

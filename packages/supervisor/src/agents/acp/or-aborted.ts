@@ -1,4 +1,4 @@
-/** What the promise brings, unless the signal fires first. */
+/** Resolves like the promise, or rejects with the signal's reason if the signal fires first. */
 export const orAborted = <Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> =>
   new Promise((resolve, reject) => {
     promise.then(resolve, reject)

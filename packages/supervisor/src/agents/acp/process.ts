@@ -12,18 +12,20 @@ import type { Abilities, Link, Served } from "./link.ts"
 import { orAborted } from "./or-aborted.ts"
 import { requireProgram } from "./program.ts"
 
-/** How an agent is started. */
+/** The program of an agent, and how to start it. */
 export interface AcpProgram {
-  /** For messages. */
+  /** The agent's name in messages. */
   readonly title: string
   readonly command: readonly [string, ...string[]]
-  /** The environment of its process, from that of the workspace and the keys. Default: just that. */
+  /** Makes the environment of the agent's process from that of the workspace and the keys. Default: no change. */
   readonly environment?: (own: Environment) => Environment
 }
 
 type Environment = Readonly<Record<string, string>>
 
-/** One life of the agent: what was said to an earlier one, it knows only if it has kept it. */
+/**
+ * One process of the agent, from start to exit. It knows an earlier one's conversations only if the agent saved them.
+ */
 export interface Life extends SharedLife {
   readonly number: number
   readonly link: Link
@@ -34,7 +36,7 @@ export interface Life extends SharedLife {
   readonly ended: Promise<LinkEnd>
 }
 
-/** An agent that is spoken to over its standard input and output, kept running. */
+/** Keeps an agent's process running, and connects to its standard input and output. */
 export class AgentProcess {
   readonly #parts: AgentParts
   readonly #program: AcpProgram
@@ -52,11 +54,11 @@ export class AgentProcess {
     )
   }
 
-  /** The life that answers now; starts one where none is kept running, and waits for it. */
+  /** Returns the current process and its connection. Starts one if none runs, and waits until it is ready. */
   async life(signal: AbortSignal): Promise<Life> {
     await this.#process.ready(signal)
     if (this.#life?.link.over.aborted) {
-      // It has just ended, which is not noticed yet, or it does not speak any more.
+      // The process has exited and its supervisor has not noticed yet, or it closed its output.
       await this.#process.replace()
       await this.#process.ready(signal)
     }
@@ -67,7 +69,7 @@ export class AgentProcess {
     return this.#process.trouble()
   }
 
-  /** Ends that life because of a prompt, at once; another starts. One that has ended needs nothing. */
+  /** Ends the given process at once because of a prompt, and starts another. Does nothing if it has ended already. */
   async replace(life: Life, prompt: PromptId): Promise<void> {
     if (life.number !== this.#lives || !this.#process.isReady) return
     life.endedFor = prompt

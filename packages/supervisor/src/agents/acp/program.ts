@@ -2,7 +2,7 @@ import { accessSync, constants, statSync } from "node:fs"
 import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 
-/** Fails where there is no such program, so that nobody waits for what can never start. */
+/** Throws if the program does not exist, so that no caller waits for a start that can never succeed. */
 export const requireProgram = (program: string, path: string): void => {
   const places = program.includes("/")
     ? [program]

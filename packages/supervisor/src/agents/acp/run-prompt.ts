@@ -8,25 +8,27 @@ import { failureOf, type Told } from "./failure.ts"
 import type { Life } from "./process.ts"
 import type { Turn } from "./turn.ts"
 
-/** From a stop to the agent's word that it has stopped. Then its process is ended, for which the rest of the second is left. */
+/**
+ * How long an agent may take to confirm a stop. Its process is ended then, for which the rest of the second is left.
+ */
 export const STOP_WITHIN_MS = 700
 
 export interface PromptParts {
   readonly options: Told
   readonly life: Life
   readonly clock: Clock
-  /** The agent's own name for the conversation. */
+  /** The agent's own id of the conversation. */
   readonly session: string
   readonly turn: Turn
-  /** Stops the prompt. */
+  /** Fires when the prompt is to be stopped. */
   readonly signal: AbortSignal
-  /** Ends what was opened for it. */
+  /** Ends the terminals that the agent opened for this conversation. */
   readonly endTerminals: () => Promise<void>
-  /** For an agent that does not do as it is told. */
+  /** Ends the agent's process if the agent does not stop when asked. */
   readonly endProcess: () => Promise<void>
 }
 
-/** Gives an agent a prompt, and waits until it has ended its turn. */
+/** Sends a prompt to the agent, and waits until it has ended its turn. */
 export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
   const { options, life, clock, session: sessionId, turn, signal, endTerminals, endProcess } = parts
   const { agent, over } = life.link
@@ -64,7 +66,7 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
   }
 }
 
-/** Files that came with it are named: every agent can follow a link, few take what is in them. */
+/** Sends attachments as links: every agent can follow a link, few accept embedded content. */
 const blocksOf = ({ text, attachments = [] }: PromptStart): ContentBlock[] => [
   { type: "text", text },
   ...attachments.map(

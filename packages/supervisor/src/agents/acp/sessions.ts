@@ -4,13 +4,16 @@ import { objectIn, textIn } from "../read.ts"
 import type { Life } from "./process.ts"
 import type { UserFiles } from "./user-files.ts"
 
-/** Beside what agents keep of their conversations: both go on together in another sandbox. */
+/**
+ * The file that maps sessions to conversations, below the user's home. Agents keep the conversations there too, so both
+ * move to another sandbox together.
+ */
 const PLACE = ".local/share/berth/acp-sessions.json"
 
 export interface Found {
-  /** The agent's own name for it. */
+  /** The agent's own id of the conversation. */
   readonly id: string
-  /** Whether there was one before that the agent does not remember. */
+  /** Whether the session had a conversation that the agent does not remember. */
   readonly isForgotten: boolean
 }
 
@@ -21,13 +24,13 @@ export interface FindOptions {
   readonly meta: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Which conversation of the agent belongs to which session. */
+/** Maps each session to the agent's conversation for it. */
 export class Sessions {
   readonly #files: UserFiles
   readonly #path: string
-  /** Of this life of the agent, by the session. */
+  /** The conversations that are open in a process of the agent (`life` is its number). */
   readonly #known = new Map<SessionId, { readonly life: number; readonly id: string }>()
-  /** Assigned before the first await, so that those who ask at the same time share one attempt. */
+  /** Assigned before the first await, so that concurrent callers share one attempt. */
   readonly #finding = new Map<SessionId, Promise<Found>>()
   #kept: Promise<Map<string, string>> | undefined
   #writing: Promise<void> = Promise.resolve()
@@ -37,7 +40,10 @@ export class Sessions {
     this.#path = join(home, PLACE)
   }
 
-  /** The one there is, taken up where this life of the agent does not have it; or a new one. */
+  /**
+   * Returns the session's conversation. Resumes it if the agent's current process does not have it open, or opens a new
+   * one.
+   */
   find(session: SessionId, options: FindOptions): Promise<Found> {
     const finding =
       this.#finding.get(session) ??
@@ -61,7 +67,7 @@ export class Sessions {
     return { id, isForgotten: kept !== undefined && taken === undefined }
   }
 
-  /** After a failure: whoever asks next looks anew. */
+  /** Called after a prompt failed: the next `find` asks the agent again. */
   forget(session: SessionId): void {
     this.#known.delete(session)
   }
@@ -75,12 +81,12 @@ export class Sessions {
         ),
       )
     } catch {
-      // There is none yet, or it is the user's doing: then conversations begin anew.
+      // The file does not exist, or the user damaged it. Conversations begin anew.
       return new Map()
     }
   }
 
-  /** One after another, so that the last one has them all. */
+  /** Saves the map. Writes run one after another, so that the last one contains every entry. */
   async #keep(session: SessionId, id: string): Promise<void> {
     const kept = await this.#kept
     kept?.set(session, id)
@@ -103,7 +109,7 @@ const settingOf = ({ cwd, meta }: FindOptions) => ({
   ...(meta !== undefined && { _meta: { ...meta } }),
 })
 
-/** Undefined: it cannot, or does not remember. */
+/** Resumes a conversation. Returns undefined if the agent cannot, or does not remember it. */
 const takeUp = async (sessionId: string, options: FindOptions): Promise<string | undefined> => {
   const { life } = options
   const { takesUp } = life.abilities

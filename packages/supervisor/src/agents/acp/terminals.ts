@@ -4,11 +4,11 @@ import { ByteRing } from "../../processes/output/ring.ts"
 import { endTree } from "../../processes/tree/end.ts"
 import type { AgentParts } from "../parts.ts"
 
-/** Of one agent at the same time. */
+/** Limit of the terminals that an agent has open at the same time. */
 const MAX_TERMINALS = 64
-/** What is kept of the output of one, whatever an agent asks for. */
+/** Limit of the kept output of a terminal, even if the agent asks for more. */
 const MAX_OUTPUT_BYTES = 1024 * 1024
-/** From SIGTERM to SIGKILL: well within the second that a stop may take. */
+/** Time from SIGTERM to SIGKILL, well within the second that a stop may take. */
 const END_GRACE_MS = 300
 
 export interface TerminalStart {
@@ -31,7 +31,9 @@ interface Terminal {
   readonly ring: ByteRing
 }
 
-/** The commands that an agent has run for it, as the user, with all that comes from them. */
+/**
+ * Runs commands at the agent's request, as the user. Ending a terminal ends every process that came from its command.
+ */
 export class Terminals {
   readonly #parts: AgentParts
   readonly #cwd: () => string
@@ -54,7 +56,7 @@ export class Terminals {
     this.#starting++
     const launched = await launch(
       {
-        // A command without arguments is a line for a shell.
+        // A command without arguments is run by a shell.
         command: args.length === 0 ? ["/bin/sh", "-c", command] : [command, ...args],
         env: { ...environment, ...Object.fromEntries(env.map(({ name, value }) => [name, value])) },
         cwd: cwd ?? this.#cwd(),
@@ -81,7 +83,7 @@ export class Terminals {
     }
   }
 
-  /** What it has said, where it is known. */
+  /** The kept output of a terminal; undefined if there is no such terminal. */
   text(id: string): string | undefined {
     return this.#terminals.get(id)?.ring.text()
   }
@@ -90,7 +92,7 @@ export class Terminals {
     return statusOf(await this.#get(id).launched.exited)
   }
 
-  /** Its output can be read until it is released. */
+  /** Ends the terminal's processes. Its output can be read until it is released. */
   async end(id: string): Promise<void> {
     await this.#end(this.#get(id))
   }
@@ -102,13 +104,13 @@ export class Terminals {
     terminal.launched.output.close()
   }
 
-  /** Those of one conversation, when it is stopped. */
+  /** Ends the terminals of one conversation, when its prompt is stopped. */
   async endOf(session: string): Promise<void> {
     const theirs = [...this.#terminals.values()].filter((terminal) => terminal.session === session)
     await Promise.all(theirs.map((terminal) => this.#end(terminal)))
   }
 
-  /** An agent that has ended releases nothing. */
+  /** Called when an agent's connection has closed, since an agent that has ended releases nothing. */
   async releaseAll(): Promise<void> {
     await Promise.all([...this.#terminals.keys()].map((id) => this.release(id)))
   }

@@ -23,7 +23,7 @@ export interface TurnParts {
   readonly terminalText: (id: string) => string | undefined
 }
 
-/** What an agent does and asks for while one prompt runs. */
+/** Handles the updates and permission requests of an agent during one prompt. */
 export class Turn {
   readonly #parts: TurnParts
   readonly #updates: Updates
@@ -36,7 +36,7 @@ export class Turn {
     this.#updates = new Updates(parts.prompt, parts.terminalText)
   }
 
-  /** Why it failed, of an agent that says so beside the protocol. */
+  /** Why the prompt failed, from agents that report it outside the protocol. */
   get failure(): string | undefined {
     return this.#updates.failure
   }
@@ -49,7 +49,7 @@ export class Turn {
     return this.#tell(this.#updates.wrote(path))
   }
 
-  /** Where a person is to be asked, it waits for them. */
+  /** Answers a permission request. With `ask`, waits for a person's answer. */
   async permit({
     toolCall,
     options,
@@ -72,7 +72,7 @@ export class Turn {
     return { outcome: { outcome: "selected", optionId: option.optionId } }
   }
 
-  /** False: nothing waits for it. */
+  /** Passes on a person's answer. Returns false if no request waits for it. */
   answer(answer: AskAnswer): boolean {
     const resolve = this.#waiting.get(answer.ask)
     if (answer.kind !== "permission" || resolve === undefined) return false
@@ -81,7 +81,7 @@ export class Turn {
     return true
   }
 
-  /** As the protocol wants it when a prompt is stopped: what waits is neither allowed nor rejected. */
+  /** Cancels the waiting requests when a prompt is stopped, as the protocol requires: neither allowed nor rejected. */
   cancel(): void {
     this.#isOver = true
     for (const resolve of this.#waiting.values()) resolve("cancelled")
@@ -115,7 +115,7 @@ export class Turn {
 
 const CANCELLED: RequestPermissionResponse = { outcome: { outcome: "cancelled" } }
 
-/** Once, where it is offered: nothing that was said here holds for later. */
+/** Prefers the option that holds once: an answer to one request must not decide later ones. */
 const optionFor = (
   permitted: Permitted,
   options: readonly PermissionOption[],

@@ -1,13 +1,15 @@
 import { type Json, objectIn } from "../read.ts"
 
-/** Requests of an agent that are not answered yet. Those beyond are refused at once: they would all be held in memory. */
+/**
+ * How many requests of an agent may be unanswered. Further ones are refused at once, since all would be held in memory.
+ */
 export const MAX_UNANSWERED = 128
 
-/** Counts what an agent asks for and has no answer to. */
+/** Counts an agent's requests that have no answer yet. */
 export class Unanswered {
   #count = 0
 
-  /** The answer to a message that is not passed on; "drop" if it gets none. */
+  /** Counts a request. Returns "pass", the refusal to send, or "drop" for a request whose id is invalid. */
   take(message: Json): object | "pass" | "drop" {
     const { id, method } = message
     if (method === undefined || id === undefined) return "pass"
@@ -17,7 +19,7 @@ export class Unanswered {
     return "pass"
   }
 
-  /** To be called with each message to the agent. */
+  /** Counts an answer. To be called with every message to the agent. */
   said(message: unknown): void {
     const { id, method } = objectIn(message)
     if (id !== undefined && method === undefined) this.#count = Math.max(0, this.#count - 1)

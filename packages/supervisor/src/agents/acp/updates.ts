@@ -5,7 +5,7 @@ import { clip, toolText } from "../clip.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
 import { fittingTodos } from "../todos.ts"
 
-/** Calls of one prompt that are kept in mind: no agent comes near it, and no memory fills. */
+/** Bound on the tool calls remembered for one prompt. No agent comes near it; it keeps memory from filling. */
 const MAX_CALLS = 20_000
 const MAX_PATH_CHARS = 4096
 
@@ -15,16 +15,16 @@ interface Call {
   kind: string
   input: unknown
   output: unknown
-  /** What it wrote, from agents that tell it as it comes. */
+  /** The call's output so far, from agents that report it in pieces. */
   said: string
   content: readonly Json[]
   locations: readonly Json[]
 }
 
-/** What an agent tells of one prompt, as events of ours. */
+/** Turns an agent's updates during one prompt into Berth's events. */
 export class Updates {
   readonly #prompt: PromptId
-  /** What a terminal that it had opened has said. */
+  /** Returns the output of a terminal that the agent opened. */
   readonly #terminalText: (id: string) => string | undefined
   readonly #calls = new Map<string, Call>()
   readonly #changed = new Set<string>()
@@ -59,12 +59,12 @@ export class Updates {
     }
   }
 
-  /** Why it failed, in its own words, of an agent that says so beside the protocol. */
+  /** Why the prompt failed, in the agent's own words, if the agent reported that outside the protocol. */
   get failure(): string | undefined {
     return this.#hasFailed ? this.#lastText || "it did not say why" : undefined
   }
 
-  /** An agent that asks whether it may make a call has begun with it. */
+  /** Notes a call when the agent asks permission for it, as that starts the call. */
   begin(toolCall: unknown): EventBody[] {
     const call = this.#note(objectIn(toolCall))
     return call === undefined ? [] : this.#start(...call)
@@ -76,7 +76,7 @@ export class Updates {
     return [{ type: "file.changed", prompt: this.#prompt, path }]
   }
 
-  /** The ends of what never ended. */
+  /** Returns the end events of calls and messages that never ended. */
   close(): EventBody[] {
     const open = [...this.#calls].filter(([, { state }]) => state === "started")
     return [...open.map(([call]) => this.#completed(call, true, undefined)), ...this.#endMessage()]
@@ -102,7 +102,10 @@ export class Updates {
       : [{ type: "message.completed", prompt: this.#prompt, message }]
   }
 
-  /** What is pending may not be whole yet: most say what a call is given only with its second update. */
+  /**
+   * Handles an update of a call. A pending call is not announced yet: most agents send its input only with the second
+   * update.
+   */
   #call(update: Json): EventBody[] {
     const isKnown = this.#calls.has(idOf(update))
     const noted = this.#note(update)
@@ -116,7 +119,7 @@ export class Updates {
     const failed = update.status === "failed"
     const changed = failed ? [] : pathsIn(call).flatMap((path) => this.wrote(path))
     const body = this.#completed(id, failed, this.#outputOf(call))
-    // What was changed may be changed again by another call.
+    // The same files may be changed by another call, which is reported again.
     for (const path of pathsIn(call)) this.#changed.delete(path)
     return [...started, ...changed, body]
   }
@@ -192,7 +195,7 @@ export class Updates {
 
 const idOf = ({ toolCallId }: Json): string => clip(textIn(toolCallId) ?? "", MAX_NAME_CHARS)
 
-/** Not of the protocol, but of several agents: a command's output, in pieces. */
+/** A piece of a command's output. Several agents send it, though the protocol does not define it. */
 const chunkIn = ({ _meta }: Json): string => {
   const { terminal_output_delta: delta, terminal_output: output } = objectIn(_meta)
   return textIn(objectIn(delta).data) ?? textIn(objectIn(output).data) ?? ""
@@ -203,7 +206,10 @@ const hasWords = (value: unknown): boolean =>
     ? Object.keys(value).length > 0
     : value !== undefined && value !== null && value !== ""
 
-/** Codex ends a turn that its model refused as any other, and tells only there that it failed. */
+/**
+ * Whether Codex reports a failure. It ends a turn that its model refused like any other, and reports the failure only
+ * here.
+ */
 const saysFailed = ({ _meta }: Json): boolean | undefined => {
   const { type } = objectIn(objectIn(objectIn(_meta).codex).threadStatus)
   return typeof type === "string" ? type === "systemError" : undefined
@@ -211,7 +217,7 @@ const saysFailed = ({ _meta }: Json): boolean | undefined => {
 
 const CHANGING = new Set(["edit", "delete", "move"])
 
-/** What a call changed: as it shows it, or where it says it was. */
+/** The paths that a call changed: those of its diffs, or else its locations. */
 const pathsIn = ({ kind, content, locations }: Call): string[] => {
   const diffs = content.filter(({ type }) => type === "diff")
   const places = diffs.length > 0 ? diffs : CHANGING.has(kind) ? locations : []

@@ -2,17 +2,17 @@ import { BerthError } from "@berth/protocol/errors"
 import { runCommand } from "../../processes/run.ts"
 import type { AgentParts } from "../parts.ts"
 
-/** Also for a path that leads to a device or a file system that does not answer. */
+/** Limits a file operation, also on a path that leads to a device or to a file system that does not answer. */
 const FILE_LIMIT_MS = 10_000
 
-/** Which lines of a text. */
+/** A range of lines in a text. */
 export interface Lines {
-  /** From 1. */
+  /** The first line, counted from 1. */
   readonly line?: number | undefined
   readonly limit?: number | undefined
 }
 
-/** What an agent has read and written for it is done as the user: root would reach what the agent may not. */
+/** Reads and writes files at the agent's request, as the user: root could reach files that the agent may not. */
 export class UserFiles {
   readonly #parts: AgentParts
 
@@ -29,12 +29,12 @@ export class UserFiles {
     return stdout
   }
 
-  /** Makes the directories that it needs. */
+  /** Writes a file, with the directories above it. */
   async write(path: string, content: string): Promise<void> {
     await this.#run("write", path, ["/bin/sh", "-c", WRITE, "sh"], { input: content })
   }
 
-  /** In the place of what is there, at one blow. */
+  /** Replaces a file atomically. */
   async replace(path: string, content: string): Promise<void> {
     await this.#run("write", path, ["/bin/sh", "-c", REPLACE, "sh"], { input: content })
   }

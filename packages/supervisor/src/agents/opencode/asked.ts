@@ -2,7 +2,7 @@ import { MAX_CHOICES, MAX_QUESTION_CHARS } from "@berth/protocol/session-limits"
 import { clip } from "../clip.ts"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
 
-/** With all of them and the question, an event is not too large. */
+/** Limit of one choice, so that an event with a question and all its choices is not too large. */
 const MAX_CHOICE_CHARS = 512
 
 export interface Question {
@@ -11,23 +11,23 @@ export interface Question {
   readonly choices: readonly string[]
 }
 
-/** What OpenCode wants to know before it goes on. */
+/** A permission request or a set of questions from OpenCode, which waits for the answer. */
 export type Asked =
   | { readonly kind: "permission"; readonly id: string; readonly about: string }
   | { readonly kind: "question"; readonly id: string; readonly questions: readonly Question[] }
 
-/** What it was answered. */
+/** The answer that an ask got. */
 export interface Settled {
   readonly id: string
   readonly allowed: boolean
-  /** By the places of the questions; undefined: declined. */
+  /** The answers in the order of the questions; undefined if they were declined. */
   readonly answers: readonly string[] | undefined
 }
 
-/** What an event of this type asks. */
+/** The ask in an event of OpenCode, if there is one. */
 export const askedIn = (type: unknown, said: Json): Asked[] => {
   const id = textIn(said.id) ?? ""
-  // It goes into a path as it is.
+  // The id becomes part of a URL path unescaped.
   if (!/^\w{1,128}$/.test(id)) return []
   if (type === "question.asked") return [{ kind: "question", id, questions: questionsIn(id, said) }]
   if (type !== "permission.asked") return []
@@ -50,7 +50,7 @@ const questionsIn = (id: string, { questions }: Json): Question[] =>
     }
   })
 
-/** What an event of this type says was answered. */
+/** The answer in an event of OpenCode, if there is one. */
 export const settledIn = (type: unknown, said: Json): Settled[] => {
   const id = textIn(said.requestID) ?? ""
   const [allowed, answers] = [said.reply !== "reject", undefined]

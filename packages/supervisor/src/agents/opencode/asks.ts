@@ -5,18 +5,18 @@ import type { Say } from "../agent.ts"
 import type { Asked, Question, Settled } from "./asked.ts"
 import type { Client } from "./client.ts"
 
-/** Told to an agent that asks where nobody is to be asked: it goes on by itself. */
+/** The answer to a question when no person is to be asked: the agent decides by itself. */
 const NOBODY = "Nobody is there to answer: decide for yourself, and go on."
 const DENIED = "This workspace does not allow it: go on without it."
 
-/** Bounds on the asks that wait for an answer, and on the questions of one ask. More are declined. */
+/** Limits of the asks that wait for an answer, and of the questions in one ask. Asks beyond them are declined. */
 export const MAX_OPEN_ASKS = 128
 export const MAX_QUESTIONS = 32
 
 export interface AsksParts {
   readonly prompt: PromptId
   readonly client: Client
-  /** The query that names the directory. */
+  /** The query parameter that names the directory. */
   readonly where: string
   readonly permissions: Permissions
   readonly say: Say
@@ -25,20 +25,20 @@ export interface AsksParts {
 interface Open {
   readonly id: string
   readonly kind: Asked["kind"]
-  /** The names of its questions. Their words are not kept. */
+  /** The ids of the questions. Their texts are not kept. */
   readonly questions: readonly string[]
-  /** Of a person, to the questions in it, by their place. */
+  /** A person's answers, by the position of the question. */
   readonly answers: Map<number, string>
-  /** Whether OpenCode was told: a person comes too late then. */
+  /** Whether the answer was sent to OpenCode; a person's answer comes too late then. */
   isSettled: boolean
-  /** Whether nobody was asked. */
+  /** Whether the questions were answered without asking a person. */
   isDeclined: boolean
 }
 
 /**
- * What OpenCode asks while one prompt runs. Where a person is to be asked, it waits for them. Otherwise it is
- * settled at once, since an agent that waits for nobody waits for good: it is bounded by its sandbox, so what its
- * own configuration leaves to be asked is allowed, unless the workspace denies it.
+ * Answers OpenCode's asks during one prompt. With `ask`, they wait for a person. Otherwise they are answered at once,
+ * since an agent that waits for nobody waits forever: the sandbox bounds the agent, so its permission requests are
+ * allowed unless the workspace denies them.
  */
 export class Asks {
   readonly #parts: AsksParts
@@ -80,7 +80,7 @@ export class Asks {
     }
   }
 
-  /** OpenCode goes on: whoever answered. */
+  /** Called when OpenCode reports an ask as answered, whoever answered it. */
   async settled({ id, allowed, answers }: Settled): Promise<void> {
     const { prompt, say } = this.#parts
     const open = this.#open.get(id)
@@ -94,7 +94,7 @@ export class Asks {
     }
   }
 
-  /** False: nothing waits for it. */
+  /** Passes on a person's answer. Returns false if nothing waits for it. */
   answer(answer: AskAnswer): boolean {
     if (answer.kind === "permission") {
       const open = this.#open.get(answer.ask)
@@ -111,7 +111,9 @@ export class Asks {
     return false
   }
 
-  /** OpenCode wants the answers to all that it asked at once; one that is declined declines them all. */
+  /**
+   * Takes the answer to one question. OpenCode wants the answers of an ask together; declining one declines them all.
+   */
   #take(open: Open, place: number, answer: string | null): void {
     const { id } = open
     const places = [...open.questions.keys()]
@@ -121,7 +123,7 @@ export class Asks {
     else if (answers.length === places.length) this.#settle(open, () => this.#reply(id, answers))
   }
 
-  /** An answer that does not get through may be given again. */
+  /** Sends an answer to OpenCode. If that fails, the person may answer again. */
   #settle(open: Open, settle: () => Promise<unknown>): void {
     open.isSettled = true
     settle().catch(() => {

@@ -5,17 +5,17 @@ import { EventLines } from "./event-lines.ts"
 import { GatheredBytes } from "./gathered-bytes.ts"
 import { wordsOf } from "./words.ts"
 
-/** One call, from connecting to the last byte. All that are made are answered before any work is done. */
+/** Time limit of one call, from connecting to the last byte. Every call made here is answered before any long work. */
 export const CALL_LIMIT_MS = 15_000
-/** The longest list that is asked for has a thousand conversations, each less than 2 KiB. */
+/** Limit of an answer. The longest is a list of a thousand conversations, each less than 2 KiB. */
 const MAX_REPLY_BYTES = 4 * 1024 * 1024
 /**
- * An open event stream brings a heartbeat every ten seconds. After two spans without a byte it is dead; one
- * alone may be that of a sandbox that was frozen, in which time goes on.
+ * Interval at which an open event stream is checked. OpenCode sends a heartbeat every ten seconds; after two intervals
+ * without a byte the stream is dead. One silent interval may be a sandbox that was frozen while its clock went on.
  */
 export const SILENCE_SPAN_MS = 20_000
 
-/** Before an answer. OpenCode sends none. */
+/** Limit of interim (1xx) answers before an answer. OpenCode sends none. */
 const MAX_INTERIM_ANSWERS = 8
 
 const LOOPBACK = "127.0.0.1"
@@ -31,7 +31,7 @@ export interface Call {
   readonly signal?: AbortSignal
 }
 
-/** Speaks HTTP with one life of OpenCode's server, and believes no more than it must. */
+/** An HTTP client for one process of OpenCode's server, which trusts its answers as little as possible. */
 export class Client {
   readonly #address: Address
 
@@ -51,7 +51,7 @@ export class Client {
     return this.#call("POST", path, call)
   }
 
-  /** What happens, in the pieces in which it comes; the first is there when nothing is missed any more. */
+  /** The event stream, in batches as they arrive. After the first batch, no later event is missed. */
   async *events(path: string, signal: AbortSignal): AsyncGenerator<readonly unknown[]> {
     const title = `GET ${pathOf(path)}`
     const response = await this.#open("GET", path, { title, signal })
@@ -102,7 +102,7 @@ export class Client {
     }
   }
 
-  /** A connection of its own for each call: one that hangs takes no other with it. */
+  /** Opens a connection for each call, so that a call that hangs blocks no other. */
   #open(
     method: string,
     path: string,
@@ -126,14 +126,14 @@ export class Client {
         if (++interimAnswers > MAX_INTERIM_ANSWERS) asked.destroy(tooManyInterim(title))
       })
       asked.once("response", resolve)
-      // Once it is answered, the reader of the answer hears of it.
+      // After the response has arrived, its reader gets the error instead.
       asked.on("error", (error) => reject(unreachable(title, error)))
       asked.end(text)
     })
   }
 }
 
-/** For messages: a query names directories. */
+/** The path for messages, without the query, which names directories. */
 const pathOf = (path: string): string => path.split("?", 1)[0] as string
 
 const isSuccess = ({ statusCode = 0 }: IncomingMessage): boolean =>

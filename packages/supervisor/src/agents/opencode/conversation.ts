@@ -10,15 +10,21 @@ import { Edits } from "./edits.ts"
 import { Usage } from "./usage.ts"
 import { wordsOf } from "./words.ts"
 
-/** In the metadata of what we give to OpenCode, so that it is known again. */
+/** The metadata key by which Berth finds its prompts and sessions among OpenCode's messages and conversations. */
 export const MARK = "berth"
 
-/** Messages, parts and calls of one prompt that are kept in mind: no agent comes near it, and no memory fills. */
+/**
+ * Bound on the messages, parts and calls remembered for one prompt. No agent comes near it; it keeps memory from
+ * filling.
+ */
 const MAX_KEPT = 20_000
 const MAX_WORDS = 4_000
 const MAX_PATH_CHARS = 4096
 
-/** OpenCode tries for good what a provider says may be tried again. With this try, or for a longer wait, it is over. */
+/**
+ * When a prompt fails because of its provider: at this try, or before a wait longer than the limit. OpenCode would
+ * retry forever.
+ */
 export const LAST_TRY = 3
 export const LONGEST_WAIT_MS = 60_000
 
@@ -29,24 +35,24 @@ export interface Heard {
 }
 
 /**
- * What OpenCode says of one prompt, as events of ours.
+ * Turns OpenCode's events during one prompt into Berth's events.
  *
- * It begins with the part that carries our mark: what comes before belongs to an earlier prompt. Then it is
- * busy, then idle. A prompt that fails or is stopped is called idle twice, and its messages and calls end in
- * between: so it is over when it is idle and none of them is open.
+ * A prompt begins with the part that carries our mark; earlier parts belong to an earlier prompt. OpenCode then becomes
+ * busy, and later idle. For a prompt that fails or is stopped it reports idle twice, and the ends of messages and calls
+ * come in between. So the prompt is over when OpenCode is idle and no message or call is open.
  */
 export class Conversation {
   readonly #prompt: PromptId
   readonly #session: string
   readonly #explain: (words: string) => string
-  /** Ours, and those that it opened for parts of the work. */
+  /** Our conversation, and those that its subagents opened. */
   readonly #sessions: Set<string>
   readonly #messages = new Map<string, "open" | "spoken" | "completed">()
-  /** Messages of which the last part was told. */
+  /** Messages whose last part was reported. */
   readonly #finished = new Set<string>()
-  /** The message that carries our mark: those that answer it name it. */
+  /** The message that carries our mark. Messages that answer it have it as their parent. */
   #question: string | undefined
-  /** Parts that are text, with how much of it was passed on. */
+  /** Parts that are text, with the number of characters passed on. */
   readonly #parts = new Map<string, number>()
   readonly #calls = new Map<string, "open" | "completed">()
   readonly #usage: Usage
@@ -56,7 +62,7 @@ export class Conversation {
   #isAborted = false
   #isHopeless = false
 
-  /** `explain` says what failed where the words of OpenCode do not. */
+  /** `explain` turns OpenCode's error text into one that says what failed. */
   constructor(
     prompt: PromptId,
     session: string,
@@ -79,22 +85,22 @@ export class Conversation {
     return this.#phase === "busy"
   }
 
-  /** Whether it is idle, and nothing more of it is to come. */
+  /** Whether OpenCode is idle, and no message or call of the prompt is open. */
   get isOver(): boolean {
     return this.isIdle && !this.#hasOpen(this.#messages) && !this.#hasOpen(this.#calls)
   }
 
-  /** In OpenCode's own words. */
+  /** The prompt's error, in OpenCode's own words or as `explain` put them. */
   get error(): string | undefined {
     return this.#error
   }
 
-  /** It was stopped, by whomever. */
+  /** Whether the conversation was aborted, by anyone. */
   get isAborted(): boolean {
     return this.#isAborted
   }
 
-  /** It would try again what there is no use in trying. */
+  /** Whether OpenCode would retry although there is no use in it. */
   get isHopeless(): boolean {
     return this.#isHopeless
   }
@@ -113,7 +119,7 @@ export class Conversation {
     }
   }
 
-  /** The ends of what never ended. */
+  /** Returns the end events of calls and messages that never ended. */
   close(): EventBody[] {
     const prompt = this.#prompt
     const calls = [...this.#calls].filter(([, state]) => state === "open")
@@ -161,7 +167,7 @@ export class Conversation {
   #delta({ partID, messageID, delta }: Json): EventBody[] {
     const [id, text] = [nameIn(partID), textIn(delta) ?? ""]
     const passed = this.#parts.get(id)
-    // What it thinks comes the same way, in parts of another kind.
+    // Reasoning arrives as deltas too, of parts that are not text.
     if (passed === undefined) return []
     this.#parts.set(id, passed + text.length)
     return this.#text(messageID, text)
@@ -197,9 +203,10 @@ export class Conversation {
   }
 
   /**
-   * The summary that it writes for itself when a conversation gets too long is no message to the user. OpenCode
-   * says how a message is when that is sent, not when it was so: on a busy machine its beginning is told as its
-   * end. So it has ended when it says so, and its last part was told or it has failed.
+   * Handles an update of a message. The summary that OpenCode writes for itself when a conversation gets too long is no
+   * message to the user. OpenCode sends a message's state as it is at sending time: on a busy machine, the update of
+   * its beginning already says completed. So a message has ended when it says so, and its last part was reported or it
+   * has failed.
    */
   #message(info: Json): EventBody[] {
     if (info.role !== "assistant" || info.summary === true || this.#phase === "before") return []
@@ -223,7 +230,7 @@ export class Conversation {
     return [{ type: "todo.updated", prompt: this.#prompt, todos: fittingTodos(all) }]
   }
 
-  /** Of its own messages, and of those of its helpers. */
+  /** Counts the usage of the conversation's own messages and of its subagents' messages. */
   #spending(type: unknown, said: Json): EventBody[] {
     const info = objectIn(said.info)
     if (type === "message.part.updated") this.#noticeCall(objectIn(said.part))
@@ -294,7 +301,7 @@ const todoIn = ({ content, status }: Json): Todo => ({
   state: TODO_STATES[textIn(status) ?? ""] ?? "pending",
 })
 
-/** False: there is no room for a new one. */
+/** Sets an entry. Returns false if the map has no room for a new one. */
 const keep = <Value>(map: Map<string, Value>, key: string, value: Value): boolean => {
   if (!map.has(key) && map.size >= MAX_KEPT) return false
   map.set(key, value)

@@ -1,6 +1,6 @@
 import type { Clock } from "../../processes/clock.ts"
 
-/** Named calls to come, each once at a time, all of which can be taken back at once. */
+/** Named timers, one of each name at a time, which can all be cancelled at once. */
 export class Deadlines {
   readonly #clock: Clock
   readonly #pending = new Map<string, () => void>()
@@ -9,7 +9,7 @@ export class Deadlines {
     this.#clock = clock
   }
 
-  /** One that is pending stays as it is. */
+  /** Starts a timer. If one of that name is pending, it stays as it is. */
   set(name: string, ms: number, call: () => void): void {
     if (!this.#pending.has(name)) this.#pending.set(name, this.#clock.after(ms, call))
   }

@@ -1,13 +1,13 @@
 import { relative } from "node:path"
 
-/** Calls that are kept in mind at the same time. */
+/** Limit of the running calls that are remembered. */
 const MAX_CALLS = 1_000
-/** Bound on the inputs that are kept of all calls. Each edited file is looked for in them. */
+/** Limit on the remembered inputs of all calls together, since each edited file is searched for in them. */
 const MAX_CHARS = 4 * 1024 * 1024
 
 /**
- * Which files one conversation changes. OpenCode says of a file that it was edited, and not by whom: it is the
- * conversation with a running call that names the file.
+ * Finds out whether an edited file belongs to this conversation. OpenCode reports edits without saying who made them:
+ * the file belongs to the conversation that has a running call with the file's name in its input.
  */
 export class Edits {
   readonly #directory: string

@@ -1,18 +1,18 @@
 import { parseModest } from "../modest-json.ts"
 import { GatheredBytes } from "./gathered-bytes.ts"
 
-/** One event. A tool's whole output is in one, and a written file's text; what is larger is left out. */
+/** Limit of one event. It may hold a tool's whole output or the text of a written file. Larger ones are skipped. */
 export const MAX_LINE_BYTES = 8 * 1024 * 1024
 
 const DATA = "data:"
 const NEWLINE = 0x0a
 
-/** Cuts a stream of server-sent events into what they carry. What is no JSON is left out. */
+/** Splits a stream of server-sent events, and parses the JSON of each. Data that is no JSON is skipped. */
 export class EventLines {
   readonly #line = new GatheredBytes()
   #isTooLong = false
 
-  /** The events that this piece completes. OpenCode writes each as one line of data. */
+  /** Returns the events that this chunk completes. OpenCode writes each as one line of data. */
   of(chunk: Buffer): unknown[] {
     const events: unknown[] = []
     let from = 0

@@ -1,8 +1,8 @@
 const FIRST_BYTES = 4 * 1024
 
 /**
- * Bytes that come in pieces, in one block of memory. A list of pieces would cost many times their bytes: who sends
- * them decides how small they are.
+ * Collects bytes in one block of memory. A list of chunks would cost many times their bytes, as the sender decides how
+ * small they are.
  */
 export class GatheredBytes {
   #block = Buffer.alloc(0)
@@ -23,7 +23,7 @@ export class GatheredBytes {
     this.#length = length
   }
 
-  /** Returns the text that came, and forgets it. */
+  /** Returns the collected bytes as text, and empties the block. */
   take(): string {
     const text = this.#block.toString("utf8", 0, this.#length)
     this.#block = Buffer.alloc(0)

@@ -1,19 +1,19 @@
 import type { Readiness, ReadinessTarget } from "../../processes/readiness/readiness.ts"
 
-/** What is looked at of its output: the line is one of the first, and short. */
+/** The part of the output that is searched, from its end. The line is short, and one of the first. */
 const MAX_OUTPUT_CHARS = 16 * 1024
 
 const LISTENING = /^opencode server listening on http:\/\/127\.0\.0\.1:(\d{1,5})\r?\n/m
 
 /**
- * Ready when it says where it listens. The system chooses the port, so nobody races for one; and the line
- * comes when it answers, which is some time after its port accepts connections.
+ * OpenCode is ready when it prints where it listens. The system chooses the port, so there is no race for one. The line
+ * comes when OpenCode answers requests, some time after its port accepts connections.
  */
 export class Listening implements Readiness {
   readonly description = "it did not say that it listens"
-  /** Of the latest life that listened. */
+  /** The port of the latest process that listened. */
   port: number | undefined
-  /** How many lives of it listened. */
+  /** The number of processes that have listened. */
   lives = 0
 
   wait(target: ReadinessTarget, signal: AbortSignal): Promise<void> {

@@ -1,12 +1,12 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** As OpenCode names a model. */
+/** A model in OpenCode's terms. */
 export interface Model {
   readonly providerID: string
   readonly modelID: string
 }
 
-/** From `provider/model`; a model's own name may hold further slashes. */
+/** Parses `provider/model`. A model's name may contain further slashes. */
 export const parseModel = (name: string): Model => {
   const [, providerID, modelID] = /^([^/]+)\/(.+)$/.exec(name) ?? []
   if (providerID === undefined || modelID === undefined)

@@ -20,11 +20,11 @@ import { type Life, Server } from "./server.ts"
 import { Sessions } from "./sessions.ts"
 import { requireModel } from "./usable-model.ts"
 
-/** Of one try: a healthy one answers within a second, on a busy machine too. */
+/** Time limit of one try. A healthy OpenCode answers within a second, on a busy machine too. */
 const ATTACH_TRY_MS = 10_000
 const ATTACH_TRIES = 3
 
-/** With these, OpenCode installs nothing into its configuration directory. */
+/** Files that keep OpenCode from installing anything into its configuration directory. */
 const CONFIG_FILES: readonly AgentFile[] = [
   "node_modules",
   "package.json",
@@ -38,13 +38,13 @@ const PACKAGES_FILES: readonly AgentFile[] = [
 ]
 
 export interface OpenCodeOptions {
-  /** `provider/model`. Default: the one that OpenCode's own configuration names. */
+  /** `provider/model`. Default: the model that OpenCode's own configuration names. */
   readonly model?: string | undefined
-  /** What happens when it asks whether it may. */
+  /** The answer to OpenCode's permission requests. */
   readonly permissions: Permissions
 }
 
-/** OpenCode, through its own server. */
+/** OpenCode, driven through its own server. */
 export const opencodeAgent = (parts: AgentParts, options: OpenCodeOptions): Agent =>
   new OpenCode(parts, options)
 
@@ -58,11 +58,11 @@ class OpenCode implements Agent {
   readonly #permissions: Permissions
   readonly #strays: Strays
   readonly #sessions: Sessions
-  /** Of the prompts that run. */
+  /** The asks of running prompts. */
   readonly #asks = new Map<PromptId, Asks>()
   #directory: string | undefined
   #attachedLife = 0
-  /** The life whose agents were seen to be held. */
+  /** The process (`life`) whose agents were checked to be held. */
   #heldLife = 0
 
   constructor(parts: AgentParts, { model, permissions }: OpenCodeOptions) {
@@ -161,7 +161,7 @@ class OpenCode implements Agent {
     })
   }
 
-  /** Each life of the server has to be told the directory, before its first prompt. */
+  /** Returns the current process of the server. Names the directory to each new process before its first prompt. */
   async #attached(signal: AbortSignal): Promise<Life> {
     const life = await this.#server.life(signal)
     if (life.number === this.#attachedLife) return life
@@ -179,7 +179,7 @@ class OpenCode implements Agent {
   }
 }
 
-/** The first request that names a directory makes OpenCode look at it, and is answered when it has. */
+/** Makes OpenCode look at the directory. The first request that names it is answered when OpenCode has done so. */
 const nameDirectory = async (client: Client, where: string, signal: AbortSignal): Promise<void> => {
   for (let left = ATTACH_TRIES; ; left--) {
     try {

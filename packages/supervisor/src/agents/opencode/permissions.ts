@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import { type Json, listIn, objectIn, textIn } from "../read.ts"
 
-/** A rule of OpenCode. The last one that matches decides. */
+/** A permission rule of OpenCode. The last rule that matches decides. */
 export interface Rule {
   readonly permission: string
   readonly pattern: string
@@ -14,13 +14,13 @@ const rule = (permission: string, action: Rule["action"], pattern = "*"): Rule =
   action,
 })
 
-/** Acts that change nothing and reach nothing outside of the workspace. */
+/** Permissions whose acts change nothing, and reach nothing outside of the workspace. */
 const FREE = ["read", "glob", "grep", "list", "todowrite", "todoread", "question", "skill"]
 
 /**
- * The rules of every conversation of an OpenCode that is held. They are the conversation's own, which count more than
- * those of any configuration file and of any agent that a file defines. Files of secrets are asked for, as in
- * OpenCode's own rules.
+ * The rules of every conversation when OpenCode is held. As the conversation's own rules they override those of any
+ * configuration file, and of any agent that a file defines. Reading files of secrets is asked for, as in OpenCode's
+ * default rules.
  */
 export const HELD_RULES: readonly Rule[] = [
   rule("*", "ask"),
@@ -30,10 +30,10 @@ export const HELD_RULES: readonly Rule[] = [
 ]
 
 /**
- * The environment of an OpenCode that is held. Subagents have conversations of their own, to which the rules above do
- * not pass: the same is said as configuration, after every file. The repo's files are left out altogether, since
- * plugins, tools and MCP servers that they name are programs that OpenCode starts unasked; of the user's own files,
- * plugins are, which could answer in the person's place.
+ * The environment of a held OpenCode. Subagents have conversations of their own, which do not inherit the rules above,
+ * so the same rules are set as configuration that overrides every file. The repo's configuration is not loaded at all,
+ * since plugins, tools and MCP servers that it names are programs that OpenCode starts unasked. The user's own plugins
+ * are not loaded either, since they could answer in the person's place.
  */
 export const HELD_ENVIRONMENT = {
   OPENCODE_DISABLE_PROJECT_CONFIG: "1",
@@ -53,16 +53,15 @@ export const HELD_ENVIRONMENT = {
   }),
 }
 
-/** Whether a conversation ends with these rules already: they are appended, and nothing is ever removed. */
+/** Whether a conversation's rules end with these already. Rules can only be appended. */
 export const endsWith = (rules: readonly unknown[], last: readonly Rule[]): boolean => {
   const tail = rules.slice(-last.length).map(objectIn)
   return tail.length === last.length && last.every((each, at) => isLike(tail[at] ?? {}, each))
 }
 
 /**
- * Refuses where an agent that the user's own files define allows itself something unasked: as a subagent it would have
- * no rules of its conversation's own. `listed` is what OpenCode says of its agents, with the rules that it has put
- * together for each.
+ * Throws if an agent that the user's own files define may do something without a question: as a subagent it would have
+ * no rules of its conversation. `listed` is OpenCode's list of its agents, each with its combined rules.
  */
 export const requireHeld = (listed: unknown): void => {
   for (const { name, permission } of listIn(listed).map(objectIn)) {
@@ -79,7 +78,10 @@ export const requireHeld = (listed: unknown): void => {
   }
 }
 
-/** Reading what OpenCode itself has put aside needs no question. */
+/**
+ * Whether a rule lets the agent act without a question. Reading files that OpenCode put aside (`external_directory`)
+ * needs none.
+ */
 const isLoose = ({ permission, action }: Json): boolean =>
   action === "allow" && ![...FREE, "external_directory"].includes(textIn(permission) ?? "")
 

@@ -14,37 +14,40 @@ import { Deadlines } from "./deadlines.ts"
 import type { Model } from "./model.ts"
 import { explain } from "./usable-model.ts"
 
-/** From a stop to an idle agent. Then its process is ended, for which the rest of the second is left. */
+/**
+ * How long OpenCode may take to become idle after a stop. Its process is ended then, for which the rest of the second
+ * is left.
+ */
 export const STOP_WITHIN_MS = 700
-/** From a prompt to the agent's working on it: the first time, it loads every provider. */
+/** Time that OpenCode may take to begin with a prompt. The first time, it loads every provider. */
 export const BEGIN_WITHIN_MS = 60_000
-/** For what comes after the first word of its end: the rest is told within some 100 ms. */
+/** Time to wait for the last events after OpenCode became idle. They arrive within some 100 ms. */
 export const SETTLE_MS = 300
 
-/** Between two looks whether a conversation that is not heard has stopped. */
+/** Interval between two checks whether a conversation without an event stream has stopped. */
 const STATUS_EVERY_MS = 50
 
 export interface PromptParts {
   readonly client: Client
   readonly clock: Clock
-  /** The query that names the directory. */
+  /** The query parameter that names the directory. */
   readonly where: string
-  /** OpenCode's own name for the conversation. */
+  /** OpenCode's own id of the conversation. */
   readonly session: string
   readonly model: Model | undefined
   readonly directory: string
   readonly asks: Asks
   readonly isHeld: boolean
   readonly say: Say
-  /** Stops the prompt. */
+  /** Fires when the prompt is to be stopped. */
   readonly signal: AbortSignal
-  /** For an agent that does not do as it is told. */
+  /** Ends OpenCode's process if OpenCode does not stop when asked. */
   readonly endProcess: () => Promise<void>
-  /** For one that has crashed. */
+  /** Replaces OpenCode's process after a crash. */
   readonly replaceCrashed: () => Promise<void>
 }
 
-/** Gives OpenCode a prompt, and passes on what it says until it is idle. */
+/** Sends a prompt to OpenCode, and passes on its events until it is idle. */
 export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise<PromptResult> => {
   const { client, clock, where, session, model, asks, say, signal } = parts
   const { endProcess, replaceCrashed } = parts
@@ -63,27 +66,31 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
   }
   const end = () => {
     abort()
-    // Not left to the end below: who records what the agent says may be slower than a stop may be.
+    // The deadline is set here, not in the `finally` below: recording the agent's events may take longer than a stop
+    // may.
     deadlines.set("stop", STOP_WITHIN_MS, () => {
       over.abort()
       void endProcess()
     })
   }
-  /** Its events broke off. One that lives may still be at work: where it stops that, the prompts of others go on in it. */
+  /**
+   * Called when the event stream broke off. OpenCode may still be at work: if it stops this conversation, prompts of
+   * other sessions continue in the same process.
+   */
   const endBroken = async (): Promise<void> => {
     try {
       await stopUnheard(client, { session, where })
     } catch (thrown) {
       return await (hasCrashed(thrown) ? replaceCrashed() : endProcess())
     }
-    // An abort that came before it was at work has stopped nothing.
+    // An abort that arrived before OpenCode began has stopped nothing.
     if (!hasBegun) await endProcess()
   }
   const stop = () => (mayWork ? end() : over.abort())
   signal.addEventListener("abort", stop, { once: true })
   deadlines.set("begin", BEGIN_WITHIN_MS, () => over.abort(neverBegan(conversation)))
   try {
-    // The first piece says that the stream is open: from here on nothing is missed.
+    // The first batch says that the stream is open. From here on no event is missed.
     await events.next()
     if (signal.aborted) return { state: "stopped" }
     mayWork = true
@@ -105,7 +112,7 @@ export const runPrompt = async (start: PromptStart, parts: PromptParts): Promise
       if (conversation.isBusy && !wasBusy) {
         hasBegun = true
         deadlines.clear("begin")
-        // A stop that came before it was at work has stopped nothing.
+        // A stop that arrived before OpenCode began has stopped nothing.
         if (signal.aborted) abort()
       }
       for (const body of together(heard.flatMap(({ bodies }) => bodies))) await say(body)
@@ -147,7 +154,7 @@ const STOPPED_BY_FORCE = {
 } as const
 const STOPPED_INSIDE = { state: "stopped", reason: "it was stopped inside the sandbox" } as const
 
-/** Stops a conversation whose events are not heard. Throws where it does not stop in time. */
+/** Stops a conversation without its event stream. Throws if it does not stop in time. */
 const stopUnheard = async (
   client: Client,
   { session, where }: Pick<PromptParts, "session" | "where">,
@@ -161,7 +168,7 @@ const stopUnheard = async (
   }
 }
 
-/** Whether nobody is there to be asked. */
+/** Whether OpenCode's process does not answer any more. */
 const hasCrashed = (thrown: unknown): boolean =>
   thrown instanceof BerthError && thrown.code === "agent.unavailable"
 

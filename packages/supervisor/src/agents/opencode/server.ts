@@ -9,21 +9,21 @@ import type { AgentParts } from "../parts.ts"
 import { Client } from "./client.ts"
 import { Listening } from "./listening.ts"
 
-/** What it must not do by itself: fetch a newer self, a list of models, language servers. */
+/** Keeps OpenCode from fetching updates, a list of models and language servers. */
 const OFFLINE = {
   OPENCODE_DISABLE_AUTOUPDATE: "1",
   OPENCODE_DISABLE_MODELS_FETCH: "1",
   OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
 }
 
-/** One life of the server: what was said to an earlier one, it does not know. */
+/** A process of the server, from start to exit. A new one knows nothing of what an earlier one was told. */
 export interface Life extends SharedLife {
   readonly number: number
   readonly port: number
   readonly client: Client
 }
 
-/** `opencode serve`, kept running. */
+/** Keeps `opencode serve` running. */
 export class Server {
   readonly #parts: AgentParts
   readonly #held: Readonly<Record<string, string>>
@@ -35,13 +35,13 @@ export class Server {
   #emptyDirectory: string | undefined
   #life: Life | undefined
 
-  /** `held` comes after everything that the workspace says. */
+  /** The variables in `held` override everything that the workspace sets. */
   constructor(parts: AgentParts, held: Readonly<Record<string, string>>) {
     this.#parts = parts
     this.#held = held
   }
 
-  /** The life that answers now; starts one where none is kept running, and waits for it. */
+  /** Returns the current process of the server. Starts one if none runs, and waits until it is ready. */
   async life(signal: AbortSignal): Promise<Life> {
     await this.#process.ready(signal)
     const { port = 0, lives: number } = this.#listening
@@ -55,7 +55,10 @@ export class Server {
     return this.#process.trouble()
   }
 
-  /** Ends that life, at once, because of a prompt or because it has crashed; another starts. One that has ended needs nothing. */
+  /**
+   * Ends the given process at once, because of a prompt or after a crash, and starts another. Does nothing if it has
+   * ended already.
+   */
   async replace(life: Life, prompt?: PromptId): Promise<void> {
     if (life.number !== this.#listening.lives || !this.#process.isReady) return
     life.endedFor = prompt
@@ -84,14 +87,15 @@ export class Server {
         ...[join(places.toolbox, "bin/opencode"), "serve"],
         ...["--port", "0", "--hostname", "127.0.0.1"],
       ] as [string, ...string[]],
-      // In the environment, which only its own user can read: the command line is for everyone to see.
+      // The password is passed in the environment, which only the process's own user can read. Everyone can read the
+      // command line.
       env: {
         ...OFFLINE,
         ...environment,
         ...keys.environment,
         ...this.#held,
         OPENCODE_SERVER_PASSWORD: this.#password,
-        // Where its files are put, and where its conversations stay with the workspace's files.
+        // OpenCode's configuration is placed here, and its conversations stay with the workspace's files.
         XDG_CONFIG_HOME: join(places.home, ".config"),
         XDG_DATA_HOME: join(places.home, ".local/share"),
       },
@@ -104,7 +108,7 @@ export class Server {
   }
 }
 
-/** Cryptography is loaded when it is needed: the supervisor's own start is on every boot's path. */
+/** Loads cryptography only when it is needed: the supervisor's own start is on every boot's path. */
 const randomText = async (): Promise<string> => {
   const { randomBytes } = await import("node:crypto")
   return randomBytes(32).toString("base64url")

@@ -5,15 +5,15 @@ import type { Client } from "./client.ts"
 import { MARK } from "./conversation.ts"
 import { endsWith, type Rule } from "./permissions.ts"
 
-/** OpenCode gives the latest first. */
+/** Limit of the listed conversations. OpenCode lists the latest first. */
 const MAX_LISTED = 1_000
 
 /**
- * Which conversation of OpenCode belongs to which session. OpenCode keeps it itself, as the conversation's
- * metadata: so it lies where the conversation lies, and both go on together in another sandbox.
+ * Maps each session to OpenCode's conversation for it. OpenCode stores the session's id in the conversation's metadata,
+ * so both move to another sandbox together.
  */
 export class Sessions {
-  /** Every conversation has these as its own; none: what the configuration says holds. */
+  /** The rules that every conversation gets as its own. Empty: the configuration decides. */
   readonly #rules: readonly Rule[]
   readonly #known = new Map<SessionId, string>()
 
@@ -21,7 +21,7 @@ export class Sessions {
     this.#rules = rules
   }
 
-  /** OpenCode's name for it; a new one where there is none yet. */
+  /** Returns the id of the session's conversation, and makes one if there is none. */
   async find(
     session: SessionId,
     { client, where, signal }: { client: Client; where: string; signal: AbortSignal },
@@ -42,14 +42,14 @@ export class Sessions {
       throw new BerthError("agent.failed", "OpenCode made a conversation without a name")
     if ([...this.#known].some(([other, its]) => its === id && other !== session))
       throw new BerthError("agent.failed", "OpenCode gave one conversation to two sessions")
-    // A conversation that began under other rules gets these after its own.
+    // A conversation that began under other rules gets these appended.
     if (this.#rules.length > 0 && !endsWith(listIn(made.permission), this.#rules))
       await client.patch(`/session/${id}${where}`, { body: { permission: this.#rules }, signal })
     this.#known.set(session, id)
     return id
   }
 
-  /** After a failure: it may be gone, and whoever asks next looks anew. */
+  /** Called after a prompt failed: the conversation may be gone, so the next `find` asks OpenCode again. */
   forget(session: SessionId): void {
     this.#known.delete(session)
   }

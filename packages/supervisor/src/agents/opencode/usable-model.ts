@@ -3,12 +3,12 @@ import { listIn, objectIn } from "../read.ts"
 import type { Client } from "./client.ts"
 import type { Model } from "./model.ts"
 
-/** As many as say what else there is. */
+/** Limit of the models that an error message lists as alternatives. */
 const MAX_NAMED = 5
 
 /**
- * Refuses a model that OpenCode cannot use: it lists the providers that it has a key for. Where it does not tell, the
- * prompt finds out.
+ * Throws if OpenCode cannot use the model: it lists the providers that it has a key for. If the list cannot be read,
+ * the prompt itself will show.
  */
 export const requireModel = async (
   model: Model,
@@ -38,7 +38,7 @@ const requireListed = ({ providerID, modelID }: Model, told: unknown): void => {
   )
 }
 
-/** As most providers call it. */
+/** The variable name that most providers use for their key. */
 const keyOf = (provider: string): string =>
   `${provider.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_")}_API_KEY`
 
@@ -47,10 +47,10 @@ const someOf = (models: readonly string[]): string => {
   return `${models.slice(0, MAX_NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`
 }
 
-/** The words of a client library that got no connection, of which a reader learns neither to what nor what to do. */
+/** Error texts of client libraries that got no connection. They say neither to what nor what to do about it. */
 const NO_CONNECTION = /unable to connect|cannot connect|typo in the url|ECONNREFUSED|ENOTFOUND/i
 
-/** Says what failed where OpenCode's own words do not. Without a model, OpenCode uses one of its own choice. */
+/** Says what failed if OpenCode's own error text does not. Without a given model, OpenCode chooses one itself. */
 export const explain = (words: string, model: Model | undefined): string => {
   if (!NO_CONNECTION.test(words)) return words
   if (model === undefined)

@@ -2,9 +2,9 @@ import type { EventBody } from "@berth/protocol/event"
 import type { PromptId } from "@berth/protocol/ids"
 import { type Json, objectIn } from "../read.ts"
 
-/** Messages of one prompt that are counted. */
+/** Limit of the messages of one prompt that are counted. */
 const MAX_MESSAGES = 20_000
-/** No prompt costs as much; sums of it stay exact. */
+/** Upper bound of one amount. No prompt costs as much, and sums of it stay exact. */
 const MAX_AMOUNT = 1e9
 
 interface Spent {
@@ -13,7 +13,7 @@ interface Spent {
   readonly costUsd: number
 }
 
-/** What the model's messages of one prompt have cost together. */
+/** Adds up the tokens and cost of one prompt's messages. */
 export class Usage {
   readonly #prompt: PromptId
   readonly #messages = new Map<string, Spent>()
@@ -24,7 +24,9 @@ export class Usage {
     this.#prompt = prompt
   }
 
-  /** From what OpenCode says of a message, which counts what it has cost so far. */
+  /**
+   * Takes OpenCode's update of a message, which has the message's cost so far. Returns an event if the totals changed.
+   */
   hear(message: string, info: Json): EventBody[] {
     const tokens = objectIn(info.tokens)
     const cache = objectIn(tokens.cache)

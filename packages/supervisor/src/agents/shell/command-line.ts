@@ -1,11 +1,12 @@
 const SHELL = "/bin/sh"
 
-/** The kernel takes 128 KiB for one argument, and a character may have three bytes in it. */
+/** Limit of one argument. The kernel takes 128 KiB, and a character may have three bytes. */
 const MAX_ARGUMENT_CHARS = 40 * 1024
 
 /**
- * Runs a text, with these arguments. One that is too long for an argument is put together by the shell itself, from
- * several of them: no file would have to be kept from others and removed, and its standard input stays what it is.
+ * The command that runs a text in a shell, with the given arguments. A text too long for one argument is passed in
+ * several, and the shell joins them. So there is no temporary file to protect and remove, and standard input stays
+ * free.
  */
 export const commandLine = (
   text: string,
@@ -14,11 +15,11 @@ export const commandLine = (
   if (text.length <= MAX_ARGUMENT_CHARS) return [SHELL, "-c", text, SHELL, ...args]
   const pieces = piecesOf(text)
   const whole = pieces.map((_, place) => `\${${place + 1}}`).join("")
-  // In one line with what follows, so that the numbers of lines in the shell's complaints are the text's own.
+  // On one line with the text, so that line numbers in the shell's error messages are the text's own.
   return [SHELL, "-c", `eval "shift ${pieces.length}; ${whole}"`, SHELL, ...pieces, ...args]
 }
 
-/** Never between the two halves of one character, which would be lost. */
+/** Splits a text into arguments, never within a surrogate pair. */
 const piecesOf = (text: string): readonly string[] => {
   const pieces: string[] = []
   for (let from = 0; from < text.length; ) {

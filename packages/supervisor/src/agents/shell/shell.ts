@@ -6,15 +6,15 @@ import type { Agent, Say } from "../agent.ts"
 import type { AgentParts } from "../parts.ts"
 import { commandLine } from "./command-line.ts"
 
-/** From a stop to SIGKILL: with the time that the kill takes, within the second that a stop may take. */
+/** Time from a stop to SIGKILL. With the kill itself it is within the second that a stop may take. */
 const STOP_GRACE_MS = 500
 
-/** Of one event: JSON may write each character as six bytes, and one event has 256 KiB. */
+/** Limit of one event's text. JSON may write each character as six bytes, and an event may have 256 KiB. */
 const MAX_DELTA_CHARS = 32 * 1024
 
 /**
- * Runs each prompt as a command, for use without any model. The files that came with it are its arguments. What it
- * leaves running, runs on.
+ * Runs each prompt as a shell command, without any model. The prompt's attachments are the command's arguments.
+ * Processes that the command leaves in the background continue.
  */
 export const shellAgent = (parts: AgentParts): Agent => {
   let cwd: string | undefined
@@ -46,7 +46,10 @@ const run = async (
 ): Promise<CommandEnd> => {
   const message = `${prompt}-output`
   const decoder = new StringDecoder("utf8")
-  /** One after another; the command waits for it, so no more than a pipe holds is ever unsaid. */
+  /**
+   * Passes on output, one event after another. The command waits for it, so at most a pipe's content is not yet passed
+   * on.
+   */
   const pass = async (text: string): Promise<void> => {
     for (let from = 0; from < text.length; from += MAX_DELTA_CHARS)
       await say({

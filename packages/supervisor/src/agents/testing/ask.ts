@@ -11,11 +11,11 @@ export interface Told {
   readonly events: readonly EventBody[]
   /** The types of the events, in order. */
   readonly types: readonly string[]
-  /** All that it said to the user. */
+  /** The text that the agent said to the user. */
   readonly text: string
 }
 
-/** Runs one prompt, and gives what came of it. */
+/** Runs one prompt, and returns its result and events. */
 export const ask = async (
   agent: Agent,
   text: string,

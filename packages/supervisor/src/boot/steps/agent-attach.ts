@@ -3,10 +3,10 @@ import type { BootContext } from "../context.ts"
 import { mainDirectory } from "../main-directory.ts"
 import type { Step } from "../step.ts"
 
-/** An agent reads a repo's configuration here, and that of a large one from a cold disk. */
+/** Time limit. An agent reads the repo's configuration here, which may be large and on a cold disk. */
 export const AGENT_ATTACH_LIMIT_MS = 60_000
 
-/** Names the repo to the agent: from here on it looks at it, and sees all that the hooks made. */
+/** Names the repo to the agent. The agent looks at it from here on, and sees everything that the hooks made. */
 export const agentAttach = (needs: readonly string[]): Step<BootContext> => ({
   name: "agent-attach",
   needs,
@@ -16,7 +16,7 @@ export const agentAttach = (needs: readonly string[]): Step<BootContext> => ({
     const { agent, places } = context
     const wanted = mainDirectory(context)
     const isThere = (await stat(wanted).catch(() => undefined))?.isDirectory() ?? false
-    // A snapshot may be without it, and its files are to be reached all the same.
+    // A snapshot may lack the directory, and its files must be reachable all the same.
     if (!isThere) tell.warn(`${wanted} is not there: ${agent.name} works in ${places.workspace}`)
     return await agent.attach(isThere ? wanted : places.workspace, signal)
   },

@@ -3,10 +3,10 @@ import { type Placement, placeAgentFiles } from "../../agent-files/place.ts"
 import type { BootContext } from "../context.ts"
 import type { Step, StepReport, Tell } from "../step.ts"
 
-/** Beyond the copy's own limit, to look at what is there and to read what is copied. */
+/** Time limit: the copy's own, and some to look at what is there and to read what is copied. */
 export const AGENT_FILES_LIMIT_MS = COPY_LIMIT_MS + 60_000
 
-/** Puts what the agent needs from the toolbox into its own directories, outside of every repo. */
+/** Places the agent's files from the toolbox in its own directories, outside of every repo. */
 export const agentFiles = (needs: readonly string[]): Step<BootContext> => ({
   name: "agent-files",
   needs,

@@ -1,7 +1,9 @@
 import type { BootContext } from "../context.ts"
 import type { Step } from "../step.ts"
 
-/** An agent takes two seconds of CPU to start; on a machine that boots twenty at once, a minute is needed. */
+/**
+ * Time limit. An agent takes two seconds of CPU to start; on a machine that boots twenty at once, it needs a minute.
+ */
 export const AGENT_START_LIMIT_MS = 120_000
 
 /** Starts the agent, outside of every repo, and waits until it answers. */

@@ -7,7 +7,7 @@ import type { BootContext } from "../context.ts"
 export type HookName = keyof HooksSpec
 
 export interface HookFile {
-  /** In the repo, for people. */
+  /** Path in the repo, for messages. */
   readonly path: string
   readonly file: string
   readonly repo: string
@@ -16,17 +16,17 @@ export interface HookFile {
 
 export interface NoHook {
   readonly missing: string
-  /** Whether the workspace asked for a hook in a place of its own. */
+  /** Whether the workspace names a path of its own for the hook. */
   readonly wasNamed: boolean
 }
 
-/** Where a repo has its hooks unless the workspace says otherwise; and where those made for another tool have them. */
+/** Default paths of a repo's hooks, and the paths of hooks made for another tool. */
 const USUAL = { setup: ".berth/setup.sh", start: ".berth/start.sh" }
 const ALTERNATIVE = { setup: ".openinspect/setup.sh", start: ".openinspect/start.sh" }
 
 /**
- * Finds a hook in the first repo, and refuses what is no file of that repo. That is for clear words only: the
- * hook runs as the user, so whoever exchanges it after the look gains nothing.
+ * Finds a hook in the first repo, and refuses a path that is no file of that repo. That is only for a clear error: the
+ * hook runs as the user, so exchanging it after the check gains nothing.
  */
 export const findHook = async (
   name: HookName,

@@ -4,16 +4,19 @@ import { type SyncedRepo, syncRepos } from "../../repos/sync-repos.ts"
 import type { BootContext } from "../context.ts"
 import type { Step, StepReport } from "../step.ts"
 
-/** Above what one transfer and one checkout may take; the calls' own deadlines say more when they are missed. */
+/** Time limit, above that of one transfer and one checkout. The calls' own deadlines give a better error. */
 export const GIT_SYNC_TIMEOUT_MS = 40 * 60_000
-/** Fast enough to see it move, and no more than a few a second, whatever the number of repos. */
+/**
+ * Interval of progress: fast enough to see it move, and no more than a few messages a second, whatever the number of
+ * repos.
+ */
 export const PROGRESS_INTERVAL_MS = 300
 
 /**
- * Brings every repo of the plan to what is wanted, at once. `clone` is for a workspace that holds nothing yet,
- * `update` for one that holds the repos. Both take what is there: a repo that a boot before this one cloned is
- * brought up to date, and one that is missing is cloned. `restore` is for a workspace that was in use: what is there is
- * left alone, a repo that is missing was added since and is cloned, and one that the plan lacks stays.
+ * Syncs every repo of the plan, at once. `clone` is for an empty workspace, `update` for one that holds the repos. Both
+ * take what is there: a repo that an earlier boot cloned is updated, and a missing one is cloned. `restore` is for a
+ * workspace that was in use: existing repos are left alone, a missing repo was added since and is cloned, and a repo
+ * that the plan lacks stays.
  */
 export const gitSync = (how: "clone" | "update" | "restore"): Step<BootContext> => ({
   name: "git-sync",
@@ -51,7 +54,7 @@ export const gitSync = (how: "clone" | "update" | "restore"): Step<BootContext> 
       return report(synced)
     } catch (thrown) {
       if (how !== "restore" || signal.aborted) throw thrown
-      // The files that are there can be worked with, and reached: the next boot tries again.
+      // The existing files can be used and reached. The next boot tries again.
       const why = thrown instanceof Error ? thrown.message : String(thrown)
       const names = repos.map(({ directory }) => directory).join(", ")
       tell.warn(`${names}: not there, and could not be cloned: ${why}`)
@@ -62,7 +65,7 @@ export const gitSync = (how: "clone" | "update" | "restore"): Step<BootContext> 
   },
 })
 
-/** One line of how far each repo has come, said at most once in an interval, and the last one always. */
+/** Reports the progress of all repos as one line, at most once per interval, and always the last state. */
 class Progress {
   readonly #clock: Clock
   readonly #say: (detail: string) => void
@@ -100,7 +103,7 @@ class Progress {
   }
 }
 
-/** The facts are columns: the same place in each is the same repo. */
+/** The facts are columns: the same position in each is the same repo. */
 const report = (synced: readonly SyncedRepo[]): StepReport => ({
   did: synced.map(sentence).join(", "),
   facts: {

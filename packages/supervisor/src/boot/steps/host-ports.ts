@@ -2,10 +2,10 @@ import { toWireError } from "@berth/protocol/errors"
 import type { BootContext } from "../context.ts"
 import type { Step } from "../step.ts"
 
-/** To listen takes a millisecond. */
+/** Time limit. Listening takes a millisecond. */
 const HOST_PORTS_LIMIT_MS = 10_000
 
-/** Listens at the ports of the host that the workspace names. One that is taken inside is a warning. */
+/** Listens on the ports of the host that the workspace names. A port that is taken inside is a warning. */
 export const hostPorts = (): Step<BootContext> => ({
   name: "host-ports",
   needs: [],

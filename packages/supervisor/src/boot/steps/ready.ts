@@ -2,10 +2,10 @@ import { BerthError } from "@berth/protocol/errors"
 import type { BootContext } from "../context.ts"
 import type { Step } from "../step.ts"
 
-/** It only looks. */
+/** Time limit. The step only checks the agent. */
 const READY_LIMIT_MS = 5_000
 
-/** The last one: what was started earlier still runs, so that the first prompt finds an agent. */
+/** The last step: checks that the agent, started earlier, still runs, so that it can take the first prompt. */
 export const ready = (needs: readonly string[]): Step<BootContext> => ({
   name: "ready",
   needs,

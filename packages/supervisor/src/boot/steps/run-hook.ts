@@ -7,22 +7,21 @@ import type { BootContext } from "../context.ts"
 import type { StepReport, Tell } from "../step.ts"
 import { findHook, type HookFile, type HookName } from "./find-hook.ts"
 
-/** Beyond the hook's own limit, so that the hook's is the one that is missed: it has the better words. */
+/** Time beyond the hook's own limit, so that the hook's is the one that is missed: its error says more. */
 export const HOOK_END_MS = 10_000
 
 export interface Hook {
   readonly name: HookName
   readonly deadlineMs: number
-  /** Whether processes that it leaves running are kept, or ended with it. */
+  /** Whether processes that the hook leaves running are kept, or ended with it. */
   readonly keepBackground: boolean
 }
 
-/** For a file without the bit that makes it a program: bash, as most scripts expect, else sh. */
+/** Interpreters for a file that is not executable: bash, as most scripts expect, else sh. */
 const INTERPRETERS = ["/bin/bash", "/bin/sh"]
 
 /**
- * Runs a hook of the first repo as the user, in that repo. It finds the environment of all the user's
- * processes, and
+ * Runs a hook of the first repo as the user, in that repo. Its environment is that of all the user's processes, and
  *
  *   BERTH_HOOK        its name: setup or start
  *   BERTH_BOOT_MODE   fresh, prebuilt, restore or build
@@ -52,7 +51,7 @@ export const runHook = async (
     },
     { clock, pipes, signal, onOutput: (chunk) => tell.output(chunk) },
   )
-  // Before the status is looked at: what a hook that failed has started is ended with the boot.
+  // Kept before the status is checked, so that processes of a failed hook are ended with the boot.
   if (end.background !== undefined) context.processes.keep(`${name} hook`, end.background)
   const ranMs = Math.round(end.tookMs)
   if (end.status !== 0)

@@ -5,12 +5,15 @@ import { mainDirectory } from "../main-directory.ts"
 import type { Step } from "../step.ts"
 import { HOOK_END_MS, runHook } from "./run-hook.ts"
 
-/** It installs what the repo needs, from the network and with compilers; it runs once, not at each boot. */
+/**
+ * Time limit. The hook installs what the repo needs, from the network and with compilers; it runs once, not at each
+ * boot.
+ */
 export const SETUP_HOOK_DEADLINE_MS = 30 * 60_000
 
 /**
- * Runs the setup hook. What it leaves running is ended in every mode, not only in a build, whose files are
- * frozen next: a boot from what was built would not have it either.
+ * Runs the setup hook. Processes that it leaves running are ended in every mode, not only in a build, whose files are
+ * frozen next: a boot from a prebuild would not have them either.
  */
 export const setupHook = (needs: readonly string[]): Step<BootContext> => ({
   name: "setup-hook",

@@ -15,12 +15,12 @@ import { readyOnceUp } from "../../processes/readiness/started.ts"
 import type { BootContext } from "../context.ts"
 import type { Step } from "../step.ts"
 
-/** Longer than it takes until a sidecar that never becomes ready is given up: that reason says more. */
+/** Time limit, longer than it takes to give up a sidecar that never becomes ready: that reason says more. */
 export const SIDECAR_LIMIT_MS = 10 * 60_000
 
 /**
- * Starts a sidecar and waits until it is ready. It tends itself, before and after: one that crashes is
- * started again, one that keeps failing is given up. Only a required one holds the boot.
+ * Starts a sidecar and waits until it is ready. The set of processes keeps it running: a sidecar that crashes is
+ * restarted, one that keeps failing is given up. Only a required one holds up the boot.
  */
 export const sidecar = (spec: SidecarSpec, needs: readonly string[]): Step<BootContext> => ({
   name: `sidecar-${spec.name}`,
@@ -54,7 +54,7 @@ export const sidecar = (spec: SidecarSpec, needs: readonly string[]): Step<BootC
   },
 })
 
-/** What listens there already would be taken for the sidecar. */
+/** Throws if the port is in use, as its listener would be mistaken for the sidecar. */
 const requireFree = async (port: number, signal: AbortSignal): Promise<void> => {
   if (!(await accepts({ host: LOOPBACK, port }, signal).catch(() => false))) return
   throw new BerthError("process.start_failed", `port ${port} is in use already`, {
@@ -76,7 +76,9 @@ const launchOf = (
   }
 }
 
-/** A program of ours: what the user may set reaches the shells that it starts, and not itself. */
+/**
+ * Launches a program of ours: variables that the user sets reach the shells that it starts, and not the program itself.
+ */
 const launchOwn = (
   builtin: BuiltinSidecar,
   told: Readonly<Record<string, string>>,
@@ -99,5 +101,5 @@ const readinessOf = ({ ready, port }: SidecarSpec, clock: Clock): Readiness => {
   return ready === undefined ? readyOnPort(port) : readyOnHttp({ port, path: ready.http })
 }
 
-/** The user gives words, not a pattern. */
+/** A pattern that matches the user's text literally. */
 const containing = (words: string): RegExp => new RegExp(RegExp.escape(words))

@@ -2,10 +2,10 @@ import type { BootContext } from "../context.ts"
 import type { Step } from "../step.ts"
 import { HOOK_END_MS, runHook } from "./run-hook.ts"
 
-/** A person waits for it at every boot: what takes longer belongs into the setup hook. */
+/** Time limit. A person waits for the hook at every boot: longer work belongs into the setup hook. */
 export const START_HOOK_DEADLINE_MS = 5 * 60_000
 
-/** Runs the start hook. What it leaves running lives until the sandbox ends. */
+/** Runs the start hook. Processes that it leaves running live until the sandbox ends. */
 export const startHook = (needs: readonly string[]): Step<BootContext> => ({
   name: "start-hook",
   needs,

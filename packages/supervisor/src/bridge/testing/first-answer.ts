@@ -1,7 +1,7 @@
-/** Serves a socket, answers one request, and prints what had been loaded by then. */
+/** Serves a socket, answers one request, and prints the modules that were loaded until then. */
 import { registerHooks } from "node:module"
 
-// What Node loads for itself is in its snapshot; what is asked for by name passes here.
+// Node's own modules are in its snapshot. Modules that are imported by name pass here.
 const loaded = new Set<string>()
 registerHooks({
   load: (url, context, next) => {

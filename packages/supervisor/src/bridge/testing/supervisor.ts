@@ -18,7 +18,7 @@ interface Parts extends Partial<BridgeServerOptions> {
   readonly journalOptions?: Partial<JournalOptions>
 }
 
-/** A bridge server with a journal and prompts of its own, gone after the test. */
+/** Starts a bridge server with a journal and prompts of its own, removed after the test. */
 export const serve = async ({ run, journalOptions, ...options }: Parts = {}) => {
   options.journal?.catch(() => {})
   options.prompts?.catch(() => {})
@@ -70,7 +70,7 @@ export const get = (
     sent.end()
   })
 
-/** The server's end, as plain as it can be. */
+/** A minimal client in the server's role. */
 export const connect = (path: string, headers: Record<string, string> = AUTHORIZED) => {
   const websocket = new WebSocket(`ws+unix://${path}:/bridge`, { headers })
   const received: Record<string, unknown>[] = []

@@ -15,7 +15,7 @@ import { ProcessSet } from "../../processes/set.ts"
 import { Family } from "../../processes/testing/family.ts"
 import { commandsFeature } from "../feature.ts"
 
-/** A supervisor that runs commands, with a workspace of its own; what a failed test leaves is ended. */
+/** A supervisor that runs commands, with a workspace of its own. Processes that a failed test leaves are ended. */
 export const stage = async (more: Partial<FeatureParts> = {}) => {
   const family = new Family()
   const supervisor = await serve({ features: new Dispatch({ commands: async () => feature }) })
@@ -47,7 +47,7 @@ export const stage = async (more: Partial<FeatureParts> = {}) => {
 
 type Message<Type> = Extract<CommandServerMessage, { type: Type }>
 
-/** A client of one command, as plain as it can be. */
+/** A minimal client of one command. */
 export class Client {
   readonly websocket: WebSocket
   readonly messages: CommandServerMessage[] = []
@@ -92,7 +92,7 @@ export class Client {
     this.websocket.send(Buffer.concat([Buffer.from([0]), Buffer.from(bytes)]))
   }
 
-  /** Also what comes only because the connection closed without it. */
+  /** Waits for a condition. Throws if the connection closes before. */
   async until(isDone: () => boolean): Promise<void> {
     while (!isDone() && this.websocket.readyState !== WebSocket.CLOSED)
       await new Promise<void>((resolve) => this.#wakers.push(resolve))
@@ -110,7 +110,7 @@ export class Client {
   }
 }
 
-/** Starts a command, and gives its client. */
+/** Starts a command, and returns its client. */
 export const run = async (path: string, start: CommandStart, options = {}): Promise<Client> => {
   const client = await new Client(path, "/commands/run", options).opened()
   client.say(start)
@@ -125,7 +125,7 @@ export const sh = (script: string, more: Partial<CommandStart> = {}): CommandSta
 export const attachTo = (path: string, id: string, query = ""): Promise<Client> =>
   new Client(path, `/commands/${id}/attach${query}`).opened()
 
-/** Asks with a body, and gives status and answer. */
+/** Sends a request with a body, and returns status and answer. */
 export const ask = (socketPath: string, method: string, path: string, body?: unknown) =>
   new Promise<{ status: number | undefined; body: ReturnType<typeof JSON.parse> }>(
     (resolve, reject) => {

@@ -1,4 +1,4 @@
-/** A supervisor that runs commands, in a process of its own: says the most memory that it took whenever it is asked. */
+/** A supervisor that runs commands, in a process of its own. `GET /peak` returns the most memory that it took. */
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { WebSocketServer } from "ws"

@@ -37,7 +37,7 @@ const WORKER: WorkerCommand = [
     : ["--conditions=source", join(import.meta.dirname, "../worker.ts")]),
 ]
 
-/** A user of the sandbox, where the test may choose one. */
+/** A user of the sandbox, if the test may choose one. */
 export const SOMEONE: User | undefined =
   process.getuid?.() === 0 ? { uid: 12_321, gid: 12_321 } : undefined
 
@@ -49,7 +49,7 @@ export interface Asked {
   readonly headers?: Record<string, string>
 }
 
-/** A supervisor's socket with files, and a workspace that belongs to someone else. */
+/** Serves a supervisor's socket with the files feature, and a workspace that belongs to another user. */
 export const serveFiles = async ({
   workspaceAt,
   ...options
@@ -65,7 +65,7 @@ export const serveFiles = async ({
   for (const path of [places.home, places.logs, join(places.toolbox, "bin"), places.workspace])
     mkdirSync(path, { recursive: true })
   symlinkSync(ripgrep(), join(places.toolbox, "bin/rg"))
-  // As in a sandbox: others come as far as the workspace, and not to where root keeps its own.
+  // As in a sandbox: other users can reach the workspace, but not root's own directories.
   chmodSync(root, 0o755)
   chmodSync(places.logs, 0o700)
   if (SOMEONE !== undefined) chownSync(places.workspace, SOMEONE.uid, SOMEONE.gid)
@@ -99,7 +99,7 @@ export const serveFiles = async ({
   return { ...served, root, features, workspace: places.workspace, open, call, url }
 }
 
-/** The process that works for that workspace. */
+/** The pid of the worker of that workspace. */
 export const workerPid = (workspace: string): number | undefined =>
   readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

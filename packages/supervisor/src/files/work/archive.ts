@@ -52,7 +52,7 @@ export const getArchive =
     const sender = new Sender(response)
     await attempt("archive", path, async () => {
       for await (const bytes of batched(archiveOf(folder, Buffer.alloc(0)))) {
-        // Not before: what goes wrong until then is told in words.
+        // The head is sent with the first batch, so that an earlier failure can still be sent as an error.
         if (!response.headersSent) response.writeHead(200, { "content-type": "application/x-tar" })
         await sender.write(bytes)
       }
@@ -61,13 +61,13 @@ export const getArchive =
   }
 
 /**
- * Files that go away meanwhile are left out. Entries that are neither file, directory nor link, or closed to the user, are left
- * out as well, and a comment in the archive says so. Calls are synchronous, and others have their turn after each batch: of
- * small files, waiting for each call would be most of the time.
+ * Writes a tar archive. Files that disappear meanwhile are left out. Entries that are neither file, directory nor link,
+ * or that the user may not read, are left out as well, and a comment in the archive says so. Calls are synchronous, and
+ * other requests run after each batch: with small files, waiting for each call would take most of the time.
  */
 function* archiveOf(folder: Buffer, within: Buffer): Generator<Buffer> {
   yield* entriesOf(folder, within)
-  // Two empty blocks are the end.
+  // Two empty blocks end the archive.
   yield Buffer.alloc(2 * BLOCK_BYTES)
 }
 
@@ -85,7 +85,7 @@ function* entriesOf(folder: Buffer, within: Buffer): Generator<Buffer> {
   }
 }
 
-/** Gone, or replaced. */
+/** Errors of an entry that disappeared or was replaced. */
 const GONE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO"])
 const DENIED: ReadonlySet<string> = new Set(["EACCES", "EPERM"])
 
@@ -118,7 +118,7 @@ const SLASH = Buffer.from("/")
 
 type Header = Omit<Parameters<typeof writeHeader>[0], "type" | "name" | "size">
 
-/** As long as its header says, whatever happens to it meanwhile. */
+/** Writes exactly as many bytes as the header says, even if the file changes meanwhile. */
 function* fileOf(path: Buffer, name: Buffer, header: Header): Generator<Buffer> {
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW
   const file = openSync(path, flags)
@@ -138,7 +138,7 @@ function* fileOf(path: Buffer, name: Buffer, header: Header): Generator<Buffer> 
   }
 }
 
-/** None where it cannot be read any more: its header has been sent. */
+/** Reads the next bytes. Returns 0 if the file cannot be read any more: its header has been sent already. */
 const readUpTo = (file: number, block: Buffer): number => {
   try {
     return readSync(file, block)
@@ -147,7 +147,7 @@ const readUpTo = (file: number, block: Buffer): number => {
   }
 }
 
-/** A few at a time, however many there are. */
+/** Reads the names a few at a time, however many there are. */
 function* namesIn(folder: Buffer): Generator<Buffer> {
   // @types/node knows names as text only.
   const names = opendirSync(folder as unknown as string, { encoding: "buffer" as never })

@@ -11,7 +11,7 @@ const wellFormed: Check = (value, at) =>
 
 export const isBytes: Check = either(wellFormed, object({ base64: textLike(BASE64) }))
 
-/** What is made of bytes for the wire. */
+/** Encodes bytes for the wire: as text if they are UTF-8, else as base64. */
 export const toWire = (bytes: Buffer): Bytes =>
   isUtf8(bytes) ? bytes.toString("utf8") : { base64: bytes.toString("base64") }
 
@@ -25,7 +25,7 @@ export const joinBytes = (directory: Buffer, name: Buffer): Buffer =>
     ? Buffer.concat([directory, name])
     : Buffer.concat([directory, SLASH, name])
 
-/** The path that is meant, from the root. */
+/** The absolute path of a file. A relative one is resolved against the workspace. */
 export const locate = (path: FilePath, workspace: string): Buffer => {
   const bytes = fromWire(path)
   const wrong = (problem: string) =>
@@ -37,7 +37,7 @@ export const locate = (path: FilePath, workspace: string): Buffer => {
   return located
 }
 
-/** The directory that a path names something in, and that name. */
+/** Splits a path into its directory and its last name. */
 export const splitPath = (path: Buffer): { directory: Buffer; name: Buffer } => {
   let end = path.length
   while (end > 1 && path[end - 1] === SLASH[0]) end--

@@ -25,7 +25,8 @@ export const makeDirectory =
     const target = locate(path, workspace)
     const entry = await attempt("make", path, async () => {
       const made = await mkdir(target, { recursive: parents })
-      // One that was there keeps its mode; given to mkdir, the umask would take bits away.
+      // A directory that existed keeps its mode. The mode is set by chmod, since the umask would remove bits from
+      // mkdir's.
       if (mode !== undefined && (!parents || made !== undefined)) await chmod(target, mode)
       return await entryAt(target, path)
     })
@@ -50,8 +51,8 @@ export const moveFile =
   }
 
 /**
- * Without `replace`, a file takes its new name by a link, which never overwrites. A directory cannot be linked,
- * but the kernel puts it in the place of nothing, or of an empty directory, alone.
+ * Moves within a file system. Without `replace`, a file gets its new name by a link, which never overwrites. A
+ * directory cannot be linked, but the kernel renames it only to a free name or onto an empty directory.
  */
 const move = async (source: Buffer, target: Buffer, replace: boolean): Promise<void> => {
   const isDirectory = (await lstat(source)).isDirectory()
@@ -67,7 +68,7 @@ const move = async (source: Buffer, target: Buffer, replace: boolean): Promise<v
   await unlink(source)
 }
 
-/** To another file system: what is copied aside there takes its place whole, and then the source goes. */
+/** Moves to another file system: the copy is made aside there and takes its place whole, then the source is removed. */
 const moveAcross = async (
   source: Buffer,
   target: Buffer,
@@ -84,7 +85,7 @@ const moveAcross = async (
   await removeAny(source, signal)
 }
 
-/** Removes what was made, even if the client has gone away meanwhile. */
+/** Used to remove what was made, even if the client has gone away meanwhile. */
 const NEVER = new AbortController().signal
 
 const removeAny = async (path: Buffer, signal: AbortSignal): Promise<void> => {

@@ -12,7 +12,7 @@ import { joinBytes, toWire } from "./bytes.ts"
 import { kindOf } from "./entry.ts"
 import { wrongKind } from "./failure.ts"
 
-/** Copies what lies at a path, with modes and times, to where nothing is. Stops when the signal fires. */
+/** Copies a file, link or directory with modes and times to a path where nothing is. Stops when the signal fires. */
 export const copyTree = async (
   source: Buffer,
   target: Buffer,

@@ -3,7 +3,7 @@ import { lstat, readlink, stat } from "node:fs/promises"
 import type { FileEntry, FileKind, FilePath } from "@berth/protocol/files"
 import { toWire } from "./bytes.ts"
 
-/** What lies at a path, told under the name that the caller knows it by. */
+/** Describes the file at a path, under the name by which the caller knows it. */
 export const entryAt = async (
   path: Buffer,
   name: FilePath,
@@ -26,7 +26,7 @@ export const entryOf = (found: BigIntStats, path: FilePath): FileEntry => ({
   etag: etagOf(found),
 })
 
-/** Another file in its place has another inode, even if its time was set back. */
+/** The etag of a file. It includes the inode, so that a replacement differs even if its time was set back. */
 export const etagOf = ({ mtimeNs, size, ino }: BigIntStats): string =>
   `"${[mtimeNs, size, ino].map((number) => number.toString(36)).join("-")}"`
 

@@ -9,12 +9,15 @@ import type { Parts } from "./parts.ts"
 import { placeFile } from "./place.ts"
 import { writeStream } from "./write.ts"
 
-/** Whoever extracts is the owner of what they get: to run as the owner of the archive's files means nothing here. */
+/**
+ * The permission bits that are taken from an archive. The set-id bits are dropped: the extracted files belong to the
+ * extracting user, not to the archive's owners.
+ */
 const MODE_BITS = 0o777
 
 /**
- * Makes of an archive what is in it, below the folder and nowhere else: no entry's name leads out of it, neither
- * by `..` nor through a link, one of the archive's own included. Returns how many entries it took.
+ * Extracts an archive below the folder and nowhere else: no entry's name leads out of it, neither by `..` nor through a
+ * link, including the archive's own links. Returns the number of entries.
  */
 export const extract = async (
   folder: Buffer,
@@ -47,9 +50,12 @@ const putAll = async (archive: AsyncIterable<TarEntry>, place: Place): Promise<n
 class Place {
   readonly #folder: Buffer
   readonly #parts: Parts
-  /** Directories that are known to be no links, by their bytes as text. */
+  /** Directories that are known to be no links. The keys are paths as latin1 text. */
   readonly #known = new Set<string>()
-  /** Given last: a directory that nobody may write to could not be filled, and filling it changes its time. */
+  /**
+   * Modes and times of directories, to be set last: a read-only directory could not be filled, and filling it changes
+   * its time.
+   */
   readonly #directories: { path: Buffer; mode: number; seconds: number }[] = []
 
   constructor(folder: Buffer, parts: Parts) {
@@ -87,7 +93,7 @@ class Place {
     this.#directories.push({ path, mode: mode & MODE_BITS, seconds: modifiedAtMs / 1000 })
   }
 
-  /** Where an entry belongs, with the directories above it. */
+  /** The path of an entry. Makes the directories above it. */
   async #within(parts: readonly Buffer[], name: Buffer): Promise<Buffer> {
     const last = parts.at(-1)
     if (last === undefined) throw bad("an entry without a name", name)
@@ -128,7 +134,7 @@ const putFile = async (
   parts: Parts,
 ) => {
   const old = await lstat(path).catch(() => undefined)
-  // It would be written to where the link leads.
+  // A write would go through the link.
   if (old?.isSymbolicLink()) await unlink(path)
   const placing = { name: toWire(name), mode: mode & MODE_BITS, parts }
   await placeFile(path, placing, async (file) => {
@@ -137,13 +143,13 @@ const putFile = async (
   })
 }
 
-/** For what cannot be put in the place of another at one blow. */
+/** Removes the old entry, for kinds that cannot be replaced atomically. */
 const makeRoom = (path: Buffer): Promise<void> =>
   unlink(path).catch((thrown) => {
     if (systemCode(thrown) !== "ENOENT") throw thrown
   })
 
-/** The names on the way. */
+/** Splits an entry's name into its parts. Throws if it leads out of the folder. */
 const partsOf = (name: Buffer): Buffer[] => {
   if (name.includes(0) || name.length > MAX_FILE_PATH_BYTES) throw bad("a name that is none", name)
   if (name[0] === SLASH[0]) throw bad("an entry that leads out of the folder", name)

@@ -19,7 +19,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   EINVAL: "input.invalid",
 }
 
-/** What the system's refusal means to the caller. */
+/** Turns a system error into one that means something to the caller. */
 export const failure = (thrown: unknown, what: string, path: FilePath): unknown => {
   const code = systemCode(thrown)
   if (thrown instanceof BerthError || code === undefined) return thrown
@@ -32,7 +32,7 @@ export const failure = (thrown: unknown, what: string, path: FilePath): unknown 
   })
 }
 
-/** Does it, and says what failed on what. */
+/** Does the work, and names the act and the path if it fails. */
 export const attempt = async <T>(
   what: string,
   path: FilePath,
@@ -45,7 +45,7 @@ export const attempt = async <T>(
   }
 }
 
-/** ENOENT and the like. */
+/** The code of a system error, such as ENOENT. */
 export const systemCode = (thrown: unknown): string | undefined => {
   const { code, syscall } = (thrown ?? {}) as NodeJS.ErrnoException
   return typeof code === "string" && syscall !== undefined ? code : undefined

@@ -45,7 +45,7 @@ interface Listed {
   readonly entry: FileEntry
 }
 
-/** One level after the other, so that what is left out by the limit is what lies deepest. */
+/** Lists level by level, so that the limit cuts off the deepest entries. */
 const listTree = async (root: Buffer, { depth, limit, signal }: ListLimits): Promise<FileList> => {
   const listed: Listed[] = []
   let level: Buffer[] = [Buffer.alloc(0)]
@@ -53,7 +53,7 @@ const listTree = async (root: Buffer, { depth, limit, signal }: ListLimits): Pro
     const below: Buffer[] = []
     for (const directory of level) {
       signal.throwIfAborted()
-      // The first one must be there; those below it may be gone, or closed to the user.
+      // The first directory must exist; directories below it may be gone, or closed to the user.
       const names = await namesIn(joinPath(root, directory), limit + 1 - listed.length, deep > 1)
       for (const each of names) {
         const name = joinPath(directory, each)

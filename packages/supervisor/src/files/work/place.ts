@@ -9,16 +9,16 @@ import type { Parts } from "./parts.ts"
 const NEW_FILE_MODE = 0o644
 
 export interface Placing {
-  /** Under which name the caller knows it. */
+  /** The name by which the caller knows the file. */
   readonly name: FilePath
   readonly mode?: number | undefined
   readonly parents?: boolean | undefined
-  /** Whether it survives a power loss once this resolves. */
+  /** Whether the file survives a power loss once this resolves. */
   readonly durable?: boolean
   readonly parts: Parts
 }
 
-/** Has a file written aside, and puts it in its place when it is whole; one that fails leaves nothing. */
+/** Writes a file aside, and renames it into place when it is whole. A failure leaves nothing behind. */
 export const placeFile = async (
   path: Buffer,
   { name, mode, parents, durable = false, parts }: Placing,
@@ -37,7 +37,7 @@ export const placeFile = async (
     try {
       await write(file)
       await file.chmod(mode ?? (old ? old.mode & 0o777 : NEW_FILE_MODE))
-      // Before the rename: a name whose content is not on the disk reads as empty after a power loss.
+      // Synced before the rename: a name whose content is not on the disk reads as empty after a power loss.
       if (durable) await file.sync()
     } finally {
       await file.close()
@@ -50,7 +50,10 @@ export const placeFile = async (
   }
 }
 
-/** Makes a new name survive a power loss. A directory that the user may only write to cannot be opened, nor synced. */
+/**
+ * Makes a new name survive a power loss. A directory that the user may write to but not read cannot be opened, and so
+ * not synced.
+ */
 const syncDirectory = async (path: Buffer): Promise<void> => {
   try {
     await using directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY)
@@ -60,7 +63,7 @@ const syncDirectory = async (path: Buffer): Promise<void> => {
   }
 }
 
-/** Of a link: what it points to, and undefined where that is nothing. */
+/** Stats a path, following links; undefined if nothing is there. */
 const lookAt = async (path: Buffer) => {
   try {
     return await stat(path)

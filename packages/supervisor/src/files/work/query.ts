@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { FilePath } from "@berth/protocol/files"
 import { isBytes } from "./bytes.ts"
 
-/** Reads one value of a query; undefined: it is wrong. */
+/** Parses one value of a query. Returns undefined if it is invalid. */
 type Read<Value> = (text: string) => Value | undefined
 
 export const wholeNumber =
@@ -27,7 +27,7 @@ type Values<Reads> = {
   readonly [Key in keyof Reads]?: Reads[Key] extends Read<infer V> ? V : never
 }
 
-/** The path, and of the other keys those that are there. A key that is not known is refused. */
+/** Reads the path and the other given keys of a query. An unknown key is refused. */
 export const readQuery = <Reads extends Readonly<Record<string, Read<unknown>>>>(
   query: URLSearchParams,
   reads: Reads,

@@ -1,10 +1,12 @@
-/** From `start` up to, and without, `end`. */
+/** A range of bytes, from `start` to `end`, exclusive. */
 export interface ByteRange {
   readonly start: number
   readonly end: number
 }
 
-/** Undefined where all of the file is meant: also for several ranges, and for units other than bytes. */
+/**
+ * Parses a range header. Returns undefined for the whole file, also for several ranges, and for units other than bytes.
+ */
 export const parseRange = (
   header: string | undefined,
   size: number,

@@ -10,7 +10,7 @@ import { readQuery } from "./query.ts"
 import { parseRange } from "./range.ts"
 import { Sender } from "./send.ts"
 
-/** As much as a socket takes at once. */
+/** Block size: as much as a socket takes at once. */
 const BLOCK_BYTES = 256 * 1024
 
 /** `GET /files/content` */
@@ -18,7 +18,7 @@ export const readContent =
   (workspace: string) =>
   async ({ request, response, query }: HttpCall): Promise<void> => {
     const { path } = readQuery(query, {})
-    // Without O_NONBLOCK, a named pipe would be waited for.
+    // Opening a named pipe would block without O_NONBLOCK.
     const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
     const file = await attempt("open", path, () => open(locate(path, workspace), flags))
     try {
@@ -37,7 +37,7 @@ export const readContent =
         const place = { "content-range": `bytes ${range.start}-${range.end - 1}/${size}` }
         response.writeHead(206, { ...headers, ...length, ...place })
       } else response.writeHead(200, { ...headers, ...(size > 0 && { "content-length": size }) })
-      // Files of the kernel, as in /proc, say that they are empty, and are not.
+      // Files of the kernel, as in /proc, report a size of 0 but have content.
       const { start, end } = range ?? { start: 0, end: size > 0 ? size : undefined }
       await send(file, response, start, end)
     } finally {
@@ -45,7 +45,7 @@ export const readContent =
     }
   }
 
-/** While one block is being sent, the next is read. */
+/** Sends a part of the file. The next block is read while one is being sent. */
 const send = async (
   file: FileHandle,
   response: ServerResponse,
@@ -62,7 +62,7 @@ const send = async (
     const { bytesRead } = await file.read(block, 0, Math.min(block.length, end - at), at)
     await sent
     if (bytesRead === 0) {
-      // It got shorter meanwhile, and its length has been said.
+      // The file got shorter after its length had been sent.
       if (end !== Number.POSITIVE_INFINITY) throw new BerthError("files.failed", "the file shrank")
       break
     }

@@ -4,17 +4,16 @@ import { BerthError } from "@berth/protocol/errors"
 import { systemCode } from "./failure.ts"
 
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
-/** Read at a time: what is removed is read anew from its beginning after every directory in it. */
+/** Number of names to read at a time. A directory is read anew from its start after every subdirectory in it. */
 const NAMES_AT_A_TIME = 32
 const PARENT = Buffer.from("..")
 
-/** Below what the supervisor lets this process be silent, and clients wait for an answer. */
+/**
+ * Time limit, below the silence that the supervisor allows this process and the time that clients wait for an answer.
+ */
 const REMOVE_DEADLINE_MS = 50_000
 
-/**
- * Like `removeTree`, for as long as one call may take. Files that are removed stay removed, so that the next call goes
- * on from there.
- */
+/** Like `removeTree`, with a time limit. Removed files stay removed, so the next call continues from there. */
 export const removeInTime = async (
   target: Buffer,
   signal: AbortSignal,
@@ -37,9 +36,9 @@ const tooMuch = (deadlineMs: number): BerthError =>
   )
 
 /**
- * Removes a directory with all that is in it, however deep and wide. It goes down and up by descriptors, one name at a
- * time, so that no path is too long, and remembers a number for each level alone: a directory that was emptied is met
- * again as an empty one from above.
+ * Removes a directory with everything in it, however deep and wide. It moves down and up by descriptors, one name at a
+ * time, so that no path is too long, and remembers only an inode number for each level. An emptied directory is removed
+ * when it is met again from above.
  */
 export const removeTree = async (target: Buffer, signal: AbortSignal): Promise<void> => {
   let current = await open(target, DIRECTORY)
@@ -62,7 +61,7 @@ export const removeTree = async (target: Buffer, signal: AbortSignal): Promise<v
       const above = await open(within(current, PARENT), DIRECTORY)
       await current.close()
       current = above
-      // A directory that was moved meanwhile has another one above it, in which nothing is to be removed.
+      // If the directory was moved meanwhile, `..` is another directory, in which nothing may be removed.
       if ((await inodeOf(current)) !== wanted) throw moved()
     }
   } finally {
@@ -71,7 +70,7 @@ export const removeTree = async (target: Buffer, signal: AbortSignal): Promise<v
   await rmdir(target)
 }
 
-/** Removes what is in a directory, up to the first directory that is not empty, whose path is returned. */
+/** Removes the entries of a directory. Stops at the first subdirectory that is not empty, and returns its path. */
 const emptyOut = async (
   directory: FileHandle,
   signal: AbortSignal,
@@ -89,7 +88,7 @@ const emptyOut = async (
   return undefined
 }
 
-/** False: there is something in it. */
+/** Removes a directory. Returns false if it is not empty. */
 const isRemoved = async (path: Buffer): Promise<boolean> => {
   try {
     await rmdir(path)

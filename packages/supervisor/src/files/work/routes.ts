@@ -11,12 +11,12 @@ import { writeContent, writeFiles } from "./write.ts"
 
 export interface FileParts {
   readonly workspace: string
-  /** ripgrep. */
+  /** Path of ripgrep. */
   readonly search: string
   readonly maker: Maker
 }
 
-/** For a client's connection, which the supervisor makes a WebSocket of. */
+/** The route that the supervisor serves to its clients as a WebSocket. */
 export const watchRoute = ({ workspace }: FileParts): HttpRoute =>
   tellFailure({ method: "GET", path: "/files/watch", handle: watchFiles(workspace) })
 

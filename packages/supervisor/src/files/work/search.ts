@@ -17,9 +17,9 @@ import { attempt } from "./failure.ts"
 import { flag, readQuery, textUpTo, wholeNumber } from "./query.ts"
 import { Sender } from "./send.ts"
 
-/** What was found until then is told. */
+/** Time limit of a search. Results found until then are returned. */
 const SEARCH_DEADLINE_MS = 60_000
-/** Of one match in ripgrep's words: a line in them can be of any length. */
+/** Limit of one match in ripgrep's output, in which a line can be of any length. */
 const MAX_RECORD_BYTES = 1024 * 1024
 const MAX_COMPLAINT_CHARS = 2_000
 const NEWLINE = 0x0a
@@ -81,7 +81,7 @@ const run = async (
   { limit, until, tell }: Running,
 ): Promise<{ results: number; cut: boolean }> => {
   const child = spawn(ripgrep, argumentsFor(wanted), {
-    // Names that are not text cannot be given to a program any other way.
+    // Opened by descriptor, since node cannot pass a name that is not text to a program.
     cwd: `/proc/self/fd/${folderFd}`,
     env: {},
     stdio: ["ignore", "pipe", "pipe"],
@@ -111,7 +111,7 @@ const run = async (
 }
 
 const argumentsFor = ({ name, content, ignoreCase, all }: Wanted): string[] => [
-  // Files that cannot be read are passed over; then it complains of its arguments alone.
+  // With --no-messages, unreadable files are skipped silently: only complaints about the arguments remain.
   ...["--no-config", "--no-messages"],
   ...(all ? ["-uu"] : []),
   ...(name === undefined ? [] : [`--${ignoreCase ? "iglob" : "glob"}=${name}`]),
@@ -136,7 +136,7 @@ async function* linesOf(
   }
 }
 
-/** In ripgrep's words, text or base64. */
+/** A text in ripgrep's output, which is base64 if it is not UTF-8. */
 type Said = { readonly text: string } | { readonly bytes: string }
 
 const matchIn = (record: Buffer): SearchLine | undefined => {
@@ -155,7 +155,7 @@ const matchIn = (record: Buffer): SearchLine | undefined => {
   }
 }
 
-/** No character is cut in two. */
+/** Cuts a line to the limit, without splitting a character. */
 const beginning = (line: Buffer): Buffer => {
   if (line.length <= MAX_LINE_BYTES) return line
   let end = MAX_LINE_BYTES
@@ -168,7 +168,7 @@ const bytesOf = (said: Said): Buffer =>
 
 const withoutDot = (path: Buffer): Buffer => path.subarray("./".length)
 
-/** What it complained of. Rejects when it could not be started. */
+/** Resolves with ripgrep's error output when it has ended. Rejects if it could not be started. */
 const endOf = (child: ChildProcess): Promise<string> => {
   let complaint = ""
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {

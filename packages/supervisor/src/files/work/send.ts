@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 
-/** Writes an answer no faster than it is taken. */
+/** Writes an answer no faster than the client takes it. */
 export class Sender {
   readonly #response: ServerResponse
 
@@ -9,7 +9,7 @@ export class Sender {
     this.#response = response
   }
 
-  /** Resolves when the bytes are on their way, so that their memory can be used again. */
+  /** Resolves when the bytes are on their way, so that their memory can be reused. */
   write(bytes: Buffer | string): Promise<void> {
     return new Promise((resolve, reject) => {
       const response = this.#response

@@ -4,8 +4,8 @@ import { sendJson } from "../../features/body.ts"
 import type { HttpRoute } from "../../features/feature.ts"
 
 /**
- * A failure is told when all of the body has been taken, and on a connection that stays open: whoever is still
- * sending does not listen, and a connection that is closed could take the answer with it.
+ * Sends an error only after the whole body has been read, and on a connection that stays open: a client that is still
+ * sending does not listen, and closing the connection could lose the answer.
  */
 export const tellFailure = (route: HttpRoute): HttpRoute => ({
   ...route,

@@ -7,13 +7,13 @@ import { joinBytes, toWire } from "./bytes.ts"
 import { systemCode } from "./failure.ts"
 import { isPart } from "./parts.ts"
 
-/** One watch of the kernel each, and a few kilobytes of this process. */
+/** Limit of the watched directories. Each costs one watch of the kernel, and a few kilobytes of this process. */
 export const MAX_WATCHED_DIRECTORIES = 20_000
 
 export interface WatchTreeOptions {
-  /** Names that are left out. */
+  /** Names to leave out. */
   readonly ignore: ReadonlySet<string>
-  /** Called when there is something to take. */
+  /** Called when `take` has something to return. */
   readonly onChange: () => void
 }
 
@@ -22,20 +22,20 @@ interface Watched {
   readonly below: Map<string, Watched>
 }
 
-/** What has happened since it was last asked; `undefined`: more than could be kept. */
+/** The changes since the last call; undefined if there were more than could be kept. */
 export type Taken = readonly FileChange[] | undefined
 
 /**
- * Watches a tree, one directory at a time: the kernel knows no other way. Paths are kept as text in which each
+ * Watches a tree, one directory at a time, as the kernel has no other way. Paths are kept as latin1 text, in which each
  * character is a byte.
  */
 export class WatchTree {
-  /** They share one queue of the kernel: what falls off it may be any one's. */
+  /** The trees share one queue of the kernel, so an event that is lost may belong to any of them. */
   static readonly #all = new Set<WatchTree>()
   static #burst = 0
   readonly #root: Buffer
   readonly #options: WatchTreeOptions
-  /** Whether it appeared or disappeared, by path. */
+  /** Paths at which something happened. True if the entry appeared or disappeared. */
   #pending = new Map<string, boolean>()
   #top: Watched | undefined
   #lost = false
@@ -51,14 +51,14 @@ export class WatchTree {
     return this.#directories
   }
 
-  /** Resolves when every directory is watched. */
+  /** Starts watching. Resolves when every directory is watched. */
   async open(): Promise<void> {
     WatchTree.#all.add(this)
     this.#top = this.#watch("")
     await this.#look("", this.#top, false)
   }
 
-  /** What has changed, as it is now. After a loss, everything is watched anew. */
+  /** Returns the changes, as things stand now. After a loss, everything is watched anew. */
   async take(): Promise<Taken> {
     if (this.#lost) {
       this.#unwatch(this.#top)
@@ -86,12 +86,12 @@ export class WatchTree {
     this.#top = undefined
   }
 
-  /** How it stands with a path at which something happened. */
+  /** Finds out what a change at a path was, and watches a new directory. */
   async #settle(path: string, cameOrWent: boolean): Promise<FileChange["change"] | undefined> {
     const found = await lstat(this.#at(path)).catch(gone)
     const [above, name] = this.#above(path)
     const known = above?.below.get(name)
-    // One that came or went is another one, even if it looks the same.
+    // A directory that appeared or disappeared is another one, even if it has the same name.
     if (known !== undefined && (cameOrWent || !found?.isDirectory())) {
       this.#unwatch(known)
       above?.below.delete(name)
@@ -107,7 +107,7 @@ export class WatchTree {
     return "changed"
   }
 
-  /** Watches what lies below. It is looked at after it is watched, so that nothing falls in between. */
+  /** Watches the directories below. A directory is read after it is watched, so that no change is missed in between. */
   async #look(path: string, watched: Watched, isNew: boolean): Promise<void> {
     try {
       // @types/node knows names as text only.
@@ -117,7 +117,7 @@ export class WatchTree {
         const name = textOf(entry.name as unknown as Buffer)
         if (this.#isIgnored(name)) continue
         const child = path === "" ? name : `${path}/${name}`
-        // A new directory is looked into when it is settled.
+        // A new directory is read when its own change is settled.
         if (isNew) this.#note(child, true)
         else if (entry.isDirectory()) {
           const below = this.#tryWatch(child)
@@ -131,7 +131,7 @@ export class WatchTree {
     }
   }
 
-  /** What is only being written is told of when it has its name. */
+  /** Ignores files that are still being written: the change is reported when they get their final name. */
   #isIgnored(name: string): boolean {
     return this.#options.ignore.has(name) || isPart(name)
   }
@@ -149,8 +149,8 @@ export class WatchTree {
   }
 
   /**
-   * The kernel's queue has an end, and node does not say when events fell off it. But all that is in the queue
-   * comes in one turn of the event loop: so many in one turn may be the rest of more.
+   * Detects a likely overflow. The kernel's queue is limited, and node does not report an overflow. But all queued
+   * events arrive in one turn of the event loop, so this many in one turn may be the rest of more.
    */
   #count(): void {
     if (WatchTree.#burst++ === 0)
@@ -169,7 +169,7 @@ export class WatchTree {
     try {
       return this.#watch(path)
     } catch (thrown) {
-      // Gone meanwhile, or closed to the user.
+      // The directory is gone, or closed to the user.
       if (thrown instanceof BerthError || systemCode(thrown) === undefined) throw thrown
       return undefined
     }
@@ -201,7 +201,7 @@ export class WatchTree {
     for (const below of watched.below.values()) this.#unwatch(below)
   }
 
-  /** The watched directory that a path lies in, and its name there. */
+  /** The watched directory that a path lies in, and the last name of the path. */
   #above(path: string): [Watched | undefined, string] {
     const names = path.split("/")
     const last = names.pop() ?? ""
@@ -217,7 +217,7 @@ export class WatchTree {
 
 const OUT_OF_WATCHES = new Set(["ENOSPC", "EMFILE", "ENFILE"])
 
-/** A part of the queue, as not all that is in it comes to us. */
+/** A part of the queue's size, since not every event in the queue reaches us. */
 const BURST_LIMIT = (() => {
   try {
     return Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8")) / 4
@@ -226,7 +226,7 @@ const BURST_LIMIT = (() => {
   }
 })()
 
-/** What lay in a directory that is gone is not told of. */
+/** Whether a directory above the path was removed; its content is not reported then. */
 const hasAbove = (path: string, changes: ReadonlyMap<string, FileChange>): boolean => {
   for (let at = path.lastIndexOf("/"); at > 0; at = path.lastIndexOf("/", at - 1))
     if (changes.get(path.slice(0, at))?.change === "removed") return true

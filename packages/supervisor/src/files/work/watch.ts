@@ -10,11 +10,11 @@ import { readQuery } from "./query.ts"
 import { Sender } from "./send.ts"
 import { WatchTree } from "./watch-tree.ts"
 
-/** What happens in that time is told together. */
+/** Changes within this time are reported together. */
 const COALESCE_MS = 50
 const CHANGES_PER_MESSAGE = 500
 
-/** `GET /files/watch`: the messages, one a line, for as long as whoever asked stays. */
+/** `GET /files/watch`: sends messages, one per line, until the client leaves. */
 export const watchFiles =
   (workspace: string) =>
   async ({ response, query, signal }: HttpCall): Promise<void> => {
@@ -79,7 +79,7 @@ const takeAll = async (
   }
 }
 
-/** Names in the query are text; the kernel tells of bytes. */
+/** Converts names from the query to latin1 text, as the kernel reports names in bytes. */
 const ignoredNames = (query: URLSearchParams): Set<string> => {
   const given = query.has("ignore") ? query.getAll("ignore") : [...DEFAULT_IGNORED_NAMES]
   query.delete("ignore")

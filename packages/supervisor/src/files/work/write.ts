@@ -13,7 +13,7 @@ import type { Parts } from "./parts.ts"
 import { placeFile } from "./place.ts"
 import { flag, octalMode, readQuery } from "./query.ts"
 
-/** What arrives while a write is under way is written together: a request comes in pieces of 64 KiB. */
+/** Data that arrives during a write is written together up to this size. A request comes in chunks of 64 KiB. */
 const BATCH_BYTES = 1024 * 1024
 
 export interface Places {
@@ -29,7 +29,7 @@ export const writeContent =
     const target = locate(path, workspace)
     const entry = await attempt("write", path, async () => {
       await placeFile(target, { name: path, mode, parents, durable: true, parts }, (file) =>
-        // Left open when it fails, so that the rest can be taken and the failure be told.
+        // The request is left open after a failure, so that its rest can be read and the error be sent.
         writeStream(file, request.iterator({ destroyOnReturn: false })),
       )
       return await entryAt(target, path, { follow: true })
@@ -100,7 +100,7 @@ export const writeStream = async (
   }
 }
 
-/** A disk that fills up takes a part, and refuses the rest. */
+/** Writes all chunks. A disk that fills up takes a part, and refuses the rest. */
 const writeAll = async (file: FileHandle, chunks: readonly Buffer[]): Promise<void> => {
   const total = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
   if (total === 0) return

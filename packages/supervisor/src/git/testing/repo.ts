@@ -4,12 +4,12 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
 
-/** A user of its own where that can be had. */
+/** A separate user if the tests run as root. */
 export const USER = process.getuid?.() === 0 ? { uid: 1234, gid: 1234 } : undefined
 
 const SETTINGS = ["user.name=Ada", "user.email=ada@example.com", "init.defaultBranch=main"]
 
-/** A workspace of the user's with a repo `shop`, gone after the test. */
+/** A workspace of the user's with a repo `shop`, removed after the test. */
 export class TestRepo {
   readonly workspace = mkdtempSync(join(tmpdir(), "berth-git-"))
   readonly root = join(this.workspace, "shop")
@@ -24,7 +24,7 @@ export class TestRepo {
     this.git("init", "--quiet")
   }
 
-  /** Git as the user, with a name of its own. */
+  /** Runs git as the user, with a name of its own. */
   git(...args: string[]): string {
     const config = SETTINGS.flatMap((setting) => ["-c", setting])
     return execFileSync("git", [...config, ...args], {

@@ -5,13 +5,13 @@ import type { EventBody } from "@berth/protocol/event"
 import { onTestFinished } from "vitest"
 import { type Journal, openJournal } from "../journal.ts"
 
-/** An event that tells which one it is. */
+/** Makes an event with a label. */
 export const event = (label: number | string, padding = 0): EventBody => ({
   type: "warning",
   message: `${label}${" ".repeat(padding)}`,
 })
 
-/** A directory that is gone after the test. */
+/** Makes a directory that is removed after the test. */
 export const temporaryDirectory = (): string => {
   const directory = mkdtempSync(join(tmpdir(), "berth-journal-"))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
@@ -23,7 +23,7 @@ export interface ReadEvent {
   readonly label: string
 }
 
-/** All that the journal holds after that number. */
+/** Reads all events of the journal after that number. */
 export const readAll = async (
   journal: Journal,
   after = journal.first - 1,
@@ -44,7 +44,7 @@ export const readAll = async (
   }
 }
 
-/** The events of a journal as the next supervisor finds them. */
+/** Opens a journal as the next supervisor would. */
 export const reopened = async (
   directory: string,
   options: { machine?: string; maxBytes?: number } = {},
@@ -54,7 +54,7 @@ export const reopened = async (
   return journal
 }
 
-/** `1` to `last`, each labelled with its own number. */
+/** The expected events from `first` to `last`, each labelled with its own number. */
 export const counted = (last: number, first = 1): ReadEvent[] =>
   Array.from({ length: last - first + 1 }, (_, place) => ({
     sequence: first + place,

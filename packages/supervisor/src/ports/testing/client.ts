@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from "node:net"
 import { onTestFinished } from "vitest"
 import { WebSocket } from "ws"
 
-/** A program in the sandbox that takes connections: what it is given is up to the test. */
+/** Starts a program in the sandbox that accepts connections, and passes them to the test. */
 export const listenOn = async (
   host: string,
   onConnection: (socket: Socket) => void,
@@ -24,7 +24,7 @@ export const listenOn = async (
   return { server, port: (server.address() as AddressInfo).port }
 }
 
-/** A client's end: the bytes and the words that came. */
+/** Opens a client, and collects the bytes and messages that it gets. */
 export const openClient = async (url: string, headers: Record<string, string>) => {
   const socket = new WebSocket(url, { headers })
   const chunks: Buffer[] = []
@@ -39,7 +39,7 @@ export const openClient = async (url: string, headers: Record<string, string>) =
   return { socket, said, closed, text: () => Buffer.concat(chunks).toString("utf8") }
 }
 
-/** Waits until a number, which only grows or shrinks while something moves, stands still: for many looks in a row. */
+/** Waits until a number that changes only while data moves has not changed for many looks in a row. */
 export const standsStill = async (look: () => number): Promise<number> => {
   let before = look()
   for (let looks = 0; looks < 50; looks++) {

@@ -1,4 +1,4 @@
-/** Run by a test: `find-owners.ts INODE UID` prints who has the socket open. */
+/** Run by a test: `find-owners.ts INODE UID` prints the process that has the socket open. */
 import { systemClock } from "../../processes/clock.ts"
 import { findOwners } from "../owners.ts"
 

@@ -1,4 +1,4 @@
-/** In a network of its own: something listens on an address of it that is not the loopback's, and is connected to. */
+/** Runs in a network of its own: listens on an address that is not loopback, and connects to it. */
 import { once } from "node:events"
 import type { AddressInfo } from "node:net"
 import { createServer } from "node:net"

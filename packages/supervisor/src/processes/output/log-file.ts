@@ -2,14 +2,17 @@ import { constants } from "node:fs"
 import { type FileHandle, open, rename } from "node:fs/promises"
 import type { Clock } from "../clock.ts"
 
-/** Two files of this size for each process: enough to see what led to a crash. */
+/** Size of each of the two log files of a process: enough to see what led to a crash. */
 export const LOG_FILE_BYTES = 1024 * 1024
-/** What waits for the disk; beyond this the oldest is left out, so that no process waits and no memory grows. */
+/**
+ * Limit of the bytes that wait for the disk. Beyond it the oldest are dropped, so that no process waits and no memory
+ * grows.
+ */
 const PENDING_BYTES = 512 * 1024
-/** After a full disk or the like, the file is tried again this much later. */
+/** Delay before the file is tried again after an error, such as a full disk. */
 const RETRY_AFTER_MS = 5_000
 
-/** Not through a link, and not waiting for a reader, whatever lies at the path. */
+/** Flags that follow no link and do not wait for a reader if the path is a pipe. */
 const FLAGS =
   constants.O_WRONLY |
   constants.O_APPEND |
@@ -26,8 +29,8 @@ export interface LogFileOptions {
 }
 
 /**
- * A log of limited size: when it is full it becomes `PATH.1`, in place of the one before, and a new one
- * begins. Writing never waits and never throws; what could not be written is counted in the file itself.
+ * A log of limited size. When it is full it is renamed to `PATH.1`, replacing the one before, and a new one begins.
+ * Writing never waits and never throws. The number of bytes that could not be written is noted in the file.
  */
 export class LogFile {
   readonly #options: LogFileOptions
@@ -53,7 +56,7 @@ export class LogFile {
     this.#writing ??= this.#writeAll()
   }
 
-  /** Writes what is pending, and closes the file. It opens again with the next write. */
+  /** Writes the pending bytes, and closes the file. The next write opens it again. */
   async close(): Promise<void> {
     await this.#writing
     const file = this.#file
@@ -67,7 +70,7 @@ export class LogFile {
   }
 
   async #writeAll(): Promise<void> {
-    // One turn later, so that what comes together is written together.
+    // Waits a microtask, so that chunks that come together are written together.
     await Promise.resolve()
     while (this.#pending.length > 0 && this.#options.clock.nowMs() >= this.#retryAtMs) {
       const batch = this.#takeBatch()
@@ -82,7 +85,7 @@ export class LogFile {
     this.#writing = undefined
   }
 
-  /** Everything that is pending, cut to what a file may hold. */
+  /** Takes all pending bytes, cut to what a file may hold. */
   #takeBatch(): Buffer {
     const all = Buffer.concat(this.#pending)
     this.#pending = []

@@ -1,17 +1,19 @@
 import type { Readable } from "node:stream"
 import { setImmediate as turn } from "node:timers/promises"
 
-/** The most that a pipe or socket holds (fs.pipe-max-size): all that can be unread when its writer ends. */
+/** The most that a pipe or socket holds (fs.pipe-max-size), and so the most that is unread when its writer ends. */
 const MAX_UNREAD_BYTES = 1024 * 1024
 
-/** Whoever returns a promise holds up the process until it is settled; anything else that is returned means nothing. */
+/**
+ * A listener for output. If it returns a promise, the process is held up until that settles; other values are ignored.
+ */
 export type Listen = (chunk: Buffer) => unknown
 
-/** What a process writes. It is always read, so that no process waits for us unless a listener wants it to. */
+/** The output of a process. It is always read, so that the process never waits for us unless a listener wants that. */
 export class Output {
   readonly #streams: readonly Readable[]
   readonly #listeners = new Set<Listen>()
-  /** Resolves when nobody holds the other end any more, or after `close`. */
+  /** Resolves when no process has the other end open any more, or after `close`. */
   readonly ended: Promise<void>
   #readBytes = 0
   #held: Promise<void> | undefined
@@ -20,7 +22,7 @@ export class Output {
     this.#streams = streams
     for (const stream of streams) {
       stream.on("data", this.#hear)
-      // Such as EIO; what could be read was, and the end follows.
+      // An error such as EIO: all readable data was read, and the end follows.
       stream.on("error", () => {})
     }
     this.ended = Promise.all(
@@ -28,16 +30,16 @@ export class Output {
     ).then(() => {})
   }
 
-  /** Calls with every piece from now on; the returned function ends that. */
+  /** Calls with every chunk from now on. The returned function ends that. */
   listen(listen: Listen): () => void {
     this.#listeners.add(listen)
     return () => this.#listeners.delete(listen)
   }
 
   /**
-   * Resolves when everything is read that was written before now: after a whole turn of the event loop, in
-   * which every stream that has something is read, that brought nothing. A stream does not end with its
-   * process when a descendant holds it.
+   * Resolves when everything that was written before now has been read: after a whole turn of the event loop, in which
+   * every readable stream is read, brought nothing. The end of a stream cannot be waited for, as a descendant may hold
+   * it open after the process has ended.
    */
   async settled(): Promise<void> {
     const untilBytes = this.#readBytes + this.#streams.length * MAX_UNREAD_BYTES
@@ -50,7 +52,7 @@ export class Output {
     }
   }
 
-  /** Goes on reading for those who still write, without keeping the supervisor alive for it. */
+  /** Continues to read for remaining writers, without keeping the supervisor alive. */
   letGo(): void {
     for (const stream of this.#streams) (stream as { unref?: () => void }).unref?.()
   }
@@ -68,7 +70,7 @@ export class Output {
     if (waits.length > 0) this.#holdUp(waits)
   }
 
-  /** A stream that is not read fills the pipe behind it, and whoever writes to that waits. */
+  /** Pauses the streams until the promises settle. The pipe then fills up, and its writers wait. */
   #holdUp(waits: readonly unknown[]): void {
     for (const stream of this.#streams) stream.pause()
     const held = Promise.allSettled([this.#held, ...waits]).then(() => {

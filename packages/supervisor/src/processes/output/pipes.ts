@@ -4,23 +4,26 @@ import { join } from "node:path"
 import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
 
-/** Both ends of a pipe, open. */
+/** An open pipe, with both ends. */
 export interface Pipe {
   readonly readFd: number
   readonly writeFd: number
 }
 
-/** Enough for a boot's agent, hooks and sidecars, so that one call to `mkfifo` serves them all. */
+/**
+ * Pipes of the first batch: enough for a boot's agent, hooks and sidecars, so that one call of `mkfifo` serves them
+ * all.
+ */
 const FIRST_BATCH = 8
-/** Who needs more needs many, as clients do who run one command after another. */
+/** Pipes of later batches. A client that needs more needs many, as when it runs one command after another. */
 const NEXT_BATCH = 64
-/** So many are left when the next batch is made, so that nobody waits for it. */
+/** The next batch is made when so few pipes are left, so that no caller waits for it. */
 const FEW = 8
 
 /**
- * Makes pipes. Node gives its children sockets, and a socket cannot be opened by name: a script's
- * `echo … > /dev/stderr` fails on it with ENXIO. A pipe can be, by the user whom it belongs to. Node cannot
- * make one, but can open one that `mkfifo` made; its name is gone before anyone uses it.
+ * Makes pipes. Node gives its children sockets, and a socket cannot be opened by name: a script's `echo … >
+ * /dev/stderr` fails on it with ENXIO. A pipe can be opened by its owner. Node cannot make one, but it can open one
+ * that `mkfifo` made. Its name is removed before the pipe is used.
  */
 export class Pipes {
   readonly #scratchDirectory: string
@@ -35,7 +38,7 @@ export class Pipes {
     this.#scratchDirectory = scratchDirectory
   }
 
-  /** Undefined where none can be made: the caller then does with a socket. */
+  /** Returns a pipe that belongs to the owner, or undefined if none can be made; the caller then uses a socket. */
   async take(owner: User | undefined): Promise<Pipe | undefined> {
     while (this.#spare.length === 0) {
       try {
@@ -46,13 +49,13 @@ export class Pipes {
       if (this.#isClosed) return undefined
     }
     const pipe = this.#spare.pop() as Pipe
-    // A first batch may be all that is ever needed.
+    // The first batch is not refilled early, as it may be all that is ever needed.
     if (this.#isInDemand && this.#spare.length < FEW) this.#makeMore().catch(() => {})
     try {
       if (owner !== undefined) fchownSync(pipe.readFd, owner.uid, owner.gid)
       return pipe
     } catch {
-      // Not ours to give away, as in a user namespace without that user.
+      // The pipe cannot be given to that user, as in a user namespace that lacks the user.
       closePipe(pipe)
       return undefined
     }
@@ -63,7 +66,7 @@ export class Pipes {
     for (const pipe of this.#spare.splice(0)) closePipe(pipe)
   }
 
-  /** Those who ask at the same time share one batch. */
+  /** Makes a batch. Concurrent callers share it. */
   #makeMore(): Promise<void> {
     this.#making ??= this.#make().finally(() => {
       this.#making = undefined
@@ -104,7 +107,7 @@ const mkfifo = (paths: readonly string[]): Promise<void> =>
     )
   })
 
-/** The reading end first and without waiting: opening a pipe waits for the other end. */
+/** Opens the reading end first and without blocking: opening a pipe waits for the other end. */
 const open = (path: string): Pipe => {
   const readFd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   return { readFd, writeFd: openSync(path, constants.O_WRONLY) }

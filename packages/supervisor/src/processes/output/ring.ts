@@ -9,12 +9,12 @@ export class ByteRing {
     this.#bytes = Buffer.alloc(capacityBytes)
   }
 
-  /** Everything that was ever written, of which the ring holds the end. */
+  /** The number of bytes ever written, of which the ring holds the last. */
   get writtenBytes(): number {
     return this.#writtenBytes
   }
 
-  /** What the ring holds now. */
+  /** The number of bytes that the ring holds. */
   get length(): number {
     return this.#length
   }
@@ -32,12 +32,12 @@ export class ByteRing {
     this.#length += tail.length - overwritten
   }
 
-  /** The number of bytes that were written before those that it holds. */
+  /** The offset, in all that was written, of the first byte that the ring holds. */
   get firstOffset(): number {
     return this.#writtenBytes - this.#length
   }
 
-  /** A copy of what was written from that offset on, of which it must hold the first byte; at most so much. */
+  /** Copies bytes from an offset on, up to a limit. The ring must hold the byte at the offset. */
   read(offset: number, maxBytes: number): Buffer {
     const capacity = this.#bytes.length
     const skipped = offset - this.firstOffset
@@ -47,12 +47,12 @@ export class ByteRing {
     return Buffer.concat([first, this.#bytes.subarray(0, length - first.length)])
   }
 
-  /** The text that the ring holds; a character that is cut at its start is left out. */
+  /** The text that the ring holds, without a character that is cut at its start. */
   text(): string {
     return this.#whole().toString("utf8")
   }
 
-  /** Takes the text out. A character whose rest is not written yet stays in, for the next time. */
+  /** Removes and returns the text. An incomplete character at the end stays for the next call. */
   take(): string {
     const whole = this.#whole()
     const complete = whole.subarray(0, whole.length - unfinishedBytes(whole))
@@ -63,7 +63,7 @@ export class ByteRing {
     return text
   }
 
-  /** What is held, in order, from the first character that is whole. */
+  /** The bytes in order, from the first whole character on. */
   #whole(): Buffer {
     const capacity = this.#bytes.length
     const first = this.#bytes.subarray(this.#start, Math.min(capacity, this.#start + this.#length))
@@ -81,7 +81,7 @@ const MAX_CHAR_BYTES = 4
 const isContinuation = (byte: number | undefined): boolean =>
   byte !== undefined && (byte & 0b1100_0000) === 0b1000_0000
 
-/** How many bytes at the end begin a UTF-8 character that does not end there. */
+/** The number of bytes at the end that begin an incomplete UTF-8 character. */
 const unfinishedBytes = (bytes: Buffer): number => {
   for (let back = 1; back < MAX_CHAR_BYTES && back <= bytes.length; back++) {
     const byte = bytes[bytes.length - back] as number

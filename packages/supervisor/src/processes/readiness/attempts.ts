@@ -1,18 +1,18 @@
-/** From one attempt's start to the next one's: how late readiness is noticed at worst. */
+/** Interval between the starts of two attempts: how late readiness is noticed at worst. */
 export const POLL_INTERVAL_MS = 50
 /**
- * Of one attempt. A server may accept a connection before it can answer, and then never answer that one
- * (OpenCode does so for 0.3 s): an attempt is given up early, and the next has begun by then.
+ * Time limit of one attempt. A server may accept a connection before it can answer, and then never answer that one
+ * (OpenCode does so for 0.3 s). So an attempt ends early, and the next has begun by then.
  */
 export const ATTEMPT_LIMIT_MS = 150
 
-/** One try; the signal ends it. False, or a rejection, means "not yet". */
+/** A single attempt, which the signal ends. False, or a rejection, means "not yet". */
 export type Attempt = (signal: AbortSignal) => Promise<boolean>
 
-/** Calls when a further try may be worth it before the interval is over; the returned function ends that. */
+/** Calls `attemptNow` when an early attempt may succeed. The returned function ends that. */
 export type Wake = (attemptNow: () => void) => () => void
 
-/** Tries at a steady pace, also while earlier tries are still open, until one succeeds. */
+/** Makes attempts at a steady pace, also while earlier ones are open, until one succeeds. */
 export const untilOneSucceeds = (
   attempt: Attempt,
   signal: AbortSignal,

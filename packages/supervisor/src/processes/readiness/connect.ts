@@ -1,6 +1,6 @@
 import { connect, type NetConnectOpts } from "node:net"
 
-/** Whether something accepts a connection there; the connection is closed at once. */
+/** Whether a connection is accepted there. The connection is closed at once. */
 export const accepts = (where: NetConnectOpts, signal: AbortSignal): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect(where)

@@ -8,11 +8,11 @@ export interface HttpProbe {
   readonly host?: string
   readonly path?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Default: any 2xx. */
+  /** Default: any 2xx status. */
   readonly isReady?: (status: number) => boolean
 }
 
-/** Ready when a GET is answered as it should be. */
+/** Ready when a GET request gets the expected status. */
 export const readyOnHttp = ({
   port,
   host = LOOPBACK,
@@ -30,7 +30,7 @@ export const readyOnHttp = ({
 
 const isSuccess = (status: number): boolean => status >= 200 && status < 300
 
-/** A connection of its own for each attempt: one that hangs takes no other with it. */
+/** Opens a connection for each attempt, so that one that hangs blocks no other. */
 const statusOf = (
   where: { host: string; port: number; path: string; headers: Readonly<Record<string, string>> },
   signal: AbortSignal,
@@ -41,7 +41,7 @@ const statusOf = (
       resolve(response.statusCode)
       probe.destroy()
     })
-    // Once it is destroyed it may still say so.
+    // A destroyed request may still emit an error.
     probe.on("error", () => resolve(undefined))
     probe.end()
   })

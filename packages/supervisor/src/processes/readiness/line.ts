@@ -1,6 +1,6 @@
 import type { Readiness } from "./readiness.ts"
 
-/** Of a line, what is looked at: a program that writes no line end costs no more than this. */
+/** Limit of the part of a line that is looked at, for programs that write no line end. */
 const MAX_LINE_BYTES = 16 * 1024
 const NEWLINE = 0x0a
 
@@ -24,11 +24,11 @@ export const readyOnLine = (pattern: RegExp): Readiness => ({
     }),
 })
 
-/** Cuts a stream into lines. */
+/** Splits a stream into lines. */
 class Lines {
   #begun: Buffer = Buffer.alloc(0)
 
-  /** The lines that this piece completes, and last the one that it leaves open. */
+  /** Returns the lines that this chunk completes, and last the one that it leaves open. */
   of(chunk: Buffer): string[] {
     const lines: string[] = []
     let from = 0

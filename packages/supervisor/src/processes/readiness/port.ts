@@ -4,7 +4,7 @@ import type { Readiness } from "./readiness.ts"
 
 export const LOOPBACK = "127.0.0.1"
 
-/** Ready when a TCP port accepts connections. That it answers too, only a probe can tell: see `http.ts`. */
+/** Ready when a TCP port accepts connections. Whether the program also answers is checked by `readyOnHttp`. */
 export const readyOnPort = (port: number, host = LOOPBACK): Readiness => ({
   description: `nothing accepts connections on ${host}:${port}`,
   wait: (_, signal) => untilOneSucceeds((limit) => accepts({ host, port }, limit), signal),

@@ -1,14 +1,14 @@
-/** What a strategy may look at. */
+/** The process that a readiness check can look at. */
 export interface ReadinessTarget {
   readonly pid: number
-  /** Everything that the process writes, from its first byte; the returned function ends that. */
+  /** Calls with all output, from the first byte. The returned function ends that. */
   listen(listen: (chunk: Buffer) => void): () => void
 }
 
-/** How one notices that a process serves. */
+/** A way to notice that a process is ready to serve. */
 export interface Readiness {
-  /** What is waited for, as the end of "it did not become ready: ". */
+  /** The missing condition, as the end of "it did not become ready: ". */
   readonly description: string
-  /** Resolves when it is ready; rejects with the signal's reason when that fires. */
+  /** Resolves when the process is ready. Rejects with the signal's reason when that fires. */
   wait(target: ReadinessTarget, signal: AbortSignal): Promise<void>
 }

@@ -4,7 +4,7 @@ import { isRunning, readProcess } from "../tree/proc.ts"
 
 const VARIABLE = "BERTH_TEST_FAMILY"
 
-/** The processes of one test, known by a variable of their environment that the code under test ignores. */
+/** The processes of one test, recognized by an environment variable that the code under test ignores. */
 export class Family {
   readonly #id = randomUUID()
   readonly #sinceTicks = nowTicks()
@@ -13,7 +13,7 @@ export class Family {
     [VARIABLE]: this.#id,
   }
 
-  /** The pids of those that run now, wherever they went. */
+  /** The pids of the processes that run now, wherever they moved. */
   running(): number[] {
     return readdirSync("/proc")
       .filter((name) => /^\d+$/.test(name))
@@ -21,7 +21,7 @@ export class Family {
       .filter((pid) => this.#has(pid))
   }
 
-  /** Ends what a failed test left. */
+  /** Ends the processes that a failed test left. */
   killAll(): void {
     for (const pid of this.running())
       try {

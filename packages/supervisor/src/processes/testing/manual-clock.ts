@@ -6,7 +6,7 @@ interface Timer {
   readonly call: () => void
 }
 
-/** A clock that stands still until it is moved, so that hours pass in a test without any waiting. */
+/** A clock that moves only when told, so that hours pass in a test without waiting. */
 export class ManualClock implements Clock {
   #nowMs = 0
   #timers: Timer[] = []
@@ -25,12 +25,12 @@ export class ManualClock implements Clock {
     return this.#timers.length
   }
 
-  /** Goes from timer to timer until there is none; what they set off settles in between. */
+  /** Moves from timer to timer until there is none. Promises settle in between. */
   async runOut(): Promise<void> {
     await this.#callUntil(Infinity)
   }
 
-  /** Moves on by that much, calling what falls due on the way, in order. */
+  /** Moves on by that much, and calls the timers that fall due, in order. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms
     await this.#callUntil(untilMs)

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import type { User } from "../user.ts"
 
-/** Tries, as the user, what would let them read or change a process; prints how each ended. */
+/** Tries, as the user, to read or change a process, and prints the outcome of each try. */
 const ATTACK = `
 const { openSync, readdirSync, readFileSync } = require("node:fs")
 const at = "/proc/" + process.argv[1] + "/"
@@ -20,7 +20,7 @@ for (const [name, act] of Object.entries(tries))
 process.kill(Number(process.argv[1]), "SIGUSR1")
 console.log(JSON.stringify(outcomes))`
 
-/** How a user fares who goes for a process of their own id. It is sent SIGUSR1 as well. */
+/** Runs the attack on a process with the user's own id. Also sends it SIGUSR1. */
 export const reach = (pid: number, { uid, gid }: User): Record<string, string> => {
   const { stdout } = spawnSync(process.execPath, ["-e", ATTACK, String(pid)], {
     uid,
@@ -32,7 +32,7 @@ export const reach = (pid: number, { uid, gid }: User): Record<string, string> =
   return JSON.parse(stdout)
 }
 
-/** How they fare with a process that is closed to them. */
+/** The outcomes for a process that is protected from its user. */
 export const OUT_OF_REACH = {
   "write its memory": "EACCES",
   "read its memory": "EACCES",
@@ -44,7 +44,7 @@ export const OUT_OF_REACH = {
 
 const SIGUSR1 = 10
 
-/** Whether node would open its inspector at the signal: a bit of the signals that the process catches. */
+/** Whether the process catches SIGUSR1, at which node would open its inspector. */
 export const hearsInspectorSignal = (pid: number): boolean => {
   const caught = /SigCgt:\s+([0-9a-f]+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]
   return ((BigInt(`0x${caught}`) >> BigInt(SIGUSR1 - 1)) & 1n) === 1n

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises"
 
 const LOOK_MS = 5
 
-/** For what tells nobody when it happens: looks until it is so; the test's own time limit bounds it. */
+/** Polls until `look` returns something, for conditions without an event. The test's own time limit bounds it. */
 export const until = async <T>(look: () => T | Promise<T>): Promise<NonNullable<T>> => {
   for (;;) {
     const seen = await look()

@@ -2,13 +2,12 @@ import type { TreeRoot } from "./members.ts"
 import type { ProcessEntry, ProcessList } from "./proc.ts"
 
 /**
- * A list of all processes, from which each of many trees gets the part that may concern it: what hangs below
- * its root, and what hangs below no child of the supervisor. What hangs below another child of ours belongs to
- * that one.
+ * A list of all processes, which serves many trees. Each gets the processes that may belong to it: those below its
+ * root, and those below no child of the supervisor. Processes below another child belong to that child.
  */
 export class Census {
   readonly #byChild: ReadonlyMap<number | undefined, readonly ProcessEntry[]>
-  /** Those that ended before they could be looked at. */
+  /** Pids of processes that ended before they could be read. */
   readonly #unseen: readonly number[]
 
   constructor({ pids, entries }: ProcessList, supervisorPid: number) {
@@ -16,7 +15,7 @@ export class Census {
     const childOf = new Map<number, number | undefined>()
     const climb = (entry: ProcessEntry): number | undefined => {
       if (childOf.has(entry.pid)) return childOf.get(entry.pid)
-      // Said first, so that a loop of pids that were used again has an end.
+      // Set first, so that a loop of reused pids ends.
       childOf.set(entry.pid, undefined)
       const parent = byPid.get(entry.parentPid)
       const found =

@@ -2,35 +2,40 @@ import { type Clock, pause } from "../clock.ts"
 import { idOf, type ProcessEntry, stillRuns } from "./proc.ts"
 import type { Grove } from "./tree.ts"
 
-/** Nobody tells when a process that is not our child has ended; a look costs microseconds. */
+/**
+ * Intervals at which exits are polled, as there is no event for a process that is not our child. A look costs
+ * microseconds.
+ */
 const FIRST_LOOK_MS = 2
 const LONGEST_LOOK_MS = 50
-/** Between two rounds of SIGKILL, for those that were forked meanwhile. */
+/** Interval between two rounds of SIGKILL, for processes that were forked meanwhile. */
 const KILL_ROUND_MS = 100
-/** SIGKILL works at once, except on a process that waits for a disk or a network file system. */
+/**
+ * How long SIGKILL is waited for. It works at once, except on a process that waits for a disk or a network file system.
+ */
 export const KILL_CONFIRM_MS = 2_000
 
 export interface EndOptions {
   readonly clock: Clock
-  /** How long they may take after SIGTERM. */
+  /** Time from SIGTERM to SIGKILL. */
   readonly graceMs: number
   /** Cuts the grace short. */
   readonly hurry?: AbortSignal | undefined
 }
 
-/** What it took. */
+/** The result of ending a tree. */
 export interface TreeEnd {
-  /** How many were asked to end. */
+  /** The number of processes that got SIGTERM. */
   readonly asked: number
-  /** How many had to be killed. */
+  /** The number of processes that got SIGKILL. */
   readonly killed: number
-  /** The pids of those that outlived it all. */
+  /** The pids of processes that outlived SIGKILL. */
   readonly left: readonly number[]
 }
 
 export const NOTHING_ENDED: TreeEnd = { asked: 0, killed: 0, left: [] }
 
-/** Asks everyone to end, waits for the last one within the grace, and kills the rest. It never rejects. */
+/** Sends SIGTERM to all processes, waits for them within the grace, and kills the rest. Never rejects. */
 export const endTree = async (
   grove: Grove,
   { clock, graceMs, hurry }: EndOptions,
@@ -52,7 +57,7 @@ export const endTree = async (
       await allGone(running, { clock, withinMs: KILL_ROUND_MS, hurry: never })
     } else {
       grove.signal(running, "SIGTERM")
-      // One that is stopped cannot hear SIGTERM.
+      // A process that is stopped does not act on SIGTERM.
       grove.signal(running, "SIGCONT")
       for (const entry of running) asked.add(idOf(entry))
       const withinMs = graceEndsAtMs - clock.nowMs()
@@ -61,7 +66,7 @@ export const endTree = async (
   }
 }
 
-/** Resolves when none of them runs, when the time is over, or when there is a hurry. */
+/** Resolves when none of the processes runs, when the time is over, or when `hurry` fires. */
 const allGone = async (
   entries: readonly ProcessEntry[],
   { clock, withinMs, hurry }: { clock: Clock; withinMs: number; hurry: AbortSignal },

@@ -5,24 +5,24 @@ import { type Around, hiddenOf, leftOf, orphansOf } from "./left.ts"
 import { readMarks } from "./mark.ts"
 import { idOf, isRunning, listProcesses, type ProcessEntry, type ProcessList } from "./proc.ts"
 
-/** Where others come and go all the time no look is ever quiet; then the last one counts. */
+/** Limit of looks. If processes come and go all the time no look is quiet; the last one counts then. */
 const MAX_LOOKS = 10
-/** After a look, as many times as long as it took: at most a tenth of the time is spent on looking. */
+/** Pause after a look, as a multiple of its duration: at most a tenth of the time is spent on looking. */
 const PAUSES = 9
 const LONGEST_PAUSE_MS = 1_000
 
 export interface LeftProcessesParts {
   readonly clock: Clock
-  /** Undefined: the supervisor's own. */
+  /** The sandbox's user; undefined: the supervisor's own. */
   readonly user: User | undefined
-  /** Those that were there when the first prompt could run, by `idOf`; undefined: none can yet. */
+  /** The processes (by `idOf`) that ran when the first prompt became possible; undefined: no prompt can run yet. */
   readonly bootProcesses: () => ReadonlySet<string> | undefined
 }
 
 /** Counts the processes of the sandbox's user that outlive what started them. */
 export class LeftProcesses {
   readonly #parts: LeftProcessesParts
-  /** By `idOf`; null: it carries none. Nobody gets a mark later, so it is read once. */
+  /** Marks of processes, by `idOf`; null: it has none. A process never gets a mark later, so it is read once. */
   #marks = new Map<string, string | null>()
   #nextAtMs = 0
   #looking: Promise<unknown> = Promise.resolve()
@@ -32,7 +32,7 @@ export class LeftProcesses {
     this.#parts = parts
   }
 
-  /** As it is after the call. A look serves everyone who asked before it began. */
+  /** Counts at a moment after the call. A look serves every caller that came before it began. */
   count(): Promise<number> {
     if (this.#next !== undefined) return this.#next
     const next = this.#looking.then(() => this.#countInTime())
@@ -56,8 +56,8 @@ export class LeftProcesses {
   }
 
   /**
-   * That there are none is believed only of a quiet look: a process may fork and end while the list is being read,
-   * and then neither it nor its child is seen. The next list has the child.
+   * Counts until a look is quiet or finds processes. A process may fork and end while the list is being read, so that
+   * neither it nor its child is seen. The next list has the child.
    */
   async #count(): Promise<number> {
     let known: ReadonlySet<number> | undefined
@@ -118,7 +118,7 @@ export class LeftProcesses {
   }
 }
 
-/** Processes that run, outlived their parent and hid who started them. */
+/** Finds running processes that outlived their parent and hid who started them. */
 export const findHidden = async (user: User | undefined): Promise<ProcessEntry[]> => {
   const { entries } = listProcesses()
   const around: Around = { supervisorPid: process.pid, firstPid: process.ppid }
@@ -134,7 +134,10 @@ export const findHidden = async (user: User | undefined): Promise<ProcessEntry[]
   )
 }
 
-/** The owner of its directory is another where a process may not be traced. Undefined when it has ended. */
+/**
+ * The process's user; undefined if it has ended. Read from `status`, as the directory's owner differs for a process
+ * that may not be traced.
+ */
 const uidOf = (pid: number): number | undefined => {
   try {
     const [, uid] = /^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "latin1")) ?? []

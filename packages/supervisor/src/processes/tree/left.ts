@@ -3,13 +3,13 @@ import { isRunning, type ProcessEntry } from "./proc.ts"
 
 export interface Around {
   readonly supervisorPid: number
-  /** Whoever adopts processes whose parent has ended. */
+  /** The process that adopts orphans. */
   readonly firstPid: number
 }
 
 /**
- * Those that outlived their parent: they hang below the first process, but not below the supervisor. All that the
- * supervisor runs hangs below it, with what it has running in turn.
+ * The processes that outlived their parent: they descend from the first process, but not from the supervisor.
+ * Everything that the supervisor runs descends from it.
  */
 export const orphansOf = (
   entries: readonly ProcessEntry[],
@@ -17,7 +17,7 @@ export const orphansOf = (
 ): ProcessEntry[] => {
   const byPid = new Map(entries.map((entry) => [entry.pid, entry]))
   const isOrphan = (entry: ProcessEntry): boolean => {
-    // A loop of pids that were used again while the list was read has an end, too.
+    // Remembers visited pids, so that a loop of pids reused while the list was read ends.
     const passed = new Set<number>()
     let at: ProcessEntry | undefined = entry
     while (at && at.pid !== supervisorPid && !passed.has(at.pid)) {
@@ -32,15 +32,17 @@ export const orphansOf = (
 
 export interface Origins {
   readonly firstPid: number
-  /** The supervisor's children that live: each leads a session of its own. */
+  /** The living children of the supervisor. Each leads a session of its own. */
   readonly leaders: ReadonlySet<number>
-  /** Of the orphans, and of those that lead their sessions. */
+  /** Marks of the orphans and of their session leaders, by pid. */
   readonly marks: ReadonlyMap<number, string>
-  /** Whether it was there when the first prompt could run. */
+  /** Whether the process was there when the first prompt could run. */
   readonly isOfBoot: (entry: ProcessEntry) => boolean
 }
 
-/** The orphans that hid their origin: neither they, nor their session, nor their parents tell who started them. */
+/**
+ * The orphans that hid their origin: neither their mark, nor their session, nor their parents tell who started them.
+ */
 export const hiddenOf = (
   orphans: readonly ProcessEntry[],
   { firstPid, leaders, marks }: Omit<Origins, "isOfBoot">,
@@ -55,12 +57,12 @@ export const hiddenOf = (
 }
 
 /**
- * Which of the orphans are left of what is over, and would be lost with the sandbox.
+ * The orphans whose starter is over and that would be lost with the sandbox.
  *
- * By their mark: what a prompt, a terminal or the agent started is, what a hook, a sidecar or a command started is
- * not. What is still in the session of a child of ours belongs to that one, as long as it runs; but for the agent,
- * which runs its prompts' commands in its own. Without a mark (`env -i`, or a program that writes its title over
- * its environment) it is what its parent is; and where nothing tells, it is left, unless it is as old as the boot.
+ * The mark decides first: a process of a prompt, a terminal or the agent counts; one of a hook, a sidecar or a command
+ * does not. A process in the session of a living child of ours belongs to that child, except for the agent, which runs
+ * its prompts' commands in its own session. A process without a mark (`env -i`, or a program that writes its title over
+ * its environment) counts as its parent does. If nothing tells, it counts unless it is as old as the boot.
  */
 export const leftOf = (
   orphans: readonly ProcessEntry[],

@@ -2,7 +2,7 @@ import type { Marks } from "./mark.ts"
 import { membersOf, suspectsOf, type TreeRoot } from "./members.ts"
 import { isRunning, type ProcessEntry, type ProcessList } from "./proc.ts"
 
-/** What there is to see. */
+/** Reads the list of processes and their marks. */
 export interface Eyes {
   /** Those that are older than the tree, as an earlier look saw them, need not be read again. */
   list(older: ReadonlyMap<number, ProcessEntry>): ProcessList
@@ -10,13 +10,13 @@ export interface Eyes {
   marks(pids: readonly number[]): Promise<Marks>
 }
 
-/** Where others come and go all the time no look is ever quiet; then the last one counts. */
+/** Limit of looks. If processes come and go all the time no look is quiet; the last one counts then. */
 const MAX_LOOKS = 10
 
 /**
- * The members of a tree that run now. That there are none is believed only of a quiet look: everyone who
- * ended before being looked at was known from the look before. A process may fork and end while the list is
- * being read, and then neither it nor its child is in the list; the next list has the child.
+ * Finds the running members of a tree. An empty result is believed only after a quiet look, in which every process that
+ * ended before it could be read was known from the look before. A process may fork and end while the list is being
+ * read, so that neither it nor its child is in the list. The next list has the child.
  */
 export const findMembers = async (
   root: TreeRoot,
@@ -38,7 +38,7 @@ export const findMembers = async (
     const running = new Set(entries.filter(isRunning).map(({ pid }) => pid))
     const isKnown = (pid: number) => known?.has(pid) === true
     if (gone.size === 0 && known && pids.every((pid) => running.has(pid) || isKnown(pid))) return []
-    // Nobody gets a mark later, so it is read once.
+    // A process never gets a mark later, so it is read once.
     for (const pid of suspects) cleared.add(pid)
     known = new Set(pids)
     older = new Map(

@@ -6,9 +6,9 @@ import { type Marks, type MarksRead, readMarks } from "./mark.ts"
 import { listProcesses, type ProcessEntry } from "./proc.ts"
 import type { Grove, ProcessTree } from "./tree.ts"
 
-/** While others are being started, they end as well: some looks a second are enough for all. */
+/** Longest wait before a look. While processes are being started others end: some looks a second are enough. */
 const LONGEST_WAIT_MS = 50
-/** After a look, as many times as long as it took: where there are thousands of processes, it takes long. */
+/** Pause after a look, as a multiple of its duration, which is long if there are thousands of processes. */
 const PAUSES = 2
 
 interface Asked {
@@ -17,8 +17,8 @@ interface Asked {
 }
 
 /**
- * Finds the members of many trees: each look at all processes serves everyone who asked before it began. One
- * look for each of a thousand trees that end at the same time would take longer than their lives.
+ * Finds the members of many trees. Each look at all processes serves every caller that came before it began. Separate
+ * looks for a thousand trees that end at the same time would take longer than their lives.
  */
 export class Lookout {
   readonly #user: User | undefined
@@ -28,15 +28,15 @@ export class Lookout {
   #nextAtMs = 0
 
   /**
-   * `user`: as whom the environments are read that are hidden from us. `calm` resolves when nothing more
-   * urgent is to be done; a look waits for it, but not for long.
+   * `user` reads the environments that are hidden from the supervisor. `calm` resolves when nothing more urgent is to
+   * be done; a look waits for it, but not for long.
    */
   constructor(user: User | undefined, calm: () => Promise<void>) {
     this.#user = user
     this.#calm = calm
   }
 
-  /** The same tree, found by this. */
+  /** Returns the tree with its members found by this lookout. */
   over(tree: ProcessTree): Grove {
     return {
       find: () => this.#find(tree),
@@ -69,7 +69,10 @@ export class Lookout {
     this.#isLooking = false
   }
 
-  /** Several that end in one turn of the event loop ask in the same, and are served together. */
+  /**
+   * Waits for a turn of the event loop, so that trees that end in the same turn are served together, then for the pause
+   * and for calm.
+   */
   async #untilTime(): Promise<void> {
     await turn()
     const waitMs = Math.min(this.#nextAtMs - performance.now(), LONGEST_WAIT_MS)
@@ -78,7 +81,7 @@ export class Lookout {
   }
 }
 
-/** What all see who look at the same time: the nth list of each is the same, and each mark is read once. */
+/** A look shared by the trees that asked together: their nth list is the same, and each mark is read once. */
 class SharedLook {
   readonly #user: User | undefined
   readonly #lists: Census[] = []

@@ -5,15 +5,18 @@ import { spawn } from "../spawn.ts"
 import type { User } from "../user.ts"
 import { isRunning, parseStat } from "./proc.ts"
 
-/** In the environment of every process that the supervisor starts, and so of their descendants. */
+/**
+ * The variable with the mark, in the environment of every process that the supervisor starts, and so of its
+ * descendants.
+ */
 export const MARK_VARIABLE = "BERTH_PROCESS"
 
-/** Who started a process, where what it leaves running is somebody's work and would be lost with the sandbox. */
+/** The starter of a process, if the processes that it leaves are somebody's work and would be lost with the sandbox. */
 export type Origin = "prompt" | "agent" | "terminal"
 
 /**
- * A mark of its own for each start, which begins with the origin where there is one. It need not be secret: who
- * forges one is only ended with that tree, or taken for what it could have been.
+ * Makes a mark for each start, beginning with the origin if there is one. It need not be secret: a process that forges
+ * one is only ended with that tree, or counted as if that origin had started it.
  */
 export const newMark = (origin?: Origin): string => {
   const own = `${process.pid}-${process.hrtime.bigint().toString(36)}`
@@ -24,28 +27,28 @@ export const originOf = (mark: string | undefined): Origin | undefined =>
   /^(prompt|agent|terminal)-/.exec(mark ?? "")?.[1] as Origin | undefined
 
 /**
- * A process that holds its memory's lock keeps whoever reads its environment waiting; those that answer do
- * so within microseconds.
+ * Time limit for reading environments. A process that holds its memory's lock makes the reader wait; others are read
+ * within microseconds.
  */
 const READ_LIMIT_MS = 500
 /**
- * While a process execs, its environment reads as empty: the old one is gone, the new one not there yet. So
- * an empty one is looked at again, as often as it takes on a busy machine, unless the kernel says where it
- * is and that it is of no length.
+ * How often an empty environment is read again. While a process execs its environment reads as empty: the old one is
+ * gone, and the new one is not there yet. On a busy machine that takes many looks. If the kernel says that the
+ * environment has no length, it is not read again.
  */
 const LOOK_AGAIN_MS = 2
 const LOOKS = 100
-/** A node that starts and reads some files, on a busy machine. */
+/** Time limit of the helper: node starts and reads some files, on a busy machine. */
 const HELPER_LIMIT_MS = 2_000
 
 export interface Marks {
-  /** Those that carry the mark. */
+  /** Pids with the mark. */
   readonly marked: ReadonlySet<number>
-  /** Those that ended before that could be told. */
+  /** Pids of processes that ended before they could be read. */
   readonly gone: ReadonlySet<number>
 }
 
-/** Which of these processes carry the mark. */
+/** Finds which of these processes have the mark. */
 export const findMarked = async (
   pids: readonly number[],
   mark: string,
@@ -56,14 +59,14 @@ export const findMarked = async (
 }
 
 export interface MarksRead {
-  /** By pid; who carries none is not in it. */
+  /** Marks by pid. Processes without one are absent. */
   readonly marks: ReadonlyMap<number, string>
   readonly gone: ReadonlySet<number>
 }
 
 /**
- * Which marks these processes carry. The kernel shows an environment to its own user and to those who may
- * trace; a supervisor that may not asks through a helper that runs as the user.
+ * Reads the marks of processes. The kernel shows an environment to the process's own user and to processes that may
+ * trace it. A supervisor that may not trace reads through a helper that runs as the user.
  */
 export const readMarks = async (
   pids: readonly number[],
@@ -106,7 +109,9 @@ const look = async (pid: number, limit: AbortSignal): Promise<Look> => {
   }
 }
 
-/** By the places where the environment begins and ends, which are 0 where the kernel does not tell. */
+/**
+ * Whether the environment has no length, by its start and end addresses. Both are 0 if the kernel does not tell them.
+ */
 const isBare = (stat: string): boolean => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
   return fields[47] !== "0" && fields[47] === fields[48]
@@ -126,7 +131,7 @@ const markIn = (environment: string): Look => {
   return found === undefined ? "no mark" : { mark: found.slice(own.length) }
 }
 
-/** Runs in the helper, and does what `look` does: prints the pids with their marks, and those that are gone. */
+/** The helper's program. Does what `look` does: prints the pids with their marks, and the pids that are gone. */
 const HELPER = `
 const { readFileSync } = require("node:fs")
 const [own, looks, lookAgainMs, ...pids] = process.argv.slice(1)

@@ -1,14 +1,14 @@
 import { isRunning, type ProcessEntry } from "./proc.ts"
 
-/** The process that a tree grew from: leader of its own session and group. */
+/** The process that a tree descends from. It leads a session and group of its own. */
 export interface TreeRoot {
   readonly pid: number
   readonly startTicks: number
 }
 
 /**
- * Who belongs to a tree: the root, its session and group, those that carry its mark, and all descendants
- * of these. Ended ones are left out.
+ * The running members of a tree: the root, its session and group, the processes with its mark, and all descendants of
+ * these.
  */
 export const membersOf = (
   root: TreeRoot,
@@ -25,9 +25,9 @@ export const membersOf = (
 }
 
 /**
- * Those that may have left the tree, so that only their mark can tell: they are no older than the root, and
- * hang below no child of the supervisor. What has left a tree is adopted by the first process, so whatever
- * hangs below another child of ours belongs to that one.
+ * Processes that may have left the tree, so that only their mark can tell. They are no older than the root, and descend
+ * from no child of the supervisor: a process that leaves a tree is adopted by the first process, so one below another
+ * child of ours belongs to that child.
  */
 export const suspectsOf = (
   root: TreeRoot,
@@ -52,8 +52,8 @@ export const suspectsOf = (
 }
 
 /**
- * The kernel gives a pid out again only when no process has it as its session or group either: if another
- * process has the root's pid, the root's session is empty, and one of that number is a stranger's.
+ * Whether another process has the root's pid. The kernel reuses a pid only when no process has it as its session or
+ * group, so the root's session is empty then, and a session of that number is a stranger's.
  */
 const isReused = ({ pid, startTicks }: TreeRoot, entries: readonly ProcessEntry[]): boolean =>
   entries.some((entry) => entry.pid === pid && entry.startTicks !== startTicks)

@@ -1,22 +1,22 @@
 import { readdirSync, readFileSync } from "node:fs"
 
-/** A process as the kernel lists it. A pid is used again, but not with the same start time. */
+/** A process as the kernel lists it. A pid is reused, but never with the same start time. */
 export interface ProcessEntry {
   readonly pid: number
   readonly parentPid: number
   readonly groupId: number
   readonly sessionId: number
-  /** Clock ticks between the machine's start and the process's. */
+  /** Clock ticks from the machine's start to the process's start. */
   readonly startTicks: number
   readonly state: string
-  /** A thread of the kernel: it belongs to nobody, and has neither arguments nor environment. */
+  /** Whether it is a kernel thread, which belongs to nobody and has neither arguments nor environment. */
   readonly isKernel: boolean
 }
 
-/** PF_KTHREAD of the flags. */
+/** The PF_KTHREAD bit of the flags. */
 const KERNEL_THREAD = 0x0020_0000
 
-/** Who has this pid now, be it a zombie; undefined when nobody does. */
+/** Reads the process with this pid, also a zombie; undefined if there is none. */
 export const readProcess = (pid: number): ProcessEntry | undefined => {
   try {
     return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"))
@@ -25,7 +25,7 @@ export const readProcess = (pid: number): ProcessEntry | undefined => {
   }
 }
 
-/** Who was there when the list was read, and what could then still be seen of them, zombies included. */
+/** The pids when the list was read, and the entries that could still be read then, zombies included. */
 export interface ProcessList {
   readonly pids: readonly number[]
   readonly entries: readonly ProcessEntry[]
@@ -42,19 +42,19 @@ export const listProcesses = (
   return { pids, entries: entries.filter((entry) => entry !== undefined) }
 }
 
-/** It has not ended; a zombie has, and only waits for its parent to look. */
+/** Whether the process has not ended. A zombie has ended, and waits for its parent to reap it. */
 export const isRunning = ({ state }: ProcessEntry): boolean => state !== "Z" && state !== "X"
 
-/** Of this very process: not of a later one with its pid. */
+/** Identifies this process, as opposed to a later one with its pid. */
 export const idOf = ({ pid, startTicks }: ProcessEntry): string => `${pid}/${startTicks}`
 
-/** This very process still runs: not a later one with its pid. */
+/** Whether this very process still runs, as opposed to a later one with its pid. */
 export const stillRuns = ({ pid, startTicks }: ProcessEntry): boolean => {
   const now = readProcess(pid)
   return now?.startTicks === startTicks && isRunning(now)
 }
 
-/** The name in the second field may hold spaces and parentheses, so it is cut off first. */
+/** Parses `/proc/PID/stat`. The name in the second field may contain spaces and parentheses, so it is cut off first. */
 export const parseStat = (stat: string): ProcessEntry => {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ", 20)
   return {

@@ -6,7 +6,7 @@ import { listProcesses, type ProcessEntry, stillRuns } from "./proc.ts"
 
 /** Processes that are found and signalled together. */
 export interface Grove {
-  /** Those that run now. */
+  /** Finds the processes that run now. */
   find(): Promise<readonly ProcessEntry[]>
   signal(entries: readonly ProcessEntry[], signal: NodeJS.Signals): void
 }
@@ -15,16 +15,16 @@ export interface TreeOptions {
   readonly root: TreeRoot
   readonly mark: string
   readonly user: User | undefined
-  /** Whether the root's pid is still the root's: until its exit status was taken, nobody else can get it. */
+  /** Whether the root's pid still belongs to the root: the kernel cannot reuse it before the exit status is taken. */
   readonly isRootOurs: () => boolean
 }
 
 /**
- * A process that the supervisor started, and everything that came from it, also what left its group, its
- * session and its parent (a double fork with setsid).
+ * A process that the supervisor started, and everything that came from it, also processes that left its group, session
+ * and parent (a double fork with setsid).
  *
- * What it cannot see: a process that did all of that *and* has another environment (`env -i`, or a program
- * that writes its title over it). Such a one lives until the sandbox ends, see `pid-namespace.ts`.
+ * A process that did all of that *and* has another environment (`env -i`, or a program that writes its title over it)
+ * is not found. It lives until the sandbox ends, see `pid-namespace.ts`.
  */
 export class ProcessTree implements Grove {
   readonly root: TreeRoot
@@ -48,7 +48,7 @@ export class ProcessTree implements Grove {
     return this.#options.mark
   }
 
-  /** The root's group at one blow, so that no fork slips through; the others one by one. */
+  /** Signals the root's group with one call, so that no fork slips through, and the other members one by one. */
   signal(entries: readonly ProcessEntry[], signal: NodeJS.Signals): void {
     const isWhole = this.#options.isRootOurs()
     if (isWhole) send(-this.root.pid, signal)
@@ -57,7 +57,7 @@ export class ProcessTree implements Grove {
   }
 }
 
-/** Looks first, so that a later process with the same pid is spared. */
+/** Checks that the process still runs, so that a later one with the same pid is spared. */
 export const signalProcess = (entry: ProcessEntry, signal: NodeJS.Signals): void => {
   if (stillRuns(entry)) send(entry.pid, signal)
 }
@@ -66,6 +66,6 @@ const send = (pid: number, signal: NodeJS.Signals): void => {
   try {
     process.kill(pid, signal)
   } catch {
-    // Gone meanwhile, or out of reach: who looks again sees which.
+    // The process has ended, or may not be signalled. The next look shows which.
   }
 }

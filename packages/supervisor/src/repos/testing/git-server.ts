@@ -2,13 +2,13 @@ import { spawn } from "node:child_process"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo, Socket } from "node:net"
 
-/** What a server does wrong. */
+/** Faults that the server shows. */
 export interface Fault {
-  /** Answers requests by accepting them, and nothing else. */
+  /** Accepts requests, and never answers them. */
   readonly hangs?: boolean
-  /** Cuts the connection when it has sent this many bytes of a pack. */
+  /** Cuts the connection after this many bytes of a pack. */
   readonly cutAfterBytes?: number
-  /** Refuses whoever does not have this user name and password. */
+  /** Refuses clients without this user name and password. */
   readonly credentials?: string
 }
 
@@ -20,7 +20,7 @@ export interface GitServer {
   close(): Promise<void>
 }
 
-/** Serves the repos below a directory over HTTP, by git's own program. */
+/** Serves the repos below a directory over HTTP, with git's own program. */
 export const serveGit = async (root: string): Promise<GitServer> => {
   const sockets = new Set<Socket>()
   const http = createServer((request, response) => {

@@ -18,7 +18,7 @@ const OPTIONS = [
   ...["-c", "maintenance.auto=false"],
 ]
 
-/** Nothing that a test runs by itself goes over the network: the server could not answer meanwhile. */
+/** Time limit of a test's own git. It never uses the network, as the server could not answer meanwhile. */
 const RUN_DEADLINE_MS = 10_000
 
 /** Runs the real git, for a test's own purposes. */
@@ -38,7 +38,7 @@ export const write = (root: string, files: Readonly<Record<string, string | Buff
   }
 }
 
-/** Commits these files, besides what is there. */
+/** Commits these files, in addition to the existing ones. */
 export const commit = (root: string, files: Readonly<Record<string, string | Buffer>>): string => {
   write(root, files)
   run(root, "add", "--all", "--force")
@@ -60,7 +60,7 @@ export interface Bench {
   readonly workspace: string
   readonly server: GitServer
   readonly family: Family
-  /** A repo that the server serves, with one commit. */
+  /** Makes a repo that the server serves, with one commit. */
   upstream(name: string, files?: Readonly<Record<string, string | Buffer>>): string
   sync(options: SyncTest): Promise<Told>
 }
@@ -84,7 +84,7 @@ export interface Told {
   readonly output: string
 }
 
-/** A workspace, and a server with repos, all real. */
+/** Makes a workspace, and a server with repos, all real. */
 export const bench = async (): Promise<Bench> => {
   const root = mkdtempSync(join(tmpdir(), "berth-git-"))
   chmodSync(root, 0o755)

@@ -3,7 +3,7 @@ import type { TerminalServerMessage } from "@berth/protocol/terminals"
 import { onTestFinished } from "vitest"
 import { WebSocket } from "ws"
 
-/** Someone who looks at a terminal: what was shown, what was said, and when something was. */
+/** A viewer of a terminal, which collects the output and the messages, and waits for them. */
 export class TestViewer {
   readonly socket: WebSocket
   readonly said: TerminalServerMessage[] = []
@@ -44,12 +44,12 @@ export class TestViewer {
     this.socket.send(JSON.stringify({ type: "resize", cols, rows }))
   }
 
-  /** Waits until the pattern was shown. */
+  /** Waits until output matches the pattern. */
   see(pattern: RegExp): Promise<RegExpMatchArray> {
     return this.#until(() => this.bytes.toString("utf8").match(pattern) ?? undefined)
   }
 
-  /** Waits until a message of the type was said. */
+  /** Waits for a message of the type. */
   hear<Type extends TerminalServerMessage["type"]>(type: Type) {
     type Message = Extract<TerminalServerMessage, { type: Type }>
     return this.#until(() => this.said.findLast((each): each is Message => each.type === type))

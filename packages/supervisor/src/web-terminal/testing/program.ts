@@ -12,17 +12,17 @@ export const MAIN = fileURLToPath(new URL("../main.ts", import.meta.url))
 
 export interface Program {
   readonly family: Family
-  /** Its assets, and where its shells start. */
+  /** Directory of its assets, in which its shells start. */
   readonly directory: string
   readonly child: ChildProcess
   readonly port: number
-  /** The pids of what it started. */
+  /** The pids of the processes that it started. */
   others(): number[]
   residentBytes(): number
   end(): void
 }
 
-/** The web terminal as a program of its own, with `/bin/sh` for each viewer. */
+/** Starts the web terminal as a program of its own, with `/bin/sh` for each viewer. */
 export const startProgram = async (script = "// xterm"): Promise<Program> => {
   const family = new Family()
   const directory = mkdtempSync(join(tmpdir(), "berth-terminal-"))

@@ -11,7 +11,7 @@ export const upgradeOf = (port: number, path = "/terminal", more = ""): string =
   `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nconnection: upgrade\r\nupgrade: websocket\r\n` +
   `sec-websocket-version: 13\r\nsec-websocket-key: ${Buffer.alloc(16).toString("base64")}\r\n${more}\r\n`
 
-/** A frame of a client, masked with zeros. */
+/** A client's frame, masked with zeros. */
 export const frame = (opcode: number, payload: Buffer | string): Buffer => {
   const bytes = Buffer.from(payload)
   const head =
@@ -21,7 +21,7 @@ export const frame = (opcode: number, payload: Buffer | string): Buffer => {
   return Buffer.concat([head, Buffer.alloc(4), bytes])
 }
 
-/** A connection that keeps its half open whatever the other end does. */
+/** Opens a connection that keeps its half open whatever the other end does. */
 export const rawConnection = async (port: number): Promise<Socket> => {
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true })
   socket.on("error", () => {})

@@ -1,7 +1,7 @@
 import { once } from "node:events"
 import { WebSocket } from "ws"
 
-/** Someone who looks at a terminal: what was shown, and when something was. */
+/** A viewer of a terminal, which collects the output and waits for it. */
 export class Viewer {
   readonly socket: WebSocket
   readonly #chunks: Buffer[] = []

@@ -2,7 +2,7 @@ import { basename } from "node:path"
 import type { AgentSpec } from "@berth/protocol/workspace"
 import type { AcpOptions } from "../acp.ts"
 
-/** A program of the sandbox's own, of which nothing is known. */
+/** Options of an ACP program that the workspace names by its command, and of which Berth knows nothing. */
 export const anyAgent = ({
   kind,
   command: [program = "", ...args],

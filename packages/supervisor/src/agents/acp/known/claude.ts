@@ -5,7 +5,10 @@ import type { AcpOptions } from "../acp.ts"
 
 const MAIN = "agents/claude/node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js"
 
-/** Claude Code refuses some of its modes to root outside of a sandbox. It updates and reports nothing by itself. */
+/**
+ * Tells Claude Code that it is in a sandbox, since it refuses some modes to root elsewhere. Turns off updates and
+ * reports.
+ */
 const IN_A_SANDBOX = {
   IS_SANDBOX: "1",
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
@@ -13,8 +16,8 @@ const IN_A_SANDBOX = {
 }
 
 /**
- * The settings that hold Claude: no file of settings counts, neither the repo's nor the user's, since they allow calls, run hooks
- * and start servers. Commands are asked for even where Claude thinks that they only read.
+ * The settings that hold Claude. No settings file counts, neither the repo's nor the user's, since such files allow
+ * calls, run hooks and start servers. Commands are asked for even if Claude thinks that they only read.
  */
 const HELD = {
   claudeCode: {
@@ -28,7 +31,7 @@ const HELD = {
   systemPrompt: { append: HELD_INSTRUCTION },
 }
 
-/** Claude Code, by the adapter that the toolbox has. */
+/** Claude Code, run through the ACP adapter of the toolbox. */
 export const claudeAgent = (
   { kind, model, permissions }: Extract<AgentSpec, { kind: "claude" }>,
   toolbox: string,

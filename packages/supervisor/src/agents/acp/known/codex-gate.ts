@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** Codex's server as the adapter starts it, with every message to it held: see `hold`. */
+/**
+ * Stands in for Codex's server: the adapter starts this program, which changes each message with `hold` and passes it
+ * on.
+ */
 import { spawn } from "node:child_process"
 import { createInterface } from "node:readline"
 import { objectIn } from "../../read.ts"
@@ -14,7 +17,7 @@ const child = spawn(process.execPath, [BERTH_CODEX, ...process.argv.slice(2)], {
 const lines = createInterface({ input: process.stdin })
 lines.on("line", (line) => {
   const message = parse(line)
-  // A line that is no message could be read otherwise by Codex than here: it does not pass.
+  // Drops a line that does not parse: Codex might read it differently.
   if (message === undefined) return
   if (!child.stdin.write(`${JSON.stringify(hold(message))}\n`)) lines.pause()
 })

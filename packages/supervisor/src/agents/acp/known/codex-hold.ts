@@ -1,9 +1,9 @@
 import { type Json, objectIn } from "../../read.ts"
 
-/** Asks before every command and every edit, and makes no sandbox of its own. */
+/** Makes Codex ask before every command and every edit, and make no sandbox of its own. */
 const ASKING = { approvalPolicy: "untrusted", approvalsReviewer: "user" }
 
-/** A message to Codex's server, changed so that Codex asks before it acts and the repo's files do not loosen that. */
+/** Changes a message to Codex's server so that Codex asks before it acts, and the repo's files cannot loosen that. */
 export const hold = (message: Json): Json => {
   const params = objectIn(message.params)
   switch (message.method) {
@@ -31,7 +31,9 @@ export const hold = (message: Json): Json => {
   }
 }
 
-/** Codex takes its configuration, rules, hooks and servers from a repo's files only where it trusts the directory. */
+/**
+ * Marks directories as untrusted: Codex takes configuration, rules, hooks and servers only from a repo that it trusts.
+ */
 const distrusting = (config: Json, cwd: unknown): Json => {
   const named = Object.keys(objectIn(config.projects))
   const directories = typeof cwd === "string" ? [...named, cwd] : named
@@ -44,7 +46,10 @@ const withoutPermissions = (params: Json): Json => {
   return others
 }
 
-/** An answer that refuses a call lets Codex go on without it: the adapter would end the turn. */
+/**
+ * Turns a "cancel" into a "decline", so that Codex continues its turn without the refused call. "cancel" would end the
+ * turn.
+ */
 const goingOn = (answer: Json): Json =>
   objectIn(answer.result).decision === "cancel"
     ? { ...answer, result: { ...objectIn(answer.result), decision: "decline" } }

@@ -9,20 +9,20 @@ const MODULES = "agents/codex/node_modules"
 const MAIN = `${MODULES}/@agentclientprotocol/codex-acp/dist/index.js`
 const CODEX = `${MODULES}/@openai/codex/bin/codex.js`
 
-/** Stands between the adapter and Codex where Codex is held. */
+/** The program that stands between the adapter and Codex when Codex is held. */
 const GATE = "supervisor/codex-gate.cjs"
 
-/** The mode in which Codex makes no sandbox of its own: in this one it could not. */
+/** The mode in which Codex makes no sandbox of its own, which would fail inside of Berth's. */
 const FREE_MODE = "agent-full-access"
-/** The gate says what counts; this is what holds if it is not there. */
+/** A fallback: the gate decides what a held Codex may do, and this mode counts only if the gate is missing. */
 const HELD_MODE = "read-only"
 
 const KEY = "OPENAI_API_KEY"
 const ENDPOINT = "https://api.openai.com/v1"
 
 /**
- * OpenAI as a provider whose key is taken from the environment. The one that Codex has by itself wants to be logged in,
- * and would write the key into a file of the workspace's home.
+ * Makes OpenAI a provider whose key comes from the environment. Codex's built-in provider requires a login, and would
+ * write the key into a file of the workspace's home.
  */
 const providerOf = ({
   OPENAI_BASE_URL: base_url = ENDPOINT,
@@ -33,7 +33,7 @@ const providerOf = ({
   },
 })
 
-/** The workspace's own configuration of Codex, which counts more than what Berth says of the provider. */
+/** The workspace's own configuration of Codex, which overrides Berth's settings of the provider. */
 const configOf = (text: string): Json => {
   try {
     return objectIn(JSON.parse(text))

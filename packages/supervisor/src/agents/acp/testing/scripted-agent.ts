@@ -1,4 +1,7 @@
-/** An agent without a model: it does what a prompt says, `ORDER: WHAT`. It serves faults that no real one shows at will. */
+/**
+ * An ACP agent without a model, which obeys prompts of the form `ORDER: WHAT`. Tests use it for faults that no real
+ * agent shows at will.
+ */
 import { spawn } from "node:child_process"
 import { closeSync, existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -135,7 +138,7 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
   flood: async (turn) => {
     for (let count = 0; count < Number(turn.what); count++) await say(turn, "x".repeat(1000))
   },
-  /** Asks so often at once, and says how often it was sent away before any of it was answered. */
+  /** Sends many requests at once, and says how many were refused before any was answered. */
   pester: async (turn) => {
     const [count = 0, kept = 0] = turn.what.split(" ").map(Number)
     const isOver = Promise.withResolvers<void>()
@@ -154,7 +157,7 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
     await isOver.promise
     await say(turn, String(refused))
   },
-  /** Opens so many terminals at once, and says how many it got. */
+  /** Opens many terminals at once, and says how many it got. */
   open: async (turn) => {
     const { client, sessionId } = turn
     const opened = await Promise.allSettled(
@@ -164,7 +167,7 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
     )
     await say(turn, String(opened.filter(({ status }) => status === "fulfilled").length))
   },
-  /** Tells of a call whose input is nested so deep. */
+  /** Reports a tool call whose input is nested that deep. */
   nest: async (turn) => {
     const depth = Number(turn.what)
     const told = JSON.stringify({

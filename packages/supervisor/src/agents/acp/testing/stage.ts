@@ -17,7 +17,7 @@ const program = fileURLToPath(new URL("scripted-agent.ts", import.meta.url))
 export const SCRIPTED = [process.execPath, program] as const
 
 export interface StageOptions extends Partial<Omit<AcpOptions, "environment">> {
-  /** An agent that the toolbox brings, in the place of the one that is described here. */
+  /** Makes the options of an agent that the toolbox brings, to be used instead of the options given here. */
   readonly known?: (permissions: Permissions, toolbox: string) => AcpOptions
   readonly user?: User
   readonly keys?: Readonly<Record<string, string>>
@@ -26,7 +26,7 @@ export interface StageOptions extends Partial<Omit<AcpOptions, "environment">> {
   readonly restartClock?: Clock
 }
 
-/** An agent with a home and a repo of its own; everything is gone after the test, or what it is made for. */
+/** Makes an agent with a home and a repo of its own. `atEnd` removes everything: by default after the test. */
 export const makeStage = (
   options: StageOptions = {},
   atEnd: (cleanUp: () => Promise<void>) => void = onTestFinished,

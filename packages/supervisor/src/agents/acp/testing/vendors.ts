@@ -13,7 +13,7 @@ const KEY = "sk-scripted-0123456789"
 const MODULES = join(dirname(createRequire(import.meta.url).resolve("vitest/package.json")), "..")
 const GATE = fileURLToPath(new URL("../known/codex-gate.ts", import.meta.url))
 
-/** As much of a toolbox as the vendors' agents need, made of links. */
+/** Makes a toolbox of links, with just what the vendors' agents need. */
 export const makeVendorToolbox = (toolbox: string): void => {
   for (const each of ["bin", "supervisor", "agents/claude", "agents/codex"])
     mkdirSync(join(toolbox, each), { recursive: true })
@@ -27,11 +27,11 @@ export const makeVendorToolbox = (toolbox: string): void => {
 export interface Vendor {
   known(permissions: Permissions, toolbox: string): AcpOptions
   keys(): Readonly<Record<string, string>>
-  /** Leads it to a model on loopback. */
+  /** Variables that point the agent to a model on loopback. */
   environment(port: number): Readonly<Record<string, string>>
-  /** How its model runs a command. */
+  /** The model's reply that makes the agent run a command. */
   run(command: string): ModelReply
-  /** How its model makes a file. */
+  /** The model's reply that makes the agent write a file. */
   write(path: string): ModelReply
 }
 

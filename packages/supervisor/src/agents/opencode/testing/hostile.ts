@@ -1,18 +1,18 @@
 import { once } from "node:events"
 import { createServer, type Socket } from "node:net"
 
-/** The bytes that are sent in the place of an answer. */
+/** The bytes to send instead of a proper answer. */
 export interface Hostile {
   readonly head?: string
   readonly body?: string
-  /** Whether all of it is sent again and again. */
+  /** Whether the answer is repeated without end. */
   readonly isEndless?: boolean
-  /** Whether the head is never finished. */
+  /** Whether the head never ends. */
   readonly isEndlessHead?: boolean
   readonly isSilent?: boolean
 }
 
-/** A server that answers each request with the same attack. */
+/** Starts a server that answers each request with the same attack. */
 export const startHostile = async (hostile: Hostile) => {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {

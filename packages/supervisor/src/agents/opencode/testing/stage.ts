@@ -20,7 +20,7 @@ import { type OpenCodeOptions, opencodeAgent } from "../opencode.ts"
 
 export interface Stage {
   readonly agent: Agent
-  /** A second agent with the same files, as another sandbox has it. */
+  /** Makes a second agent with the same files, like one in another sandbox. */
   another(options?: Partial<OpenCodeOptions>): Pick<Stage, "agent" | "processes">
   readonly processes: ProcessSet
   readonly family: Family
@@ -28,7 +28,7 @@ export interface Stage {
   readonly directory: string
   readonly repo: string
   readonly home: string
-  /** What happened to the process. */
+  /** The events of the agent's process. */
   readonly news: ProcessEvent[]
   /** Asks the OpenCode of these processes directly. */
   clientOf(processes: ProcessSet): Client
@@ -36,7 +36,7 @@ export interface Stage {
 
 export interface StageOptions extends Partial<OpenCodeOptions> {
   readonly script?: (turn: ModelTurn) => ModelReply
-  /** A shell script in the place of OpenCode. */
+  /** A shell script to run instead of OpenCode. */
   readonly instead?: string
   /** Further configuration of OpenCode. */
   readonly config?: object
@@ -44,7 +44,7 @@ export interface StageOptions extends Partial<OpenCodeOptions> {
   readonly restartClock?: Clock
 }
 
-/** An agent with a home, a repo and a model of its own; everything is gone after the test, or what it is made for. */
+/** Makes an agent with a home, a repo and a model of its own. `atEnd` removes everything: by default after the test. */
 export const makeStage = async (
   options: StageOptions = {},
   atEnd: (cleanUp: () => Promise<void>) => void = onTestFinished,

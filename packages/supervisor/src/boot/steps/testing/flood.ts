@@ -1,4 +1,4 @@
-/** Runs a hook that writes so many bytes, and says how much memory that took. */
+/** Runs a hook that writes the given number of bytes, and prints how much memory that took. */
 import { setupHook } from "../setup-hook.ts"
 import { Stage } from "./stage.ts"
 

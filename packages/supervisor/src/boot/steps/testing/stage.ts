@@ -15,13 +15,13 @@ import { buildGraph } from "../../graph.ts"
 import { type BootRun, runBoot } from "../../run.ts"
 import type { Step } from "../../step.ts"
 
-/** Whom the steps' programs run as: an ordinary user where the tests may choose, else whoever runs them. */
+/** The user of the steps' programs: an ordinary one if the tests run as root, else the test's own. */
 export const TEST_USER: User | undefined =
   process.getuid?.() === 0 ? { uid: 1000, gid: 1000 } : undefined
 
 type Planned = Partial<Omit<BootPlan, "repos">>
 
-/** A sandbox's directories, and processes that run as its user; with one repo, `shop`. */
+/** The directories of a sandbox, and processes that run as its user. There is one repo, `shop`. */
 export class Stage {
   readonly family = new Family()
   readonly events: ProcessEvent[] = []
@@ -53,7 +53,7 @@ export class Stage {
     return join(this.directory, ...parts)
   }
 
-  /** Writes a file of the user's, with the directories above it. */
+  /** Writes a file that belongs to the user, with the directories above it. */
   put(path: string, text: string, mode = 0o644): string {
     const file = this.path(path)
     const made = mkdirSync(dirname(file), { recursive: true })
@@ -97,7 +97,7 @@ export class Stage {
     }
   }
 
-  /** Boots with these steps alone. */
+  /** Runs a boot with these steps alone. */
   boot(steps: readonly Step<BootContext>[], context: BootContext, signal?: AbortSignal): BootRun {
     return runBoot({
       mode: context.plan.mode,
@@ -109,7 +109,7 @@ export class Stage {
     })
   }
 
-  /** What still runs of what the test started. */
+  /** The pids of processes that the test started and that still run. */
   running(): number[] {
     return [...this.family.running(), ...zombies()]
   }
