@@ -16,9 +16,9 @@ import { listOf } from "./list.ts"
 import { MAX_TERMINAL_VIEWERS, MAX_TERMINALS } from "./terminal-limits.ts"
 import { TerminalId } from "./terminals.ts"
 
-/** What lives in a sandbox and would be lost with it. */
+/** Everything that lives in a sandbox and would be lost with it. */
 export const Activity = z.object({
-  /** Changes with every change; of this supervisor only. */
+  /** The version changes with every change. It is comparable only within one run of the supervisor. */
   version: z.int().min(0),
   /** Accepted or running prompts. */
   prompts: listOf(PromptId, { max: MAX_ACTIVE_PROMPTS }),
@@ -30,8 +30,8 @@ export const Activity = z.object({
     { max: MAX_TERMINALS },
   ),
   /**
-   * Processes of the sandbox's user that outlive the prompt or the terminal that started them. What the boot and
-   * sidecars left running is not in it: the next boot starts it again.
+   * Processes of the sandbox's user that outlive the prompt or the terminal that started them. Processes that the boot
+   * and sidecars left running do not count: the next boot starts them again.
    */
   leftProcesses: z.int().min(0).max(MAX_PROCESSES),
 })

@@ -16,15 +16,15 @@ export type PortNumber = z.infer<typeof PortNumber>
 
 export const Port = z.object({
   port: PortNumber,
-  /** Where it is bound to: `127.0.0.1`, `0.0.0.0`, `::`, … */
+  /** The addresses that the port is bound to: `127.0.0.1`, `0.0.0.0`, `::`, … */
   addresses: z.array(z.string()).min(1),
-  /** Who listens; null where that cannot be told, or not in time. */
+  /** The process that listens; null where it cannot be found, or not in time. */
   process: z.object({ pid: z.int(), name: z.string() }).nullable(),
 })
 export type Port = z.infer<typeof Port>
 
 export const PortList = z.object({
-  /** By their numbers. */
+  /** The ports, by their numbers. */
   ports: z.array(Port),
   /** Whether there are more than are listed. */
   isCut: z.boolean(),

@@ -32,7 +32,7 @@ export const TerminalId = z
   .brand<"term">()
 export type TerminalId = z.infer<typeof TerminalId>
 
-/** The kernel ends a text at its first NUL. */
+/** Text without NUL: the kernel ends a text at its first NUL. */
 const SystemText = z.string().refine((text) => !text.includes("\0"), "must hold no NUL character")
 
 const VariableName = SystemText.refine(
@@ -49,16 +49,19 @@ export const TerminalStart = z.strictObject({
     .min(1)
     .refine(([program]) => program !== "", "must name a program")
     .optional(),
-  /** Default: the directory of the only repo, or the workspace. A relative one is below the workspace. */
+  /**
+   * The working directory. Default: the directory of the only repo, or the workspace. A relative one is below the
+   * workspace.
+   */
   cwd: SystemText.min(1).optional(),
-  /** Beside the sandbox's own, which these win over. */
+  /** Variables beside the sandbox's own, which they override. */
   env: z.record(VariableName, SystemText).optional(),
   cols: Cells,
   rows: Cells,
 })
 export type TerminalStart = z.infer<typeof TerminalStart>
 
-/** How the program ended: with a status, or by a signal. */
+/** The end of the program: with a status, or by a signal. */
 export const TerminalExit = z.object({
   status: ExitStatus.nullable(),
   signal: SignalName.nullable(),
@@ -73,10 +76,10 @@ export const TerminalInfo = z.object({
   cols: z.int(),
   rows: z.int(),
   startedAt: z.iso.datetime(),
-  /** Null while it runs. */
+  /** Null while the program runs. */
   exit: TerminalExit.nullable(),
   viewers: z.int(),
-  /** What is kept of its output, by the number of bytes before it: the first one, and the one that comes next. */
+  /** The kept output, by position: its first byte, and the next byte to come. */
   output: z.object({ from: z.int(), to: z.int() }),
 })
 export type TerminalInfo = z.infer<typeof TerminalInfo>
@@ -84,13 +87,13 @@ export type TerminalInfo = z.infer<typeof TerminalInfo>
 export const TerminalList = z.object({ terminals: z.array(TerminalInfo) })
 export type TerminalList = z.infer<typeof TerminalList>
 
-/** What a viewer says, beside what is typed. */
+/** A viewer's message, beside typed input. */
 export const TerminalClientMessage = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("resize"), cols: Cells, rows: Cells }),
 ])
 export type TerminalClientMessage = z.infer<typeof TerminalClientMessage>
 
-/** What a viewer hears, beside the output. */
+/** A message to a viewer, beside the output. */
 export const TerminalServerMessage = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("attached"),
@@ -102,7 +105,7 @@ export const TerminalServerMessage = z.discriminatedUnion("type", [
     rows: Cells,
   }),
   z.object({ type: z.literal("resized"), cols: Cells, rows: Cells }),
-  /** Last, after all output. */
+  /** The last message, after all output. */
   z.object({ type: z.literal("exit"), ...TerminalExit.shape }),
 ])
 export type TerminalServerMessage = z.infer<typeof TerminalServerMessage>
