@@ -1,6 +1,8 @@
 import type { AgentSpec, WorkspaceSpec, WorkspaceSpecInput } from "@berth/protocol/workspace"
 
-/** The parts of a workspace that flags change, by name, in words for people. Variables are named without their values. */
+/**
+ * The parts of a workspace that flags change, by name, in words for people. Variables are named without their values.
+ */
 export type Changes = Readonly<Record<string, string>>
 
 /** Compares a known workspace with its description by flags. */

@@ -1,11 +1,11 @@
 /**
- * What lives in a sandbox, told to its server alone.
+ * The report of what lives in a sandbox, for its server alone.
  *
  * - `GET /activity` → `Activity`, as it is now.
- * - `GET /activity?after=VERSION&wait=MS`: the same at once when the version is another one, else at the first
+ * - `GET /activity?after=VERSION&wait=MS`: the same, at once when the version is another one, else at the first
  *   change, or when that time is over.
  *
- * Commands that are bound to a connection are not in it: whoever holds the connection knows of them.
+ * Commands that are bound to a connection are not in it: the holder of the connection knows of them.
  */
 import { z } from "zod"
 import { MAX_ACTIVE_PROMPTS, MAX_PROCESSES } from "./activity-limits.ts"

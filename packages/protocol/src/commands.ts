@@ -1,23 +1,23 @@
 /**
  * Commands in a sandbox.
  *
- * - WebSocket `/commands/run`: the client says a `CommandStart`, then `CommandClientMessage`s and standard
- *   input. A start that is short may be said with the connection instead, as JSON in `?start=`: then the command
- *   starts without waiting for a frame, and a start that is wrong is answered as a refusal. It hears `started`,
- *   the output, and `exit`; or `error`, and then nothing was started or what was is ended. Either closes the
- *   connection, with 1000 or with `COMMAND_CLOSE.failed`. The command ends with the connection, whoever closes it.
- * - `POST /commands` with a `CommandStart` starts one in the background: 201 and its `CommandInfo`.
- * - `GET /commands` → `CommandList`, `GET /commands/{id}` → `CommandInfo`: those that run, and those in the
- *   background that have ended, for a while.
- * - WebSocket `/commands/{id}/attach?stdout=N&stderr=M`: the output of one in the background from these bytes
- *   on (0 where none is named), then what follows, then `exit`. Any number may be attached; whoever reads too
- *   slowly is told by `dropped` what was not kept. Input and signals as with `run`.
- * - `POST /commands/{id}/signal` with a `CommandSignalRequest`: 204. It goes to the command's whole group.
- * - `DELETE /commands/{id}`: ends it with everything that came from it, and forgets it: 200 and its
+ * - WebSocket `/commands/run`: the client sends a `CommandStart`, then `CommandClientMessage`s and standard input.
+ *   A short start may be sent with the connection instead, as JSON in `?start=`: then the command starts without
+ *   waiting for a frame, and an invalid start is answered as a refusal. The client gets `started`, the output, and
+ *   `exit`; or `error`: then nothing was started, or the command was ended. Either closes the connection, with 1000
+ *   or with `COMMAND_CLOSE.failed`. The command ends with the connection, whichever side closes it.
+ * - `POST /commands` with a `CommandStart` starts a command in the background: 201 and its `CommandInfo`.
+ * - `GET /commands` → `CommandList`, `GET /commands/{id}` → `CommandInfo`: the commands that run, and for a while
+ *   background commands that have ended.
+ * - WebSocket `/commands/{id}/attach?stdout=N&stderr=M`: the output of a background command from these bytes on
+ *   (default: 0), then new output, then `exit`. Any number of clients may be attached; a client that reads too
+ *   slowly gets `dropped` with the number of bytes that were not kept. Input and signals work as with `run`.
+ * - `POST /commands/{id}/signal` with a `CommandSignalRequest`: 204. The signal goes to the command's whole group.
+ * - `DELETE /commands/{id}`: ends the command with everything that came from it, and forgets it: 200 and its
  *   `CommandInfo`.
  *
- * Text frames are JSON. Binary frames begin with a byte of `COMMAND_CHANNEL`, and then hold bytes of that
- * stream as they are. Whoever does not read holds up the command that it runs, and nobody else.
+ * Text frames are JSON. Binary frames begin with a byte of `COMMAND_CHANNEL`, and then hold bytes of that stream as
+ * they are. A client that does not read holds up its own command, and nobody else's.
  */
 import { z } from "zod"
 import { COMMAND_SIGNALS, COMMAND_USERS, MAX_COMMAND_TIMEOUT_MS } from "./command-limits.ts"

@@ -21,10 +21,10 @@
  * `{ "base64": "…" }`. In a query, `path=` is text, `path64=` bytes as base64, and `mode=` octal; `fileQuery`
  * writes queries. A relative path is below the workspace.
  *
- * **Writing.** A file is written aside in the same directory and then renamed, so that a reader sees the old
- * one or the new one, and a write that fails leaves the old one. What a link points to is replaced, not the
- * link. A new file has mode 644 unless `mode` says otherwise; one that is replaced keeps its mode. It is not
- * forced to the disk: after a power loss either may be there.
+ * **Writing.** A file is written under another name in the same directory and then renamed, so that a reader sees
+ * the old one or the new one, and a write that fails leaves the old one. A link's target is replaced, not the link.
+ * A new file has mode 644 unless `mode` says otherwise; a replaced one keeps its mode. It is not synced: after a
+ * power loss either may be there.
  */
 import { z } from "zod"
 import {

@@ -14,11 +14,11 @@
  *
  * **Diffs** are of the working tree against a commit, HEAD unless `base` says otherwise, with the files that are
  * not tracked yet and not ignored; or of the commit `head` against it. `path` limits them to a file or a folder.
- * A diff that breaks off is one whose connection does: it has no length before.
+ * A diff has no length in advance, so an incomplete one shows only by its broken connection.
  *
  * **Names** are bytes, as in `files.ts`: text where they are UTF-8, else `{ "base64": "…" }`; in a query
  * `path=` and `path64=`, which `fileQuery` writes. They are below the repo's root. In a diff they are git's own, in
- * quotes where they must be. Messages and people's names are text: what is no UTF-8 in them is replaced.
+ * quotes where they must be. Messages and people's names are text: bytes that are no UTF-8 are replaced.
  */
 import { z } from "zod"
 import { Bytes, FilePath } from "./files.ts"

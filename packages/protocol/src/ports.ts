@@ -1,13 +1,14 @@
 /**
  * TCP ports in a sandbox.
  *
- * - `GET /ports` → `PortList`: those that something listens on.
- * - WebSocket `/ports/watch`: first `ports`, with all that there are, then `opened` and `closed` as they come
- *   and go, within a tenth of a second. All are `PortMessage`s in text frames; the client says nothing.
- * - WebSocket `/ports/{port}/connect`: one TCP connection to that port of the sandbox's loopback, 127.0.0.1 or
- *   else ::1, or else of another of its addresses that something listens on. It is refused with `ports.refused` when nothing takes it. Binary frames are bytes, both ways. A
- *   text frame is a `PortControl`: `end` says that its sender sends no more, while it still reads. A client that
- *   closes with code 1000 has sent all that it wanted to; any other end breaks the connection off.
+ * - `GET /ports` → `PortList`: the ports that something listens on.
+ * - WebSocket `/ports/watch`: first `ports`, with all ports, then `opened` and `closed` as they come and go, within
+ *   a tenth of a second. All are `PortMessage`s in text frames; the client sends nothing.
+ * - WebSocket `/ports/{port}/connect`: one TCP connection to that port of the sandbox's loopback, 127.0.0.1 or else
+ *   ::1, or else of another of its addresses that something listens on. It is refused with `ports.refused` when
+ *   nothing accepts it. Binary frames are bytes, both ways. A text frame is a `PortControl`: `end` says that its
+ *   sender sends no more, while it still reads. A client that closes with code 1000 has sent everything; any other
+ *   end resets the connection.
  */
 import { z } from "zod"
 

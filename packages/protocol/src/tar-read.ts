@@ -15,8 +15,8 @@ export interface TarEntry extends TarHeader {
 }
 
 /**
- * The entries of an archive, in the POSIX or the GNU form. Names, targets, sizes and kinds are whatever the archive says.
- * Throws a `TarProblem` where it cannot be read.
+ * The entries of an archive, in the POSIX or the GNU form. Names, targets, sizes and kinds are whatever the archive
+ * says. Throws a `TarProblem` where it cannot be read.
  */
 export async function* readTar(chunks: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
   const source = new ByteSource(chunks)

@@ -1,26 +1,26 @@
 /**
- * Terminals in a sandbox: a program on a pty, with any number of viewers. All runs as the sandbox's user.
+ * Terminals in a sandbox: a program on a pty, with any number of viewers. It runs as the sandbox's user.
  *
  * - `POST /terminals` with a `TerminalStart`: 201 and its `TerminalInfo`.
- * - `GET /terminals` → `TerminalList`, `GET /terminals/{id}` → `TerminalInfo`: those that run, and the last
+ * - `GET /terminals` → `TerminalList`, `GET /terminals/{id}` → `TerminalInfo`: the terminals that run, and the last
  *   ones that have ended.
- * - WebSocket `/terminals/{id}/attach?from=N`: first `attached`, then the output from that byte on (all that
- *   is kept, where none is named), then what follows, and at last `exit` and the close.
- * - `DELETE /terminals/{id}` ends it with everything that came from it, and forgets it: 200 and its
+ * - WebSocket `/terminals/{id}/attach?from=N`: first `attached`, then the output from that byte on (default: all
+ *   that is kept), then new output, and at last `exit` and the close.
+ * - `DELETE /terminals/{id}` ends the terminal with everything that came from it, and forgets it: 200 and its
  *   `TerminalInfo`.
  *
- * Binary frames are bytes, both ways: what the program writes, and what is typed. A character may be cut
- * anywhere. Text frames are JSON: `TerminalClientMessage` and `TerminalServerMessage`. A viewer that counts the
- * bytes since `attached.from` can attach again where it was.
+ * Binary frames are bytes, both ways: the program's output, and typed input. A character may be cut anywhere. Text
+ * frames are JSON: `TerminalClientMessage` and `TerminalServerMessage`. A viewer that counts the bytes since
+ * `attached.from` can attach again where it was.
  *
- * **Size.** There is one, whoever looks: the last `resize` wins, and every viewer is told.
+ * **Size.** All viewers share one size: the last `resize` wins, and every viewer is told.
  *
- * **Slow viewers.** The program waits for the fastest viewer. One that falls behind it by more than the
- * scrollback is closed with `TERMINAL_CLOSE.tooSlow`, and so are all that read nothing for half a minute. With
- * no viewer the program goes on.
+ * **Slow viewers.** The program waits for the fastest viewer. A viewer that falls behind it by more than the
+ * scrollback is closed with `TERMINAL_CLOSE.tooSlow`, and so are all that read nothing for half a minute. With no
+ * viewer the program goes on.
  *
- * **Its end.** When the program ends, so does what it left in its session, as jobs in the background. What is
- * to outlive the terminal has a session of its own (`setsid`).
+ * **The end.** When the program ends, the processes that it left in its session end too, such as background jobs. A
+ * process that is to outlive the terminal has a session of its own (`setsid`).
  */
 import { z } from "zod"
 import { ExitStatus, SignalName } from "./process-end.ts"

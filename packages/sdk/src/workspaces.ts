@@ -22,8 +22,8 @@ export interface Workspaces {
    */
   exportFiles(slug: string, options?: CallOptions): Promise<ReadableStream<Uint8Array>>
   /**
-   * Makes a workspace, which must not exist, on the files of an archive. Resolves when its sandbox has started; it boots on.
-   * A signal cancels it, and leaves nothing unless the sandbox is begun already.
+   * Makes a workspace, which must not exist, on the files of an archive. Resolves when its sandbox has started; it
+   * boots on. A signal cancels it, and leaves nothing unless the sandbox was begun already.
    */
   importFiles(slug: string, archive: Sendable, options?: CallOptions): Promise<SandboxView>
 }

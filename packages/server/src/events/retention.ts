@@ -9,7 +9,9 @@ import { SESSION_BYTES } from "./output-budget.ts"
 export const BATCH_EVENTS = 500
 const BATCH_BYTES = 2 * 1024 * 1024
 
-/** A session that holds more than this while nothing runs in it gives up its oldest events, so that a prompt has room. */
+/**
+ * A session that holds more than this while nothing runs in it gives up its oldest events, so that a prompt has room.
+ */
 export const CROWDED_BYTES = (SESSION_BYTES / 4) * 3
 export const ROOMY_BYTES = SESSION_BYTES / 2
 

@@ -70,7 +70,7 @@ export interface World {
 
 export type Action =
   | { readonly kind: "keep" }
-  /** Asks a sandbox that the store does not know, or that was presumed dead, what lives in it. */
+  /** Asks the sandbox what lives in it. */
   | { readonly kind: "ask" }
   | { readonly kind: "adopt" }
   /** Stops the sandbox and keeps its files. */

@@ -163,7 +163,7 @@ export interface Sandboxes
 
 const RECONCILE_EVERY_MS = 60_000
 
-/** How long the store keeps why a sandbox went. */
+/** How long the store remembers why a sandbox is gone. */
 const REMEMBER_MS = 7 * 24 * 3600 * 1000
 
 /** The subject of the hold that a person's make-room has. */

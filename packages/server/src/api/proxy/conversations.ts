@@ -39,7 +39,7 @@ const MAX_PORTS_BYTES = 1024 * 1024
 /** Room for a few words and numbers. */
 const MAX_SMALL_BYTES = 64 * 1024
 
-/** The most processes that can outlive SIGKILL. */
+/** The most processes listed that outlived SIGKILL. */
 const MAX_LEFT = 100_000
 
 /** An error that a sandbox can have, from the table of errors. */

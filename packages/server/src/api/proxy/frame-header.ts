@@ -15,7 +15,7 @@ const KNOWN: ReadonlySet<number> = new Set(Object.values(OPCODE))
 const MAX_CONTROL_BYTES = 125
 
 /**
- * Reads the header of a frame from a sandbox; undefined: the bytes end before it does. A supervisor sends each message in
+ * Reads the header of a sandbox's frame; undefined: the bytes end before it does. A supervisor sends each message in
  * one frame, without a mask and without an extension, and writes lengths in the shortest form.
  */
 export const readFrameHeader = (bytes: Buffer, at: number): FrameHeader | undefined => {

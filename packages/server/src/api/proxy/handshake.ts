@@ -17,7 +17,7 @@ import { OPCODE, writeClose, writeFrame } from "./frame-header.ts"
 export interface Handshake {
   readonly key: string
   readonly token: string | undefined
-  /** The answer to the offered subprotocols. Only browsers offer any. */
+  /** The answer to the offered subprotocols. Browsers offer some, other clients none. */
   readonly subprotocol: string | undefined
   /** The subprotocol with which the client is refused. */
   readonly refusedBy: string | undefined

@@ -41,12 +41,12 @@ const BUSY_SHARE = 10
 const QUIET_SHARE = 50
 
 /**
- * Decides whether a sandbox is measured. Its files cannot have grown by more than the disk has lost since the last time,
- * unless somebody else has freed room: then its age decides.
+ * Decides whether a sandbox is measured. Its files cannot have grown by more than the disk has lost since the last
+ * time, unless somebody else has freed room: then its age decides.
  *
- * A sandbox without bounds is measured for the day on which the disk runs short, when the writer is whoever grew. While
- * the disk is half free that is needless: whoever fills it then has most in any case. From there on each is measured
- * whenever half of what was free is gone.
+ * A sandbox without bounds is measured for the day on which the disk runs short, when the writer is the one that grew.
+ * While the disk is half free that is needless: the one that fills it then has most in any case. From there on each is
+ * measured whenever half of the room that was free is gone.
  */
 export const isDue = (
   measured: Measured | undefined,
