@@ -18,7 +18,7 @@ const COMMAND = "berth.js"
 const { metafile } = await build({
   entryPoints: [
     { in: join(CLI, "src/bundled.ts"), out: basename(COMMAND, ".js") },
-    // Programs of threads: each is looked for by this name beside the file that starts it.
+    // The programs of threads: each is found by this name beside the file that starts it.
     { in: join(SERVER, "src/layers/trees/walker.ts"), out: "walker" },
     { in: join(SERVER, "src/store/checkpointer.ts"), out: "checkpointer" },
   ],
@@ -27,18 +27,18 @@ const { metafile } = await build({
   platform: "node",
   target: "node24",
   metafile: true,
-  // Apart, so that each command still loads only what it needs.
+  // The output is split, so that each command still loads only what it needs.
   format: "esm",
   splitting: true,
   conditions: ["source"],
-  // better-sqlite3 looks for native code beside itself. dockerode is loaded on demand, and is no module: what it
-  // exports would lose its names.
+  // better-sqlite3 looks for native code beside itself. dockerode is loaded on demand and is CommonJS: bundled, its
+  // exports would lose their names.
   external: ["better-sqlite3", "dockerode"],
-  // For dependencies that are not modules: they ask for Node's own parts with it.
+  // CommonJS dependencies call `require` for Node's own modules.
   banner: {
     js: 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);',
   },
-  // Less to read at every start; names stay, for whoever reads a stack.
+  // Minified files are faster to read at every start; names stay, for readers of a stack trace.
   minifyWhitespace: true,
   minifySyntax: true,
   legalComments: "none",
@@ -46,7 +46,7 @@ const { metafile } = await build({
 })
 const made = new Set(Object.keys(metafile.outputs).map((path) => basename(path)))
 
-// A server that runs may still load files of the bundle that it was started from: they stay for a day.
+// A running server may still load files of the bundle that it was started from: they stay for a day.
 const yesterdayMs = Date.now() - 24 * 60 * 60_000
 for (const name of readdirSync(OUTPUT)) {
   const path = join(OUTPUT, name)
@@ -54,7 +54,7 @@ for (const name of readdirSync(OUTPUT)) {
 }
 rmSync(CACHE, { recursive: true, force: true })
 
-// All but the command itself only define things.
+// All files but the command itself only define things, so they can be loaded.
 const LOAD_EACH = "for (const file of process.argv.slice(1)) await import(file)"
 const files = [...made].filter((name) => name !== COMMAND).map((name) => join(OUTPUT, name))
 const { stderr } = spawnSync(

@@ -37,7 +37,7 @@ await build({
   target: "node24",
   conditions: ["source"],
   external: ["@lydell/node-pty"],
-  // Less to read and to check at every start; names stay, for whoever reads a stack.
+  // Minified files are faster to read and to check at every start; names stay, for readers of a stack trace.
   minifyWhitespace: true,
   minifySyntax: true,
   legalComments: "none",
@@ -48,7 +48,7 @@ await build({
 for (const name of ["codex-gate", "git-remote-berth-host"])
   chmodSync(join(OUTPUT, `${name}.cjs`), 0o755)
 
-// Outside of a sandbox it ends at once, for want of a plan; by then it is loaded.
+// Outside of a sandbox the supervisor ends at once, because there is no plan; by then it is loaded.
 const { stderr } = spawnSync(process.execPath, [...SUPERVISOR_FLAGS, join(OUTPUT, "main.cjs")], {
   env: { NODE_COMPILE_CACHE: CACHE, NODE_COMPILE_CACHE_PORTABLE: "1" },
   encoding: "utf8",

@@ -1,6 +1,6 @@
 /**
- * `npm run demo`: sets up what the system lacks and runs Berth's main job, a step a line, on a data
- * directory of its own. It leaves nothing behind, and its exit status says whether every step was done.
+ * `npm run demo`: installs what the system lacks and runs Berth's main job, a step a line, on a temporary data
+ * directory. It leaves nothing behind, and its exit status says whether every step was done.
  */
 import { performance } from "node:perf_hooks"
 import { openScene } from "./demo/scene.ts"

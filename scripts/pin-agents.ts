@@ -1,6 +1,6 @@
 /**
  * Writes the pins of the agents that are installed on first use: for each a manifest and a lock file, with the versions
- * and hashes that this project's own lock file has, so that what is installed is what is tested. To be run after
+ * and hashes of this project's own lock file, so that the installed versions are the tested ones. To be run after
  * either adapter is updated.
  */
 import { execFileSync } from "node:child_process"
@@ -25,7 +25,7 @@ const { packages } = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "u
   packages: Readonly<Record<string, Locked>>
 }
 
-/** Where npm puts what a package needs: in the nearest `node_modules` above it that has it. */
+/** The place where npm puts a package's dependency: the nearest `node_modules` above it that has it. */
 const placeOf = (name: string, from: string): string | undefined => {
   for (
     let place = from;
@@ -53,7 +53,7 @@ const closureOf = (adapter: string): string[] => {
   return [...found].sort()
 }
 
-/** As much as npm writes here, to say how far it is: elsewhere it is about the same. */
+/** The bytes that npm writes here, for the progress of an installation: elsewhere it is about the same. */
 const bytesOf = (places: readonly string[]): number => {
   const there = places.map((place) => join(ROOT, place)).filter((path) => existsSync(path))
   const du = execFileSync("du", ["--bytes", "--summarize", "--total", ...there], {

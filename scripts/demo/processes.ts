@@ -14,7 +14,7 @@ interface Choices {
   readonly cwd?: string
 }
 
-/** Runs a program to its end and gives what it wrote; what it writes as an error reaches the reader at once. */
+/** Runs a program to its end and returns its output; its error output reaches the reader at once. */
 export const run = async (
   command: string,
   args: readonly string[],
@@ -32,7 +32,7 @@ export const run = async (
   throw new Error(`\`${[command, ...args].join(" ")}\` ended with ${status}`)
 }
 
-/** Runs a program that takes its time, so that the reader sees what it does. */
+/** Runs a program that takes its time, with its output shown to the reader. */
 export const show = async (
   command: string,
   args: readonly string[],
@@ -44,7 +44,7 @@ export const show = async (
 
 export interface Server {
   readonly url: string
-  /** Asks it to stop, and gives its exit status. Twice is as good as once. */
+  /** Asks the server to stop, and returns its exit status. May be called twice. */
   stop(): Promise<number | NodeJS.Signals>
 }
 
@@ -54,7 +54,7 @@ export const startServer = async (
   args: readonly string[],
   { env, signal }: Options,
 ): Promise<Server> => {
-  // Its log would hide the steps; what it has to say at the end of a failure, it says on standard error.
+  // The log is limited to warnings, because it would hide the steps; failures go to standard error.
   const own = ["serve", "--json", "--port", "0", "--log-level", "warn"]
   const child = spawn(launcher, [...own, ...args], { env, stdio: ["ignore", "pipe", "inherit"] })
   const exited = exitOf(child)

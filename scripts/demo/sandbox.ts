@@ -13,11 +13,11 @@ echo "the network: $(ls /sys/class/net | tr '\\n' ' ')"`
 
 const PROMPT = "Add a line about the weather to the README."
 
-/** In the sandbox, which has a loopback of its own. */
+/** The model's port in the sandbox, which has a loopback of its own. */
 const MODEL_PORT = 4_199
 const CONFIG = JSON.stringify(scriptedConfig(`http://127.0.0.1:${MODEL_PORT}/v1`))
 
-/** What the model does, instead of thinking. */
+/** The model's answers, instead of thinking. */
 const SCRIPT: ModelScript = [
   {
     prompt: PROMPT,
@@ -54,7 +54,7 @@ export const makeSample = async ({ directory }: Scene): Promise<string> =>
     ".berth/script.json": JSON.stringify(SCRIPT),
   })
 
-/** Boots a sandbox from the sample and runs a command as a prompt. Gives how the boot went, and what it wrote. */
+/** Boots a sandbox from the sample and runs a command as a prompt. Returns the boot and the output. */
 export const runCommand = async (scene: Scene, sample: string): Promise<string> => {
   const { berth, defer } = scene
   defer(() => removeSandboxes(scene))
@@ -62,7 +62,10 @@ export const runCommand = async (scene: Scene, sample: string): Promise<string> 
   return `${await berth(["boot"])}${output}`
 }
 
-/** The workspace gets another agent: its sandbox is replaced, its files stay. Gives what the agent said, and the diff. */
+/**
+ * Runs a prompt with another agent: the workspace's sandbox is replaced, its files stay. Returns the agent's text and
+ * the diff.
+ */
 export const runAgent = async (scene: Scene, sample: string): Promise<string> => {
   const given = ["--agent", "opencode", "--env", `OPENCODE_CONFIG_CONTENT=${CONFIG}`]
   const output = await scene.berth(["run", ...given, PROMPT], { cwd: sample })
@@ -72,7 +75,7 @@ export const runAgent = async (scene: Scene, sample: string): Promise<string> =>
 
 const cleaned = new WeakSet<Scene>()
 
-/** While there is a server to ask. Twice is as good as once. */
+/** Removes the sandboxes, while there is a server to ask. May be called twice. */
 const removeSandboxes = async (scene: Scene): Promise<void> => {
   if (cleaned.has(scene)) return
   cleaned.add(scene)

@@ -10,22 +10,22 @@ export interface BerthCall {
   readonly cwd?: string
 }
 
-/** What the steps of the demo share. */
+/** The things that the steps of the demo share. */
 export interface Scene {
-  /** The project. */
+  /** The project's directory. */
   readonly root: string
-  /** Where the demo keeps its files. */
+  /** The directory for the demo's files. */
   readonly directory: string
   /** Aborted when the demo is interrupted. */
   readonly signal: AbortSignal
-  /** Runs a program to its end, for the reader to watch. */
+  /** Runs a program to its end, with its output shown to the reader. */
   show(command: string, ...args: string[]): Promise<void>
-  /** Runs a command of Berth on the demo's data directory, and gives what it wrote. */
+  /** Runs a command of Berth on the demo's data directory, and returns its output. */
   berth(args: readonly string[], how?: BerthCall): Promise<string>
   startServer(): Promise<Server>
   /** The server that an earlier step started. */
   server(): Server
-  /** Has something undone at the end, however the demo ends: the last first. */
+  /** Registers something to undo at the end, however the demo ends: the last first. */
   defer(undo: () => unknown): void
   close(): Promise<void>
 }

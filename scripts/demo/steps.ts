@@ -3,11 +3,11 @@ import type { Scene } from "./scene.ts"
 
 export interface Step {
   readonly title: string
-  /** Does it, and gives what is to be shown of it. Throws when it cannot be done. */
+  /** Does the step, and returns the text to show. Throws when it cannot be done. */
   run(scene: Scene): Promise<string>
 }
 
-/** The demo, in order. What a step starts, it hands to `scene.defer` to be ended. */
+/** The demo, in order. A step passes an undo for everything that it starts to `scene.defer`. */
 export const STEPS: readonly Step[] = [
   {
     title: "What sandboxes need from this system",
@@ -34,7 +34,7 @@ export const STEPS: readonly Step[] = [
   },
   {
     title: "What this machine offers to sandboxes: berth doctor",
-    // A part that is missing is what the doctor is there to say.
+    // A missing part is a finding of the doctor, not a failure of the demo.
     run: ({ berth }) => berth(["doctor"], { accept: [0, 1] }),
   },
   {

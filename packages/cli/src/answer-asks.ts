@@ -11,11 +11,11 @@ export interface Answering {
   readonly answer: (answer: AskAnswer) => Promise<void>
   /** The session's id, by which asks are answered from elsewhere. */
   readonly session: string
-  /** Whether somebody can be asked here. */
+  /** Whether a person can be asked here. */
   readonly isAttended: boolean
 }
 
-/** Has the person at the terminal answer what an agent asks, one after another, unless somebody else is faster. */
+/** Lets the person at the terminal answer an agent's asks, one after another, unless somebody else is faster. */
 export class AskAnswers {
   readonly #with: Answering
   readonly #open = new Map<string, AbortController>()
@@ -33,7 +33,7 @@ export class AskAnswers {
     if (body.type === "permission.asked" || body.type === "question.asked") this.#ask(body)
   }
 
-  /** Asks no more. */
+  /** Stops asking. */
   close(): void {
     for (const asked of this.#open.values()) asked.abort()
     this.#open.clear()
@@ -75,7 +75,7 @@ export class AskAnswers {
 const promptOf = ({ type }: Asked): string =>
   type === "permission.asked" ? "? allow? [y/N] " : "? answer (nothing declines): "
 
-/** A choice can be named by its number. */
+/** The answer in the words that were typed. A choice can be named by its number. */
 const answerOf = (asked: Asked, said: string): AskAnswer => {
   const { ask } = asked
   if (asked.type === "permission.asked")

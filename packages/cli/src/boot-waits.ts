@@ -1,9 +1,9 @@
 import type { EventBody } from "@berth/protocol/event"
 
-/** A step that takes longer is told while it runs; most are over before a person would wonder. */
+/** A step that takes longer is reported while it runs; most are over before a person would wonder. */
 const TOLD_AFTER_MS = 1_000
 
-/** Tells which step a boot is at, where that takes a while. */
+/** Reports the current step of a boot, where that takes a while. */
 export class BootWaits {
   readonly #line: (text: string) => void
   readonly #running = new Map<string, NodeJS.Timeout>()
@@ -23,7 +23,7 @@ export class BootWaits {
     if (body.type === "boot.ready" || body.type === "boot.ending") this.end()
   }
 
-  /** Nobody waits for the boot any more. Twice is as good as once. */
+  /** Stops reporting: nobody waits for the boot any more. May be called twice. */
   end(): void {
     for (const timer of this.#running.values()) clearTimeout(timer)
     this.#running.clear()

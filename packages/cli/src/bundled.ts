@@ -1,6 +1,7 @@
 /**
- * The command as it is installed. What it loads was compiled when it was built; node keeps compiled code of each user
- * apart and adds to it, so only for who built it: they could not remove what another has left there.
+ * The command as it is installed. Its modules were compiled when it was built. Node keeps compiled code apart for each
+ * user and adds to it, so the cache is used only for the user who built it: they could not remove files that another
+ * user left there.
  */
 import { statSync } from "node:fs"
 import { enableCompileCache } from "node:module"

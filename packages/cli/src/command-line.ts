@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Command } from "commander"
 
 /**
- * What follows a sandbox's name: options of ours, then the other command as it is. A `--` sets the two apart, and
+ * The words after a sandbox's name: Berth's own options, then the other command as it is. A `--` separates the two, and
  * is needed only where the other's name begins with a dash.
  */
 export const commandLineOf = (command: Command, words: readonly string[]): string[] => {

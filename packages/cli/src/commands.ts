@@ -2,12 +2,12 @@ import type { DefineCommand } from "./command.ts"
 
 interface CommandEntry {
   readonly name: string
-  /** What the list of commands says about it. */
+  /** The text in the list of commands. */
   readonly summary: string
   readonly load: () => Promise<{ define: DefineCommand }>
 }
 
-/** Every command. All but its summary is loaded only when it is named. */
+/** Every command. Everything but its summary is loaded only when it is named. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
     name: "serve",

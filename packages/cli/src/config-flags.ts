@@ -11,7 +11,7 @@ export const addConfigFlags = async (command: Command, ...only: string[]): Promi
   command.option("--config <file>", "YAML file to read the configuration from [BERTH_CONFIG]")
 }
 
-/** What was given of them, as the host takes it. */
+/** The given flags, as the host takes them. */
 export const hostFlags = (options: Readonly<Record<string, unknown>>): HostOptions => {
   const { config, json: _, ...flags } = options
   return { flags, configFile: config === undefined ? undefined : String(config) }

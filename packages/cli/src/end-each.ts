@@ -6,15 +6,15 @@ import { renderError } from "./render-error.ts"
 import { findSandbox } from "./server.ts"
 
 export interface Ending {
-  /** What those are called that have ended, in JSON. */
+  /** The name of the list of ended sandboxes in JSON. */
   readonly word: "removed" | "stopped"
   readonly json: boolean
   readonly end: (sandbox: Sandbox) => Promise<void>
-  /** Ends what has that name and no sandbox. Default: nothing is ended without one. */
+  /** Ends something of that name that has no sandbox. Default: refused. */
   readonly endUnmade?: (name: string) => Promise<void>
 }
 
-/** Ends all that are named, each whatever becomes of the others, also of those that are not there. */
+/** Ends all named sandboxes, each independently of the others' failures. */
 export const endEach = async (
   client: Client,
   names: readonly string[],

@@ -1,10 +1,10 @@
 import type { EventBody } from "@berth/protocol/event"
 import { sayCut } from "@berth/protocol/say-cut"
 
-/** Of what a tool was given: a line is read by people. */
+/** The characters shown of a tool's input: people read the line. */
 const MAX_SHOWN_CHARS = 100
 
-/** What an event says beside the agent's own text, in a line or a few; undefined: nothing that people look for. */
+/** The event in a line or a few, beside the agent's own text; undefined: nothing that people look for. */
 export const lineOf = (body: EventBody, toolOf: (call: string) => string): string | undefined => {
   switch (body.type) {
     case "tool.started":
@@ -54,11 +54,11 @@ export const lineOf = (body: EventBody, toolOf: (call: string) => string): strin
   }
 }
 
-/** Words of others make no line of their own, which could be taken for one of ours. */
+/** Puts foreign text on one line, so that no line of it looks like one of Berth's. */
 const inLine = (text: string): string => text.replaceAll(/\s+/g, " ").trim()
 const indented = (text: string): string => text.trimEnd().replaceAll("\n", "\n    ")
 
-/** The beginning of it, on one line. */
+/** The beginning of a text, on one line. */
 export const shortened = (text = ""): string => {
   const line = inLine(text)
   return line.length <= MAX_SHOWN_CHARS ? line : `${line.slice(0, MAX_SHOWN_CHARS - 1)}…`

@@ -1,14 +1,14 @@
 export const DONE = 0
 export const FAILED = 1
-/** What was given, by flag, environment or file, cannot be used. */
+/** A value that was given, by flag, environment or file, cannot be used. */
 export const WRONG_USAGE = 2
 
-/** Of commands whose own status is that of another: Berth failed, and not the other. */
+/** Berth failed, and not the other program whose status the command would report. */
 export const BERTH_FAILED = 125
-/** The other could not be started. As shells say it. */
+/** The other program could not be started. The same as in shells. */
 export const NOT_STARTED = 127
-/** The other's time was up. As `timeout` says it. */
+/** The other program's time was up. The same as of `timeout`. */
 export const TIMED_OUT = 124
 
-/** Whoever ran it ended it with ctrl-c. As shells say it. */
+/** The caller ended the command with ctrl-c. The same as in shells. */
 export const LEFT = 130

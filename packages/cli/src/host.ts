@@ -1,2 +1,5 @@
-/** The commands that a host does by itself. Loaded when a command of it runs: clients of a server need none of the server's code. */
+/**
+ * The commands that a host runs by itself. Loaded when such a command runs: clients of a server need none of the
+ * server's code.
+ */
 export const loadHost = () => import("@berth/server/main")

@@ -4,8 +4,8 @@ import { buffer, text } from "node:stream/consumers"
 import { BerthError } from "@berth/protocol/errors"
 
 /**
- * Limits of git on what a sandbox sent: a pack of a few kilobytes can stand for gigabytes. In the units of `ulimit`: kilobytes of
- * address space, and seconds of processor time.
+ * The limits of git on data from a sandbox: a pack of a few kilobytes can stand for gigabytes. In the units of
+ * `ulimit`: kilobytes of address space, and seconds of processor time.
  */
 const MAX_MEMORY_KB = 4 * 1024 * 1024
 const MAX_CPU_S = 900
@@ -15,13 +15,13 @@ const DEADLINE_MS = 30 * 60_000
 export interface LocalGit {
   readonly directory: string
   readonly args: readonly string[]
-  /** Beside the person's own variables. */
+  /** Variables beside the person's own. */
   readonly env?: Readonly<Record<string, string>>
   readonly input?: AsyncIterable<Uint8Array> | undefined
   readonly signal: AbortSignal
 }
 
-/** Runs git in a repo of the person's, as the person; gives what it wrote. */
+/** Runs git in a repo of the person's, as the person; returns its output. */
 export const localGit = async (call: LocalGit): Promise<string> =>
   (await localGitBytes(call)).toString()
 
@@ -41,7 +41,7 @@ export const localGitBytes = async ({
   const failed = once(child, "error").then(([cause]) => {
     throw new BerthError("input.usage", "git could not be run on this machine", { cause })
   })
-  // Git ends without reading everything where it refuses; why it did is in its words.
+  // Git ends without reading all input where it refuses; its error output says why.
   child.stdin.on("error", () => {})
   const fed = feed(child.stdin, input)
   const ended = Promise.all([buffer(child.stdout), text(child.stderr), once(child, "close"), fed])

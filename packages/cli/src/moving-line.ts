@@ -1,7 +1,7 @@
 /** Moves to the start of the line and clears it. */
 const NEW_LINE = "\r\u001b[K"
 
-/** A line on a screen that is written over with the next. */
+/** A line on a screen that the next one overwrites. */
 export interface MovingLine {
   show(line: string): void
   /** Leaves the screen as it was. */

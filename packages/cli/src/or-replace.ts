@@ -4,8 +4,8 @@ import { BerthError } from "@berth/protocol/errors"
 const REPLACEABLE: ReadonlySet<string> = new Set(["workspace.other_repo", "workspace.files_left"])
 
 /**
- * Does what was asked. Where the server refuses it because the workspace is for another repo, or because files of that name are left,
- * and --replace was given, it is done in their place: at a terminal, when the person there agrees.
+ * Does the work. If the server refuses because the workspace is for another repo, or because files of that name are
+ * left, and --replace was given, it is done in their place: at a terminal, only if the person agrees.
  */
 export const orReplace = async <Result>(
   isAllowed: boolean,

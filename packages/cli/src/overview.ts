@@ -1,6 +1,6 @@
 import { COMMANDS } from "./commands.ts"
 
-/** What `berth --help` shows. */
+/** The text of `berth --help`. */
 export const overview = (): string => `Usage: berth COMMAND [options]
 
 Gives every coding agent a computer of its own.

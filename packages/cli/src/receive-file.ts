@@ -5,10 +5,10 @@ import { Readable } from "node:stream"
 import { pipeline } from "node:stream/promises"
 import { KEPT_BYTES, noRoom } from "./keep-free.ts"
 
-/** Between two looks at the disk: a small part of what is left free. */
+/** The bytes between two checks of the disk: a small part of what is left free. */
 const LOOK_EVERY_BYTES = 4 * 1024 * 1024
 
-/** Writes what a sandbox sends to a new file. An answer without end ends where the disk would have no room. */
+/** Writes data from a sandbox to a new file. An endless answer ends where the disk would have no room. */
 export const receiveFile = async (
   bytes: ReadableStream<Uint8Array>,
   file: string,

@@ -2,7 +2,7 @@ import { BerthError, toWireError } from "@berth/protocol/errors"
 import { toJsonLine } from "./command.ts"
 import { printable } from "./terminal.ts"
 
-/** An error for a person: what failed, on what, what to try. With `json`, as it travels over the wire. */
+/** An error for a person: what failed, on what, what to try. With `json`, the wire error. */
 export const renderError = (error: unknown, { json }: { json: boolean }): string => {
   if (json) return toJsonLine({ error: toWireError(error) })
   if (!(error instanceof BerthError)) return printable(`berth: ${defect(error)}\n`)
@@ -14,7 +14,7 @@ export const renderError = (error: unknown, { json }: { json: boolean }): string
   return printable(`${lines.join("\n")}\n`)
 }
 
-/** Further lines of a text that others wrote are told from ours, the hint above all. */
+/** Marks further lines of foreign text, so that they are told from Berth's own, above all the hint. */
 const marked = (text: string): string => text.trimEnd().replaceAll("\n", "\n  | ")
 
 const renderDetail = ([key, value]: [string, unknown]): string[] => {
@@ -28,6 +28,6 @@ const renderDetail = ([key, value]: [string, unknown]): string[] => {
 const hasMessage = (value: unknown): value is { message: string } =>
   typeof value === "object" && value !== null && "message" in value
 
-/** A defect is shown whole, as its reader will report it. */
+/** A defect is shown whole, so that its reader can report it. */
 const defect = (error: unknown): string =>
   `this is a defect in Berth, please report it:\n${error instanceof Error ? error.stack : String(error)}`

@@ -33,7 +33,7 @@ const createProgram = async (args: readonly string[], context: CommandContext) =
   program.exitOverride().configureOutput({
     writeOut: context.out,
     writeErr: context.err,
-    // Errors are thrown, and rendered like every other.
+    // Errors are thrown, and rendered like all others.
     outputError: () => {},
   })
   for (const { name, summary, load } of COMMANDS) {

@@ -8,7 +8,7 @@ import { type Changes, changesOf } from "./say-changes.ts"
 import { findSession } from "./server.ts"
 import { describedBy, slugOf, urlOf, type WorkspaceFlags } from "./workspace-flags.ts"
 
-/** Where a prompt is to run, as it was given. */
+/** The place where a prompt is to run, as it was given. */
 export interface RunPlace {
   readonly session?: string | undefined
   readonly workspace?: string | undefined
@@ -25,7 +25,7 @@ export interface FoundSession {
   readonly agent?: "shell" | undefined
 }
 
-/** The session that is named, or a new one: in the workspace that is named, or that of the repo here. */
+/** The named session, or a new one: in the named workspace, or that of the repo here. */
 export const sessionFor = async (
   client: Client,
   { session, workspace, name, replace = false }: RunPlace,
@@ -64,11 +64,14 @@ export const sessionFor = async (
   }
 }
 
-/** A command in a workspace of another agent, which stays as it is: every sandbox runs the shell. */
+/**
+ * Whether the flags ask only for the shell in a workspace of another agent, which stays as it is: every sandbox runs
+ * the shell.
+ */
 const isOnlyShell = ({ model, key, permissions }: WorkspaceFlags, known: WorkspaceSpec): boolean =>
   known.agent.kind !== "shell" && (model ?? key ?? permissions) === undefined
 
-/** The workspace as it is to be; its name alone where it is to stay as it is. */
+/** The wanted workspace; its name alone where it is to stay as it is. */
 const wantedOf = (
   {
     slug,
@@ -86,7 +89,7 @@ const wantedOf = (
   const described = describedBy(flags, known)
   // A workspace that is for no repo yet gets this one.
   if (known.repos.length === 0 && url !== undefined) return { ...known, ...described, repos }
-  // Whether one that is for another repo can become this is for the server to say.
+  // The server decides whether a workspace for another repo can become this one.
   if (url !== undefined && !known.repos.some((repo) => repo.url === url))
     return { slug, repos, ...describedBy(flags) }
   return Object.keys(described).length === 0 ? slug : { ...known, ...described }

@@ -4,10 +4,10 @@ import { DONE, WRONG_USAGE } from "./exit-status.ts"
 import { overview } from "./overview.ts"
 import type { Terminal } from "./terminal.ts"
 
-/** Runs one command and gives the exit status. */
+/** Runs one command and returns the exit status. */
 export const run = async (args: readonly string[], terminal: Terminal): Promise<number> => {
   switch (args.join(" ")) {
-    // Answered before anything is loaded, as people wait for these.
+    // These are answered before anything is loaded, as people wait for them.
     case "--help":
     case "-h":
     case "help":
@@ -26,7 +26,7 @@ export const run = async (args: readonly string[], terminal: Terminal): Promise<
 }
 
 const version = (): string => {
-  // Found from wherever this was bundled to.
+  // The manifest is found from wherever this module was bundled to.
   const manifest = findPackageJSON("..", import.meta.url)
   return JSON.parse(readFileSync(manifest as string, "utf8")).version
 }

@@ -6,7 +6,10 @@ import { shellWord } from "./terminal.ts"
 
 type Asked = Extract<EventBody, { type: "permission.asked" | "question.asked" }>
 
-/** The command that answers an ask. An agent chooses the ask's name: it is one word for the shell, and no option. */
+/**
+ * The command that answers an ask. An agent chooses the ask's name: it is quoted as one word for the shell, and is no
+ * option.
+ */
 export const answerCommand = (
   session: string,
   { kind, ask }: Pick<OpenAsk, "kind" | "ask">,

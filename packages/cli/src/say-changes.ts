@@ -1,9 +1,11 @@
 import type { AgentSpec, WorkspaceSpec, WorkspaceSpecInput } from "@berth/protocol/workspace"
 
-/** The parts of a workspace that flags change, by name, in words for people. Variables are named without their values. */
+/**
+ * The parts of a workspace that flags change, by name, in words for people. Variables are named without their values.
+ */
 export type Changes = Readonly<Record<string, string>>
 
-/** Compares what a workspace is with what flags say of it. */
+/** Compares a known workspace with its description by flags. */
 export const changesOf = (
   known: WorkspaceSpec,
   described: Omit<WorkspaceSpecInput, "slug">,
@@ -26,7 +28,7 @@ export const changesOf = (
   return changed
 }
 
-/** A line for each. */
+/** A line for each change. */
 export const sayChanges = (changes: Changes): string[] =>
   Object.entries(changes).map(([name, value]) => `${name}: ${value} (set for this workspace)`)
 
@@ -39,6 +41,6 @@ const sayAgent = (agent: NonNullable<WorkspaceSpecInput["agent"]>): string => {
   return `${agent.kind satisfies AgentSpec["kind"]}${model}${held}${keys}`
 }
 
-/** Both are as the protocol's schemas make them, with their members in one order. */
+/** Whether two values differ. Both come from the protocol's schemas, with their members in one order. */
 const isOther = (one: unknown, other: unknown): boolean =>
   JSON.stringify(one) !== JSON.stringify(other)

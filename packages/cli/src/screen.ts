@@ -3,15 +3,15 @@ import type { MessagePart } from "@berth/protocol/sessions"
 import { lineOf, shortened } from "./event-line.ts"
 import { printable } from "./terminal.ts"
 
-/** Where a conversation is shown. */
+/** The outputs for a conversation. */
 export interface Pages {
-  /** What the agent says, as it comes. */
+  /** Takes the agent's text, as it comes. */
   text(text: string): void
-  /** What happens beside it: whole lines. */
+  /** Takes everything else, in whole lines. */
   line(text: string): void
 }
 
-/** Shows what happens in a session, as text for a person. */
+/** Shows the events of a session, as text for a person. */
 export class Screen {
   readonly #pages: Pages
   readonly #tools = new Map<string, string>()
@@ -29,7 +29,7 @@ export class Screen {
     if (line !== undefined) this.line(line)
   }
 
-  /** A piece of what was said and done before. */
+  /** Shows a piece of the earlier conversation. */
   showPart(part: MessagePart): void {
     if (part.kind === "note") this.line(`${part.level}: ${part.text}`)
     if (part.kind === "text") {
@@ -43,7 +43,7 @@ export class Screen {
     }
   }
 
-  /** What a person asked. */
+  /** Shows a person's prompt. */
   showPrompt(text: string): void {
     this.line(text.replaceAll(/^/gm, "> "))
   }

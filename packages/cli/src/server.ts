@@ -5,7 +5,7 @@ import type { NamedOptions, Sandbox } from "@berth/sdk/sandboxes"
 import type { Session } from "@berth/sdk/sessions"
 import { hostFlags } from "./config-flags.ts"
 
-/** The server that runs on the configured data directory, or that is just starting there. */
+/** Connects to the server that runs on the configured data directory, or that is just starting there. */
 export const connect = async (
   options: Readonly<Record<string, unknown>>,
   find: FindServer = findOrAwait,
@@ -13,7 +13,7 @@ export const connect = async (
   const [{ url, token }, { createClient }, { WebSocket }] = await Promise.all([
     find(options),
     import("@berth/sdk/client"),
-    // Node's own cannot be paused: what a slow reader does not take would fill the memory.
+    // Node's own WebSocket cannot be paused: data for a slow reader would fill the memory.
     import("ws"),
   ])
   return createClient({
@@ -23,7 +23,7 @@ export const connect = async (
   })
 }
 
-/** The same, for a program that may outlive the server: one that is started again may answer elsewhere. */
+/** The same, for a program that may outlive the server: a restarted server may answer elsewhere. */
 export const connectForLong = async (
   options: Readonly<Record<string, unknown>>,
 ): Promise<Client> => {
@@ -56,8 +56,8 @@ const findOrAwait: FindServer = async (options) => {
 }
 
 /**
- * The one sandbox that is called so: by its id, the beginning of it, or its workspace. Says so where the id is of an
- * earlier one of its workspace.
+ * The sandbox of that name: an id, the beginning of an id, or a workspace. Tells the person if the id is of an earlier
+ * sandbox of its workspace.
  */
 export const findSandbox = async (
   client: Client,
@@ -70,7 +70,7 @@ export const findSandbox = async (
   return client.sandboxes.at(sandbox)
 }
 
-/** The one session that is called so: by its id, the beginning of it, or its workspace, whose latest it is. */
+/** The session of that name: an id, the beginning of an id, or a workspace, whose latest session it is. */
 export const findSession = async (client: Client, name: string): Promise<Session> => {
   if (SessionId.safeParse(name).success) return client.sessions.at(name)
   const all = await client.sessions.list()

@@ -1,7 +1,7 @@
 import type { ForkProgress } from "@berth/protocol/sandboxes"
 import { movingLine } from "./moving-line.ts"
 
-/** Shows on a screen how far a fork is, in one line that moves. */
+/** Shows the progress of a fork on a screen, in one line that moves. */
 export const showForking = (write: (text: string) => void) => {
   const line = movingLine(write)
   return {

@@ -1,5 +1,5 @@
 /**
- * The whole of a stop: longer than the server's own grace for running requests, shorter than the 10 s
+ * The time for a whole stop: longer than the server's own grace period for running requests, shorter than the 10 s
  * after which container engines kill.
  */
 const STOP_DEADLINE_MS = 8_000
@@ -9,8 +9,8 @@ type Signal = keyof typeof NUMBERS
 const SIGNALS = Object.keys(NUMBERS) as Signal[]
 
 /**
- * Starts something and stops it at the first SIGINT or SIGTERM, also when that comes before it has
- * started. A second signal, or a stop that does not end, ends the process at once.
+ * Starts something and stops it at the first SIGINT or SIGTERM, also when that comes before it has started. A second
+ * signal, or a stop that does not end, ends the process at once.
  */
 export const runUntilSignal = async (
   start: () => Promise<{ stop(signal: Signal): Promise<void> }>,
@@ -32,7 +32,7 @@ const firstSignal = (): Promise<Signal> =>
     let seen = false
     for (const signal of SIGNALS) {
       process.on(signal, () => {
-        // The status that a shell gives to what a signal ended.
+        // The exit status that a shell reports for a process that a signal ended.
         if (seen) process.exit(128 + NUMBERS[signal])
         seen = true
         resolve(signal)

@@ -5,7 +5,7 @@ import type { Session } from "@berth/sdk/sessions"
 
 const ASK_AGAIN_MS = 500
 
-/** Asks for a prompt's stop until a server has heard it. */
+/** Asks to stop a prompt until a server has received it. */
 export const stopPrompt = async (
   session: Session,
   prompt: PromptId,

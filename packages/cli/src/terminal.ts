@@ -1,4 +1,4 @@
-/** Where a command writes. */
+/** The outputs of a command. */
 export interface Terminal {
   out(text: string): void
   err(text: string): void
@@ -24,25 +24,25 @@ const writer = (open: () => NodeJS.WriteStream) => {
   }
 }
 
-/** A reader that has seen enough (`berth config | head -1`) is no failure; a disk that is full is one. */
+/** Ignores a reader that has seen enough (`berth config | head -1`); a full disk is a failure. */
 const surviveBrokenPipe = (error: NodeJS.ErrnoException): void => {
   if (error.code !== "EPIPE") process.exitCode = 1
 }
 
 /**
- * Characters that a terminal obeys, that change how others are shown, or that are not shown: controls, directions
- * of writing, what has no width, other ends of a line, halves of a character, and letters without a form.
+ * Characters that control a terminal, change how others are shown, or are not shown: controls, directions of writing,
+ * characters without width, other line ends, halves of a character, and letters without a form.
  */
 const UNSHOWN =
   /(?![\n\t])(?:[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u115F\u1160\u3164\uFFA0]|\u034F|\u17B4|\u17B5)/gu
 
-/** Text that others wrote, without what a terminal would obey or a reader would not see. */
+/** Foreign text without characters that control a terminal or that a reader would not see. */
 export const printable = (text: string): string => text.replaceAll(UNSHOWN, "\u{FFFD}")
 
-/** JSON that says the same to a program, without what a terminal would obey or a reader would not see. */
+/** JSON of the same meaning to a program, without characters that control a terminal or that a reader would not see. */
 export const printableJson = (json: string): string => json.replaceAll(UNSHOWN, escaped)
 
-/** A word as a shell reads it back, whatever is in it. */
+/** A word quoted so that a shell reads it back, whatever is in it. */
 export const shellWord = (word: string): string => {
   if (/^[\w@%+:,./][\w@%+:,./-]*$/.test(word)) return word
   const isPlain = !/[\n\t]/.test(word) && printable(word) === word
@@ -53,7 +53,7 @@ export const shellWord = (word: string): string => {
     .replaceAll(UNSHOWN, escaped)}'`
 }
 
-/** Each unit of UTF-16, as JSON and shells write it. */
+/** Escapes each unit of UTF-16, as JSON and shells do. */
 const escaped = (text: string): string =>
   [...Array(text.length).keys()]
     .map((at) => `\\u${text.charCodeAt(at).toString(16).padStart(4, "0")}`)

@@ -5,7 +5,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { localGit, localGitBytes } from "./local-git.ts"
 
-/** How many files of a repo on this machine differ from its last commit, those that are not tracked included. */
+/** The number of files of a local repo that differ from its last commit, including untracked ones. */
 export const countUncommitted = async (repo: string, signal: AbortSignal): Promise<number> => {
   const args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"]
   const listed = await localGit({ directory: repo, args, signal })
@@ -17,7 +17,7 @@ export const sayUncommitted = (count: number): string =>
     ? "1 changed file is not in the sandbox; --dirty brings it"
     : `${count} changed files are not in the sandbox; --dirty brings them`
 
-/** Brings what differs from the last commit on this machine into a sandbox's clone, which must be at that commit. */
+/** Brings local changes since the last commit into a sandbox's clone, which must be at that commit. */
 export const bringUncommitted = async (
   sandbox: Sandbox,
   { repo, directory }: { readonly repo: string; readonly directory: string },
@@ -39,7 +39,7 @@ export const bringUncommitted = async (
   if (status !== 0) throw notBrought(stderr.trim())
 }
 
-/** A patch of all that differs from the last commit. It is made aside, so that nothing is written into the repo. */
+/** A patch of all changes since the last commit. It is made outside of the repo, so that nothing is written into it. */
 const patchOf = async (repo: string, signal: AbortSignal): Promise<Buffer> => {
   const scratch = await mkdtemp(join(tmpdir(), "berth-dirty-"))
   try {
@@ -50,13 +50,13 @@ const patchOf = async (repo: string, signal: AbortSignal): Promise<Buffer> => {
     const env = {
       GIT_INDEX_FILE: join(scratch, "index"),
       GIT_OBJECT_DIRECTORY: own,
-      // In quotes, as git reads a path with any letter in it.
+      // The path is quoted, as git reads a path with any characters in it.
       GIT_ALTERNATE_OBJECT_DIRECTORIES: JSON.stringify(objects),
     }
     const aside = { directory: repo, env, signal }
     await localGit({ ...aside, args: ["read-tree", "HEAD"] })
     await localGit({ ...aside, args: ["add", "--all", ":/"] })
-    // Plumbing: what the person has set for the look of diffs does not change a patch.
+    // A plumbing command is used, so that the person's settings for diffs do not change the patch.
     const diff = ["diff-index", "--cached", "--patch", "--binary", "--no-renames", "HEAD"]
     return await localGitBytes({ ...aside, args: diff })
   } finally {

@@ -1,9 +1,9 @@
 import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease"
 
-/** The first few: a line is read by people. */
+/** Only the first few are named: people read the line. */
 const MAX_NAMED = 2
 
-/** Names those who use a sandbox, or whom it is kept for, in a few words; empty: nobody. */
+/** Names the users of a sandbox, or those whom it is kept for, in a few words; empty: nobody. */
 export const usersOf = (leases: readonly Lease[]): string => {
   const [uses, keeps] = [usesAmong(leases), keepsAmong(leases)]
   if (uses.length > 0) return `used by ${named(uses)}`

@@ -10,13 +10,13 @@ export interface VariableFlags {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** For an option that can be given often. */
+/** Collects the values of an option that can be given several times. */
 export const collect = (value: string, before: readonly string[] = []): string[] => [
   ...before,
   value,
 ]
 
-/** Arguments are seen by every user of the machine, so that there are two ways around them. */
+/** Adds the flags for variables. Every user of the machine can see arguments, so there are two ways around them. */
 export const addVariableFlags = (command: Command, of: string): Command =>
   command
     .option(
@@ -42,7 +42,7 @@ export const variablesOf = (
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 
-/** A value may be a secret: only names are told. */
+/** Parses a variable. Its value may be a secret, so messages have the name alone. */
 const variableOf = (text: string, own: Environment, where: string): [string, string] => {
   const end = text.indexOf("=")
   const name = end === -1 ? text : text.slice(0, end)
@@ -71,7 +71,7 @@ const linesOf = (file: string): string[] => {
   }
 }
 
-/** Quotes around the whole of a value are for shells. */
+/** Removes quotes around a whole value: they are for shells. */
 const unquoted = (value: string): string => /^(["'])(.*)\1$/.exec(value)?.[2] ?? value
 
 const usage = (message: string, cause?: unknown): BerthError =>

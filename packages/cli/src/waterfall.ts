@@ -9,7 +9,7 @@ const MARKS: Readonly<Record<BootStep["state"], string>> = {
   failed: "✗",
   cancelled: "!",
 }
-/** Of a failed step's output: enough to see why, and no more than a screen. */
+/** The lines shown of a failed step's output: enough to see why, and no more than a screen. */
 const LAST_LINES = 20
 
 /** A boot as a waterfall: a line a step, with a bar for when it ran. Bars above each other ran at the same time. */
@@ -36,7 +36,7 @@ const headline = ({ mode, outcome, readyAtMs, endedAtMs, startedAt }: BootTrace)
   return `${mode} boot of ${startedAt}: ${readiness}, ${end}`
 }
 
-/** At least one column for what ran at all: a step of a millisecond is seen, too. */
+/** The bar of a step, at least one column wide, so that a step of a millisecond is seen, too. */
 const bar = ({ startedAtMs, endedAtMs }: BootStep, spanMs: number): string => {
   if (startedAtMs === null) return " ".repeat(BAR_COLUMNS)
   const column = (atMs: number) => Math.round((atMs / spanMs) * BAR_COLUMNS)

@@ -15,7 +15,7 @@ import {
 import type { Command } from "commander"
 import { addVariableFlags, collect, variablesOf } from "./variables.ts"
 
-/** What was given of the flags that describe a workspace. */
+/** The given flags that describe a workspace. */
 export interface WorkspaceFlags {
   readonly agent?: string
   readonly model?: string
@@ -62,7 +62,7 @@ export const addWorkspaceFlags = (command: Command): Command => {
   return addVariableFlags(command, "of what runs inside")
 }
 
-/** The flags, and apart from them what else a command was given. */
+/** Separates the flags from a command's other options. */
 export const workspaceFlags = <Options extends WorkspaceFlags>(options: Options) => {
   const { agent, model, key, permissions, image, network, env, envFile, ...rest } = options
   const { hostPort, disk, memory, cpus, pids, ...others } = rest
@@ -75,7 +75,7 @@ export const workspaceFlags = <Options extends WorkspaceFlags>(options: Options)
   return { flags, others }
 }
 
-/** What they say of a workspace, and nothing else: what is not given stays as it is known, or is as usual. */
+/** The description of a workspace by flags alone: what is not given stays as it is, or has its default. */
 export const describedBy = (
   flags: WorkspaceFlags,
   known?: WorkspaceSpec,
@@ -182,7 +182,7 @@ const agentOf = (
 /** A repo as the server takes it: its URL, or its path on this machine. */
 export const urlOf = (repo: string): string => (isUrl(repo) ? repo : pathOf(repo))
 
-/** `host:path`, too, which git takes for ssh. */
+/** Whether the repo is a URL, including `host:path`, which git takes for ssh. */
 const isUrl = (repo: string): boolean => /^[a-z+]+:\/\/|^[^/]+:/i.test(repo)
 
 const pathOf = (repo: string): string => {
@@ -193,7 +193,7 @@ const pathOf = (repo: string): string => {
   }
 }
 
-/** What a workspace is called, unless it is said: as its repo. */
+/** The name of a workspace; default: that of its repo. */
 export const slugOf = (
   name: string | undefined,
   url: string | undefined,

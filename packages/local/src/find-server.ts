@@ -5,16 +5,18 @@ import { configHere, type HostOptions } from "./config/here.ts"
 import { readLockHolder } from "./lock-holder.ts"
 import { readToken } from "./token.ts"
 
-/** Where the server of a data directory answers, and what opens its door. */
+/** The address and the token of a data directory's server. */
 export interface FoundServer {
   readonly url: string
   readonly token: string | undefined
 }
 
-/** A server that was started together with its client takes about a second to be seen, on a busy machine. */
+/** A server that was started together with its client takes about a second to appear, on a busy machine. */
 const APPEARS_WITHIN_MS = 3_000
 
-/** A server that is seen answers soon; one whose database is brought up to date, or whose disk is full, takes longer. */
+/**
+ * A server that has appeared answers soon; one whose database is being migrated, or whose disk is full, takes longer.
+ */
 const ANSWERS_WITHIN_MS = 60_000
 
 const LOOK_AGAIN_MS = 50
@@ -22,7 +24,7 @@ const TELL_AFTER_MS = 1_000
 
 export interface FindOptions {
   readonly dataDir: string
-  /** The token that is configured; without it, the one in the data directory. */
+  /** The configured token; without it, the one in the data directory is used. */
   readonly token?: string | undefined
 }
 
@@ -38,7 +40,7 @@ export const findRunning = async ({ dataDir, token }: FindOptions): Promise<Foun
 }
 
 export interface WaitOptions {
-  /** Told once, when the wait takes a person's notice. */
+  /** Called once, when the wait is long enough for a person to notice. */
   readonly onWait?: () => void
   readonly signal?: AbortSignal
 }

@@ -5,15 +5,15 @@ import { z } from "zod"
 import { readOwned } from "./owned/read.ts"
 import { shareFile } from "./owned/share.ts"
 
-/** The note beside the lock that says who holds it. It informs people; it never decides. */
+/** The note beside the lock that names its holder. It informs people; it never decides. */
 const LockHolder = z.object({
   pid: z.number().int().positive(),
-  /** Tells the process from a later one with the same pid. */
+  /** The start of the process, which tells it from a later one with the same pid. */
   processStart: z.string(),
   since: z.iso.datetime(),
-  /** Where it answers clients, once it does. */
+  /** The address at which the server answers clients, once it does. */
   url: z.url().optional(),
-  /** The id of the group that it shares its token with. */
+  /** The id of the group that the server shares its token with. */
   group: z.number().int().nonnegative().optional(),
 })
 export type LockHolder = z.infer<typeof LockHolder>
@@ -22,7 +22,10 @@ const ONLY_OWNER = 0o600
 
 const notePath = (dataDir: string): string => join(resolve(dataDir), "server.json")
 
-/** Only the lock's holder writes, so the draft's name can be fixed. A group may read where the server answers. */
+/**
+ * Writes the note. Only the lock's holder writes, so the draft's name can be fixed. The group may read where the server
+ * answers.
+ */
 export const writeLockHolder = (dataDir: string, url?: string, group?: number): void => {
   const note: LockHolder = {
     pid: process.pid,
@@ -37,7 +40,7 @@ export const writeLockHolder = (dataDir: string, url?: string, group?: number): 
   renameSync(draft, notePath(dataDir))
 }
 
-/** A note that cannot be removed misleads nobody: readers look for its process. */
+/** Removes the note. If that fails, the note misleads nobody: readers check its process. */
 export const removeLockHolder = (dataDir: string): void => {
   try {
     rmSync(notePath(dataDir), { force: true })
@@ -45,8 +48,8 @@ export const removeLockHolder = (dataDir: string): void => {
 }
 
 /**
- * The holder of the lock, if the note was written by a process that still runs. A note that another user can have written is
- * refused: clients send their token and what they ask for where it says.
+ * The holder of the lock, if the note was written by a process that still runs. A note that another user can have
+ * written is refused: clients send their token and their requests to the address in it.
  */
 export const readLockHolder = (dataDir: string): LockHolder | undefined => {
   try {
@@ -59,14 +62,14 @@ export const readLockHolder = (dataDir: string): LockHolder | undefined => {
   }
 }
 
-/** Boot and clock tick at which the process started, or undefined if none with this pid runs. */
+/** The boot and the clock tick at which the process started, or undefined if none with this pid runs. */
 export const processStart = (pid: number): string | undefined => {
   try {
     const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
     // The second field is the command in parentheses, and may itself hold spaces and parentheses.
     const fieldsFromThird = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-    // A zombie has ended: only its parent has not noticed yet.
+    // A zombie has ended: only its parent has not reaped it yet.
     if (fieldsFromThird[0] === "Z") return undefined
     return `${bootId}/${fieldsFromThird[START_TIME_FIELD - 3]}`
   } catch {

@@ -13,15 +13,15 @@ const GROUP_READ = 0o040
 const ALL_BUT_GROUP_READ = 0o037
 
 export interface TokenOptions {
-  /** Its members may read the token. */
+  /** Members of this group may read the token. */
   readonly group?: number | undefined
-  /** Told the group whose members knew the token that was replaced. */
+  /** Called with the group whose members knew the token that was replaced. */
   readonly onReplaced?: (group: number) => void
 }
 
 /**
- * The token in the data directory, made at first start, and anew when it is no longer shared with the group that could read it.
- * Only the holder of the directory's lock may call it.
+ * The token in the data directory, made at first start, and anew when it is no longer shared with the group that could
+ * read it. Only the holder of the directory's lock may call this.
  */
 export const ensureToken = async (
   dataDir: string,
@@ -48,7 +48,9 @@ export const readToken = async (dataDir: string, group?: number): Promise<string
 
 export const tokenPath = (dataDir: string): string => join(resolve(dataDir), "token")
 
-/** Reads a file that nobody else has put in place of ours, and that nobody else can read but the group it is shared with. */
+/**
+ * Reads a file that nobody else can have put in its place, and that nobody but the group it is shared with can read.
+ */
 const readPrivate = (path: string, group: number | undefined): string | undefined => {
   const file = readFile(path)
   if (file === undefined) return undefined
@@ -66,13 +68,16 @@ const readFile = (path: string): OwnedText | undefined => {
   }
 }
 
-/** A member of the group reads a file of root's; to its owner, a group that it is not shared with is others. */
+/**
+ * Whether others may read the token. Members of the group read a file of root's; for its owner, a group that it is not
+ * shared with counts as others.
+ */
 const isOpenToOthers = ({ uid, gid, mode }: OwnedText, group: number | undefined): boolean => {
   const isShared = process.geteuid?.() === uid ? gid === group : true
   return (mode & (isShared ? ALL_BUT_GROUP_READ : ALL_OTHERS)) !== 0
 }
 
-/** The group that a file of ours is shared with, as `shareFile` does it, if that is another than this one. */
+/** The group that the token file is shared with, as `shareFile` does it, if that is another than this one. */
 const earlierGroup = (
   file: OwnedText | undefined,
   group: number | undefined,
@@ -81,7 +86,10 @@ const earlierGroup = (
   return (file.mode & ALL_OTHERS) === GROUP_READ ? file.gid : undefined
 }
 
-/** Written aside and renamed, so that a crash leaves no half token; synced, since clients keep it. */
+/**
+ * Makes a token. It is written under another name and renamed, so that a crash leaves no half token; synced, since
+ * clients keep it.
+ */
 const makeToken = async (dataDir: string): Promise<string> => {
   const path = tokenPath(dataDir)
   const draft = `${path}.new`

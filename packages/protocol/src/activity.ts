@@ -1,11 +1,11 @@
 /**
- * What lives in a sandbox, told to its server alone.
+ * The report of what lives in a sandbox, for its server alone.
  *
  * - `GET /activity` → `Activity`, as it is now.
- * - `GET /activity?after=VERSION&wait=MS`: the same at once when the version is another one, else at the first
+ * - `GET /activity?after=VERSION&wait=MS`: the same, at once when the version is another one, else at the first
  *   change, or when that time is over.
  *
- * Commands that are bound to a connection are not in it: whoever holds the connection knows of them.
+ * Commands that are bound to a connection are not in it: the holder of the connection knows of them.
  */
 import { z } from "zod"
 import { MAX_ACTIVE_PROMPTS, MAX_PROCESSES } from "./activity-limits.ts"
@@ -16,9 +16,9 @@ import { listOf } from "./list.ts"
 import { MAX_TERMINAL_VIEWERS, MAX_TERMINALS } from "./terminal-limits.ts"
 import { TerminalId } from "./terminals.ts"
 
-/** What lives in a sandbox and would be lost with it. */
+/** Everything that lives in a sandbox and would be lost with it. */
 export const Activity = z.object({
-  /** Changes with every change; of this supervisor only. */
+  /** The version changes with every change. It is comparable only within one run of the supervisor. */
   version: z.int().min(0),
   /** Accepted or running prompts. */
   prompts: listOf(PromptId, { max: MAX_ACTIVE_PROMPTS }),
@@ -30,8 +30,8 @@ export const Activity = z.object({
     { max: MAX_TERMINALS },
   ),
   /**
-   * Processes of the sandbox's user that outlive the prompt or the terminal that started them. What the boot and
-   * sidecars left running is not in it: the next boot starts it again.
+   * Processes of the sandbox's user that outlive the prompt or the terminal that started them. Processes that the boot
+   * and sidecars left running do not count: the next boot starts them again.
    */
   leftProcesses: z.int().min(0).max(MAX_PROCESSES),
 })

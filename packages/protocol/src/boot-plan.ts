@@ -20,7 +20,7 @@ export const RepoSource = z.discriminatedUnion("kind", [
 export type RepoSource = z.infer<typeof RepoSource>
 
 export const PlannedRepo = z.strictObject({
-  /** Where it lies, below /workspace. It is also what the repo is called between server and sandbox. */
+  /** The directory of the repo, below /workspace. It is also the repo's name between server and sandbox. */
   directory: RelativePath,
   source: RepoSource,
   /** A branch, a tag, a commit, or a full ref as that of a pull request. Default: the source's own HEAD. */
@@ -28,27 +28,27 @@ export const PlannedRepo = z.strictObject({
 })
 export type PlannedRepo = z.infer<typeof PlannedRepo>
 
-/** What a workspace brings to every boot of its sandboxes. */
+/** The workspace's part of every boot of its sandboxes. */
 export const WorkspaceBoot = z.strictObject({
-  /** The first is the one that hooks run in and that the agent is told of. */
+  /** Hooks run in the first repo, and the agent is told of it. */
   repos: z.array(PlannedRepo),
   hooks: HooksSpec,
-  /** Of hooks, sidecars and the agent, beside what every process has. */
+  /** The environment of hooks, sidecars and the agent, beside the variables that every process has. */
   environment: Environment,
   agent: AgentSpec,
   sidecars: Sidecars,
-  /** Each leads from the sandbox's loopback to the host's. Absent: none does. */
+  /** Ports that lead from the sandbox's loopback to the host's. Absent: none. */
   hostPorts: HostPorts.optional(),
-  /** In PEM: the authorities that the host trusts beside the usual ones. Absent: none. */
+  /** The authorities that the host trusts beside the usual ones, in PEM. Absent: none. */
   certificates: z.array(z.string()).optional(),
 })
 export type WorkspaceBoot = z.infer<typeof WorkspaceBoot>
 
-/** What a supervisor is to do: the server writes it, beside the token, before the sandbox starts. */
+/** The supervisor's instructions: the server writes them, beside the token, before the sandbox starts. */
 export const BootPlan = z.strictObject({
   sandbox: SandboxId,
   mode: BootMode,
-  /** What this sandbox was made without, for whoever watches its boot. */
+  /** The things that this sandbox was made without, for those who watch its boot. */
   warnings: z.array(z.string()).optional(),
   ...WorkspaceBoot.shape,
 })

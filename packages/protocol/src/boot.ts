@@ -34,7 +34,7 @@ const Text = z.string().max(MAX_BOOT_TEXT_CHARS)
 /** Milliseconds since the boot's start, by a clock that never goes back. */
 const OffsetMs = z.number().min(0)
 
-/** What a step did, for programs: counts, names, versions. */
+/** The facts about a step, for programs: counts, names, versions. */
 export const StepFacts = recordOf(
   z.string().max(MAX_STEP_NAME_CHARS),
   z.union([Text, z.number(), z.boolean(), listOf(Text, { max: MAX_STEP_FACTS })]),
@@ -51,18 +51,18 @@ export const BootStep = z.strictObject({
   required: z.boolean(),
   timeoutMs: z.number().positive(),
   state: StepState,
-  /** null: it was never started. Steps whose times overlap ran at the same time. */
+  /** null: the step was never started. Steps whose times overlap ran at the same time. */
   startedAtMs: OffsetMs.nullable(),
-  /** null: it has no outcome yet, or never ran. */
+  /** null: the step has no outcome yet, or never ran. */
   endedAtMs: OffsetMs.nullable(),
-  /** What it did, how far it has come, or why it did not. */
+  /** The step's work, its progress, or why it did not run. */
   detail: Text,
   facts: StepFacts,
   error: BootError.nullable(),
   lastOutput: z.string().max(MAX_LAST_OUTPUT_CHARS),
-  /** All that it wrote, of which the last output is the end. */
+  /** The bytes of all output, of which the last output is the end. */
   outputBytes: z.int().min(0),
-  /** It went on after its cancellation and its grace, so it may be running still. */
+  /** The step went on after its cancellation and its grace period, so it may be running still. */
   abandoned: z.boolean(),
 })
 export type BootStep = z.infer<typeof BootStep>
@@ -71,7 +71,7 @@ export type BootStep = z.infer<typeof BootStep>
 export const StepProgress = z.strictObject({
   name: StepName,
   state: StepState,
-  /** How long it had been running, or had run. */
+  /** The time that the step had been running, or had run. */
   ranMs: OffsetMs,
   detail: Text,
 })
@@ -94,7 +94,7 @@ export type BootWarning = z.infer<typeof BootWarning>
 export const BootOutcome = z.enum(["running", "succeeded", "failed", "cancelled"])
 export type BootOutcome = z.infer<typeof BootOutcome>
 
-/** One boot, whole: what ran when, beside what, and what came of it. */
+/** A whole boot: its steps, their times and their outcomes. */
 export const BootTrace = z.strictObject({
   mode: BootMode,
   startedAt: z.iso.datetime(),
@@ -104,7 +104,7 @@ export const BootTrace = z.strictObject({
   endedAtMs: OffsetMs.nullable(),
   ending: BootEnding.nullable(),
   warnings: listOf(BootWarning, { max: MAX_BOOT_WARNINGS }),
-  /** What a step needs stands before it. */
+  /** The steps in order: each comes after the steps that it needs. */
   steps: listOf(BootStep, { max: MAX_BOOT_STEPS }),
 })
 export type BootTrace = z.infer<typeof BootTrace>
@@ -112,14 +112,14 @@ export type BootTrace = z.infer<typeof BootTrace>
 const event = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), atMs: OffsetMs, ...shape })
 
-/** What a boot says while it runs. */
+/** The events of a boot while it runs. */
 export const BootEvent = z.discriminatedUnion("type", [
   event("boot.step.started", { step: StepName }),
   event("boot.step.progress", { step: StepName, detail: Text }),
   event("boot.step.output", {
     step: StepName,
     text: z.string().max(MAX_LAST_OUTPUT_CHARS),
-    /** Written just before the text, and left out because it came too fast. */
+    /** Bytes that were written just before the text, and left out because they came too fast. */
     leftOutBytes: z.int().min(0),
   }),
   event("boot.step.ended", { step: StepName, outcome: StepOutcome, detail: Text, ranMs: OffsetMs }),
@@ -130,7 +130,7 @@ export const BootEvent = z.discriminatedUnion("type", [
 ])
 export type BootEvent = z.infer<typeof BootEvent>
 
-/** How long two steps ran at the same time; one that still runs counts up to `nowMs`. */
+/** The time that two steps ran at once; one that still runs counts up to `nowMs`. */
 export const overlapMs = (one: BootStep, other: BootStep, nowMs = 0): number => {
   if (one.startedAtMs === null || other.startedAtMs === null) return 0
   const endedAtMs = Math.min(one.endedAtMs ?? nowMs, other.endedAtMs ?? nowMs)

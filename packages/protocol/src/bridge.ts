@@ -21,10 +21,10 @@ import { Environment, GitRef, HostPort } from "./workspace.ts"
 const message = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.strictObject({ type: z.literal(type), ...shape })
 
-/** Before the first event there is none to have seen. */
+/** The number of the last event that was seen; 0 before the first. */
 const LastSeen = z.union([z.literal(0), Sequence])
 
-/** How a prompt ended. */
+/** The end of a prompt, and why. */
 export const PromptResult = z.strictObject({
   state: PromptState.extract(["succeeded", "failed", "stopped", "interrupted"]),
   reason: z.string().max(MAX_REASON_CHARS).optional(),
@@ -34,7 +34,7 @@ export type PromptResult = z.infer<typeof PromptResult>
 const standing = <State extends string, Shape extends z.ZodRawShape>(state: State, shape: Shape) =>
   z.strictObject({ state: z.literal(state), ...shape })
 
-/** How far a supervisor has come with a prompt: unknown → accepted → started → ended. */
+/** The progress of a supervisor with a prompt: unknown → accepted → started → ended. */
 export const PromptStanding = z.discriminatedUnion("state", [
   standing("unknown", {}),
   standing("accepted", {}),
@@ -43,43 +43,52 @@ export const PromptStanding = z.discriminatedUnion("state", [
 ])
 export type PromptStanding = z.infer<typeof PromptStanding>
 
-/** Made by the supervisor, anew after each of its starts: an answer to an earlier one is never taken for another's. */
+/**
+ * The supervisor makes new ids after each of its starts, so that an answer to an earlier question is never taken for
+ * another's.
+ */
 export const AskId = z
   .string()
   .regex(/^ask-[0-9a-hjkmnp-tv-z]{20}$/, "must be an id of the form ask-…")
   .brand<"ask">()
 export type AskId = z.infer<typeof AskId>
 
-/** A commit's name, in either of git's formats. */
+/** The id of a commit, in either of git's formats. */
 export const CommitId = z.string().regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/, "must be a commit's id")
 
 const asked = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
   z.strictObject({ kind: z.literal(kind), ...shape })
 
-/** A submodule of a repo of the host: a commit that the ref holds, and the path there; for one inside of others, a path in each. */
+/**
+ * A submodule of a repo of the host: a commit that the ref holds, and the path there; for one inside of others, a path
+ * in each.
+ */
 const Submodule = z.strictObject({
   of: CommitId,
   paths: listOf(RelativePath, { min: 1, max: MAX_SUBMODULE_DEPTH }),
 })
 
-/** What a sandbox needs and only the server can reach. It is neither numbered nor journalled. */
+/** A question of a sandbox for something that only the server can reach. It is neither numbered nor journalled. */
 export const Ask = z.discriminatedUnion("kind", [
-  /** A repo of the host, by its directory in the plan. It is sent to `PUT /bundles/{id}` before the answer. */
+  /** Asks for a repo of the host, by its directory in the plan. It is sent to `PUT /bundles/{id}` before the answer. */
   asked("repo", {
     repo: RelativePath,
     ref: GitRef.optional(),
     have: listOf(CommitId, { max: MAX_HAVE }),
     submodule: Submodule.optional(),
   }),
-  /** In the words of git's credential protocol. */
+  /** Asks for a credential, in the words of git's credential protocol. */
   asked("credential", {
     protocol: z.string().min(1).max(16),
     host: z.string().min(1).max(MAX_URL_CHARS),
     path: z.string().max(MAX_URL_CHARS).optional(),
   }),
-  /** The keys of the agent, as the plan names them. */
+  /** Asks for the keys of the agent, as the plan names them. */
   asked("keys", {}),
-  /** A connection to a port of the host. The server opens `/host-ports/{id}`, which carries it, before the answer. */
+  /**
+   * Asks for a connection to a port of the host. The server opens `/host-ports/{id}`, which carries it, before the
+   * answer.
+   */
   asked("host-port", { port: HostPort }),
 ])
 export type Ask = z.infer<typeof Ask>
@@ -89,16 +98,16 @@ export const Answer = z.discriminatedUnion("kind", [
     commit: CommitId,
     /** The branch that the ref names; absent for a tag or a commit. */
     branch: z.string().min(1).max(MAX_BRANCH_CHARS).optional(),
-    /** False when the commit is one of those that it has: then nothing was sent. */
+    /** False when the sandbox has the commit already: then nothing was sent. */
     bundled: z.boolean(),
     /** The commits whose parents a shallow repo does not have. */
     shallow: listOf(CommitId, { max: MAX_SHALLOW }).optional(),
     /** The author that git on the host would name for a commit in the repo, in one line each. */
     authorName: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
     authorEmail: z.string().min(1).max(MAX_AUTHOR_CHARS).optional(),
-    /** Of a submodule: its address on a network. */
+    /** The submodule's address on a network. */
     url: z.string().min(1).max(MAX_URL_CHARS).optional(),
-    /** Of a submodule: why the repo of the host does not have its commit. Then nothing was sent. */
+    /** Why the repo of the host does not have the submodule's commit. Then nothing was sent. */
     absent: z.string().min(1).max(MAX_REASON_CHARS).optional(),
   }),
   asked("credential", {
@@ -112,8 +121,8 @@ export const Answer = z.discriminatedUnion("kind", [
 export type Answer = z.infer<typeof Answer>
 
 /**
- * What the server says to a supervisor. Its hello comes first on every connection. All of it may be said
- * again after a break: a prompt is known by its id, and a repeat is answered with how far it has come.
+ * A message of the server to a supervisor. Its hello comes first on every connection. Any message may be sent again
+ * after a break: a prompt is known by its id, and a repeat is answered with the prompt's standing.
  */
 export const ServerMessage = z.discriminatedUnion("type", [
   message("hello", { generation: z.int(), sandbox: SandboxId, lastSeen: LastSeen }),
@@ -123,35 +132,35 @@ export const ServerMessage = z.discriminatedUnion("type", [
     prompt: PromptId,
     session: SessionId,
     text: PromptText,
-    /** Files in the sandbox that came with it. */
+    /** Files in the sandbox that came with the prompt. */
     attachments: z.array(AbsolutePath).max(MAX_ATTACHMENTS).optional(),
-    /** From its start. */
+    /** The time from the prompt's start. */
     deadlineMs: PromptDeadlineMs.optional(),
-    /** Where it is not for the sandbox's own agent. */
+    /** Set where the prompt is not for the sandbox's own agent. */
     agent: z.literal("shell").optional(),
   }),
   message("prompt.stop", { prompt: PromptId }),
-  /** To what the agent asked while this prompt runs. Where it does not wait for that any more, nothing happens. */
+  /** The answer to an agent's question while this prompt runs. If the agent no longer waits for it, nothing happens. */
   message("prompt.answer", { prompt: PromptId, answer: AskAnswer }),
-  /** To an ask. One that the supervisor does not wait for any more is ignored. */
+  /** The answer to an ask. The supervisor ignores it if it no longer waits for it. */
   message("answer", { id: AskId, answer: Answer }),
 ])
 export type ServerMessage = z.infer<typeof ServerMessage>
 
-/** What a prompt is to a supervisor. */
+/** A prompt as a supervisor gets it. */
 export type PromptStart = Omit<Extract<ServerMessage, { type: "prompt.start" }>, "type">
 
-/** What a supervisor says to the server. Its hello answers the server's; then come the events after `lastSeen`. */
+/** A message of a supervisor to the server. Its hello answers the server's; then come the events after `lastSeen`. */
 export const SupervisorMessage = z.discriminatedUnion("type", [
   message("hello", {
     generation: z.int(),
     sandbox: SandboxId,
-    /** The first event that it holds; one above `last` when it holds none. */
+    /** The first event that the supervisor holds; one above `last` when it holds none. */
     first: Sequence,
     last: LastSeen,
   }),
   message("events", { events: listOf(SandboxEvent, { min: 1, max: MAX_MESSAGE_EVENTS }) }),
-  /** The answer to prompt.start, prompt.stop and prompt.answer: what it says is on disk. */
+  /** The answer to prompt.start, prompt.stop and prompt.answer: the standing is on disk. */
   message("prompt.standing", { prompt: PromptId, standing: PromptStanding }),
   /** The other answer: nothing was done, and why. */
   message("prompt.refused", {
@@ -159,12 +168,12 @@ export const SupervisorMessage = z.discriminatedUnion("type", [
     code: z.string().max(128),
     reason: z.string().max(MAX_REASON_CHARS),
   }),
-  /** Said again on each new connection until it is answered. */
+  /** A question, sent again on each new connection until it is answered. */
   message("ask", { id: AskId, ask: Ask }),
 ])
 export type SupervisorMessage = z.infer<typeof SupervisorMessage>
 
-/** What `GET /health` answers on a sandbox's socket. */
+/** The answer of `GET /health` on a sandbox's socket. */
 export const SupervisorHealth = z.strictObject({
   generation: z.int(),
   sandbox: SandboxId,

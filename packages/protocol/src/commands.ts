@@ -1,23 +1,23 @@
 /**
  * Commands in a sandbox.
  *
- * - WebSocket `/commands/run`: the client says a `CommandStart`, then `CommandClientMessage`s and standard
- *   input. A start that is short may be said with the connection instead, as JSON in `?start=`: then the command
- *   starts without waiting for a frame, and a start that is wrong is answered as a refusal. It hears `started`,
- *   the output, and `exit`; or `error`, and then nothing was started or what was is ended. Either closes the
- *   connection, with 1000 or with `COMMAND_CLOSE.failed`. The command ends with the connection, whoever closes it.
- * - `POST /commands` with a `CommandStart` starts one in the background: 201 and its `CommandInfo`.
- * - `GET /commands` → `CommandList`, `GET /commands/{id}` → `CommandInfo`: those that run, and those in the
- *   background that have ended, for a while.
- * - WebSocket `/commands/{id}/attach?stdout=N&stderr=M`: the output of one in the background from these bytes
- *   on (0 where none is named), then what follows, then `exit`. Any number may be attached; whoever reads too
- *   slowly is told by `dropped` what was not kept. Input and signals as with `run`.
- * - `POST /commands/{id}/signal` with a `CommandSignalRequest`: 204. It goes to the command's whole group.
- * - `DELETE /commands/{id}`: ends it with everything that came from it, and forgets it: 200 and its
+ * - WebSocket `/commands/run`: the client sends a `CommandStart`, then `CommandClientMessage`s and standard input.
+ *   A short start may be sent with the connection instead, as JSON in `?start=`: then the command starts without
+ *   waiting for a frame, and an invalid start is answered as a refusal. The client gets `started`, the output, and
+ *   `exit`; or `error`: then nothing was started, or the command was ended. Either closes the connection, with 1000
+ *   or with `COMMAND_CLOSE.failed`. The command ends with the connection, whichever side closes it.
+ * - `POST /commands` with a `CommandStart` starts a command in the background: 201 and its `CommandInfo`.
+ * - `GET /commands` → `CommandList`, `GET /commands/{id}` → `CommandInfo`: the commands that run, and for a while
+ *   background commands that have ended.
+ * - WebSocket `/commands/{id}/attach?stdout=N&stderr=M`: the output of a background command from these bytes on
+ *   (default: 0), then new output, then `exit`. Any number of clients may be attached; a client that reads too
+ *   slowly gets `dropped` with the number of bytes that were not kept. Input and signals work as with `run`.
+ * - `POST /commands/{id}/signal` with a `CommandSignalRequest`: 204. The signal goes to the command's whole group.
+ * - `DELETE /commands/{id}`: ends the command with everything that came from it, and forgets it: 200 and its
  *   `CommandInfo`.
  *
- * Text frames are JSON. Binary frames begin with a byte of `COMMAND_CHANNEL`, and then hold bytes of that
- * stream as they are. Whoever does not read holds up the command that it runs, and nobody else.
+ * Text frames are JSON. Binary frames begin with a byte of `COMMAND_CHANNEL`, and then hold bytes of that stream as
+ * they are. A client that does not read holds up its own command, and nobody else's.
  */
 import { z } from "zod"
 import { COMMAND_SIGNALS, COMMAND_USERS, MAX_COMMAND_TIMEOUT_MS } from "./command-limits.ts"
@@ -29,7 +29,7 @@ export const CommandId = z
   .brand<"cmd">()
 export type CommandId = z.infer<typeof CommandId>
 
-/** The kernel ends a text at its first NUL. */
+/** Text without NUL: the kernel ends a text at its first NUL. */
 const SystemText = z.string().refine((text) => !text.includes("\0"), "must hold no NUL character")
 
 const VariableName = SystemText.refine(
@@ -49,13 +49,16 @@ export const CommandStart = z.strictObject({
     .array(SystemText)
     .min(1)
     .refine(([program]) => program !== "", "must name a program"),
-  /** Default: the directory of the only repo, or the workspace. A relative one is below the workspace. */
+  /**
+   * The working directory. Default: the directory of the only repo, or the workspace. A relative one is below the
+   * workspace.
+   */
   cwd: SystemText.min(1).optional(),
-  /** Beside the sandbox's own, which these win over. */
+  /** Variables beside the sandbox's own, which they override. */
   env: z.record(VariableName, SystemText).optional(),
   /** Default: agent. */
   user: CommandUser.optional(),
-  /** Then it is ended with everything that came from it. Default: no limit. */
+  /** The time after which the command is ended with everything that came from it. Default: no limit. */
   timeoutMs: z.int().min(1).max(MAX_COMMAND_TIMEOUT_MS).optional(),
   /** Whether standard input comes from the client. Default: it is empty. */
   stdin: z.boolean().optional(),
@@ -65,18 +68,18 @@ export type CommandStart = z.infer<typeof CommandStart>
 export const CommandSignalRequest = z.strictObject({ signal: CommandSignal })
 export type CommandSignalRequest = z.infer<typeof CommandSignalRequest>
 
-/** What a client says after the start, beside the bytes of standard input. */
+/** A client's message after the start, beside the bytes of standard input. */
 export const CommandClientMessage = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("stdin.end") }),
   z.strictObject({ type: z.literal("signal"), signal: CommandSignal }),
 ])
 export type CommandClientMessage = z.infer<typeof CommandClientMessage>
 
-/** How a command ended: with a status, or by a signal. */
+/** The end of a command: with a status, or by a signal. */
 export const CommandExit = z.object({
   status: ExitStatus.nullable(),
   signal: SignalName.nullable(),
-  /** Its time limit ended it. */
+  /** The time limit ended the command. */
   timedOut: z.boolean(),
   durationMs: z.number().nonnegative(),
   /** Processes that outlived even SIGKILL, as those that wait for a dead disk do. */
@@ -87,11 +90,11 @@ export type CommandExit = z.infer<typeof CommandExit>
 export const CommandStream = z.enum(["stdout", "stderr"])
 export type CommandStream = z.infer<typeof CommandStream>
 
-/** What is there of a stream, by the number of bytes before it. */
+/** The kept bytes of a stream, by their position in it. */
 export const CommandOutput = z.object({
   /** The first byte that is still kept. */
   from: z.int(),
-  /** The byte that comes next. */
+  /** The position of the next byte. */
   to: z.int(),
 })
 export type CommandOutput = z.infer<typeof CommandOutput>
@@ -104,9 +107,9 @@ export const CommandInfo = z.object({
   user: CommandUser,
   background: z.boolean(),
   startedAt: z.iso.datetime(),
-  /** Null while it runs. */
+  /** Null while the command runs. */
   exit: CommandExit.nullable(),
-  /** Of one in the background; of others nothing is kept. */
+  /** The kept output of a background command; null for others. */
   output: z.record(CommandStream, CommandOutput).nullable(),
 })
 export type CommandInfo = z.infer<typeof CommandInfo>
@@ -114,16 +117,16 @@ export type CommandInfo = z.infer<typeof CommandInfo>
 export const CommandList = z.object({ commands: z.array(CommandInfo) })
 export type CommandList = z.infer<typeof CommandList>
 
-/** What a client hears, beside the bytes of output. */
+/** A message to a client, beside the bytes of output. */
 export const CommandServerMessage = z.discriminatedUnion("type", [
   z.object({ type: z.literal("started"), id: CommandId, pid: z.int().positive() }),
-  /** First on a connection that attaches. */
+  /** The first message on a connection that attaches. */
   z.object({ type: z.literal("attached"), command: CommandInfo }),
-  /** These bytes of a stream were not kept; what comes next is what follows them. */
+  /** The number of bytes of a stream that were not kept; the output after them follows. */
   z.object({ type: z.literal("dropped"), stream: CommandStream, bytes: z.int().nonnegative() }),
-  /** Last, after all output. */
+  /** The last message, after all output. */
   z.object({ type: z.literal("exit"), ...CommandExit.shape }),
-  /** Last. */
+  /** The last message of a failure. */
   z.object({
     type: z.literal("error"),
     error: z.object({

@@ -1,6 +1,6 @@
 import { z } from "zod"
 
-/** How well a host serves one need: fully, with something lost, or not at all. */
+/** The degree to which a host serves one need: fully, with something lost, or not at all. */
 export const DoctorStatus = z.enum(["ok", "degraded", "missing"])
 export type DoctorStatus = z.infer<typeof DoctorStatus>
 
@@ -38,13 +38,13 @@ const lacking = z.object({
   fix: z.string().min(1),
   details: DoctorDetails,
 })
-/** What a check saw. Only what is lacking has a fix, and then always. */
+/** The finding of a check. It has a fix exactly when something is lacking. */
 export const DoctorFinding = z.discriminatedUnion("status", [fine, lacking])
 export type DoctorFinding = z.infer<typeof DoctorFinding>
 
 const subject = {
   name: DoctorCheckName,
-  /** Why Berth wants it, one sentence. */
+  /** Why Berth wants it, in one sentence. */
   why: z.string(),
 }
 export const DoctorCheck = z.discriminatedUnion("status", [
@@ -53,7 +53,7 @@ export const DoctorCheck = z.discriminatedUnion("status", [
 ])
 export type DoctorCheck = z.infer<typeof DoctorCheck>
 
-/** What `berth doctor --json` prints. */
+/** The output of `berth doctor --json`. */
 export const DoctorReport = z.object({
   /** The worst status of all checks. */
   status: DoctorStatus,

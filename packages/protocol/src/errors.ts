@@ -1,10 +1,10 @@
-/** What a caller may do about a failure: the same call at once, the same call later, or never. */
+/** The right repetition after a failure: the same call at once, the same call later, or never. */
 export type Retry = "now" | "later" | "never"
 
 interface ErrorEntry {
   readonly status: number
   readonly retry: Retry
-  /** What the reader can do about it, one sentence. */
+  /** The step that the reader can take, in one sentence. */
   readonly hint: string
 }
 
@@ -910,7 +910,7 @@ export type ErrorCode = keyof typeof ERRORS
 
 export type ErrorDetails = Readonly<Record<string, unknown>>
 
-/** How an error travels over HTTP and the bridge. */
+/** An error as it travels over HTTP and the bridge. */
 export interface WireError {
   readonly code: ErrorCode
   readonly message: string
@@ -953,7 +953,7 @@ export class BerthError extends Error {
   }
 }
 
-/** The wire error of anything that was thrown; what is not a BerthError tells nothing but that it happened. */
+/** The wire error of anything that was thrown. If it is no BerthError, the wire error tells only that it happened. */
 export const toWireError = (thrown: unknown): WireError =>
   thrown instanceof BerthError
     ? thrown.toJSON()

@@ -23,26 +23,26 @@ const Name = z.string().max(MAX_NAME_CHARS)
 const ToolText = z.string().max(MAX_TOOL_TEXT_CHARS)
 const Question = z.string().max(MAX_QUESTION_CHARS)
 
-/** What an agent plans to do. */
+/** An item of an agent's plan. */
 export const Todo = z.strictObject({
   text: z.string().max(MAX_TODO_CHARS),
   state: z.enum(["pending", "active", "done", "cancelled"]),
 })
 export type Todo = z.infer<typeof Todo>
 
-/** What happens in a session, in one vocabulary for every agent. */
+/** The content of a session's event, in one vocabulary for every agent. */
 export const EventBody = z.discriminatedUnion("type", [
   event("prompt.state", { prompt: PromptId, state: PromptState, reason: z.string().optional() }),
-  /** A prompt does not run yet, or its sandbox is not reached: told when the reason changes. `waitsFor` says it, too. */
+  /** A prompt does not run yet, or its sandbox is not reached: sent when the reason changes. `waitsFor` has it, too. */
   event("prompt.waiting", { prompt: PromptId, code: z.string(), message: z.string() }),
-  /** More of a text: what came before is not said again. */
+  /** More of a text: the text before is not repeated. */
   event("message.delta", { prompt: PromptId, message: z.string(), text: z.string() }),
   event("message.completed", { prompt: PromptId, message: z.string() }),
   event("tool.started", {
     prompt: PromptId,
     call: z.string(),
     tool: z.string(),
-    /** What it was given: the beginning of it, as text. */
+    /** The beginning of the tool's input, as text. */
     input: ToolText.optional(),
   }),
   event("tool.completed", {
@@ -53,7 +53,7 @@ export const EventBody = z.discriminatedUnion("type", [
   }),
   event("file.changed", { prompt: PromptId, path: z.string().max(4096) }),
   event("todo.updated", { prompt: PromptId, todos: listOf(Todo, { max: MAX_TODOS }) }),
-  /** Until it is answered, the agent waits. */
+  /** A question to a person: the agent waits until it is answered. */
   event("permission.asked", { prompt: PromptId, ask: Name, about: Question }),
   event("permission.answered", { prompt: PromptId, ask: Name, allowed: z.boolean() }),
   event("question.asked", {
@@ -62,9 +62,9 @@ export const EventBody = z.discriminatedUnion("type", [
     question: Question,
     choices: listOf(Question, { max: MAX_CHOICES }),
   }),
-  /** null: it was declined. */
+  /** null: the question was declined. */
   event("question.answered", { prompt: PromptId, ask: Name, answer: Question.nullable() }),
-  /** What the prompt has cost so far. */
+  /** The cost of the prompt so far. */
   event("usage", {
     prompt: PromptId,
     inputTokens: z.int().min(0),
@@ -81,17 +81,17 @@ export const EventBody = z.discriminatedUnion("type", [
     hint: z.string(),
   }),
   /**
-   * Output was left out here, as it was more than the server keeps. Said again as more is left out, and before the
+   * Output was left out here, as it was more than the server keeps. Sent again as more is left out, and before the
    * prompt's end: the last one counts.
    */
   event("output.cut", {
     prompt: PromptId.optional(),
     missingBytes: z.int().min(0),
     missingEvents: z.int().min(0),
-    /** Files on the server's machine that have the latest of it, an event a line; null: it is not kept. */
+    /** Files on the server's machine that have the latest of it, one event a line; null: it is not kept. */
     files: z.string().nullable(),
   }),
-  /** What happened here is not known any more. */
+  /** The events that were here are not known any more. */
   event("gap", { reason: z.string() }),
 ])
 export type EventBody = z.infer<typeof EventBody>
@@ -103,7 +103,7 @@ export const Event = z.strictObject({
 })
 export type Event = z.infer<typeof Event>
 
-/** Told by the server alone: what it has lost or decided is not a sandbox's to say. */
+/** The events that only the server may send: a sandbox has no say about what the server has lost or decided. */
 const SERVER_ONLY: readonly EventBody["type"][] = [
   "gap",
   "prompt.waiting",
@@ -111,7 +111,7 @@ const SERVER_ONLY: readonly EventBody["type"][] = [
   "output.cut",
 ]
 
-/** An event's content as a sandbox may tell it. */
+/** The content of an event that a sandbox may send. */
 export const SandboxEventBody = EventBody.refine(
   ({ type }) => !SERVER_ONLY.includes(type),
   "is told by the server alone",

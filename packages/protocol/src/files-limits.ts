@@ -3,23 +3,23 @@
 /** Longer paths are refused by the kernel (PATH_MAX). */
 export const MAX_FILE_PATH_BYTES = 4095
 
-/** Entries in one listing. */
+/** The most entries in one listing. */
 export const MAX_LIST_ENTRIES = 10_000
 export const MAX_LIST_DEPTH = 64
 
-/** Files in one `POST /files/write`; their contents have room in one JSON body. */
+/** The most files in one `POST /files/write`; their contents have room in one JSON body. */
 export const MAX_WRITE_FILES = 1_000
 
-/** Results of one search, unless it asks for fewer. */
+/** The most results of one search, unless it asks for fewer. */
 export const MAX_SEARCH_RESULTS = 10_000
 export const DEFAULT_SEARCH_RESULTS = 1_000
-/** Of a line that matches, as much is sent. */
+/** The bytes that are sent of a matching line. */
 export const MAX_LINE_BYTES = 2_048
 export const MAX_PATTERN_CHARS = 4_096
 
-/** Names that a watch may leave out. */
+/** The most names that a watch may leave out. */
 export const MAX_IGNORED_NAMES = 100
-/** What a watch leaves out unless it says otherwise: they change in bursts, and hold most directories of a tree. */
+/** The names that a watch leaves out by default: they change in bursts, and hold most directories of a tree. */
 export const DEFAULT_IGNORED_NAMES = [".git", "node_modules"] as const
-/** Changes that a watch keeps for a client that does not read; then it says that it lost some. */
+/** The most changes that a watch keeps for a client that does not read; beyond that it reports that some were lost. */
 export const MAX_PENDING_CHANGES = 4_096

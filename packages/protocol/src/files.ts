@@ -21,10 +21,10 @@
  * `{ "base64": "…" }`. In a query, `path=` is text, `path64=` bytes as base64, and `mode=` octal; `fileQuery`
  * writes queries. A relative path is below the workspace.
  *
- * **Writing.** A file is written aside in the same directory and then renamed, so that a reader sees the old
- * one or the new one, and a write that fails leaves the old one. What a link points to is replaced, not the
- * link. A new file has mode 644 unless `mode` says otherwise; one that is replaced keeps its mode. It is not
- * forced to the disk: after a power loss either may be there.
+ * **Writing.** A file is written under another name in the same directory and then renamed, so that a reader sees
+ * the old one or the new one, and a write that fails leaves the old one. A link's target is replaced, not the link.
+ * A new file has mode 644 unless `mode` says otherwise; a replaced one keeps its mode. It is not synced: after a
+ * power loss either may be there.
  */
 import { z } from "zod"
 import {
@@ -36,7 +36,7 @@ import {
   MAX_WRITE_FILES,
 } from "./files-limits.ts"
 
-/** Bytes: as text where they are UTF-8. */
+/** Bytes, as text where they are UTF-8. */
 export const Bytes = z.union([z.string(), z.strictObject({ base64: z.base64() })])
 export type Bytes = z.infer<typeof Bytes>
 
@@ -57,7 +57,7 @@ export const FileKind = z.enum(["file", "directory", "link", "other"])
 export type FileKind = z.infer<typeof FileKind>
 
 export const FileEntry = z.strictObject({
-  /** In a listing relative to the folder listed, else as it was asked for. */
+  /** The path: in a listing relative to the listed folder, else as in the request. */
   path: FilePath,
   kind: FileKind,
   size: z.int().nonnegative(),
@@ -65,9 +65,9 @@ export const FileEntry = z.strictObject({
   uid: z.int().nonnegative(),
   gid: z.int().nonnegative(),
   modifiedAtMs: z.number(),
-  /** Changes with the content; the same as the header of `GET /files/content`. */
+  /** The etag changes with the content; it is the same as the header of `GET /files/content`. */
   etag: z.string(),
-  /** Where a link points to. */
+  /** The target of a link. */
   target: Bytes.optional(),
 })
 export type FileEntry = z.infer<typeof FileEntry>
@@ -77,7 +77,7 @@ export const ContentQuery = z.strictObject({ path: FilePath })
 export const WriteQuery = z.strictObject({
   path: FilePath,
   mode: FileMode.optional(),
-  /** Makes the directories above that are missing. */
+  /** Makes the missing directories above. */
   parents: z.boolean().optional(),
 })
 
@@ -90,10 +90,10 @@ export const WriteFiles = z.strictObject({
 })
 export type WriteFiles = z.infer<typeof WriteFiles>
 
-/** As errors travel, see `WireError`. */
+/** An error as it travels: see `WireError`. */
 const SaidError = z.looseObject({ code: z.string(), message: z.string() })
 
-/** In the order of the request; `error` is absent where the file is in place. */
+/** The outcomes in the order of the request; `error` is absent where the file is in place. */
 export const WrittenFiles = z.strictObject({
   files: z.array(z.strictObject({ path: FilePath, error: SaidError.optional() })),
 })
@@ -101,42 +101,42 @@ export type WrittenFiles = z.infer<typeof WrittenFiles>
 
 export const ListQuery = z.strictObject({
   path: FilePath,
-  /** 1: what lies in the folder itself, which is the default. Links are not followed. */
+  /** 1: the entries of the folder itself, which is the default. Links are not followed. */
   depth: z.int().min(1).max(MAX_LIST_DEPTH).optional(),
   limit: z.int().min(1).max(MAX_LIST_ENTRIES).optional(),
 })
 
-/** By path. Where there is more than the limit, what lies higher comes first, and `cut` is true. */
+/** The entries by path. Where there are more than the limit, higher ones come first, and `cut` is true. */
 export const FileList = z.strictObject({ entries: z.array(FileEntry), cut: z.boolean() })
 export type FileList = z.infer<typeof FileList>
 
-/** With `follow`, of what a link points to. */
+/** With `follow`, describes the target of a link. */
 export const StatQuery = z.strictObject({ path: FilePath, follow: z.boolean().optional() })
 
 export const MakeDirectory = z.strictObject({
   path: FilePath,
   mode: FileMode.optional(),
-  /** Makes those above, too, and is content with one that is there. */
+  /** Makes the missing directories above, too, and accepts an existing one. */
   parents: z.boolean().optional(),
 })
 export type MakeDirectory = z.infer<typeof MakeDirectory>
 
-/** Within one file system: another one answers `files.failed` with the code EXDEV in its details. */
+/** Moves within one file system: another one answers `files.failed` with the code EXDEV in its details. */
 export const MoveFile = z.strictObject({
   from: FilePath,
   to: FilePath,
-  /** Whether a file may be put in the place of another; a directory never is. */
+  /** Whether a file may replace another; a directory never does. */
   replace: z.boolean().optional(),
 })
 export type MoveFile = z.infer<typeof MoveFile>
 
 export const RemoveQuery = z.strictObject({
   path: FilePath,
-  /** Also a directory with what is in it. */
+  /** Also removes a directory with its contents. */
   recursive: z.boolean().optional(),
 })
 
-/** By name, by content, or by content in the files of that name. */
+/** Searches by name, by content, or by content in the files of that name. */
 export const SearchQuery = z.strictObject({
   path: FilePath,
   /** A glob in the manner of .gitignore, of paths below the folder. */
@@ -144,7 +144,7 @@ export const SearchQuery = z.strictObject({
   /** A regular expression of ripgrep. */
   content: z.string().min(1).max(MAX_PATTERN_CHARS).optional(),
   ignoreCase: z.boolean().optional(),
-  /** Also what is hidden, and what .gitignore leaves out. */
+  /** Also searches hidden files, and those that .gitignore leaves out. */
   all: z.boolean().optional(),
   limit: z.int().min(1).max(MAX_SEARCH_RESULTS).optional(),
 })
@@ -156,14 +156,14 @@ export const SearchLine = z.discriminatedUnion("type", [
   line("file", { path: FilePath }),
   line("match", {
     path: FilePath,
-    /** From 1. */
+    /** The number of the line, from 1. */
     line: z.int().positive(),
-    /** The line, of a long one the beginning. */
+    /** The line, or the beginning of a long one. */
     text: Bytes,
-    /** Where in the line it matches, in bytes from 0. */
+    /** The places in the line that match, in bytes from 0. */
     ranges: z.array(z.strictObject({ start: z.int(), end: z.int() })),
   }),
-  /** `cut`: there may be more than was found: the limit or the time was up, or a line was too long. */
+  /** `cut`: there may be more results: the limit or the time was up, or a line was too long. */
   line("end", { results: z.int(), cut: z.boolean() }),
 ])
 export type SearchLine = z.infer<typeof SearchLine>
@@ -171,17 +171,17 @@ export type SearchLine = z.infer<typeof SearchLine>
 export const ArchiveQuery = z.strictObject({ path: FilePath })
 
 /**
- * Entries of a folder that are not in its archive, and why. The archive says so in a comment of the POSIX form
- * (`comment=` in a global header), as JSON: programs that unpack it pass over that.
+ * An entry of a folder that is not in its archive, and why. The archive has it in a comment of the POSIX form
+ * (`comment=` in a global header), as JSON: programs that unpack it skip that.
  */
 export const LeftOut = z.strictObject({
-  /** Relative to the folder. */
+  /** The path relative to the folder. */
   path: FilePath,
   why: z.enum(["pipe", "socket", "device", "unreadable"]),
 })
 export type LeftOut = z.infer<typeof LeftOut>
 
-/** Files, directories and links that were made. */
+/** The number of files, directories and links that were made. */
 export const Extracted = z.strictObject({ entries: z.int().nonnegative() })
 
 export const WatchQuery = z.strictObject({
@@ -191,37 +191,37 @@ export const WatchQuery = z.strictObject({
 })
 
 /**
- * What happened in quick succession at one path is told once, by how it ended. What lay in a directory that is
- * removed is not told of.
+ * A change at one path. Changes in quick succession are reported once, by the last state. Entries of a removed
+ * directory are not reported.
  */
 export const FileChange = z.strictObject({
-  /** Relative to the folder watched; "." is the folder itself. */
+  /** The path relative to the watched folder; "." is the folder itself. */
   path: FilePath,
-  /** `changed`: it is there, new or with another content or mode. */
+  /** `changed`: the file is there, new or with another content or mode. */
   change: z.enum(["changed", "removed"]),
 })
 export type FileChange = z.infer<typeof FileChange>
 
 export const WatchMessage = z.discriminatedUnion("type", [
-  /** What happens from here on is told. */
+  /** Changes are reported from here on. */
   line("ready", { directories: z.int() }),
   line("changes", { changes: z.array(FileChange).min(1) }),
-  /** Some changes were lost: whoever needs all of them lists the folder anew. */
+  /** Some changes were lost: a client that needs all of them lists the folder anew. */
   line("overflow", {}),
-  /** It ends with this one. */
+  /** The last message. */
   line("error", { error: SaidError }),
 ])
 export type WatchMessage = z.infer<typeof WatchMessage>
 
 type QueryValue = FilePath | number | boolean | readonly string[] | undefined
 
-/** The query of a call, from one of the queries above. */
+/** The query of a call, from one of the query objects above. */
 export const fileQuery = (query: Readonly<Record<string, QueryValue>>): URLSearchParams => {
   const written = new URLSearchParams()
   for (const [key, value] of Object.entries(query)) {
     if (value === undefined) continue
     if (Array.isArray(value)) {
-      // A list of none is said by one that is empty.
+      // An empty list is written as one empty value.
       for (const each of value.length === 0 ? [""] : value) written.append(key, each)
     } else if (typeof value === "object" && "base64" in value) written.set(`${key}64`, value.base64)
     else if (key === "mode" && typeof value === "number") written.set(key, value.toString(8))

@@ -14,11 +14,11 @@
  *
  * **Diffs** are of the working tree against a commit, HEAD unless `base` says otherwise, with the files that are
  * not tracked yet and not ignored; or of the commit `head` against it. `path` limits them to a file or a folder.
- * A diff that breaks off is one whose connection does: it has no length before.
+ * A diff has no length in advance, so an incomplete one shows only by its broken connection.
  *
  * **Names** are bytes, as in `files.ts`: text where they are UTF-8, else `{ "base64": "…" }`; in a query
  * `path=` and `path64=`, which `fileQuery` writes. They are below the repo's root. In a diff they are git's own, in
- * quotes where they must be. Messages and people's names are text: what is no UTF-8 in them is replaced.
+ * quotes where they must be. Messages and people's names are text: bytes that are no UTF-8 are replaced.
  */
 import { z } from "zod"
 import { Bytes, FilePath } from "./files.ts"
@@ -46,17 +46,17 @@ const Letter = z.enum(GIT_LETTERS)
 
 export const GitFile = z.object({
   path: Bytes,
-  /** What it was renamed or copied from. */
+  /** The path that the file was renamed or copied from. */
   from: Bytes.optional(),
-  /** Against HEAD. Both are `?` of a file that is not tracked, and either is `U` of one that is in conflict. */
+  /** The state against HEAD. Both letters are `?` for an untracked file, and either is `U` for one in conflict. */
   index: Letter,
-  /** Against the index. */
+  /** The state against the index. */
   worktree: Letter,
 })
 export type GitFile = z.infer<typeof GitFile>
 
 export const GitStatus = z.object({
-  /** Null before the first one. */
+  /** Null before the first commit. */
   commit: z.string().nullable(),
   /** Null when HEAD is at no branch. */
   branch: z.string().nullable(),
@@ -79,10 +79,10 @@ export const GitChange = z.object({
   path: Bytes,
   from: Bytes.optional(),
   status: z.enum(["added", "deleted", "modified", "renamed", "copied", "retyped", "unmerged"]),
-  /** As git writes them: 100644, 100755, 120000 for a link, 160000 for a submodule; 000000 for none. */
+  /** The modes as git writes them: 100644, 100755, 120000 for a link, 160000 for a submodule; 000000 for none. */
   oldMode: z.string(),
   newMode: z.string(),
-  /** Of a binary file no lines are counted. */
+  /** Lines of a binary file are not counted. */
   binary: z.boolean(),
   insertions: z.int(),
   deletions: z.int(),
@@ -96,7 +96,7 @@ export const GitLogQuery = z.strictObject({
   repo: RepoPath,
   /** Default: HEAD. */
   head: GitRevision.optional(),
-  /** Leaves out what this one has. */
+  /** Leaves out the commits that this one has. */
   base: GitRevision.optional(),
   path: FilePath.optional(),
   limit: z.int().min(1).max(MAX_GIT_COMMITS).optional(),
@@ -116,28 +116,28 @@ export const GitCommit = z.object({
 })
 export type GitCommit = z.infer<typeof GitCommit>
 
-/** The newest first. */
+/** The commits, newest first. */
 export const GitLog = z.object({ commits: z.array(GitCommit), isCut: z.boolean() })
 export type GitLog = z.infer<typeof GitLog>
 
-/** Git ends a person's name at these, and drops them where it can. */
+/** A name or an address without the characters at which git ends it, or that git drops. */
 const PersonText = z
   .string()
   .max(MAX_GIT_NAME_CHARS)
   .regex(/^[^\0\n<>]*[^\0\n<>\s.,:;"'\\][^\0\n<>]*$/, "must be a name, without < and >")
 
-/** Hooks of the repo run. Without `all` and `paths`, what is in the index is committed. */
+/** Hooks of the repo run. Without `all` and `paths`, the index is committed. */
 export const GitCommitRequest = z.strictObject({
   repo: RepoPath,
   message: z
     .string()
     .max(MAX_GIT_MESSAGE_CHARS)
     .refine((text) => text.trim() !== "" && !text.includes("\0"), "must hold some words"),
-  /** Default: whom git's configuration names, or else the sandbox's user. */
+  /** Default: the author of git's configuration, or else the sandbox's user. */
   author: z.strictObject({ name: PersonText, email: PersonText }).optional(),
-  /** Everything that has changed, files that are not tracked included. */
+  /** Commits everything that has changed, untracked files included. */
   all: z.literal(true).optional(),
-  /** These files and folders and nothing else, whatever the index holds. */
+  /** Commits these files and folders and nothing else, whatever the index holds. */
   paths: z.array(FilePath).min(1).max(MAX_GIT_PATHS).optional(),
 })
 export type GitCommitRequest = z.infer<typeof GitCommitRequest>
@@ -146,7 +146,7 @@ export const GitBundleQuery = z.strictObject({
   repo: RepoPath,
   /** A branch or a tag. Default: HEAD, with the branch that it is at. */
   ref: GitRevision.optional(),
-  /** A commit that whoever unpacks it has, with all before it. */
+  /** A commit that the receiver has, with all before it. */
   base: GitRevision.optional(),
 })
 export type GitBundleQuery = z.infer<typeof GitBundleQuery>

@@ -1,7 +1,7 @@
 import { z } from "zod"
 import { InstallationId } from "./ids.ts"
 
-/** What `GET /v1/health` answers to everyone on this machine: enough to tell that a server lives. */
+/** The answer of `GET /v1/health`, for everyone on this machine: enough to tell that a server lives. */
 export const Health = z.object({
   version: z.string(),
   pid: z.int().positive(),
@@ -9,7 +9,7 @@ export const Health = z.object({
 })
 export type Health = z.infer<typeof Health>
 
-/** What `GET /v1/status` answers to those who have the token. */
+/** The answer of `GET /v1/status`, for those who have the token. */
 export const ServerStatus = Health.extend({
   startedAt: z.iso.datetime(),
   installationId: InstallationId,

@@ -1,13 +1,13 @@
-/** Loaded with the first record, which comes after the first answer on the socket. */
+/** zlib is loaded with the first record, which comes after the first answer on the socket. */
 const crc32 = (bytes: Buffer): number => process.getBuiltinModule("node:zlib").crc32(bytes)
 
 /**
- * A record on disk: its length and its checksum, four bytes each, then its bytes. A record is never empty,
- * so that the zeros which a power loss can leave at the end of a file are none.
+ * A record on disk: its length and its checksum, four bytes each, then its bytes. A record is never empty, so that the
+ * zeros which a power loss can leave at the end of a file are none.
  */
 const HEADER_BYTES = 8
 
-/** Far above the largest that is written; a length beyond it is not one. */
+/** Far above the largest record that is written; a larger length is invalid. */
 const MAX_RECORD_BYTES = 16 * 1024 * 1024
 
 export const encodeRecord = (payload: Buffer): Buffer => {
@@ -20,11 +20,11 @@ export const encodeRecord = (payload: Buffer): Buffer => {
 
 export type Decoded =
   | { readonly kind: "record"; readonly payload: Buffer; readonly end: number }
-  /** The bytes end before the record does: it needs as many as this in all. */
+  /** The bytes end before the record does: it needs this many in all. */
   | { readonly kind: "short"; readonly bytes: number }
   | { readonly kind: "invalid" }
 
-/** What begins at `offset`. */
+/** Decodes the record at `offset`. */
 export const decodeRecord = (bytes: Buffer, offset: number): Decoded => {
   if (bytes.length - offset < HEADER_BYTES) return { kind: "short", bytes: HEADER_BYTES }
   const length = bytes.readUInt32LE(offset)
@@ -38,18 +38,18 @@ export const decodeRecord = (bytes: Buffer, offset: number): Decoded => {
 }
 
 /**
- * `log`: its numbers hold. `uncertain`: they hold from the moment when the server has said which number it
- * saw last, because a power loss may have taken events that it had already been sent.
+ * `log`: the numbers are certain. `uncertain`: they are certain once the server has said which number it saw last,
+ * because a power loss may have taken events that it had already been sent.
  */
 export type SegmentKind = "log" | "uncertain"
 
 const SEGMENT_NAME = /^(\d{16})\.(log|uncertain)$/
 
-/** Of a piece of the journal: the number of its first event, for no record holds a number. */
+/** The name of a journal segment: the number of its first event, for no record holds a number. */
 export const segmentName = (first: number, kind: SegmentKind): string =>
   `${String(first).padStart(16, "0")}.${kind}`
 
-/** The parts of a segment's name; undefined for files that are none. */
+/** The parts of a segment's name; undefined for other files. */
 export const parseSegmentName = (
   name: string,
 ): { first: number; kind: SegmentKind } | undefined => {

@@ -2,22 +2,22 @@ import { z } from "zod"
 import { LayerId, PinId, SandboxId, Slug, TopId } from "./ids.ts"
 
 /**
- * How an overlay marks what was deleted and moved: in `trusted.*` attributes, which only root of the
- * host writes, or in `user.*` ones. A layer means something else when it is mounted the other way.
+ * The attributes in which an overlay marks deleted and moved files: `trusted.*`, which only root of the host writes, or
+ * `user.*`. A layer means something else when it is mounted the other way.
  */
 export const LayerFlavour = z.enum(["trusted", "user"])
 export type LayerFlavour = z.infer<typeof LayerFlavour>
 
-/** What made a layer. */
+/** The operation that made a layer. */
 export const LayerOrigin = z.enum(["freeze", "snapshot", "flatten", "import"])
 export type LayerOrigin = z.infer<typeof LayerOrigin>
 
-/** Which files of which workspace: `{ workspace: "shop", name: "home" }`. */
+/** The name of a stack: `{ workspace: "shop", name: "home" }`. */
 export const StackKey = z.strictObject({ workspace: Slug, name: Slug })
 export type StackKey = z.infer<typeof StackKey>
 
 export const TreeSize = z.strictObject({
-  /** Disk space, hard links and holes counted as the disk does. */
+  /** Disk space, with hard links and holes counted as the disk does. */
   bytes: z.int().nonnegative(),
   files: z.int().nonnegative(),
 })
@@ -27,9 +27,9 @@ export const ListedLayer = TreeSize.extend({
   id: LayerId,
   origin: LayerOrigin,
   createdAt: z.iso.datetime(),
-  /** Lowest first. */
+  /** The layers below, lowest first. */
   parents: z.array(LayerId),
-  /** Everything that keeps it: stacks as `workspace/name`, pins as `pin-…`, tops as `tp-…`. */
+  /** Everything that keeps the layer: stacks as `workspace/name`, pins as `pin-…`, tops as `tp-…`. */
   heldBy: z.array(z.string()),
 })
 export type ListedLayer = z.infer<typeof ListedLayer>
@@ -42,10 +42,10 @@ export const ListedTop = TreeSize.extend({
 export type ListedTop = z.infer<typeof ListedTop>
 
 export const ListedStack = StackKey.extend({
-  /** Lowest first. */
+  /** The layers, lowest first. */
   layers: z.array(LayerId),
   top: ListedTop.nullable(),
-  /** Of the layers and the top. */
+  /** The bytes of the layers and the top. */
   bytes: z.int().nonnegative(),
   flattenAdvised: z.boolean(),
 })
@@ -59,21 +59,21 @@ export const ListedPin = z.strictObject({
 })
 export type ListedPin = z.infer<typeof ListedPin>
 
-/** What `berth layers ls` shows. */
+/** The output of `berth layers ls`. */
 export const LayersListing = z.strictObject({
   stacks: z.array(ListedStack),
   layers: z.array(ListedLayer),
   pins: z.array(ListedPin),
   /** Workspaces that have stacks and that the database does not know. */
   ownerless: z.array(Slug),
-  /** How many trees are thrown away and not yet deleted. */
+  /** The number of trees that are in the trash and not yet deleted. */
   trash: z.int().nonnegative(),
-  /** Of all layers and tops, each counted once. */
+  /** The bytes of all layers and tops, each counted once. */
   bytes: z.int().nonnegative(),
 })
 export type LayersListing = z.infer<typeof LayersListing>
 
-/** What verify did about something that a crash left. */
+/** A repair that verify made of something that a crash left. */
 export const LayersRepair = z.strictObject({
   kind: z.enum([
     "finished_freeze",
@@ -90,7 +90,7 @@ export const LayersRepair = z.strictObject({
 })
 export type LayersRepair = z.infer<typeof LayersRepair>
 
-/** What verify found and left alone. */
+/** A problem that verify found and left alone. */
 export const LayersProblem = z.strictObject({
   kind: z.enum([
     "layer_changed",
@@ -102,16 +102,16 @@ export const LayersProblem = z.strictObject({
   ]),
   subject: z.string(),
   said: z.string(),
-  /** The stacks, as `workspace/name`, that cannot be trusted because of it. */
+  /** The stacks, as `workspace/name`, that cannot be trusted because of the problem. */
   stacks: z.array(z.string()),
 })
 export type LayersProblem = z.infer<typeof LayersProblem>
 
-/** What `berth layers verify` says. */
+/** The output of `berth layers verify`. */
 export const LayersReport = z.strictObject({
   repairs: z.array(LayersRepair),
   problems: z.array(LayersProblem),
-  /** A crash came in the middle of their snapshot: they may still be frozen. */
+  /** Sandboxes that may still be frozen: a crash came in the middle of their snapshot. */
   perhapsFrozen: z.array(SandboxId),
   checked: z.strictObject({
     stacks: z.int(),

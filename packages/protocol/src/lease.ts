@@ -1,11 +1,14 @@
 import { z } from "zod"
 import { LeaseId, SandboxId } from "./ids.ts"
 
-/** What can keep a sandbox in use. */
+/** The kinds of use that keep a sandbox. */
 export const LeaseKind = z.enum(["prompt", "exec", "terminal", "preview", "session", "hold"])
 export type LeaseKind = z.infer<typeof LeaseKind>
 
-/** Prompt and exec leases end with their result, never by time; the others are renewed by their holder. */
+/**
+ * Whether leases of this kind end by time. Prompt and exec leases end with their result; the others are renewed by
+ * their holder.
+ */
 export const expires = (kind: LeaseKind): boolean => kind !== "prompt" && kind !== "exec"
 
 /**
@@ -37,9 +40,9 @@ export const Lease = z.strictObject({
   sandbox: SandboxId,
   kind: LeaseKind,
   source: LeaseSource,
-  /** The id of what it is for: a prompt, a session, a command, a terminal. null: its source says all. */
+  /** The id of the prompt, session, command or terminal that the lease is for. null: its source says enough. */
   subject: z.string().min(1).max(200).nullable(),
-  /** It keeps the sandbox from what Berth does by itself, and gives way to whatever somebody asks for. */
+  /** The lease keeps the sandbox from what Berth does by itself, and gives way to whatever somebody asks for. */
   yields: z.boolean(),
   /** The holder, in words for people. Nothing is decided by them. */
   holder: z.string().min(1).max(200),
@@ -56,6 +59,6 @@ export const usesAmong = <Held extends Pick<Lease, "yields">>(leases: readonly H
 export const keepsAmong = <Held extends Pick<Lease, "yields">>(leases: readonly Held[]): Held[] =>
   leases.filter(({ yields }) => yields)
 
-/** Who uses a sandbox by this lease, for whoever asks. */
+/** The user of a sandbox by this lease, in words. */
 export const userOf = ({ kind, holder }: Pick<Lease, "kind" | "holder">): string =>
   kind === "hold" ? `a hold of ${holder}` : holder

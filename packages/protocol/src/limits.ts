@@ -3,7 +3,7 @@ import { z } from "zod"
 const MIB = 1024 * 1024
 const GIB = 1024 * MIB
 
-/** What a sandbox may use. A limit that this host cannot hold is named in the sandbox's status. */
+/** The resources that a sandbox may use. A limit that this host cannot enforce is named in the sandbox's status. */
 export const Limits = z.strictObject({
   memoryBytes: z
     .int()
@@ -14,18 +14,18 @@ export const Limits = z.strictObject({
   /** Processes and threads together. */
   pids: z.int().min(16).max(4_194_304).default(2048),
   openFiles: z.int().min(64).max(1_048_576).default(16_384),
-  /** Size of /tmp and of /run, which live in memory. */
+  /** The size of /tmp and of /run, which live in memory. */
   tmpBytes: z.int().min(MIB).default(GIB),
 })
 export type Limits = z.infer<typeof Limits>
 
 /**
- * The most that a workspace's own files may take of the disk: what was written since its last frozen layer, and caches.
- * No part of a sandbox's config: a change holds at once, for the sandbox that runs.
+ * The most that a workspace's own files may take of the disk: everything written since its last frozen layer, and
+ * caches. They are no part of a sandbox's config: a change applies at once to the running sandbox.
  */
 const DiskLimits = z.strictObject({
   diskBytes: z.int().min(16_000_000).optional(),
-  /** Files, directories and links. */
+  /** The number of files, directories and links. */
   diskInodes: z.int().min(1_000).optional(),
 })
 

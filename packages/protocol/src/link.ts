@@ -3,13 +3,13 @@
  * The names stand apart from the schemas, for the supervisor's sake.
  */
 
-/** Where a sandbox has it. */
+/** The path of the directory inside. */
 export const LINK_TARGET = "/run/berth"
 
-/** Tells the supervisor to serve on this port as well, where the server cannot reach its socket. */
+/** The variable that tells the supervisor to serve on this port as well, where the server cannot reach its socket. */
 export const LINK_PORT_VARIABLE = "BERTH_LINK_PORT"
 
-/** What lies in it, by name. */
+/** The names of the files in it. */
 export const LINK = {
   /** Written by the server before the start. */
   token: "token",

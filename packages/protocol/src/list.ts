@@ -1,9 +1,8 @@
 import { z } from "zod"
 
 /**
- * A list of `min` to `max` elements, of which the first wrong one ends the parse. A plain `z.array` looks at every
- * element, keeps all that is wrong with each and counts them last: a list of a megabyte that a sandbox sends would
- * cost seconds.
+ * A list of `min` to `max` elements. The first invalid element ends the parse. A plain `z.array` parses every element,
+ * keeps all issues of each and counts the elements last: a list of a megabyte that a sandbox sends would cost seconds.
  */
 export const listOf = <Element extends z.ZodType>(
   element: Element,

@@ -13,8 +13,8 @@ export const Ipv4Range = z.cidrv4().transform((text) => {
 export type Ipv4Range = z.infer<typeof Ipv4Range>
 
 /**
- * Where a sandbox may connect to. `open` is the internet and nothing else: no neighbour, no service
- * of the host, no private or link-local range but those listed in `allow`.
+ * The addresses that a sandbox may connect to. `open` is the internet and nothing else: no neighbour, no service of the
+ * host, no private or link-local range but those listed in `allow`.
  */
 export const NetworkPolicy = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("none") }),

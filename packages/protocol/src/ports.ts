@@ -1,13 +1,14 @@
 /**
  * TCP ports in a sandbox.
  *
- * - `GET /ports` → `PortList`: those that something listens on.
- * - WebSocket `/ports/watch`: first `ports`, with all that there are, then `opened` and `closed` as they come
- *   and go, within a tenth of a second. All are `PortMessage`s in text frames; the client says nothing.
- * - WebSocket `/ports/{port}/connect`: one TCP connection to that port of the sandbox's loopback, 127.0.0.1 or
- *   else ::1, or else of another of its addresses that something listens on. It is refused with `ports.refused` when nothing takes it. Binary frames are bytes, both ways. A
- *   text frame is a `PortControl`: `end` says that its sender sends no more, while it still reads. A client that
- *   closes with code 1000 has sent all that it wanted to; any other end breaks the connection off.
+ * - `GET /ports` → `PortList`: the ports that something listens on.
+ * - WebSocket `/ports/watch`: first `ports`, with all ports, then `opened` and `closed` as they come and go, within
+ *   a tenth of a second. All are `PortMessage`s in text frames; the client sends nothing.
+ * - WebSocket `/ports/{port}/connect`: one TCP connection to that port of the sandbox's loopback, 127.0.0.1 or else
+ *   ::1, or else of another of its addresses that something listens on. It is refused with `ports.refused` when
+ *   nothing accepts it. Binary frames are bytes, both ways. A text frame is a `PortControl`: `end` says that its
+ *   sender sends no more, while it still reads. A client that closes with code 1000 has sent everything; any other
+ *   end resets the connection.
  */
 import { z } from "zod"
 
@@ -16,15 +17,15 @@ export type PortNumber = z.infer<typeof PortNumber>
 
 export const Port = z.object({
   port: PortNumber,
-  /** Where it is bound to: `127.0.0.1`, `0.0.0.0`, `::`, … */
+  /** The addresses that the port is bound to: `127.0.0.1`, `0.0.0.0`, `::`, … */
   addresses: z.array(z.string()).min(1),
-  /** Who listens; null where that cannot be told, or not in time. */
+  /** The process that listens; null where it cannot be found, or not in time. */
   process: z.object({ pid: z.int(), name: z.string() }).nullable(),
 })
 export type Port = z.infer<typeof Port>
 
 export const PortList = z.object({
-  /** By their numbers. */
+  /** The ports, by their numbers. */
   ports: z.array(Port),
   /** Whether there are more than are listed. */
   isCut: z.boolean(),

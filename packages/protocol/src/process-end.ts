@@ -1,6 +1,6 @@
 import { z } from "zod"
 
-/** With which a program ends: a byte, as the kernel has it. */
+/** The status with which a program ends: a byte, as the kernel has it. */
 export const ExitStatus = z.int().min(0).max(255)
 
 /** The name of a signal, as in SIGKILL. */

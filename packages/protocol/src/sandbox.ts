@@ -29,11 +29,13 @@ export const SandboxPhase = z.enum([
 ])
 export type SandboxPhase = z.infer<typeof SandboxPhase>
 
-/** A hash over what can be told of a tree that may change: its packages, its release, its directories of programs. */
+/**
+ * A hash of what can be read quickly of a tree that may change: its packages, its release, its directories of programs.
+ */
 export const SystemContents = z.string().regex(/^[0-9a-f]{64}$/)
 export type SystemContents = z.infer<typeof SystemContents>
 
-/** The system tree, by identity: a digest never changes its meaning, a tag does. */
+/** The system tree, by identity: a digest always means the same, a tag does not. */
 export const SystemIdentity = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("host"), contents: SystemContents.optional() }),
   z.strictObject({
@@ -48,7 +50,7 @@ export const SystemIdentity = z.discriminatedUnion("kind", [
 ])
 export type SystemIdentity = z.infer<typeof SystemIdentity>
 
-/** What appears at a path inside beside the system tree. */
+/** A mount at a path inside, beside the system tree. */
 export const Mount = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("directory"),
@@ -57,14 +59,14 @@ export const Mount = z.discriminatedUnion("kind", [
     readOnly: z.boolean().default(false),
   }),
   z.strictObject({ kind: z.literal("cache"), cache: CacheName, target: AbsolutePath }),
-  /** Files of the workspace: a stack of layers, by its name. Which layers it has now is no part of the config. */
+  /** Files of the workspace: a stack of layers, by its name. The layers of the moment are no part of the config. */
   z.strictObject({ kind: z.literal("stack"), stack: Slug, target: AbsolutePath }),
   /** The directory that each sandbox shares with the server: socket, token, journal. */
   z.strictObject({ kind: z.literal("link"), target: AbsolutePath }),
 ])
 export type Mount = z.infer<typeof Mount>
 
-/** Which of the fences around a sandbox stand. All do by default. */
+/** The protections around a sandbox. All are on by default. */
 export const Hardening = z.strictObject({
   /** Capabilities kept beyond none, without the CAP_ prefix. */
   capabilities: z
@@ -84,9 +86,9 @@ export const SandboxConfig = z.strictObject({
   limits: Limits.prefault({}),
   network: NetworkPolicy.prefault({ kind: "none" }),
   hardening: Hardening.prefault({}),
-  /** What its supervisor is told; how it boots, and which sandbox it is, is no part of the config. */
+  /** The workspace's part of the boot plan. The boot mode and the sandbox's id are no part of the config. */
   boot: WorkspaceBoot.optional(),
-  /** Versions of what Berth brings along: a new one makes running sandboxes stale. */
+  /** The versions of Berth's own parts: a new one makes running sandboxes stale. */
   agentGeneration: z.string().default("none"),
   supervisorGeneration: z.string().default("none"),
 })
@@ -98,7 +100,7 @@ export const ConfigHash = z
   .brand<"ConfigHash">()
 export type ConfigHash = z.infer<typeof ConfigHash>
 
-/** Who a sandbox is. The same words stand in its labels. */
+/** The identity of a sandbox. The same values stand in its labels. */
 export const SandboxIdentity = z.strictObject({
   installation: InstallationId,
   workspace: Slug,
@@ -111,11 +113,11 @@ export type SandboxIdentity = z.infer<typeof SandboxIdentity>
 export const Overlay = z.strictObject({
   stack: Slug,
   base: AbsolutePath,
-  /** Highest first. */
+  /** The lower layers, highest first. */
   lower: z.array(RelativePath).min(1),
   upper: RelativePath,
   work: RelativePath,
-  /** Every option of the mount, those of the paths too. */
+  /** Every option of the mount, including those of the paths. */
   options: z.array(z.string()),
 })
 export type Overlay = z.infer<typeof Overlay>
@@ -123,14 +125,14 @@ export type Overlay = z.infer<typeof Overlay>
 export const SandboxSpec = z.strictObject({
   identity: SandboxIdentity,
   config: SandboxConfig,
-  /** One for each mount of kind `stack`. */
+  /** The overlays, one for each mount of kind `stack`. */
   overlays: z.array(Overlay).optional(),
-  /** What the mount of kind `link` shows: a directory on the host that root inside owns. */
+  /** The source of the mount of kind `link`: a directory on the host that root inside owns. */
   link: AbsolutePath.optional(),
 })
 export type SandboxSpec = z.infer<typeof SandboxSpec>
 
-/** How a sandbox's first process ended. */
+/** The end of a sandbox's first process. */
 export const SandboxExit = z.strictObject({
   code: z.int().nullable(),
   reason: z.enum(["exited", "signalled", "out-of-memory", "unknown"]),
@@ -146,7 +148,7 @@ export const SandboxStatus = z.strictObject({
   identity: SandboxIdentity,
   phase: SandboxPhase,
   createdAt: z.iso.datetime(),
-  /** Why its processes stand still, of one that is halted. */
+  /** Why the processes of a halted sandbox stand still. */
   halted: z.string().optional(),
   exit: SandboxExit.optional(),
   unheldLimits: z.array(UnheldLimit).default([]),

@@ -1,6 +1,6 @@
 import type { EventBody } from "./event.ts"
 
-/** Says to people how much output is missing, and how to read it. */
+/** Tells people how much output is missing, and how to read it. */
 export const sayCut = ({
   missingBytes,
   missingEvents,

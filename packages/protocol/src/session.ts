@@ -5,11 +5,11 @@ import { FileName } from "./paths.ts"
 import { MAX_NAME_CHARS, MAX_PROMPT_MS, MAX_QUESTION_CHARS } from "./session-limits.ts"
 import { AgentSpec } from "./workspace.ts"
 
-/** closed: it takes no more prompts. */
+/** closed: the session takes no more prompts. */
 export const SessionState = z.enum(["open", "closed"])
 export type SessionState = z.infer<typeof SessionState>
 
-/** What follows a prompt whose sandbox died under it: nothing, or a prompt that tells the agent to go on. */
+/** The consequence of an interrupted prompt: none, or a prompt that tells the agent to go on. */
 export const OnInterrupt = z.enum(["wait", "continue"])
 export type OnInterrupt = z.infer<typeof OnInterrupt>
 
@@ -17,7 +17,7 @@ export type OnInterrupt = z.infer<typeof OnInterrupt>
 export const OpenAsk = z.object({
   kind: z.enum(["permission", "question"]),
   prompt: PromptId,
-  /** The name that it is answered by. */
+  /** The name by which the ask is answered. */
   ask: z.string().max(MAX_NAME_CHARS),
   /** The act that wants permission, or the question. */
   about: z.string().max(MAX_QUESTION_CHARS),
@@ -27,8 +27,8 @@ export const OpenAsk = z.object({
 export type OpenAsk = z.infer<typeof OpenAsk>
 
 /**
- * What a prompt waits for before it runs; of a running one, that its sandbox is not reached. The server that runs says
- * it anew after a restart, with its first attempt.
+ * Why a prompt does not run yet, or, for a running one, that its sandbox is not reached. After a restart the server
+ * finds it anew, with its first attempt.
  */
 export const PromptWait = z.object({
   /**
@@ -37,7 +37,7 @@ export const PromptWait = z.object({
    */
   code: z.string(),
   message: z.string(),
-  /** The moment from which on this code has been the reason. */
+  /** The moment since which this code has been the reason. */
   since: z.iso.datetime(),
 })
 export type PromptWait = z.infer<typeof PromptWait>
@@ -50,13 +50,13 @@ export const Session = z.object({
   state: SessionState,
   onInterrupt: OnInterrupt,
   createdAt: z.iso.datetime(),
-  /** The number of its last event; 0 before the first. */
+  /** The number of the last event; 0 before the first. */
   lastEvent: z.int().min(0),
   /** The prompts that wait or run, in their order. */
   pending: z.array(PromptId),
-  /** What the prompt waits for that is to run next, or that runs; null: nothing, or that is not known yet. */
+  /** Why the prompt waits that is to run next, or that runs; null: it does not wait, or the reason is not known yet. */
   waitsFor: PromptWait.nullable(),
-  /** The asks that wait for an answer, the oldest first. Until it comes, the agent waits. */
+  /** The unanswered asks, oldest first. The agent waits until they are answered. */
   asks: z.array(OpenAsk),
 })
 export type Session = z.infer<typeof Session>
@@ -74,33 +74,33 @@ export type PromptState = z.infer<typeof PromptState>
 
 export const PromptText = z.string().min(1).max(MAX_PROMPT_CHARS)
 
-/** From its start to its end. */
+/** The time from a prompt's start to its end. */
 export const PromptDeadlineMs = z.int().min(1000).max(MAX_PROMPT_MS)
 
 export const Prompt = z.object({
   id: PromptId,
   session: SessionId,
-  /** Its place in the session: 1, 2, 3, … */
+  /** The place in the session: 1, 2, 3, … */
   number: z.int().min(1),
   text: PromptText,
   attachments: z.array(FileName),
   state: PromptState,
-  /** What it waits for; null: it has ended or it runs, or the server has not tried it yet. */
+  /** Why the prompt waits; null: it has ended or it runs, or the server has not tried it yet. */
   waitsFor: PromptWait.nullable(),
-  /** Why it ended as it did. */
+  /** Why the prompt ended as it did. */
   reason: z.string().nullable(),
-  /** Where it runs or ran. */
+  /** The sandbox in which the prompt runs or ran. */
   sandbox: SandboxId.nullable(),
   deadlineMs: PromptDeadlineMs.nullable(),
   createdAt: z.iso.datetime(),
   startedAt: z.iso.datetime().nullable(),
   endedAt: z.iso.datetime().nullable(),
-  /** The one whose interruption this one takes up. */
+  /** The interrupted prompt that this one continues. */
   continues: PromptId.nullable(),
 })
 export type Prompt = z.infer<typeof Prompt>
 
-/** What a person says to what an agent asked. */
+/** A person's answer to an agent's ask. */
 export const AskAnswer = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("permission"),

@@ -6,15 +6,15 @@ import { MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS } from "./session-limits.ts"
 import { WorkspaceSpec } from "./workspace.ts"
 
 /**
- * What `POST /v1/sessions` takes: it answers with the session (201). A workspace is named, or described, which
+ * The body of `POST /v1/sessions`, which answers with the session (201). A workspace is named, or described, which
  * changes it as `POST /v1/sandboxes` does. Its sandbox boots with the first prompt.
  */
 export const CreateSession = z.strictObject({
   workspace: z.union([Slug, WorkspaceSpec]),
-  /** For a workspace that is described: removes the workspace of that name first if it is for another repo. */
+  /** Only for a described workspace: removes the workspace of that name first if it is for another repo. */
   replace: z.boolean().default(false),
   onInterrupt: OnInterrupt.default("wait"),
-  /** For this session alone, whichever agent the workspace has; every sandbox runs the shell. */
+  /** The agent of this session alone, whichever agent the workspace has; every sandbox runs the shell. */
   agent: z.strictObject({ kind: z.literal("shell") }).optional(),
 })
 export type CreateSession = z.infer<typeof CreateSession>
@@ -28,12 +28,12 @@ export const Attachment = z.strictObject({
 export type Attachment = z.infer<typeof Attachment>
 
 /**
- * What `POST /v1/sessions/{id}/prompts` takes. It answers 202 with the prompt, which from then on is neither lost
- * nor run twice.
+ * The body of `POST /v1/sessions/{id}/prompts`, which answers 202 with the prompt. From then on the prompt is neither
+ * lost nor run twice.
  */
 export const CreatePrompt = z.strictObject({
   text: PromptText,
-  /** Sent again with the same key, it is the same prompt; with the key and another content, it is refused. */
+  /** The same key and content give the same prompt; the key with another content is refused. */
   key: z.string().min(1).max(200).optional(),
   deadlineMs: PromptDeadlineMs.optional(),
   attachments: z
@@ -54,8 +54,8 @@ export type CreatePrompt = z.infer<typeof CreatePrompt>
 export type CreatePromptInput = z.input<typeof CreatePrompt>
 
 /**
- * What `POST /v1/sessions/{id}/stop` takes: without a prompt, it stops what runs and what waits. It answers with
- * those that were asked to stop; their events tell when they have.
+ * The body of `POST /v1/sessions/{id}/stop`: without a prompt, it stops all that run and wait. It answers with those
+ * that were asked to stop; their events tell when they have.
  */
 export const StopPrompts = z.strictObject({ prompt: PromptId.optional() })
 export type StopPrompts = z.infer<typeof StopPrompts>
@@ -63,20 +63,20 @@ export type StopPrompts = z.infer<typeof StopPrompts>
 export const StoppedPrompts = z.object({ prompts: z.array(PromptId) })
 export type StoppedPrompts = z.infer<typeof StoppedPrompts>
 
-/** What `GET /v1/sessions` answers, latest first. */
+/** The answer of `GET /v1/sessions`, latest first. */
 export const SessionList = z.object({ sessions: z.array(Session) })
 export type SessionList = z.infer<typeof SessionList>
 
-/** What `GET /v1/sessions/{id}/prompts` answers, oldest first. */
+/** The answer of `GET /v1/sessions/{id}/prompts`, oldest first. */
 export const PromptList = z.object({ prompts: z.array(Prompt) })
 export type PromptList = z.infer<typeof PromptList>
 
 const part = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
   z.object({ kind: z.literal(kind), ...shape })
 
-/** A piece of what an agent said or did. */
+/** A piece of an agent's work: a text, a tool call or a note. */
 export const MessagePart = z.discriminatedUnion("kind", [
-  /** Of one that is very long, the beginning: a note says so. */
+  /** The text; of a very long one only the beginning, with a note that says so. */
   part("text", { message: z.string(), text: z.string(), isComplete: z.boolean() }),
   part("tool", {
     call: z.string(),
@@ -89,13 +89,13 @@ export const MessagePart = z.discriminatedUnion("kind", [
 ])
 export type MessagePart = z.infer<typeof MessagePart>
 
-/** A prompt with what came of it. */
+/** A prompt with the agent's work on it. */
 export const Turn = z.object({ prompt: Prompt, parts: z.array(MessagePart) })
 export type Turn = z.infer<typeof Turn>
 
-/** What `GET /v1/sessions/{id}/messages` answers: the log up to an event, put together. */
+/** The answer of `GET /v1/sessions/{id}/messages`: the log up to an event, put together. */
 export const Transcript = z.object({
-  /** Where `GET /v1/sessions/{id}/events?after=` goes on. */
+  /** The number with which `GET /v1/sessions/{id}/events?after=` goes on. */
   lastEvent: z.int().min(0),
   turns: z.array(Turn),
 })

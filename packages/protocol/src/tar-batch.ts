@@ -1,4 +1,4 @@
-/** Small pieces are sent together. */
+/** The size of a piece: smaller ones are sent together. */
 export const BATCH_BYTES = 256 * 1024
 
 /** Joins bytes into larger pieces: an archive of small files is thousands of headers. */

@@ -24,7 +24,7 @@ export interface TarHeader {
   readonly modifiedAtMs: number
 }
 
-/** Octal, and what does not fit into it as GNU tar writes it: as a binary number. */
+/** Writes a number in octal, or as a binary number where it does not fit, as GNU tar does. */
 const writeNumber = (block: Buffer, at: number, length: number, value: number): void => {
   const whole = Math.max(0, Math.floor(value))
   if (whole < 8 ** (length - 1)) {
@@ -43,7 +43,10 @@ const readNumber = (block: Buffer, at: number, length: number): number => {
   return text === "" ? 0 : Number.parseInt(text, 8)
 }
 
-/** Behind the bit that says that it is one. Beyond what a number can hold there is no size, time or mode. */
+/**
+ * Reads a binary number, whose first bit marks it as one. No size, time or mode is larger than a JavaScript number can
+ * hold.
+ */
 const readBinary = (field: Buffer): number => {
   const digits = Buffer.from(field)
   digits[0] = (digits[0] ?? 0) & 0x7f
@@ -59,7 +62,7 @@ const untilNul = (field: Buffer): Buffer => {
   return end === -1 ? field : field.subarray(0, end)
 }
 
-/** The blocks before an entry's content. Long names go before it, each in an entry of its own, as GNU tar does it. */
+/** The blocks before an entry's content. Long names come first, each in an entry of its own, as GNU tar does it. */
 export const writeHeader = (header: TarHeader & { uid: number; gid: number }): Buffer => {
   const { name, target } = header
   const blocks: Buffer[] = []
@@ -68,7 +71,7 @@ export const writeHeader = (header: TarHeader & { uid: number; gid: number }): B
   return Buffer.concat([...blocks, block(header)])
 }
 
-/** A remark of whoever wrote the archive. Programs that read it pass over it. */
+/** A comment of the archive's writer. Programs that read the archive skip it. */
 export const writeComment = (comment: Buffer): Buffer => {
   const record = Buffer.concat([Buffer.from(" comment="), comment, Buffer.from("\n")])
   let length = record.length + String(record.length).length
@@ -106,13 +109,13 @@ const block = (header: TarHeader & { uid: number; gid: number }): Buffer => {
 
 const EMPTY_BLOCK = Buffer.alloc(BLOCK_BYTES)
 
-/** Undefined: the block is empty, and the archive at its end. */
+/** Reads a header. Undefined: the block is empty, and the archive at its end. */
 export const readHeader = (made: Buffer): TarHeader | undefined => {
   if (made.equals(EMPTY_BLOCK)) return undefined
   if (readNumber(made, 148, 8) !== checksumOf(made))
     throw new TarProblem("a header's checksum is wrong")
   const name = untilNul(made.subarray(0, NAME_BYTES))
-  // Between these two is what the POSIX form has more room for; GNU's keeps other things there.
+  // Only the POSIX form has a prefix of the name there; GNU's keeps other things in its place.
   const isPosix = made.toString("latin1", 257, 263) === "ustar\0"
   const prefix = isPosix ? untilNul(made.subarray(345, 500)) : Buffer.alloc(0)
   const letter = made.toString("latin1", 156, 157)
@@ -126,18 +129,18 @@ export const readHeader = (made: Buffer): TarHeader | undefined => {
   }
 }
 
-/** Of all bytes, those of the checksum itself as spaces. */
+/** The sum of all bytes, with those of the checksum itself as spaces. */
 const checksumOf = (made: Buffer): number => {
   let sum = 0
   for (let at = 0; at < BLOCK_BYTES; at++) sum += at >= 148 && at < 156 ? 32 : (made[at] ?? 0)
   return sum
 }
 
-/** From the end of a content to the next block. */
+/** The bytes from the end of a content to the next block. */
 export const paddingOf = (size: number): number =>
   (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES
 
-/** An archive that cannot be read. */
+/** The error of an archive that cannot be read. */
 export class TarProblem extends Error {
   override readonly name = "TarProblem"
 }

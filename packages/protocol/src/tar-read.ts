@@ -1,22 +1,22 @@
 import { paddingOf, readHeader, TAR, type TarHeader, TarProblem } from "./tar-header.ts"
 import { ByteSource } from "./tar-source.ts"
 
-/** Of a name, or of what the POSIX form says of an entry beyond its header. */
+/** The bound on a name, or on the POSIX form's extra records of an entry. */
 const MAX_EXTRA_BYTES = 64 * 1024
 
-/** Headers that say more of the entry that follows: a name, a target, and what the POSIX form has. */
+/** The most extra headers before an entry: a name, a target, and the POSIX records. */
 const MAX_EXTRAS = 4
 
 export interface TarEntry extends TarHeader {
   /** The comment of an entry of the type `extendedForAll`, which is about no file. */
   readonly comment?: Buffer
-  /** To be read to its end before the next entry is asked for; what is left of it is passed over. */
+  /** The content. It is read to its end before the next entry is asked for; the rest of it is skipped. */
   readonly content: AsyncGenerator<Buffer>
 }
 
 /**
- * The entries of an archive, in the POSIX or the GNU form. Names, targets, sizes and kinds are whatever the archive says.
- * Throws a `TarProblem` where it cannot be read.
+ * The entries of an archive, in the POSIX or the GNU form. Names, targets, sizes and kinds are whatever the archive
+ * says. Throws a `TarProblem` where it cannot be read.
  */
 export async function* readTar(chunks: AsyncIterable<Buffer>): AsyncGenerator<TarEntry> {
   const source = new ByteSource(chunks)
@@ -50,7 +50,7 @@ async function* entriesOf(source: ByteSource): AsyncGenerator<TarEntry> {
     const entry = { ...header, ...extra }
     extra = {}
     extras = 0
-    // Only a file has content, whatever its header says of the size.
+    // Only a file has content, whatever size its header has.
     const bytes = entry.type === TAR.file ? entry.size : 0
     const content = source.upTo(bytes)
     yield { ...entry, content }
@@ -78,7 +78,7 @@ const readRecords = (bytes: Buffer): Partial<TarHeader> => {
 const commentIn = (bytes: Buffer): Buffer =>
   [...recordsOf(bytes)].find(([key]) => key === "comment")?.[1] ?? Buffer.alloc(0)
 
-/** `LENGTH KEY=VALUE\n`, one after the other; the length is that of all of it. */
+/** Parses records of the form `LENGTH KEY=VALUE\n`; the length is that of the whole record. */
 function* recordsOf(bytes: Buffer): Generator<readonly [string, Buffer]> {
   for (let at = 0; at < bytes.length; ) {
     const space = bytes.indexOf(" ", at)

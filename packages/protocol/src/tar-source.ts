@@ -1,9 +1,9 @@
 import { BLOCK_BYTES, TarProblem } from "./tar-header.ts"
 
-/** Tar fills its last record, of 10 KiB unless it is told otherwise. */
+/** Tar fills its last record, of 10 KiB by default. */
 const MAX_PADDING_BYTES = 1024 * 1024
 
-/** Takes bytes from a stream in the pieces that are asked for, without holding more than comes at once. */
+/** Reads a stream in pieces of the wanted sizes, without holding more than comes at once. */
 export class ByteSource {
   readonly #chunks: AsyncIterator<Buffer>
   #rest: Buffer = Buffer.alloc(0)
@@ -39,7 +39,7 @@ export class ByteSource {
     else for await (const _ of this.upTo(count));
   }
 
-  /** What tar writes after the end: it fills its last record. */
+  /** Reads the padding after the end: tar fills its last record. */
   async drain(): Promise<void> {
     for (let left = MAX_PADDING_BYTES; await this.#fill(); ) {
       left -= this.#take(this.#rest.length).length
@@ -47,7 +47,7 @@ export class ByteSource {
     }
   }
 
-  /** Lets go of the stream, wherever it is. */
+  /** Closes the stream, wherever it is. */
   async close(): Promise<void> {
     await this.#chunks.return?.()
   }

@@ -1,26 +1,26 @@
 /**
- * Terminals in a sandbox: a program on a pty, with any number of viewers. All runs as the sandbox's user.
+ * Terminals in a sandbox: a program on a pty, with any number of viewers. It runs as the sandbox's user.
  *
  * - `POST /terminals` with a `TerminalStart`: 201 and its `TerminalInfo`.
- * - `GET /terminals` → `TerminalList`, `GET /terminals/{id}` → `TerminalInfo`: those that run, and the last
+ * - `GET /terminals` → `TerminalList`, `GET /terminals/{id}` → `TerminalInfo`: the terminals that run, and the last
  *   ones that have ended.
- * - WebSocket `/terminals/{id}/attach?from=N`: first `attached`, then the output from that byte on (all that
- *   is kept, where none is named), then what follows, and at last `exit` and the close.
- * - `DELETE /terminals/{id}` ends it with everything that came from it, and forgets it: 200 and its
+ * - WebSocket `/terminals/{id}/attach?from=N`: first `attached`, then the output from that byte on (default: all
+ *   that is kept), then new output, and at last `exit` and the close.
+ * - `DELETE /terminals/{id}` ends the terminal with everything that came from it, and forgets it: 200 and its
  *   `TerminalInfo`.
  *
- * Binary frames are bytes, both ways: what the program writes, and what is typed. A character may be cut
- * anywhere. Text frames are JSON: `TerminalClientMessage` and `TerminalServerMessage`. A viewer that counts the
- * bytes since `attached.from` can attach again where it was.
+ * Binary frames are bytes, both ways: the program's output, and typed input. A character may be cut anywhere. Text
+ * frames are JSON: `TerminalClientMessage` and `TerminalServerMessage`. A viewer that counts the bytes since
+ * `attached.from` can attach again where it was.
  *
- * **Size.** There is one, whoever looks: the last `resize` wins, and every viewer is told.
+ * **Size.** All viewers share one size: the last `resize` wins, and every viewer is told.
  *
- * **Slow viewers.** The program waits for the fastest viewer. One that falls behind it by more than the
- * scrollback is closed with `TERMINAL_CLOSE.tooSlow`, and so are all that read nothing for half a minute. With
- * no viewer the program goes on.
+ * **Slow viewers.** The program waits for the fastest viewer. A viewer that falls behind it by more than the
+ * scrollback is closed with `TERMINAL_CLOSE.tooSlow`, and so are all that read nothing for half a minute. With no
+ * viewer the program goes on.
  *
- * **Its end.** When the program ends, so does what it left in its session, as jobs in the background. What is
- * to outlive the terminal has a session of its own (`setsid`).
+ * **The end.** When the program ends, the processes that it left in its session end too, such as background jobs. A
+ * process that is to outlive the terminal has a session of its own (`setsid`).
  */
 import { z } from "zod"
 import { ExitStatus, SignalName } from "./process-end.ts"
@@ -32,7 +32,7 @@ export const TerminalId = z
   .brand<"term">()
 export type TerminalId = z.infer<typeof TerminalId>
 
-/** The kernel ends a text at its first NUL. */
+/** Text without NUL: the kernel ends a text at its first NUL. */
 const SystemText = z.string().refine((text) => !text.includes("\0"), "must hold no NUL character")
 
 const VariableName = SystemText.refine(
@@ -49,16 +49,19 @@ export const TerminalStart = z.strictObject({
     .min(1)
     .refine(([program]) => program !== "", "must name a program")
     .optional(),
-  /** Default: the directory of the only repo, or the workspace. A relative one is below the workspace. */
+  /**
+   * The working directory. Default: the directory of the only repo, or the workspace. A relative one is below the
+   * workspace.
+   */
   cwd: SystemText.min(1).optional(),
-  /** Beside the sandbox's own, which these win over. */
+  /** Variables beside the sandbox's own, which they override. */
   env: z.record(VariableName, SystemText).optional(),
   cols: Cells,
   rows: Cells,
 })
 export type TerminalStart = z.infer<typeof TerminalStart>
 
-/** How the program ended: with a status, or by a signal. */
+/** The end of the program: with a status, or by a signal. */
 export const TerminalExit = z.object({
   status: ExitStatus.nullable(),
   signal: SignalName.nullable(),
@@ -73,10 +76,10 @@ export const TerminalInfo = z.object({
   cols: z.int(),
   rows: z.int(),
   startedAt: z.iso.datetime(),
-  /** Null while it runs. */
+  /** Null while the program runs. */
   exit: TerminalExit.nullable(),
   viewers: z.int(),
-  /** What is kept of its output, by the number of bytes before it: the first one, and the one that comes next. */
+  /** The kept output, by position: its first byte, and the next byte to come. */
   output: z.object({ from: z.int(), to: z.int() }),
 })
 export type TerminalInfo = z.infer<typeof TerminalInfo>
@@ -84,13 +87,13 @@ export type TerminalInfo = z.infer<typeof TerminalInfo>
 export const TerminalList = z.object({ terminals: z.array(TerminalInfo) })
 export type TerminalList = z.infer<typeof TerminalList>
 
-/** What a viewer says, beside what is typed. */
+/** A viewer's message, beside typed input. */
 export const TerminalClientMessage = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("resize"), cols: Cells, rows: Cells }),
 ])
 export type TerminalClientMessage = z.infer<typeof TerminalClientMessage>
 
-/** What a viewer hears, beside the output. */
+/** A message to a viewer, beside the output. */
 export const TerminalServerMessage = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("attached"),
@@ -102,7 +105,7 @@ export const TerminalServerMessage = z.discriminatedUnion("type", [
     rows: Cells,
   }),
   z.object({ type: z.literal("resized"), cols: Cells, rows: Cells }),
-  /** Last, after all output. */
+  /** The last message, after all output. */
   z.object({ type: z.literal("exit"), ...TerminalExit.shape }),
 ])
 export type TerminalServerMessage = z.infer<typeof TerminalServerMessage>

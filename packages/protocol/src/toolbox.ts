@@ -1,10 +1,10 @@
 import { z } from "zod"
 import { RelativePath } from "./paths.ts"
 
-/** Where the manifest lies in the tree that it describes. It is the only file that it does not list. */
+/** The path of the manifest in its tree. It is the only file that the manifest does not list. */
 export const TOOLBOX_MANIFEST = "manifest.json"
 
-/** Made from what is in the toolbox: names, versions, contents and modes. Equal contents, equal id. */
+/** The id is made from the toolbox's contents: names, versions, bytes and modes. Equal contents have equal ids. */
 export const ToolboxId = z
   .string()
   .regex(/^tb-[0-9a-f]{40}$/, "must be an id of the form tb-…")
@@ -12,10 +12,10 @@ export const ToolboxId = z
 export type ToolboxId = z.infer<typeof ToolboxId>
 
 export const ToolboxEntry = z.strictObject({
-  /** What is asked for: `node`, `opencode`. */
+  /** The name of the program: `node`, `opencode`. */
   name: z.string().regex(/^[a-z][a-z0-9-]{0,62}$/),
   version: z.string().min(1),
-  /** The file that makes it usable, in the tree. Never empty. */
+  /** The path of the program's main file in the tree. Never empty. */
   main: RelativePath,
 })
 export type ToolboxEntry = z.infer<typeof ToolboxEntry>
@@ -24,7 +24,7 @@ export const ToolboxFile = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("file"),
     path: RelativePath,
-    /** For everyone to read, and for programs to run; for nobody to write. */
+    /** The mode: everyone may read the file, and run it if it is a program; nobody may write it. */
     mode: z.enum(["444", "555"]),
     bytes: z.int().nonnegative(),
     sha256: z.string().regex(/^[0-9a-f]{64}$/),
@@ -32,27 +32,27 @@ export const ToolboxFile = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("link"),
     path: RelativePath,
-    /** Relative, and within the tree. */
+    /** The target: relative, and within the tree. */
     target: z.string().min(1),
   }),
 ])
 export type ToolboxFile = z.infer<typeof ToolboxFile>
 
 /**
- * What a toolbox holds. Directories are those that the files need, each for everyone to read and for
- * nobody to write. Nothing in a manifest is outside of what its id is made from.
+ * The contents of a toolbox. Directories follow from the files; everyone may read them, and nobody may write them. The
+ * id covers everything in a manifest.
  */
 export const ToolboxManifest = z.strictObject({
   format: z.literal(1),
   id: ToolboxId,
   arch: z.enum(["x64", "arm64"]),
   entries: z.array(ToolboxEntry).min(1),
-  /** By path. */
+  /** The files, by path. */
   files: z.array(ToolboxFile).min(1),
 })
 export type ToolboxManifest = z.infer<typeof ToolboxManifest>
 
-/** What of a tree is not as its manifest says. */
+/** A difference between a tree and its manifest. */
 export const ToolboxProblem = z.object({
   path: z.string(),
   problem: z.enum(["missing", "added", "kind", "content", "mode", "owner", "target", "manifest"]),
@@ -61,11 +61,11 @@ export const ToolboxProblem = z.object({
 })
 export type ToolboxProblem = z.infer<typeof ToolboxProblem>
 
-/** What `berth toolbox verify --json` prints of each toolbox. */
+/** The output of `berth toolbox verify --json` for each toolbox. */
 export const ToolboxReport = z.object({
   id: ToolboxId,
   status: z.enum(["intact", "changed"]),
-  /** How much was read and compared. */
+  /** The files and bytes that were read and compared. */
   files: z.int().nonnegative(),
   bytes: z.int().nonnegative(),
   problems: z.array(ToolboxProblem),
@@ -85,13 +85,13 @@ export const ToolboxSummary = z.object({
 })
 export type ToolboxSummary = z.infer<typeof ToolboxSummary>
 
-/** What `berth toolbox build --json` prints. */
+/** The output of `berth toolbox build --json`. */
 export const ToolboxBuild = z.object({
   id: ToolboxId,
   directory: z.string(),
-  /** `rebuilt` where a toolbox of this id was there, but was not what it should be. */
+  /** `rebuilt`: a toolbox of this id was there, but damaged. */
   outcome: z.enum(["built", "present", "rebuilt"]),
-  /** What was wrong with the one that was replaced. */
+  /** The damage of the toolbox that was replaced. */
   problems: z.array(ToolboxProblem),
   entries: z.array(ToolboxEntry),
   files: z.int().nonnegative(),
@@ -100,7 +100,7 @@ export const ToolboxBuild = z.object({
 })
 export type ToolboxBuild = z.infer<typeof ToolboxBuild>
 
-/** How far a build is. The bytes are those of the step. */
+/** The progress of a build. The bytes are those of the step. */
 export const ToolboxProgress = z.object({
   /** `installing` only where an agent's packages are not there yet: then the bytes are an estimate. */
   step: z.enum(["installing", "reading", "copying", "checking"]),

@@ -1,6 +1,6 @@
 /**
- * An http address without the user and the password that may stand in it. They end at the last `@` before the path: a password
- * may have an `@` of its own.
+ * An http address without the user and the password that may stand in it. They end at the last `@` before the path: a
+ * password may have an `@` of its own.
  */
 export const withoutCredentials = (url: string): string =>
   url.replace(/^(https?:\/\/)[^/]*@/i, "$1")

@@ -6,7 +6,7 @@ import { NetworkPolicy } from "./network.ts"
 import { AbsolutePath, RelativePath } from "./paths.ts"
 import { MAX_HOST_PORTS, MIN_HOST_PORT } from "./port-limits.ts"
 
-/** Of an environment variable, as POSIX shells take it. */
+/** The name of an environment variable, as POSIX shells take it. */
 export const VariableName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be a name of letters, digits and _")
@@ -20,10 +20,10 @@ export const Environment = z.record(
 )
 export type Environment = z.infer<typeof Environment>
 
-/** A line break would end the line of git's credential protocol that it stands in. */
+/** A control character is refused: a line break would end its line of git's credential protocol. */
 const hasControl = (text: string): boolean => /\p{Cc}/u.test(text)
 
-/** A git remote: https, ssh or file URL, or a path on the host. Credentials never stand in it. */
+/** A git remote: https, ssh or file URL, or a path on the host. It never contains credentials. */
 export const RepoUrl = z
   .string()
   .min(1)
@@ -46,12 +46,12 @@ export const GitRef = z
 export const RepoSpec = z.strictObject({
   url: RepoUrl,
   ref: GitRef.optional(),
-  /** Where the repo lies, below /workspace. Default: the URL's last part. */
+  /** The directory of the repo, below /workspace. Default: the URL's last part. */
   directory: RelativePath.optional(),
 })
 export type RepoSpec = z.infer<typeof RepoSpec>
 
-/** Where a repo lies: as git names a clone, unless it is said. Undefined: its URL does not say. */
+/** The directory of a repo: as git names a clone, unless it is given. Undefined: the URL does not say. */
 export const directoryOfRepo = ({ url, directory }: RepoSpec): string | undefined => {
   const name = /([^/:]+?)(\.git)?[/:]*$/.exec(url)?.[1]
   return directory ?? RelativePath.safeParse(name).data
@@ -66,7 +66,7 @@ export const ImageReference = z
     "must be an image's name, with its tag or digest",
   )
 
-/** What the sandbox's /usr, /etc and so on come from. */
+/** The source of the sandbox's /usr, /etc and so on. */
 export const SystemSource = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("host") }),
   z.strictObject({ kind: z.literal("rootfs"), path: AbsolutePath }),
@@ -80,12 +80,12 @@ const ModelName = z
   .max(256)
   .regex(/^[^/\s]+\/\S+$/, "must be of the form provider/model")
 
-/** As the vendor of an agent names its own models. */
+/** A model's name, as the agent's vendor gives it. */
 const OwnModelName = z.string().max(256).regex(/^\S+$/, "must be a model's name, without spaces")
 
 /**
- * Whether an agent acts by itself, asks the person before each act, or may not act: reading is free. Held to the last
- * two, its own configuration does not count. It is bounded by its sandbox in any case.
+ * Whether an agent acts by itself, asks the person before each act, or may not act; reading is always allowed. With the
+ * last two, the agent's own configuration does not count. The sandbox bounds it in any case.
  */
 const Permissions = z.enum(["allow", "ask", "deny"])
 export type Permissions = z.infer<typeof Permissions>
@@ -95,7 +95,7 @@ const MAX_KEYS = 32
 const agent = <Kind extends string, Shape extends z.ZodRawShape>(kind: Kind, shape: Shape) =>
   z.strictObject({
     kind: z.literal(kind),
-    /** Of the server's keys, those that the agent gets, by the names that it has them under in its environment. */
+    /** The names of the server's keys that the agent gets, under the same names in its environment. */
     keys: z.array(VariableName).max(MAX_KEYS).default([]),
     ...shape,
   })
@@ -119,7 +119,7 @@ export const AgentSpec = z.discriminatedUnion("kind", [
   /** Any program that speaks the Agent Client Protocol on its standard input and output. */
   agent("acp", {
     command: z.array(z.string().min(1)).min(1),
-    /** One of those that the agent itself offers; without it, the one that it chooses. */
+    /** A mode that the agent itself offers; default: the agent chooses. */
     mode: z.string().min(1).max(128).optional(),
     permissions: Permissions.default("allow"),
   }),
@@ -127,8 +127,8 @@ export const AgentSpec = z.discriminatedUnion("kind", [
 export type AgentSpec = z.infer<typeof AgentSpec>
 
 /**
- * Why an agent cannot be held to what its workspace says of permissions; undefined: it can. Of a program that is only
- * known to speak the protocol nobody knows what it asks for, unless one of its own modes is named for that.
+ * Why an agent cannot be held to its workspace's permissions; undefined: it can. It is not known what a program asks
+ * for that is only known to speak the protocol, unless one of its own modes is named for that.
  */
 export const unheldReason = (agent: AgentSpec): string | undefined =>
   agent.kind === "acp" && agent.permissions !== "allow" && agent.mode === undefined
@@ -137,7 +137,7 @@ export const unheldReason = (agent: AgentSpec): string | undefined =>
 
 export const Port = z.int().min(1).max(65_535)
 
-/** How a sidecar is known to be ready: a line of its output, or an answer to `GET path` on its port. */
+/** The sign that a sidecar is ready: a line of its output, or an answer to `GET path` on its port. */
 export const SidecarReadiness = z.union([
   z.strictObject({ line: z.string().min(1).max(1024) }),
   z.strictObject({ http: z.string().regex(/^\/[\x21-\x7e]*$/, "must be a path from /") }),
@@ -146,18 +146,18 @@ export type SidecarReadiness = z.infer<typeof SidecarReadiness>
 
 const BuiltinSidecarName = z.enum(Object.keys(BUILTIN_SIDECARS) as [BuiltinSidecar])
 
-/** Exactly one of `command` and `builtin` says what runs. */
+/** A sidecar runs exactly one of `command` and `builtin`. */
 export const SidecarSpec = z
   .strictObject({
     name: Slug,
     command: z.array(z.string()).min(1).optional(),
-    /** One that Berth brings. It serves on its port. */
+    /** A sidecar that Berth brings. It serves on its port. */
     builtin: BuiltinSidecarName.optional(),
-    /** Told to it as PORT. */
+    /** The sidecar gets the port as PORT. */
     port: Port.optional(),
-    /** Default: its port accepts connections; without a port, it has started. */
+    /** Default: the sidecar is ready when its port accepts connections; without a port, when it has started. */
     ready: SidecarReadiness.optional(),
-    /** Whether it needs what the repo and its hooks bring; otherwise it starts at once. */
+    /** Whether the sidecar needs the repo and the work of its hooks; otherwise it starts at once. */
     afterHooks: z.boolean().default(false),
     required: z.boolean().default(false),
   })
@@ -175,7 +175,7 @@ export const SidecarSpec = z
   )
 export type SidecarSpec = z.infer<typeof SidecarSpec>
 
-/** Each is a step of the boot, which has room for some more. */
+/** The bound on sidecars: each is a step of the boot, which has room for some more. */
 const MAX_SIDECARS = 32
 
 export const Sidecars = z
@@ -184,7 +184,7 @@ export const Sidecars = z
   .refine((all) => areDifferent(all.map(({ name }) => name)), "must have different names")
   .refine((all) => areDifferent(all.flatMap(({ port }) => port ?? [])), "must have different ports")
 
-/** A port of the host's loopback, which a sandbox then has at the same port of its own. */
+/** A port of the host's loopback, which a sandbox has at the same port of its own. */
 export const HostPort = z.int().min(MIN_HOST_PORT).max(65_535)
 export type HostPort = z.infer<typeof HostPort>
 
@@ -206,7 +206,7 @@ export type HooksSpec = z.infer<typeof HooksSpec>
 export const CacheName = z.enum(["npm", "pip", "cargo", "go", "apt"])
 export type CacheName = z.infer<typeof CacheName>
 
-/** What a sandbox is made for. */
+/** A workspace: everything that a sandbox is made from. */
 export const WorkspaceSpec = z.strictObject({
   slug: Slug,
   repos: z.array(RepoSpec).default([]),
@@ -218,7 +218,7 @@ export const WorkspaceSpec = z.strictObject({
   agent: AgentSpec.prefault({ kind: "shell" }),
   sidecars: Sidecars.default([]),
   caches: z.array(CacheName).default([]),
-  /** Ports of the server's host that lead into the sandbox, whatever its network. */
+  /** Ports of the server's host that the sandbox reaches, whatever its network. */
   hostPorts: HostPorts.default([]),
 })
 export type WorkspaceSpec = z.infer<typeof WorkspaceSpec>

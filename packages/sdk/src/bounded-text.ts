@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** The text of a reply. One that is longer than that is given up on, and costs no more memory. */
+/** The text of a reply. A reply longer than `maxBytes` is given up, and costs no more memory. */
 export const boundedText = async (reply: Response, maxBytes: number): Promise<string> => {
   if (reply.body === null) return ""
   const reader = reply.body.getReader()

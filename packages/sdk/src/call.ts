@@ -2,20 +2,20 @@ import { BerthError } from "@berth/protocol/errors"
 import { boundedText } from "./bounded-text.ts"
 import { errorOfReply, notBerth } from "./reply-error.ts"
 
-/** Where a server answers, and what opens its door. */
+/** The address and the token of a server. */
 export interface ServerAddress {
   readonly url: string
   readonly token?: string | undefined
 }
 
 export interface Connection {
-  /** Where the server is, for messages: where it was found last. */
+  /** The last known address of the server, for messages. */
   readonly url: string
-  /** Asked before each call: a server that is started again may answer elsewhere. */
+  /** Called before each call: a restarted server may answer elsewhere. */
   find(signal: AbortSignal): Promise<ServerAddress>
   readonly deadlineMs: number
   readonly fetch: typeof globalThis.fetch
-  /** Undefined where the runtime has none. */
+  /** Undefined where the runtime has no WebSocket. */
   readonly WebSocket: typeof globalThis.WebSocket | undefined
 }
 
@@ -24,29 +24,29 @@ export interface CallOptions {
   readonly deadlineMs?: number | undefined
 }
 
-/** An error's words are few, also where a sandbox says them. */
+/** The bound on an error reply, also where a sandbox wrote the message. */
 const MAX_ERROR_BYTES = 1024 * 1024
 
-/** The form that a reply must have. */
+/** The schema of a reply. */
 export interface ReplySchema<Reply> {
   safeParse(value: unknown): { success: true; data: Reply } | { success: false }
 }
 
-/** What is asked for. */
+/** A request. */
 export interface Ask {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE"
-  /** From the root, with its query. */
+  /** The path from the root, with its query. */
   readonly path: string
-  /** Sent as JSON. */
+  /** The body, sent as JSON. */
   readonly json?: unknown
-  /** Sent as it is. */
+  /** The body, sent as it is. */
   readonly body?: Sendable
   readonly headers?: Readonly<Record<string, string>>
-  /** The longest reply that is read, where a sandbox can say how long it is. */
+  /** The longest reply that is read, where a sandbox decides how long it is. */
   readonly maxReplyBytes?: number
 }
 
-/** What can be sent as a file's bytes. A stream is sent as it comes, where the platform can. */
+/** The content of a file. A stream is sent as it comes, where the platform can. */
 export type Sendable = string | Uint8Array | Blob | ReadableStream<Uint8Array>
 
 export const get = <Reply>(
@@ -56,7 +56,7 @@ export const get = <Reply>(
   options?: CallOptions,
 ): Promise<Reply> => call(connection, { path }, schema, options)
 
-/** Asks, and gives the reply once all of it is there and has the form. */
+/** Sends a request, and resolves with the reply once it is complete and matches the schema. */
 export const call = async <Reply>(
   connection: Connection,
   ask: Ask,
@@ -74,7 +74,7 @@ export const call = async <Reply>(
   return parsed.data
 }
 
-/** Asks for something that has no reply but that it was done. */
+/** Sends a request whose reply has no content. */
 export const command = async (
   connection: Connection,
   ask: Ask,
@@ -85,7 +85,7 @@ export const command = async (
   })
 }
 
-/** Asks, and gives the reply when it begins: the deadline is for that. Ending the stream ends the call. */
+/** Sends a request, and resolves when the reply begins: the deadline is for that. Ending the stream ends the call. */
 export const stream = async (
   connection: Connection,
   ask: Ask,
@@ -105,7 +105,7 @@ export const stream = async (
   }
 }
 
-/** Runs a call under its deadline; what it fails of is a BerthError. */
+/** Runs a call under its deadline; every failure is a BerthError. */
 export const within = async <Result>(
   connection: Connection,
   { signal, deadlineMs = connection.deadlineMs }: CallOptions,
@@ -132,7 +132,7 @@ export const within = async <Result>(
   }
 }
 
-/** Throws the error that the server answered with. */
+/** Sends a request. Throws the error that the server answered with. */
 const exchange = async (
   { find, fetch }: Connection,
   { method = "GET", path, json, body, headers }: Ask,
@@ -149,23 +149,23 @@ const exchange = async (
       ...headers,
     },
     ...(sent !== undefined && { body: sent as NonNullable<RequestInit["body"]> }),
-    // Streams are sent while nothing is received.
+    // A streamed request needs half duplex: nothing is received while it is sent.
     ...(sent instanceof ReadableStream && { duplex: "half" }),
-    // The server never redirects, and the token must not follow one.
+    // The server never redirects, and the token must not follow a redirect.
     redirect: "error",
   })
   if (!reply.ok) throw errorOfReply(url, reply.status, await errorText(reply))
   return reply
 }
 
-/** Words without end are none of Berth's. */
+/** The text of an error reply; empty if it is too long to be Berth's. */
 const errorText = (reply: Response): Promise<string> =>
   boundedText(reply, MAX_ERROR_BYTES).catch((thrown) => {
     if (thrown instanceof BerthError) return ""
     throw thrown
   })
 
-/** Node's fetch hides what the system said in the cause. */
+/** Node's fetch has the system's error code in the cause. */
 const reasonOf = (thrown: unknown): { reason?: string } => {
   const cause = thrown instanceof Error ? thrown.cause : undefined
   return cause instanceof Error && "code" in cause ? { reason: String(cause.code) } : {}

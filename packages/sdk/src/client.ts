@@ -6,7 +6,7 @@ import { type Sessions, sessionsOf } from "./sessions.ts"
 import { type Workspaces, workspacesOf } from "./workspaces.ts"
 
 export interface ClientOptions extends CommonOptions {
-  /** `http://127.0.0.1:7766` */
+  /** The address of the server: `http://127.0.0.1:7766` */
   readonly url: string
   /** The API token; health needs none. */
   readonly token?: string | undefined
@@ -17,36 +17,39 @@ export interface CommonOptions {
   /** The longest that a call may take unless it says otherwise. */
   readonly deadlineMs?: number
   readonly fetch?: typeof globalThis.fetch
-  /** One that can be paused (as that of the package `ws`) holds up what is sent faster than it is read. */
+  /**
+   * The WebSocket class. One that can be paused (as that of the package `ws`) holds back data that comes faster than it
+   * is read.
+   */
   readonly WebSocket?: typeof globalThis.WebSocket
 }
 
-/** A Berth server, as its clients see it. Every call fails with a BerthError and nothing else. */
+/** A client of a Berth server. Every call fails with a BerthError and nothing else. */
 export interface Client {
   health(options?: CallOptions): Promise<Health>
   status(options?: CallOptions): Promise<ServerStatus>
   readonly sandboxes: Sandboxes
   readonly sessions: Sessions
   readonly workspaces: Workspaces
-  /** Compares what is wanted with what runs, and does what there is to do; or says what that is. */
+  /** Compares what is wanted with what runs, and executes the next actions; with `dryRun`, only reports them. */
   reconcile(options?: ReconcileOptions): Promise<ReconcileReport>
 }
 
 export interface ReconcileOptions extends CallOptions {
-  /** Says what would be done, and does nothing. */
+  /** Reports what would be done, and does nothing. */
   readonly dryRun?: boolean
 }
 
 /** A server on this machine answers in milliseconds; one that takes this long is stuck. */
 const DEFAULT_DEADLINE_MS = 10_000
 
-/** Sandboxes that are stopped have their time to end in order, and there may be many of them. */
+/** Sandboxes that are stopped have their grace period, and there may be many of them. */
 const RECONCILE_DEADLINE_MS = 300_000
 
 export const createClient = ({ url, token, ...options }: ClientOptions): Client =>
   clientOf({ url, find: async () => ({ url, token }) }, options)
 
-/** A server that is looked for before each call; `url` is where it is said to be until it is found. */
+/** A server that is looked for before each call; `url` is its presumed address until it is found. */
 export type SoughtServer = Pick<Connection, "url" | "find">
 
 export const clientOf = (server: SoughtServer, options: CommonOptions = {}): Client => {
@@ -61,7 +64,7 @@ export const clientOf = (server: SoughtServer, options: CommonOptions = {}): Cli
       return found
     },
     deadlineMs: options.deadlineMs ?? DEFAULT_DEADLINE_MS,
-    // Browsers want it called without an owner.
+    // Browsers require that fetch is called without an owner.
     fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
     WebSocket: options.WebSocket ?? globalThis.WebSocket,
   }

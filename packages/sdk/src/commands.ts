@@ -14,24 +14,24 @@ import { errorOf, notBerth } from "./reply-error.ts"
 import { openSocket, type Socket } from "./socket.ts"
 import { untilExit } from "./until-exit.ts"
 
-/** A program and its arguments; a text is for the sandbox's shell. */
+/** A program and its arguments; a string is a command for the sandbox's shell. */
 export type CommandLine = string | readonly string[]
 
 export interface CommandOptions extends CallOptions {
-  /** Default: the directory of the only repo, or the workspace. */
+  /** The working directory. Default: the directory of the only repo, or the workspace. */
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
   readonly user?: CommandStart["user"]
-  /** Then the command is ended with everything that came from it. */
+  /** The time after which the command is ended with everything that came from it. */
   readonly timeoutMs?: number
 }
 
-/** Takes output as it comes. While it is at it, nothing more is read. */
+/** Takes output as it comes. Nothing more is read until it resolves. */
 export type OnOutput = (bytes: Uint8Array) => void | Promise<void>
 
 export interface RunOptions extends CommandOptions {
   readonly stdin?: string | Uint8Array
-  /** With it, the stream's text is not collected. */
+  /** Takes the stream's output, which is then not collected. */
   readonly onStdout?: OnOutput
   readonly onStderr?: OnOutput
 }
@@ -41,7 +41,7 @@ export interface CommandResult extends CommandExit {
   readonly stderr: string
 }
 
-/** What a command says: bytes of a stream, or that some of them were not kept. */
+/** A piece of a command's output: bytes of a stream, or the number of bytes that were not kept. */
 export type CommandOutputPiece =
   | { readonly stream: "stdout" | "stderr"; readonly bytes: Uint8Array }
   | { readonly stream: "stdout" | "stderr"; readonly dropped: number }
@@ -49,49 +49,52 @@ export type CommandOutputPiece =
 /** A connection to a command that runs. */
 export interface RunningCommand {
   readonly info: Pick<CommandInfo, "id" | "pid">
-  /** All of it, to be read once. Whoever does not read holds up the command, where the platform can do that. */
+  /**
+   * The whole output, to be read once. A reader that does not read holds up the command, where the platform can do
+   * that.
+   */
   readonly output: AsyncIterable<CommandOutputPiece>
-  /** How it ended, once all output was read. */
+  /** The end of the command, once all output was read. */
   readonly exit: Promise<CommandExit>
-  /** To its standard input. Resolves when there is room for more. */
+  /** Writes to standard input. Resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void>
   endInput(): Promise<void>
   signal(signal: CommandSignal): Promise<void>
-  /** Ends the connection; one that was spawned ends with it. Twice is as good as once. */
+  /** Ends the connection; a spawned command ends with it. May be called twice. */
   close(): void
 }
 
 export interface Commands {
-  /** Runs one to its end. A status other than 0 is a result, not an error. */
+  /** Runs a command to its end. A status other than 0 is a result, not an error. */
   run(line: CommandLine, options?: RunOptions): Promise<CommandResult>
-  /** Starts one that lives as long as the connection, to be read and written as it runs. */
+  /** Starts a command that lives as long as the connection, to be read and written as it runs. */
   spawn(
     line: CommandLine,
     options?: CommandOptions & { readonly stdin?: boolean },
   ): Promise<RunningCommand>
-  /** Starts one in the background. */
+  /** Starts a command in the background. */
   start(line: CommandLine, options?: CommandOptions): Promise<CommandInfo>
   list(options?: CallOptions): Promise<CommandInfo[]>
   get(id: string, options?: CallOptions): Promise<CommandInfo>
-  /** The output of one in the background from these bytes on, and what follows. */
+  /** Attaches to a background command: its output from these bytes on, and all that follows. */
   attach(
     id: string,
     options?: CallOptions & { readonly stdout?: number; readonly stderr?: number },
   ): Promise<RunningCommand>
   signal(id: string, signal: CommandSignal, options?: CallOptions): Promise<void>
-  /** Ends it with everything that came from it. */
+  /** Ends a command with everything that came from it. */
   kill(id: string, options?: CallOptions): Promise<CommandInfo>
 }
 
-/** Of each stream. More is for those who take it as it comes. */
+/** The bytes that are collected of each stream. Callers that expect more take the output as it comes. */
 const MAX_COLLECTED_BYTES = 64 * 1024 * 1024
 
-/** A process that clings to life is given its time before it is killed. */
+/** A stubborn process has its grace period before it is killed. */
 const KILL_DEADLINE_MS = 60_000
 
 /**
- * A start that is said with the connection spares a round trip. In an address each character may take nine, of the
- * 16 KiB that all headers may have; and what may be secret, as variables, is in no address.
+ * A start that is sent with the connection saves a round trip. In a URL each character may take nine, of the 16 KiB
+ * that all headers may have; and possible secrets, such as variables, are never in a URL.
  */
 const MAX_EARLY_CHARS = 1_024
 
@@ -157,7 +160,7 @@ const startOf = (
   ...(timeoutMs !== undefined && { timeoutMs }),
 })
 
-/** Reads until the command is known to run; rejects when it could not be started. */
+/** Reads until the command has started; rejects when it could not be started. */
 const follow = async (url: string, socket: Socket): Promise<RunningCommand> => {
   const { exit, read: readAny } = untilExit<CommandServerMessage, CommandExit>(
     { url, socket },
@@ -218,7 +221,7 @@ const streamOf = (url: string, frame: Uint8Array): "stdout" | "stderr" => {
   throw notBerth(url, 0)
 }
 
-/** Of one frame: large enough to be fast, and far below what a sandbox takes. */
+/** The bytes of one frame: large enough to be fast, and far below a sandbox's bound. */
 const MAX_INPUT_BYTES = 64 * 1024
 
 const feed = async (running: RunningCommand, stdin: string | Uint8Array): Promise<void> => {

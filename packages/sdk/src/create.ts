@@ -3,19 +3,19 @@ import { type CreateSandboxInput, MAX_WAIT_MS, SandboxView } from "@berth/protoc
 import { type CallOptions, type Connection, call } from "./call.ts"
 
 export interface CreateOptions extends CallOptions {
-  /** Told whom the workspace waits for, in words, each time that the server says so. */
+  /** Called with the users that the workspace waits for, in words, each time that the server reports them. */
   readonly onWait?: (reason: string) => void
-  /** Told how far the workspace's agent is with being made ready for its first use, in words. */
+  /** Called with the progress of the agent's installation for its first use, in words. */
   readonly onPreparing?: (progress: string) => void
 }
 
-/** The server's first one waits for the toolbox to be built. */
+/** The server's first creation waits for the toolbox to be built. */
 export const CREATE_DEADLINE_MS = 300_000
 
-/** Then whoever asks is told what it waits for. */
+/** The first wait, after which the caller is told what it waits for. */
 const FIRST_WAIT_MS = 1_000
 
-/** An answer takes its time, also on a busy machine: without it there is no use in asking again. */
+/** The time for an answer, also on a busy machine: if less is left, asking again is useless. */
 const ANSWER_MS = 1_000
 
 /** Asks again while the workspace's sandbox is in use and another is wanted, until the deadline. */
@@ -35,7 +35,7 @@ export const create = async (
       return await call(connection, ask, SandboxView, { signal, deadlineMs: leftMs })
     } catch (thrown) {
       if (!(thrown instanceof BerthError)) throw thrown
-      // Whom it waited for says more than that it took too long.
+      // The users that it waited for say more than that it took too long.
       if (thrown.code === "deadline.exceeded") throw draining ?? thrown
       if (thrown.code === "toolbox.preparing") {
         onPreparing?.(thrown.message)

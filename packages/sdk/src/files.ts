@@ -28,9 +28,9 @@ import { notBerth } from "./reply-error.ts"
 import { openSocket } from "./socket.ts"
 
 export interface WriteOptions extends CallOptions {
-  /** As in 0o644. */
+  /** The mode, as in 0o644. */
   readonly mode?: number
-  /** Makes the directories above that are missing. */
+  /** Makes the missing directories above. */
   readonly parents?: boolean
 }
 
@@ -38,14 +38,14 @@ export interface WriteOptions extends CallOptions {
 export interface Files {
   read(path: FilePath, options?: CallOptions): Promise<Uint8Array>
   readText(path: FilePath, options?: CallOptions): Promise<string>
-  /** Of any size; with `from` and `to` (the last byte, included) a part of it. */
+  /** Reads a file of any size; with `from` and `to` (the last byte, included) a part of it. */
   readStream(
     path: FilePath,
     options?: CallOptions & { readonly from?: number; readonly to?: number },
   ): Promise<ReadableStream<Uint8Array>>
-  /** Whole or not at all, of any size. */
+  /** Writes a file of any size, whole or not at all. */
   write(path: FilePath, content: Sendable, options?: WriteOptions): Promise<FileEntry>
-  /** Many small ones at once; each result says what went wrong with that file, if anything did. */
+  /** Writes many small files at once; each result has the error of that file, if any. */
   writeMany(
     files: readonly { path: FilePath; content: Bytes | Uint8Array; mode?: number }[],
     options?: Omit<WriteOptions, "mode">,
@@ -62,35 +62,35 @@ export interface Files {
     options?: CallOptions & { readonly replace?: boolean },
   ): Promise<FileEntry>
   remove(path: FilePath, options?: CallOptions & { readonly recursive?: boolean }): Promise<void>
-  /** By name, by content or by both. The last line is `end`, and says whether there is more. */
+  /** Searches by name, by content or by both. The last line is `end`, and says whether there is more. */
   search(
     query: ReturnType<typeof SearchQuery.parse>,
     options?: CallOptions,
   ): AsyncIterable<SearchLine>
-  /** What happens below a folder, until the loop is left or the signal fires. */
+  /** Watches a folder, until the loop is left or the signal fires. */
   watch(
     path: FilePath,
     options?: CallOptions & { readonly ignore?: readonly string[] },
   ): AsyncIterable<WatchMessage>
   /**
-   * A folder's contents, as a tar archive. It is the sandbox's word, which nobody has looked at: unpack it where a path,
-   * a link or a device in it does no harm.
+   * A folder's contents, as a tar archive. The sandbox made it, and nobody has checked it: unpack it where a path, a
+   * link or a device in it does no harm.
    */
   readArchive(path: FilePath, options?: CallOptions): Promise<ReadableStream<Uint8Array>>
-  /** Puts what is in a tar archive into a folder; gives how much that was. */
+  /** Unpacks a tar archive into a folder; returns the number of entries. */
   writeArchive(path: FilePath, archive: Sendable, options?: CallOptions): Promise<number>
 }
 
-/** Of a file or a tree of any size: the server gives up long before on a sandbox that has stopped. */
+/** The deadline of a file or a tree of any size: the server gives up much earlier on a sandbox that has stopped. */
 const TRANSFER_DEADLINE_MS = 24 * 60 * 60_000
 
-/** The longest listing has room in it, and what else is said of files by far. */
+/** The bound on a reply: the longest listing fits, and all other replies by far. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024
 
 /** Removing or listing a large tree takes a while. */
 const TREE_DEADLINE_MS = 60_000
 
-/** Entries are counted before they are looked at: each that is wrong would cost more than itself. */
+/** Entries are counted before they are parsed: parsing an invalid one costs more than its bytes. */
 const Listing: ReplySchema<FileList> = {
   safeParse: (value) => {
     const entries = (value as Partial<FileList> | undefined)?.entries
@@ -191,6 +191,6 @@ export const filesOf = ({ connection, at }: Place): Files => {
   }
 }
 
-/** Bytes are told as such, whether they are text or not. */
+/** Bytes are sent as base64, whether they are text or not. */
 const written = (content: Bytes | Uint8Array): Bytes =>
   content instanceof Uint8Array ? { base64: toBase64(content) } : content

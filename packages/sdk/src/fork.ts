@@ -5,15 +5,15 @@ import { readLines } from "./lines.ts"
 import { errorOf, notBerth } from "./reply-error.ts"
 
 export interface ForkOptions extends CallOptions {
-  /** Told how far it is. */
+  /** Called with the progress. */
   readonly onProgress?: (progress: ForkProgress) => void
-  /** How long the server may say nothing. Default: a minute; it says something every ten seconds. */
+  /** The longest silence of the server. Default: a minute; it sends something every ten seconds. */
   readonly deadlineMs?: number | undefined
 }
 
 const SILENCE_MS = 60_000
 
-/** Forks, and reads how far it is until it has ended. */
+/** Forks, and reads the progress until the fork has ended. */
 export const fork = async (
   connection: Connection,
   path: string,

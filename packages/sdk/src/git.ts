@@ -27,7 +27,7 @@ export interface Git {
     message: string,
     options?: CallOptions & Omit<GitCommitRequest, "repo" | "message">,
   ): Promise<GitCommit>
-  /** A git bundle; it is empty when `base` has it all. */
+  /** A git bundle; it is empty when `base` has everything. */
   bundle(
     repo: string,
     options?: CallOptions & Omit<GitBundleQuery, "repo">,

@@ -1,4 +1,4 @@
-/** The lines of a text, as they come. */
+/** The lines of a text, as they arrive. */
 export const readLines = async function* (
   bytes: ReadableStream<Uint8Array<ArrayBuffer>>,
 ): AsyncGenerator<string> {

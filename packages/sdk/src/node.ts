@@ -14,7 +14,10 @@ import {
 
 export type { Client, ClientOptions, CommonOptions, ReconcileOptions } from "./client.ts"
 
-/** Without a URL: the server of this machine, which is found as the command `berth` finds it; one that starts is waited for. */
+/**
+ * Creates a client. Without a URL, it is one of this machine's server, which is found as the command `berth` finds it;
+ * a starting server is waited for.
+ */
 export const createClient = (options: ClientOptions | CommonOptions = {}): Client =>
   "url" in options ? createClientAt(options) : createLocalClient(options)
 

@@ -1,11 +1,11 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Connection } from "./call.ts"
 
-/** Where a sandbox is reached. */
+/** The way to a sandbox. */
 export interface Place {
   readonly connection: Connection
   readonly sandbox: SandboxId
-  /** The path of what it serves: `at("/commands")`. */
+  /** The path of a call to the sandbox: `at("/commands")`. */
   readonly at: (path: string, query?: URLSearchParams) => string
 }
 

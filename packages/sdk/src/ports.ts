@@ -4,24 +4,27 @@ import type { Place } from "./place.ts"
 import { notBerth } from "./reply-error.ts"
 import { openSocket } from "./socket.ts"
 
-/** One TCP connection to a port in a sandbox. */
+/** A TCP connection to a port in a sandbox. */
 export interface PortConnection {
-  /** What comes from there, to be read once; it ends when the other side sends no more. */
+  /** The received bytes, to be read once; they end when the other side sends no more. */
   readonly output: AsyncIterable<Uint8Array>
   /** Resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void>
-  /** Sends no more; what comes is still read. */
+  /** Ends the sending side; the other side is still read. */
   end(): Promise<void>
-  /** Ends both directions. Twice is as good as once. */
+  /** Ends both directions. May be called twice. */
   close(): void
 }
 
 export interface Ports {
-  /** Those that something listens on. */
+  /** The ports that something listens on. */
   list(options?: CallOptions): Promise<Port[]>
-  /** First all that there are, then each as it opens or closes, until the loop is left or the signal fires. */
+  /**
+   * Watches ports: first all that there are, then each as it opens or closes, until the loop is left or the signal
+   * fires.
+   */
   watch(options?: CallOptions): AsyncIterable<PortMessage>
-  /** Also to one that is bound to the sandbox's own loopback. */
+  /** Connects to a port, also to one that is bound to the sandbox's own loopback. */
   connect(port: number, options?: CallOptions): Promise<PortConnection>
 }
 
@@ -47,7 +50,7 @@ export const portsOf = ({ connection, at }: Place): Ports => ({
     const output = async function* (): AsyncGenerator<Uint8Array> {
       for (;;) {
         const frame = await socket.next()
-        // A text is the one that says that no more comes.
+        // The only text frame says that no more data comes.
         if (frame === undefined || typeof frame === "string") return
         yield frame
       }

@@ -7,19 +7,19 @@ export const errorOfReply = (url: string, status: number, text: string): BerthEr
   return errorOf(sent, { url, status })
 }
 
-/** What was said to have gone wrong. */
+/** The error with this code and message. */
 export const errorOf = (
   { code, message, details }: { code: string; message: string; details: ErrorDetails },
   where: ErrorDetails = {},
 ): BerthError => {
   if (isKnown(code)) return new BerthError(code, message, { details })
-  // A newer server knows errors that this client does not: its words are passed on.
+  // A newer server may use codes that this client does not know: its message is passed on.
   return new BerthError("server.reply_invalid", `the server says: ${message}`, {
     details: { ...details, ...where, code },
   })
 }
 
-/** What answers is something else, or speaks another version of the protocol. */
+/** The error where another program answers, or another version of the protocol is spoken. */
 export const notBerth = (url: string, status: number): BerthError =>
   new BerthError("server.reply_invalid", `what answers at ${url} does not speak Berth's protocol`, {
     details: { url, status },

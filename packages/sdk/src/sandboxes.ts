@@ -22,8 +22,8 @@ import { type Ports, portsOf } from "./ports.ts"
 import { type Terminals, terminalsOf } from "./terminals.ts"
 
 /**
- * A sandbox, and what can be done in it. It is not asked whether it is there until something is. The id of a workspace's
- * earlier sandbox leads to the current one, whose id is in what is answered.
+ * A sandbox, and the calls in it. Whether it exists is known only with the first call. The id of a workspace's earlier
+ * sandbox leads to the current one, whose id is in the answers.
  */
 export interface Sandbox {
   readonly id: SandboxId
@@ -33,31 +33,33 @@ export interface Sandbox {
   readonly ports: Ports
   readonly git: Git
   get(options?: CallOptions): Promise<SandboxView>
-  /** Resolves when it is ready for prompts. Rejects when its boot fails, with what it ended of. */
+  /** Resolves when the sandbox is ready for prompts. Rejects when its boot fails, with the reason. */
   ready(options?: ReadyOptions): Promise<SandboxView>
-  /** How it booted, step by step. */
+  /** The boot, step by step. */
   boot(options?: CallOptions): Promise<BootTrace>
   /**
-   * Another workspace like its own, on a copy of its files, with a sandbox that boots on. Takes the time that the copy
-   * needs; a signal cancels it, and leaves nothing.
+   * Makes another workspace like its own, on a copy of its files, with a sandbox that boots on. Takes the time that the
+   * copy needs; a signal cancels it, and leaves nothing.
    */
   fork(to: string, options?: ForkOptions): Promise<Forked>
-  /** What was decided about it and why, latest first; also of one that is gone. */
+  /** The decisions about the sandbox and their reasons, latest first; also for one that is gone. */
   why(options?: CallOptions): Promise<SandboxWhy>
-  /** Keeps it until it is released, or the time is over. One that is stopped is started. */
+  /** Keeps the sandbox until it is released, or the time is over. A stopped one is started. */
   hold(hold: HoldSandbox, options?: CallOptions): Promise<Lease>
   /** Ends a hold. */
   release(lease: string, options?: CallOptions): Promise<void>
-  /** Its files are kept, and the next use starts it again. Refused while somebody uses it, unless forced. */
+  /**
+   * Stops the sandbox and keeps its files: the next use starts it again. Refused while somebody uses it, unless forced.
+   */
   stop(options?: EndOptions): Promise<void>
   /**
-   * Lets a halted one go on for a quarter of an hour, so that files can be deleted in it. All that runs in it ends, but
-   * its supervisor. It is halted again if its files grow, and if they still take too much at the end.
+   * Lets a halted sandbox go on for a quarter of an hour, so that files can be deleted in it. All its processes but the
+   * supervisor are ended. It is halted again if its files grow, and if they still take too much at the end.
    */
   makeRoom(options?: CallOptions): Promise<SandboxView>
-  /** Gives the files of a quarantined one back to its workspace: the next use starts it again. */
+  /** Gives the files of a quarantined sandbox back to its workspace: the next use starts it again. */
   adopt(options?: CallOptions): Promise<SandboxView>
-  /** With its workspace's files. Refused while somebody uses it, unless forced. */
+  /** Removes the sandbox with its workspace's files. Refused while somebody uses it, unless forced. */
   remove(options?: EndOptions): Promise<void>
 }
 
@@ -74,7 +76,7 @@ export interface NamedOptions extends CallOptions {
 }
 
 export interface ReadyOptions extends CallOptions {
-  /** Told the steps that the boot is at, in words, once a second while it goes on. */
+  /** Called with the current steps of the boot, in words, once a second while it goes on. */
   readonly onWait?: (reason: string) => void
 }
 
@@ -84,25 +86,25 @@ export interface EndOptions extends CallOptions {
 
 export interface Sandboxes {
   /**
-   * The current sandbox of the workspace, made if there is none. Resolves when it has started; it boots on. Waits
-   * for one that somebody uses while its workspace has changed.
+   * Gives the current sandbox of the workspace, made if there is none. Resolves when it has started; it boots on. Waits
+   * while somebody uses a sandbox whose workspace has changed.
    */
   create(spec: CreateSandboxInput, options?: CreateOptions): Promise<Sandbox>
-  /** Oldest first. */
+  /** The sandboxes, oldest first. */
   list(options?: CallOptions): Promise<SandboxView[]>
-  /** Of one that exists. */
+  /** Reads a sandbox that exists. */
   get(id: string, options?: CallOptions): Promise<SandboxView>
-  /** The one that is called so: by its id, the beginning of it, or its workspace. */
+  /** The sandbox of that name: an id, the beginning of an id, or a workspace. */
   named(name: string, options?: NamedOptions): Promise<NamedSandbox>
-  /** One that is known by its id. */
+  /** A sandbox by its id, without a call. */
   at(id: string): Sandbox
   remove(id: string, options?: EndOptions): Promise<void>
 }
 
-/** A sandbox has its time to end in order. */
+/** A sandbox has its grace period. */
 const END_DEADLINE_MS = 60_000
 
-/** How often whoever waits for a boot is told the step that it is at. */
+/** How often callers that wait for a boot are told its step. */
 const TELL_EVERY_MS = 1_000
 
 /** Setup hooks alone may take half an hour. */
@@ -193,14 +195,14 @@ const sandboxAt = (connection: Connection, id: SandboxId): Sandbox => {
   }
 }
 
-/** Throws when it will never be. */
+/** Whether the sandbox is ready. Throws when it never will be. */
 const isReady = ({ phase, halted, boot, identity: { sandbox }, exit }: SandboxView): boolean => {
   if (halted !== undefined)
     throw new BerthError("sandbox.halted", `${sandbox} is halted: ${halted}`, {
       details: { sandbox, reason: halted },
     })
   if (phase === "ready" || phase === "paused") return true
-  // Its workspace has changed while somebody uses it: it goes on, and so may those who wait for it.
+  // The workspace has changed while somebody uses the sandbox: it goes on, and so may those who wait for it.
   if (phase === "draining" && boot !== null && boot.readyAtMs !== null) return true
   const isHopeless = boot?.ending || phase === "gone" || phase === "stopping"
   if (!isHopeless) return false

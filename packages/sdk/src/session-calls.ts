@@ -12,11 +12,11 @@ import { type CallOptions, type Connection, call, command } from "./call.ts"
 import { type EventsOptions, readEvents } from "./session-events.ts"
 
 export interface PromptOptions {
-  /** Sent again with the same key, it is the same prompt: after a break, it can be sent again. */
+  /** The same key gives the same prompt, so that it can be sent again after a break. */
   readonly key?: string | undefined
-  /** The longest that it may run. */
+  /** The longest that the prompt may run. */
   readonly deadlineMs?: number | undefined
-  /** Files that come with it. */
+  /** Files that come with the prompt. */
   readonly attachments?: readonly { readonly name: string; readonly content: string | Uint8Array }[]
   readonly signal?: AbortSignal | undefined
 }
@@ -27,7 +27,7 @@ export interface StopOptions extends CallOptions {
 }
 
 export interface RemoveSessionOptions extends CallOptions {
-  /** Though a prompt runs or waits. */
+  /** Removes the session even if a prompt runs or waits. */
   readonly force?: boolean | undefined
 }
 
@@ -35,24 +35,29 @@ export interface RemoveSessionOptions extends CallOptions {
 export interface SessionCalls {
   readonly id: SessionId
   get(options?: CallOptions): Promise<SessionView>
-  /** Resolves when it is accepted: from then on it is neither lost nor run twice. Its events tell of its end. */
+  /**
+   * Resolves when the prompt is accepted: from then on it is neither lost nor run twice. Its events tell of its end.
+   */
   prompt(text: string, options?: PromptOptions): Promise<Prompt>
-  /** Oldest first. */
+  /** The prompts, oldest first. */
   prompts(options?: CallOptions): Promise<Prompt[]>
   /** Returns the prompts that were asked to stop; their events tell when they have. */
   stop(options?: StopOptions): Promise<PromptId[]>
-  /** To what the agent asked. */
+  /** Answers a question of the agent. */
   answer(answer: AskAnswer, options?: CallOptions): Promise<void>
   /** The whole conversation, put together. */
   messages(options?: CallOptions): Promise<Transcript>
   /**
-   * The events that were, then those that come, each once and in order, whatever breaks in between. Fails with what no
-   * further attempt would mend: a session that is not there, a token that is refused.
+   * The past events, then new ones, each once and in order, whatever breaks in between. Fails only where another
+   * attempt would fail as well: the session does not exist, the token is refused.
    */
   events(options?: EventsOptions): AsyncIterable<Event>
-  /** It takes no more prompts, and can still be read. Twice is as good as once. */
+  /** Closes the session to new prompts; it can still be read. May be called twice. */
   close(options?: CallOptions): Promise<void>
-  /** With all that was said in it. Refused while a prompt of it runs or waits, unless forced: then it is stopped first. */
+  /**
+   * Removes the session with its prompts and events. Refused while a prompt of it runs or waits, unless forced: then it
+   * is stopped first.
+   */
   remove(options?: RemoveSessionOptions): Promise<void>
 }
 

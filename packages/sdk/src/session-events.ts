@@ -5,10 +5,10 @@ import { readLines } from "./lines.ts"
 import { notBerth } from "./reply-error.ts"
 
 export interface EventsOptions {
-  /** The number of the last event that is known; without it, from the first on. */
+  /** The number of the last known event; without it, all events are read. */
   readonly after?: number
   readonly signal?: AbortSignal | undefined
-  /** Told each time that the server went away, before it is asked again. */
+  /** Called each time that the server went away, before it is asked again. */
   readonly onBreak?: (why: BerthError) => void
 }
 
@@ -16,12 +16,12 @@ export interface EventsOptions {
 const FIRST_WAIT_MS = 100
 const LONGEST_WAIT_MS = 5_000
 
-/** The server says that it is there three times in this time. */
+/** The server sends three heartbeats in this time. */
 const LONGEST_SILENCE_MS = 45_000
 
 /**
- * What happened in a session, then what happens, each once. Whatever breaks in between, it goes on where it was.
- * Ends with what no further attempt would mend, and when the signal fires.
+ * The past events of a session, then new ones, each once. After a break it continues where it was. Ends when the signal
+ * fires, and where another attempt would fail as well.
  */
 export const readEvents = async function* (
   connection: Connection,
@@ -66,7 +66,7 @@ const connect = async function* (
       clearTimeout(timer)
       timer = watch()
       if (line.startsWith("data: ")) data = line.slice("data: ".length)
-      // Only with it is the event whole: a connection may end within a line.
+      // Only the empty line completes an event: a connection may end within a line.
       if (line !== "" || data === "") continue
       const event = Event.safeParse(parseJson(data))
       if (!event.success) throw notBerth(connection.url, 200)
@@ -78,7 +78,7 @@ const connect = async function* (
   }
 }
 
-/** Its number. Only what says that something is not known any more comes after a gap. */
+/** Checks that an event is the next one, and returns its number. Only a `gap` event may skip numbers. */
 const followUp = ({ url }: Connection, { sequence, body }: Event, last: number): number => {
   if (sequence === last + 1 || (body.type === "gap" && sequence > last)) return sequence
   throw new BerthError("server.reply_invalid", `event ${sequence} came after event ${last}`, {

@@ -7,20 +7,20 @@ import { CREATE_DEADLINE_MS } from "./create.ts"
 import { type PromptResult, type RunOptions, runPrompt } from "./run-prompt.ts"
 import { type SessionCalls, sessionCalls } from "./session-calls.ts"
 
-/** A conversation with an agent. It is not asked whether it is there until something is. */
+/** A conversation with an agent. Whether it exists is known only with the first call. */
 export interface Session extends SessionCalls {
-  /** Sends a prompt and resolves with how it ended. Aborting the signal stops the prompt. */
+  /** Sends a prompt and resolves with its result. Aborting the signal stops the prompt. */
   run(text: string, options?: RunOptions): Promise<PromptResult>
 }
 
 export interface Sessions {
-  /** In a workspace that is named, or described. Its sandbox boots with the first prompt. */
+  /** Creates a session in a workspace that is named, or described. Its sandbox boots with the first prompt. */
   create(spec: CreateSessionInput, options?: CallOptions): Promise<Session>
-  /** Latest first. */
+  /** The sessions, latest first. */
   list(options?: CallOptions): Promise<SessionView[]>
-  /** Of one that exists. */
+  /** Reads a session that exists. */
   get(id: string, options?: CallOptions): Promise<SessionView>
-  /** One that is known by its id. */
+  /** A session by its id, without a call. */
   at(id: string): Session
 }
 

@@ -8,21 +8,23 @@ import {
 import { type CallOptions, type Connection, parseJson, within } from "./call.ts"
 import { errorOf, notBerth } from "./reply-error.ts"
 
-/** Frames that wait to be read before the other side is held up, where the platform can do that. */
+/** Frames that may wait to be read before the other side is held up, where the platform can do that. */
 const MAX_WAITING_FRAMES = 64
 
-/** Bytes that wait to be sent before `send` holds up its caller. There is no event for their end: it looks again. */
+/**
+ * Bytes that may wait to be sent before `send` holds up its caller. No event tells when they are sent, so `send` polls.
+ */
 const MAX_UNSENT_BYTES = 1024 * 1024
 const LOOK_AGAIN_MS = 2
 
-/** A WebSocket can hold up the other side where it has these; browsers' own cannot. */
+/** The methods with which a WebSocket can hold up the other side; browsers' own lack them. */
 interface Pausable {
   pause(): void
   resume(): void
   terminate(): void
 }
 
-/** How long the other side has to agree to the end, where that would keep a process alive. */
+/** The time that the other side has to agree to the close, where that would keep a process alive. */
 const CLOSE_MS = 500
 
 /** A WebSocket to a sandbox, read frame by frame. */
@@ -51,7 +53,7 @@ export class Socket {
     return this.#closed.promise
   }
 
-  /** The next frame; undefined after the last. Throws what the connection was refused or cut off for. */
+  /** The next frame; undefined after the last. Throws the reason if the connection was refused or cut off. */
   async next(): Promise<string | Uint8Array | undefined> {
     for (;;) {
       const frame = this.#frames.shift()
@@ -67,7 +69,7 @@ export class Socket {
     }
   }
 
-  /** Resolves when there is room for more. What is sent after the end goes nowhere. */
+  /** Resolves when there is room for more. Data that is sent after the end is dropped. */
   async send(data: string | Uint8Array): Promise<void> {
     if (this.#websocket.readyState !== OPEN) return
     this.#websocket.send(data as string | Uint8Array<ArrayBuffer>)
@@ -75,7 +77,7 @@ export class Socket {
       await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
   }
 
-  /** Ends it; with a reason, whoever reads is told. Twice is as good as once. */
+  /** Ends the connection; readers get the reason, if any. May be called twice. */
   close(reason?: BerthError): void {
     this.#finish(reason)
     if (this.#isPaused) this.#pause(false)
@@ -118,7 +120,7 @@ export class Socket {
 /** `WebSocket.OPEN`, which is a constant of the standard. */
 const OPEN = 1
 
-/** Resolves when the connection is open. The signal ends it also afterwards. */
+/** Opens a connection. The signal ends it also afterwards. */
 export const openSocket = async (
   connection: Connection,
   path: string,
@@ -156,7 +158,7 @@ export const openSocket = async (
   })
   try {
     await promise
-    // Throws what it is refused for.
+    // Throws the reason of the refusal.
     if (websocket.protocol === REFUSED_SUBPROTOCOL) await socket.next()
     return socket
   } finally {
@@ -164,7 +166,7 @@ export const openSocket = async (
   }
 }
 
-/** Node has WebSockets since version 22. */
+/** The error of a runtime without WebSockets. Node has them since version 22. */
 const withoutWebSocket = (): BerthError =>
   new BerthError(
     "client.runtime_too_old",
@@ -172,7 +174,7 @@ const withoutWebSocket = (): BerthError =>
   )
 
 const refusalIn = (frame: string): BerthError | undefined => {
-  // Looked at as text first: it is rare, and frames are many.
+  // The text is checked before it is parsed: a refusal is rare, and frames are many.
   if (!frame.startsWith('{"type":"refused"')) return undefined
   const parsed = SocketRefusal.safeParse(parseJson(frame))
   return parsed.success ? errorOf(parsed.data.error) : undefined

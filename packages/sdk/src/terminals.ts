@@ -14,30 +14,30 @@ import { untilExit } from "./until-exit.ts"
 /** A view of a terminal. */
 export interface TerminalView {
   readonly id: TerminalInfo["id"]
-  /** The number of bytes before the first one of `output`; whoever counts can attach again where it was. */
+  /** The position of the first byte of `output`; a viewer that counts bytes can attach again where it was. */
   readonly from: number
-  /** What the program writes, to be read once; a character may be cut between two pieces. */
+  /** The program's output, to be read once; a character may be cut between two pieces. */
   readonly output: AsyncIterable<Uint8Array>
-  /** How the program ended, once all output was read. */
+  /** The end of the program, once all output was read. */
   readonly exit: Promise<TerminalExit>
   write(bytes: Uint8Array | string): Promise<void>
   resize(size: { readonly cols: number; readonly rows: number }): Promise<void>
-  /** Looks away; the terminal goes on. Twice is as good as once. */
+  /** Detaches; the terminal goes on. May be called twice. */
   close(): void
 }
 
-/** Terminals of a sandbox: programs on a pty, which go on when nobody looks. */
+/** The terminals of a sandbox: programs on a pty, which go on when nobody looks. */
 export interface Terminals {
-  /** Starts one and looks at it. */
+  /** Starts a terminal and attaches to it. */
   create(start: TerminalStart, options?: CallOptions): Promise<TerminalView>
   attach(id: string, options?: CallOptions & { readonly from?: number }): Promise<TerminalView>
   list(options?: CallOptions): Promise<TerminalInfo[]>
   get(id: string, options?: CallOptions): Promise<TerminalInfo>
-  /** Ends it with everything that came from it. */
+  /** Ends a terminal with everything that came from it. */
   kill(id: string, options?: CallOptions): Promise<TerminalInfo>
 }
 
-/** A process that clings to life is given its time before it is killed. */
+/** A stubborn process has its grace period before it is killed. */
 const KILL_DEADLINE_MS = 60_000
 
 export const terminalsOf = ({ connection, at }: Place): Terminals => {

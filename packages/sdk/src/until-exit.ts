@@ -7,17 +7,17 @@ interface MessageSchema<Message> {
   safeParse(value: unknown): { success: true; data: Message } | { success: false }
 }
 
-/** What is said of a program that runs, up to its exit. */
+/** The messages of a running program, up to its exit. */
 export interface UntilExit<Message, Exit> {
   readonly exit: PromiseWithResolvers<Exit>
-  /** The next message, or a piece of data. What fails here fails the exit, too, and ends the connection. */
+  /** The next message, or a piece of data. A failure here fails the exit, too, and ends the connection. */
   read(): Promise<Uint8Array | Message>
 }
 
 export const untilExit = <Message, Exit>(
   { url, socket }: { readonly url: string; readonly socket: Socket },
   schema: MessageSchema<Message>,
-  /** For the error: "the command". */
+  /** The subject of the error message: "the command". */
   subject: string,
 ): UntilExit<Message, Exit> => {
   const exit = Promise.withResolvers<Exit>()

@@ -10,12 +10,12 @@ export interface WatchOptions {
   readonly after: number
   /** Takes the events of this prompt and of its sandbox, not those of other prompts. */
   readonly onEvent?: ((event: Event) => void) | undefined
-  /** Told once each time that the server goes away; the events go on when it is back. */
+  /** Called once each time that the server goes away; the events go on when it is back. */
   readonly onBreak?: ((why: BerthError) => void) | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** The states that a prompt ends in. */
+/** The states in which a prompt ends. */
 export type PromptEndState = Exclude<PromptState, "queued" | "running">
 
 export interface PromptEnd {
@@ -53,7 +53,7 @@ export const watchPrompt = async (
   throw new BerthError("cancelled", "the prompt is no longer watched")
 }
 
-/** The event that told of the end can be among those that a gap stands for. */
+/** Looks for the prompt's end after a gap: its event can be among the lost ones. */
 const endBeforeGap = async (
   session: Pick<SessionCalls, "prompts">,
   prompt: PromptId,

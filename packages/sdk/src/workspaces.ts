@@ -11,26 +11,27 @@ import {
 } from "./call.ts"
 
 export interface Workspaces {
-  /** As it was described last. */
+  /** The workspace as it was described last. */
   get(slug: string, options?: CallOptions): Promise<WorkspaceSpec>
-  /** Removes one that has no sandbox; `sandboxes.remove` removes a sandbox with its workspace. */
+  /** Removes a workspace that has no sandbox; `sandboxes.remove` removes a sandbox with its workspace. */
   remove(slug: string, options?: CallOptions): Promise<void>
   /**
-   * The files of a workspace as they are at one moment, as an archive. Resolves when it begins, after what was written since
-   * the last time is copied. One that breaks off fails the stream. Leaving the stream ends the export.
+   * The files of a workspace as they are at one moment, as an archive. Resolves when the archive begins, after the
+   * changes since the last time are copied. An archive that breaks off fails the stream. Leaving the stream ends the
+   * export.
    */
   exportFiles(slug: string, options?: CallOptions): Promise<ReadableStream<Uint8Array>>
   /**
-   * Makes a workspace, which must not exist, on the files of an archive. Resolves when its sandbox has started; it boots on.
-   * A signal cancels it, and leaves nothing unless the sandbox is begun already.
+   * Makes a workspace, which must not exist, on the files of an archive. Resolves when its sandbox has started; it
+   * boots on. A signal cancels it, and leaves nothing unless the sandbox was begun already.
    */
   importFiles(slug: string, archive: Sendable, options?: CallOptions): Promise<SandboxView>
 }
 
-/** A server on a busy disk has its time to move files away. */
+/** A server on a busy disk needs a while to move files away. */
 const REMOVE_DEADLINE_MS = 60_000
 
-/** Of files of any size: the server gives up long before on a client or a disk that has stopped. */
+/** The deadline for files of any size: the server gives up much earlier on a client or a disk that has stopped. */
 const TRANSFER_DEADLINE_MS = 24 * 60 * 60_000
 
 export const workspacesOf = (connection: Connection): Workspaces => {

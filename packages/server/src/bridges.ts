@@ -6,7 +6,7 @@ import { readActivity } from "./bridge/read-activity.ts"
 import { readTrace } from "./bridge/read-trace.ts"
 import type { Bridges } from "./sandboxes/bridges.ts"
 
-/** The ways to sandboxes whose socket lies in a directory of this host. */
+/** The connections to sandboxes whose socket lies in a directory of this host. */
 export const bridges: Bridges = {
   open: openBridge,
   dial: ({ socket: path }, signal) => connectTo({ path }, signal),

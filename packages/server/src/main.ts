@@ -35,19 +35,22 @@ import type { BuildCall } from "./toolbox/build.ts"
 import type { BuiltToolbox } from "./toolbox/store.ts"
 
 /*
- * The composition root: the commands that run on the host, each of which builds what it needs. Only
- * here and where the configuration is loaded is the environment read. What a command alone needs is loaded when it runs, so that asking
- * for the status does not wait for a database and a web framework.
+ * The composition root: the commands that run on the host, each of which builds what it needs. The environment is read
+ * only here and where the configuration is loaded. Modules that only one command needs are loaded when it runs, so that
+ * asking for the status does not wait for a database and a web framework.
  */
 
-/** Requests that still run at a stop get this long; container engines kill what has not ended after 10 s. */
+/**
+ * The grace period of requests that still run at a stop; container engines kill a process that has not ended after 10
+ * s.
+ */
 const REQUEST_GRACE_MS = 5_000
 
 export interface RunningServer {
   readonly pid: number
   readonly url: string
   readonly dataDir: string
-  /** Lets running requests end, then frees the data directory. Twice is as good as once. */
+  /** Lets running requests end, then frees the data directory. May be called twice. */
   stop(reason: string): Promise<void>
 }
 
@@ -91,7 +94,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
       log,
       token,
       onConnection: () => turns.arrive(),
-      // Asked for by requests alone, of which there is none before it listens.
+      // Only requests ask for these, and there are none before the server listens.
       sandboxes: async () => (await started.opened).sandboxes,
       sessions: async () => (await started.opened).sessions,
       facts: {
@@ -143,7 +146,7 @@ export const serve = async (options: HostOptions): Promise<RunningServer> => {
   }
 }
 
-/** 0 is for ever. */
+/** A duration of 0 means for ever. */
 const keptMs = (keep: Duration): number | null => durationMs(keep) || null
 
 const groupOf = ({ group }: LoadedConfig["config"]): number | undefined => {
@@ -155,7 +158,7 @@ const groupOf = ({ group }: LoadedConfig["config"]): number | undefined => {
   })
 }
 
-/** An engine that is not configured is the one that its own programs would ask. */
+/** The configured engine, or else the one that its own programs would use. */
 const chooseBackend = ({ backend, image, ...config }: LoadedConfig["config"]): BackendChoice => {
   if (backend === "embedded") return { name: backend }
   const { DOCKER_HOST = DEFAULT_ENGINE } = process.env
@@ -167,19 +170,19 @@ const chooseBackend = ({ backend, image, ...config }: LoadedConfig["config"]): B
   })
 }
 
-/** How often whoever waits for an agent's toolbox is told how far it is. */
+/** How often progress is reported to callers that wait for an agent's toolbox. */
 const TELL_EVERY_MS = 1_000
 
-/** A toolbox that is being built, and how far it is, in words. */
+/** A toolbox that is being built, with its progress in words. */
 interface Building {
   readonly built: Promise<BuiltToolbox>
   said: string
 }
 
 /**
- * Gives the toolbox for an agent: found or built at the first call, for all who wait for it; one that failed is tried
- * again with the next. An agent that is made ready for its first use takes minutes: who asks is told how far it is,
- * and asks again.
+ * Gives the toolbox for an agent: found or built at the first call, for all callers; after a failure the next call
+ * tries again. Installing an agent for its first use takes minutes: callers get its progress as an error, and ask
+ * again.
  */
 const currentToolbox = (options: HostOptions, log: Logger, signal: AbortSignal) => {
   const buildings = new Map<OptionalAgent | undefined, Building>()
@@ -225,7 +228,7 @@ export interface Diagnosis {
   render(options: { color: boolean }): string
 }
 
-/** What this host offers. */
+/** Reports what this host offers. */
 export const doctor = async (options: HostOptions, signal: AbortSignal): Promise<Diagnosis> => {
   const { dataDir, backend, engine } = configHere(options).config
   const [{ diagnose }, { renderReport }] = await Promise.all([
@@ -243,11 +246,11 @@ export const doctor = async (options: HostOptions, signal: AbortSignal): Promise
 export interface HostToolboxes {
   list(signal: AbortSignal): Promise<ToolboxSummary[]>
   /**
-   * Makes the one that this version of Berth brings into sandboxes, with the agents of every toolbox or with this one,
-   * unless it is there; removes unused ones. An agent that is not installed is.
+   * Builds the toolbox that this version of Berth brings into sandboxes, with the agents of every toolbox or with this
+   * one, unless it is there; removes unused ones. An agent that is not installed yet is installed.
    */
   build(call: BuildCall, agent?: OptionalAgent): Promise<BuiltToolbox>
-  /** Compares one, or each, with what was built. */
+  /** Compares one toolbox, or each, with its build. */
   verify(id: ToolboxId | undefined, signal: AbortSignal): Promise<ToolboxReport[]>
 }
 
@@ -271,7 +274,7 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
       const place = { root: join(dataDir, "agents"), from: import.meta.dirname }
       const variants = openVariants({ arch, place, environment: process.env })
       const built = await store.build(await variants.inputs(agent, call), call)
-      // What older versions brought goes with the last sandbox that has it.
+      // Toolboxes of older versions are removed with the last sandbox that has them.
       const current = await store.present(await variants.installed(call.signal), call)
       await store.collect(new Set([built.id, ...current, ...(await mountedToolboxes())]))
       return built
@@ -293,7 +296,7 @@ export const toolboxes = async (options: HostOptions): Promise<HostToolboxes> =>
 /** The layers of the configured data directory. */
 export interface HostLayers {
   list(signal: AbortSignal): Promise<LayersListing>
-  /** Repairs what a crash left and says what is wrong beyond that; refused while a server works there. */
+  /** Repairs what a crash left, and reports other damage; refused while a server works there. */
   verify(signal: AbortSignal): Promise<LayersReport>
 }
 
@@ -337,7 +340,7 @@ export const layers = async (options: HostOptions): Promise<HostLayers> => {
 
 /** How the sandboxes of the configured data directory booted. */
 export interface HostBoots {
-  /** As it is now. Without an id, of the sandbox that was made last. */
+  /** The current trace of a sandbox's boot. Without an id: of the sandbox that was made last. */
   trace(sandbox: SandboxId | undefined, signal: AbortSignal): Promise<BootTrace>
 }
 
@@ -375,7 +378,7 @@ const startLogging = async ({ logLevel, token }: LoadedConfig["config"]) => {
   return { log, secrets }
 }
 
-/** A defect that nobody caught leaves unknown state behind: it is written down, and the process ends. */
+/** Ends the process after an uncaught defect, and logs it: the state is unknown then. */
 const exitOnDefect = (log: Logger): void => {
   process.on("uncaughtException", (err, origin) => {
     log.fatal({ op: "server.crash", outcome: "failed", origin, err }, "server.crash failed")
@@ -384,7 +387,7 @@ const exitOnDefect = (log: Logger): void => {
 }
 
 const version = (): string => {
-  // Found from wherever this was bundled to.
+  // The manifest is found from wherever this module was bundled to.
   const manifest = findPackageJSON("..", import.meta.url)
   return JSON.parse(readFileSync(manifest as string, "utf8")).version
 }

@@ -12,12 +12,12 @@ export type BackendChoice =
   | { readonly name: "docker"; readonly engine: EngineAddress; readonly image: string }
 
 export interface BackendStart {
-  /** What makes the sandboxes, and with what. */
+  /** The backend that makes the sandboxes, with its settings. */
   readonly backend: BackendChoice
   readonly installation: InstallationId
   readonly dataDir: string
   readonly log: Logger
-  /** Tests crash there. */
+  /** Called at steps at which tests crash. */
   readonly at?: (step: string) => void | Promise<void>
 }
 
@@ -34,7 +34,7 @@ export const openBackend = async (
   }
   const { openDocker } = await import("./backends/docker/backend.ts")
   const { engine, image } = backend
-  // An engine sees all that its sandboxes get, keys and files included.
+  // An engine sees everything that its sandboxes get, keys and files included.
   if ("socketPath" in engine) refuseForeignEntry(engine.socketPath)
   const onPull = tellOfPulls(log)
   const options = { installation, directory, engine, image, onPull, onFence, at }
@@ -49,11 +49,14 @@ const tellOfFence =
       log.warn({ op }, "the firewall rules of sandboxes were gone; they are in place again")
     } else {
       const err = news.failure
-      log.error({ op, err }, "the firewall rules of sandboxes cannot be looked after; trying again")
+      log.error(
+        { op, err },
+        "the firewall rules of sandboxes cannot be checked or restored; trying again",
+      )
     }
   }
 
-/** Each tenth of a pull is a line: it may take minutes. */
+/** Logs each tenth of a pull: it may take minutes. */
 const tellOfPulls = (log: Logger) => {
   let said = ""
   return ({ image, bytesDone, bytesTotal }: PullProgress) => {

@@ -23,9 +23,9 @@ import { openStore } from "./store/open.ts"
 import type { Toolbox } from "./toolbox/store.ts"
 
 export interface StandaloneOptions {
-  /** Where the backend keeps its files. */
+  /** The directory for the backend's files. */
   readonly dataDir: string
-  /** Where the links to sandboxes lie. */
+  /** The directory for the links to sandboxes. */
   readonly links: string
   /** Default: embedded. */
   readonly backend?: BackendChoice
@@ -43,14 +43,16 @@ export interface Standalone {
   readonly backend: Backend
   /** Resolves when the sandbox has started; it boots on. */
   launch(workspace: WorkspaceSpec, mode: BootMode): Promise<StandaloneSandbox>
-  /** Sandboxes that still run go with it. */
+  /** Removes the sandboxes that still run. */
   close(): Promise<void>
 }
 
 export interface StandaloneSandbox {
   readonly id: SandboxId
   readonly events: readonly Event[]
-  /** Resolves at the first event, past or to come, for which it holds. Rejects when the sandbox is gone before. */
+  /**
+   * Resolves at the first event, past or to come, for which `holds` is true. Rejects when the sandbox is gone before.
+   */
   until(holds: (body: EventBody) => boolean): Promise<EventBody>
   trace(): Promise<BootTrace>
   /** Runs a prompt to its end. */
@@ -91,7 +93,7 @@ export const openStandalone = async (
   const running = new Set<StandaloneSandbox>()
   const slugs = new Set<Slug>()
 
-  /** Each sandbox is of a workspace of its own: two at a time of one would be one. */
+  /** Gives each sandbox a workspace of its own: two sandboxes of one workspace would be one. */
   const alone = (workspace: WorkspaceSpec): WorkspaceSpec => {
     let { slug } = workspace
     for (let count = 2; slugs.has(slug); count += 1) slug = Slug.parse(`${workspace.slug}-${count}`)

@@ -22,26 +22,26 @@ export interface SandboxesStart extends BackendStart {
   /** The guard that keeps sandboxes from filling the disk. */
   readonly disk?: DiskParts
   readonly secrets: Secrets
-  /** The server's own, for the host's git. */
+  /** The server's own environment, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly keys: Keys
-  /** Where the server listens: no sandbox reaches it. */
+  /** The port on which the server listens: no sandbox may reach it. */
   readonly apiPort?: number
-  /** For how long what happened in sessions is kept; null: for ever. */
+  /** How long the events of sessions are kept; null: for ever. */
   readonly keepEventsMs: number | null
   readonly sessionKeepMs: number
-  /** Default: its own. */
+  /** Default: turns of their own. */
   readonly turns?: Stored["turns"]
-  /** What gives the toolbox of new sandboxes, until the signal fires. */
+  /** Gives the toolbox of new sandboxes, until the signal fires. */
   readonly toolbox: (signal: AbortSignal) => SandboxesParts["toolbox"]
 }
 
-/** Engines start within seconds of the server, or are started by a person. */
+/** Engines start within seconds of the server, or a person starts them. */
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
 
 /**
- * Opens the backend, puts right what a crash left and takes up what runs, while the API answers already. A host
+ * Opens the backend, repairs what a crash left and takes up running sandboxes, while the API answers already. A host
  * that cannot run sandboxes has a server all the same: its log, its API and `berth doctor` say what is missing.
  */
 export const startSandboxes = (start: SandboxesStart) => {
@@ -67,7 +67,10 @@ export const startSandboxes = (start: SandboxesStart) => {
       ])
     closeBackend = backend.close
     for (const { sandbox, failure: err } of await backend.recover({ signal }))
-      log.warn({ op: "backend.recover", sandbox, err }, "is tried again")
+      log.warn(
+        { op: "backend.recover", sandbox, err },
+        "recovering a sandbox failed; it is tried again",
+      )
     note({ backend: backend.name })
     const [{ openLayers }, { openLinks }, { openRecords }] = await Promise.all([
       import("./layers/open.ts"),
@@ -145,15 +148,15 @@ export const startSandboxes = (start: SandboxesStart) => {
     const opening = operation(log, "backend.open", {}, (note) =>
       rescue.run(() => openOrClose(note)),
     )
-    // Its line in the log has said why; whoever asks for sandboxes is told, too.
+    // The log has the reason already, and requests for sandboxes get it, too.
     opening.catch(() => {})
     return opening
   }
-  /** Who installs what this host lacks starts the server again. */
+  /** Whether the host lacks something: a person who installs it starts the server again. */
   const isLacking = ({ code }: BerthError) =>
     start.backend.name === "embedded" && code === "backend.unavailable"
   let opened = open()
-  /** What fails now may be well later: an engine comes up after the server. Until then, the last failure is told. */
+  /** Opens again after a failure: an engine may come up after the server. Until then, requests get the last failure. */
   const reopen = async () => {
     for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
       const failure = await opened.then(() => undefined, errorOf)
@@ -183,7 +186,7 @@ export const startSandboxes = (start: SandboxesStart) => {
 const errorOf = (thrown: unknown): BerthError | undefined =>
   thrown instanceof BerthError ? thrown : undefined
 
-/** Finishes what a crash cut short of the workspaces' files, and lets sandboxes go on that it left frozen. */
+/** Finishes what a crash cut short of the workspaces' files, and resumes sandboxes that it left frozen. */
 const repairLayers = async (layers: Layers, backend: Backend, signal: AbortSignal) => {
   const isAlive = async (sandbox: SandboxId) => {
     const state = (await backend.inspect(sandbox, { signal }))?.state

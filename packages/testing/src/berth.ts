@@ -5,10 +5,10 @@ const ROOT = join(import.meta.dirname, "../../..")
 const BUNDLE = join(ROOT, "packages/cli/dist/bundle/berth.js")
 const SOURCE = join(ROOT, "packages/cli/src/main.ts")
 
-/** Set where the bundle is what the sources are. */
+/** The variable that is set where the bundle is as new as the sources. */
 const IS_BUILT = "BERTH_TEST_IS_BUILT"
 
-/** Once a run: for the processes that this one starts. */
+/** Compares the bundle with the sources, once a run, for the processes that this one starts. */
 export const lookAtBundle = (): void => {
   const madeAtMs = statSync(BUNDLE, { throwIfNoEntry: false })?.mtimeMs ?? 0
   const isOlder = (file: string) => statSync(join(ROOT, file)).mtimeMs < madeAtMs
@@ -21,8 +21,8 @@ export const lookAtBundle = (): void => {
 export const isBuilt = process.env[IS_BUILT] !== undefined
 
 /**
- * The command, on the Node that runs the tests: as it is installed, which starts in half the time, or as it stands in
- * sources that were changed since the last build.
+ * The command, on the Node that runs the tests: as it is installed, which starts in half the time, or from the sources
+ * if they were changed since the last build.
  */
 export const BERTH: readonly [string, ...string[]] = isBuilt
   ? [process.execPath, BUNDLE]

@@ -2,8 +2,8 @@ import { it } from "vitest"
 import { mattering } from "./sampled.ts"
 
 /**
- * Registers cases that a suite leaves out where it is run in part: for a second backend, on which they prove little more, say. A
- * whole run leaves none out. The report says how many of how many ran.
+ * Registers cases that a partial run of a suite leaves out: for a second backend, say, on which they prove little more.
+ * A whole run leaves none out. The report says how many of how many ran.
  */
 export const furtherCases =
   (what: string, { inPart }: { readonly inPart: boolean }) =>

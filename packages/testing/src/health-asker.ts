@@ -1,6 +1,6 @@
 /**
- * Asks a server for its health at fixed times, whether it has answered or not: `node health-asker.ts URL PID`. Each line
- * on its input is for how many milliseconds to ask; the answer is one line of JSON with the samples.
+ * Asks a server for its health at fixed times, whether it has answered or not: `node health-asker.ts URL PID`. Each
+ * line on its input is for how many milliseconds to ask; the answer is one line of JSON with the samples.
  */
 import { readFileSync } from "node:fs"
 import { Agent, get } from "node:http"
@@ -11,7 +11,7 @@ import { ASK_EVERY_MS, type HealthSample } from "./health-sample.ts"
 
 const [, , url = "", pid = ""] = process.argv
 
-/** Answered connections are used again; while none is, each question brings a new one. */
+/** Connections are reused once they are answered; until then, each question opens a new one. */
 const agent = new Agent({ keepAlive: true })
 
 const ask = (): Promise<void> =>
@@ -19,7 +19,7 @@ const ask = (): Promise<void> =>
     get(url, { agent }, (reply) => reply.resume().once("end", resolve)).once("error", reject)
   })
 
-/** For how long the first thread of the server has run: that is where it computes and answers. */
+/** The run time of the server's first thread, which computes and answers. */
 const ranMs = (): number =>
   Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6
 
@@ -29,7 +29,7 @@ const sample = async (): Promise<HealthSample> => {
   return { ms: performance.now() - startedMs, computedMs: ranMs() - before }
 }
 
-// An answer that is noticed late would seem to have taken what the server computes meanwhile.
+// An answer that is noticed late would seem to take as long as the server computes meanwhile.
 setPriority(constants.priority.PRIORITY_HIGHEST)
 for await (const line of createInterface({ input: process.stdin })) {
   const samples: Promise<HealthSample>[] = []

@@ -4,14 +4,17 @@ import { createInterface } from "node:readline"
 
 export const ASK_EVERY_MS = 10
 
-/** How long one answer took. */
+/** The time of one answer. */
 export interface HealthSample {
   readonly ms: number
-  /** For how long the server computed meanwhile. Unlike the time, it does not grow while others have cores and disk. */
+  /**
+   * The time that the server computed meanwhile. Unlike elapsed time, it does not grow while others have cores and
+   * disk.
+   */
   readonly computedMs: number
 }
 
-/** Asks for the health of a server from a process of its own: nothing that this one does holds it up. */
+/** Asks for the health of a server from a separate process, so that this one does not hold it up. */
 export const openHealthAsker = (url: string, serverPid: number) => {
   const program = new URL("health-asker.ts", import.meta.url).pathname
   const args = ["--conditions=source", program, `${url}/v1/health`, String(serverPid)]

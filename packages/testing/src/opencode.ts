@@ -15,7 +15,7 @@ const installed = (): string => directoryOf(BINARIES[process.arch] ?? "opencode"
 /** The OpenCode that npm installed. */
 export const opencodeBinary = (): string => join(installed(), "bin/opencode")
 
-/** As much of a toolbox as OpenCode needs, made of links. */
+/** Makes the part of a toolbox that OpenCode needs, from links. */
 export const makeOpencodeToolbox = (directory: string, binary = opencodeBinary()): void => {
   const bin = join(directory, "bin")
   mkdirSync(bin, { recursive: true })
@@ -23,7 +23,7 @@ export const makeOpencodeToolbox = (directory: string, binary = opencodeBinary()
   symlinkSync(join(directoryOf(`@vscode/ripgrep-linux-${process.arch}`), "bin/rg"), join(bin, "rg"))
 }
 
-/** What OpenCode calls it. */
+/** OpenCode's name for the scripted model. */
 const SCRIPTED_MODEL = "scripted/scripted-1"
 
 /** A configuration of OpenCode that has a scripted model and no other. */
@@ -45,8 +45,8 @@ export const scriptedConfig = (
 }
 
 /**
- * A configuration directory in which OpenCode finds its plugin package installed, as a toolbox has it: where it does
- * not, its first prompt waits for an installation from the registry.
+ * Writes a configuration directory in which OpenCode finds its plugin package installed, as a toolbox has it: otherwise
+ * its first prompt waits for an installation from the registry.
  */
 export const writeOpencodeConfig = (directory: string, config: object): void => {
   const { version } = JSON.parse(readFileSync(join(installed(), "package.json"), "utf8"))

@@ -5,7 +5,7 @@ import { join } from "node:path"
 
 const DISK_BYTES = 64 * 1024 ** 2
 
-/** EXT4_IOC_SHUTDOWN with NOLOGFLUSH: what is not on the disk by now never gets there. */
+/** EXT4_IOC_SHUTDOWN with NOLOGFLUSH: data that is not on the disk by now never gets there. */
 const SHUTDOWN =
   'sysopen(my $d, $ARGV[0], 0) or die $!; my $f = pack("L", 2); ioctl($d, 0x8004587d, $f) or die $!'
 
@@ -23,8 +23,8 @@ export const makeDiskWithPower = () => {
     base,
     directory,
     /**
-     * Cuts the power, and mounts what the disk holds by then: a copy of it, since whoever still has the old one mounted or
-     * a file of it open would keep it as it is, without power.
+     * Cuts the power, and mounts a copy of what the disk holds by then: the original stays without power while anybody
+     * has it mounted or a file of it open.
      */
     losePower: () => {
       execFileSync("perl", ["-e", SHUTDOWN, directory])

@@ -6,11 +6,11 @@ import { delimiter, join } from "node:path"
 /** A trial of the kernel takes milliseconds; this covers a machine that is busy with other tests. */
 const TRIAL_DEADLINE_MS = 10_000
 
-/** Looked at by `which` after $PATH: outside of root's path, administrators' tools are there all the same. */
+/** `which` searches these after $PATH: administrators' tools are there even if they are not in the path. */
 const SYSTEM_DIRECTORIES = ["/usr/sbin", "/sbin"]
 
 /**
- * What a test may need of the machine, each with a probe that says why it cannot be had, or undefined if it
+ * The things that a test may need of the machine, each with a probe that says why it cannot be had, or undefined if it
  * can. `scripts/system-deps --for test` installs what a package can bring.
  */
 export const REQUIREMENTS = {
@@ -40,10 +40,10 @@ const notRoot = (): string | undefined =>
 const missing = (tool: string): string | undefined =>
   which(tool) === undefined ? `${tool} is not installed` : undefined
 
-/** The numbers of ext4, xfs and btrfs, of which the oldest kernel that is asked for maps ids. */
+/** The type numbers of ext4, xfs and btrfs, on which the oldest supported kernel maps ids. */
 const MAPPED_FILE_SYSTEMS = [0xef53, 0x5846_5342, 0x9123_683e]
 
-/** Overlays lie on mounts with mapped ids from Linux 5.19 on. */
+/** Why overlays cannot lie on mounts with mapped ids: that works from Linux 5.19 on. */
 const unmappable = (): string | undefined => {
   const [major = 0, minor = 0] = release().split(".").map(Number)
   if (major < 5 || (major === 5 && minor < 19)) return `Linux ${release()} is older than 5.19`
@@ -51,7 +51,7 @@ const unmappable = (): string | undefined => {
   return isMapped ? undefined : `${tmpdir()} is on another file system than ext4, xfs and btrfs`
 }
 
-/** Runs a command that needs the thing itself, so that what is installed but forbidden counts as unmet. */
+/** Runs a command that needs the thing itself, so that a tool that is installed but forbidden counts as unmet. */
 const trial = (tool: string, ...args: string[]): string | undefined => {
   const file = which(tool)
   if (file === undefined) return `${tool} is not installed`

@@ -8,8 +8,8 @@ export interface Requiring {
 }
 
 /**
- * Tests that need something of the machine: `requires("root", "docker").describe("…", () => { … })`.
- * Where it cannot be had they are skipped, and their title says why; with CI=true that fails the run.
+ * Tests that need something of the machine: `requires("root", "docker").describe("…", () => { … })`. Where it cannot be
+ * had they are skipped, and their title says why; with CI=true that fails the run.
  */
 export const requires = (...names: [RequirementName, ...RequirementName[]]): Requiring => {
   const unmet = names.flatMap((name) => {

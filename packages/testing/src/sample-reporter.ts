@@ -5,13 +5,13 @@ import type { Reporter } from "vitest/node"
 import { readSamples, SAMPLES, type Sample } from "./samples.ts"
 import { runSeed } from "./seed.ts"
 
-/** Opens a run with its seed, and closes it with what its suites took only a part of. */
+/** Prints a run's seed at its beginning, and at its end the suites that took only a part. */
 export class SampleReporter implements Reporter {
   readonly #directory = mkdtempSync(join(tmpdir(), "berth-test-samples-"))
   readonly #file = join(this.#directory, "samples")
 
   constructor() {
-    // Before any worker starts: each inherits both.
+    // Set before any worker starts: each inherits both.
     process.env[SAMPLES] = this.#file
     runSeed()
     process.once("exit", () => rmSync(this.#directory, { recursive: true, force: true }))

@@ -4,14 +4,17 @@ import { seededFor } from "./seed.ts"
 /** Whether this run leaves nothing out, as `npm run test:all` asks for. */
 export const isWholeRun = process.env.BERTH_TEST_ALL !== undefined
 
-/** How much is enough to see that it holds; in a whole run, as much as is promised. The report says which. */
+/** A size that is enough to see that something holds; in a whole run, the full size. The report says which. */
 export const sized = (what: string, { few, all }: { few: number; all: number }): number => {
   const taken = isWholeRun ? all : few
   noteSample({ what, taken, of: all })
   return taken
 }
 
-/** Takes those that always matter; in a whole run, or where `inPart` is false, all. The report says how many of how many. */
+/**
+ * Takes the items that always matter; in a whole run, or where `inPart` is false, all. The report says how many of how
+ * many.
+ */
 export const mattering = <Item>(
   what: string,
   all: readonly Item[],
@@ -22,7 +25,10 @@ export const mattering = <Item>(
   return taken
 }
 
-/** Draws so many of them by the run's seed, in their order; in a whole run, takes all. The report says how many of how many. */
+/**
+ * Draws so many items by the run's seed, in their order; in a whole run, takes all. The report says how many of how
+ * many.
+ */
 export const sampled = <Item>(
   what: string,
   all: readonly Item[],

@@ -1,6 +1,6 @@
 import { appendFileSync, readFileSync } from "node:fs"
 
-/** Names the file in which the workers of a run, each its own process, note what they sample. */
+/** The variable with the file in which the workers of a run, each its own process, note their samples. */
 export const SAMPLES = "BERTH_TEST_SAMPLES"
 
 export interface Sample {
@@ -11,14 +11,14 @@ export interface Sample {
   readonly isDrawn?: boolean
 }
 
-/** Notes for the report of the run how much of something a suite takes. Without a report, nobody reads it. */
+/** Notes how much of something a suite takes, for the report of the run. Without a report, nobody reads it. */
 export const noteSample = (sample: Sample): void => {
   const file = process.env[SAMPLES]
-  // A short write at the file's end: writes of other processes come before or after it.
+  // Short appends of several processes do not mix.
   if (file !== undefined) appendFileSync(file, `${JSON.stringify(sample)}\n`)
 }
 
-/** Samples that left something out, summed up by what it is, in the order of its names. */
+/** The samples that left something out, summed up by subject, in the order of names. */
 export const readSamples = (file: string): readonly Sample[] => {
   const sums = new Map<string, Sample>()
   for (const line of readFileSync(file, "utf8").split("\n")) {

@@ -11,7 +11,7 @@ export type { ModelReply, ModelTurn } from "./model/script.ts"
 
 const APIS = [chatCompletions, messages, responses]
 
-/** A model that follows a script: what the vendors' streaming APIs are, on loopback, without any intelligence. */
+/** A model that follows a script: the vendors' streaming APIs on loopback, without any intelligence. */
 export interface ScriptedModel {
   readonly port: number
   readonly baseUrl: string
@@ -21,12 +21,12 @@ export interface ScriptedModel {
 }
 
 export interface ScriptedModelOptions {
-  /** Default: any that is free. */
+  /** Default: any free port. */
   readonly port?: number
   readonly onTurn?: (turn: ModelTurn) => void
 }
 
-/** `script` is asked for each turn. What asks without tools wants a title, and gets one. */
+/** Starts a model. `script` is called for each turn. A request without tools wants a title, and gets one. */
 export const startScriptedModel = async (
   script: (turn: ModelTurn) => ModelReply,
   { port: wanted = 0, onTurn = () => {} }: ScriptedModelOptions = {},

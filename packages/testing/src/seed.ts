@@ -2,12 +2,15 @@ import { randomInt } from "node:crypto"
 
 const VARIABLE = "BERTH_SEED"
 
-/** Chooses the seed of a run unless a person gave one. Its place is where the run begins: workers and their children inherit it. */
+/**
+ * Chooses the seed of a run unless a person gave one. It is called where the run begins: workers and their children
+ * inherit the seed.
+ */
 export const chooseSeed = (): void => {
   process.env[VARIABLE] ||= String(randomInt(2 ** 31))
 }
 
-/** The seed of this run, for whatever draws its random numbers itself. */
+/** The seed of this run, for code that draws its random numbers itself. */
 export const runSeed = (): number => {
   chooseSeed()
   const seed = Number(process.env[VARIABLE])
@@ -26,7 +29,7 @@ export const seeded = (seed: number): (() => number) => {
   }
 }
 
-/** Random numbers of this run. Each name has a row of its own, so that one suite's draws do not depend on another's. */
+/** Random numbers of this run. Each name has its own sequence, so that one suite's draws do not depend on another's. */
 export const seededFor = (name: string): (() => number) => {
   let hash = runSeed() | 0
   for (const letter of name) hash = Math.imul(hash ^ (letter.codePointAt(0) ?? 0), 0x01000193)

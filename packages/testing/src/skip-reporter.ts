@@ -2,8 +2,8 @@ import type { Reporter, TestCase, TestModule, TestSuite, Vitest } from "vitest/n
 import { hasReason, withReason } from "./skip-reason.ts"
 
 /**
- * Closes a run with what was skipped and why. Where `strict` (CI=true) anything skipped fails the run, so
- * that a suite whose part of the machine went missing cannot look like a pass.
+ * Ends a run with the skipped tests and why. Where `strict` (CI=true) anything skipped fails the run, so that a suite
+ * for which something of the machine is missing cannot look like a pass.
  */
 export class SkipReporter implements Reporter {
   readonly #strict: boolean
@@ -30,11 +30,11 @@ export class SkipReporter implements Reporter {
   }
 }
 
-/** A test whose suite failed before it ran. The failure is reported as such. */
+/** Whether the suite of a test failed before the test ran. That failure is reported as such. */
 const isVictim = (test: TestCase): boolean =>
   [test.module, ...lineage(test)].some((task) => task.type !== "test" && task.errors().length > 0)
 
-/** One entry for each suite or test that carries a reason, with the number of tests it stands for. */
+/** The suites and tests that carry a reason, each with the number of tests that it stands for. */
 const groupBySuite = (tests: readonly TestCase[]): Map<string, number> => {
   const counts = new Map<string, number>()
   for (const test of tests) {

@@ -3,7 +3,7 @@ import { promisify } from "node:util"
 
 const run = promisify(execFile)
 
-/** Goes down as it makes: a path to the bottom would be longer than the kernel takes. */
+/** Enters each directory as it makes it: a path to the bottom would be too long for the kernel. */
 const NEST = `
 const { mkdirSync } = require("node:fs")
 const [directory, levels, nameBytes] = process.argv.slice(1)
@@ -26,7 +26,7 @@ for (let at = 0; at < Number(count); at++) {
 }
 `
 
-/** Makes directories in each other. */
+/** Makes nested directories. */
 export const nest = async (directory: string, levels: number, nameBytes: number): Promise<void> => {
   await run(process.execPath, ["-e", NEST, directory, String(levels), String(nameBytes)])
 }
@@ -41,7 +41,7 @@ export const spread = async (
   await run(process.execPath, ["-e", SPREAD, directory, String(count), String(nameBytes), kind])
 }
 
-/** Removes what Node's own removal cannot: trees deeper than a path is long. */
+/** Removes trees that Node's own removal cannot: those deeper than a path is long. */
 export const removeDeep = async (directory: string): Promise<void> => {
   await run("rm", ["-rf", "--", directory])
 }

@@ -58,7 +58,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
   })
 }
 
-/** As bytes: files need not be text of one encoding. */
+/** Collects the diff as bytes: files need not be text of one encoding. */
 const collect = async (diff: ReadableStream<Uint8Array>): Promise<Buffer> => {
   const chunks: Uint8Array[] = []
   let bytes = 0
@@ -74,5 +74,5 @@ const collect = async (diff: ReadableStream<Uint8Array>): Promise<Buffer> => {
   return Buffer.concat(chunks)
 }
 
-/** A line of `--numstat` is the lines added, the lines removed and the name. */
+/** The name in a line of `--numstat`: lines added, lines removed, name. */
 const nameOf = (line: string): string => line.split("\t").slice(2).join("\t")

@@ -39,7 +39,10 @@ export const define: DefineCommand = async (command, { out, err, fail }) => {
   })
 }
 
-/** As the server knows it; where none answers, a whole id is looked for on the disk, and no server is waited for. */
+/**
+ * Finds a sandbox by asking the server; where none answers, a whole id is looked up on the disk, and no server is
+ * waited for.
+ */
 const find = async (
   name: string,
   options: Readonly<Record<string, unknown>>,

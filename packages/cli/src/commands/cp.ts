@@ -44,7 +44,7 @@ export const define: DefineCommand = async (command, terminal) => {
   })
 }
 
-/** A path of this machine that holds a colon is told by a slash before it, as in ./a:b. */
+/** Parses `sandbox:path`. A path of this machine with a colon is recognised by a slash before it, as in ./a:b. */
 const inSandbox = (text: string): { sandbox: string; path: string } | undefined => {
   const [, sandbox, path] = /^([a-z][a-z0-9-]*):(.*)$/s.exec(text) ?? []
   return sandbox === undefined || path === undefined ? undefined : { sandbox, path: path || "." }

@@ -24,7 +24,7 @@ Examples:
   berth exec app --env NPM_TOKEN -- npm publish
   berth exec app --detach -- npm run dev`
 
-/** After so many, whoever sends them means it. */
+/** After this many signals, the connection is closed: the sender means it. */
 const MAX_SIGNALS = 3
 
 export const define: DefineCommand = async (command, { out, err, exitWith }) => {
@@ -70,7 +70,7 @@ export const define: DefineCommand = async (command, { out, err, exitWith }) => 
   })
 }
 
-/** Passes everything on until the command has ended. */
+/** Passes input, output and signals on until the command has ended. */
 const attend = async (running: RunningCommand): Promise<CommandExit> => {
   let signals = 0
   const onSignal = (signal: "SIGINT" | "SIGTERM") => {
@@ -91,7 +91,7 @@ const attend = async (running: RunningCommand): Promise<CommandExit> => {
     return await running.exit
   } finally {
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal)
-    // What is not read any more would keep this process alive.
+    // An unread standard input would keep this process alive.
     process.stdin.destroy()
     running.close()
   }

@@ -61,8 +61,8 @@ interface Fetching {
 }
 
 /**
- * Takes the branches of a bundle. The sandbox chose their names and contents: they land below one prefix, git looks at
- * every object, and neither hooks, submodules nor tags of theirs count.
+ * Fetches the branches of a bundle. The sandbox chose their names and contents: they land below one prefix, git checks
+ * every object, and their hooks, submodules and tags are ignored.
  */
 const fetchBranches = async ({ top, file, workspace, signal }: Fetching): Promise<string[]> => {
   const heads = await localGit({ directory: top, args: ["bundle", "list-heads", file], signal })

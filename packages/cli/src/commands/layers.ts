@@ -23,7 +23,7 @@ export const define: DefineCommand = async (command, context) => {
       "Lists the files of workspaces, repairs what a crash left of them, exports and imports them.",
     )
     .addHelpText("after", HELP)
-  // Without a word after it, it lists.
+  // Without a subcommand, it lists.
   await defineLs(command.command("ls", { isDefault: true }), context)
   await defineVerify(command.command("verify"), context)
   await defineExport(command.command("export"), context)

@@ -71,7 +71,7 @@ const show = ({ turns }: Transcript, screen: Screen): void => {
   }
 }
 
-/** A prompt is shown when it begins, and its end when it ends. */
+/** Shows an event: a prompt when it begins, and its end when it ends. */
 const go = async (session: Session, screen: Screen, body: EventBody): Promise<void> => {
   if (body.type !== "prompt.state") return screen.show(body)
   if (body.state === "queued") return

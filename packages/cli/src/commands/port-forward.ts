@@ -90,7 +90,7 @@ const listen = async (server: Server, port: number): Promise<number> => {
   }
 }
 
-/** Both directions end apart, as they do on a connection that is not passed on. */
+/** Passes a connection on. Both directions end separately, as on a direct connection. */
 const passOn = async (sandbox: Sandbox, port: number, socket: Socket): Promise<void> => {
   const connection = await sandbox.ports.connect(port)
   socket.once("close", () => connection.close())

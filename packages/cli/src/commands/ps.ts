@@ -65,6 +65,6 @@ const cellsOf = (
   const booting = boot !== null && boot.running.length > 0 && `boot: ${boot.running.join(", ")}`
   const note =
     halted || failed || asks || waits || booting || users || boot?.ending?.reason || ended || ""
-  // Its workspace is there, with its files: otherwise it were not listed.
+  // A sandbox that is gone is listed only while its workspace is there, with its files.
   return [identity.sandbox, identity.workspace, phase === "gone" ? "stopped" : phase, age, note]
 }

@@ -36,7 +36,7 @@ const cellsOf = (one: ReconciledSandbox): string[] => [
   ...[one.action, one.error === undefined ? one.reason : wordsOf(one.error)],
 ]
 
-/** With the engine's own words, where it has any. */
+/** The error message, with the engine's own words where there are any. */
 const wordsOf = ({ message, details }: NonNullable<ReconciledSandbox["error"]>): string => {
   const { engineSaid } = details
   const isNew = typeof engineSaid === "string" && !message.includes(engineSaid)

@@ -83,7 +83,7 @@ export const define: DefineCommand = async (command, context) => {
   })
 }
 
-/** Before anything is made for it. */
+/** Checks the prompt before anything is made for it. */
 const checkPrompt = (text: string): void => {
   const parsed = PromptText.safeParse(text)
   if (parsed.success) return
@@ -96,11 +96,11 @@ interface Running {
   readonly prompt: Prompt
   readonly after: number
   readonly json: boolean
-  /** Whether the answer to all that the agent may ask to do is no already. */
+  /** Whether every act that the agent asks for is denied already. */
   readonly isDenied: boolean
 }
 
-/** Shows what happens until the prompt has ended. Says whether it has run and ended. */
+/** Shows the events until the prompt has ended. Returns whether it has run and ended. */
 const watch = async (
   { session, prompt: { id: prompt, waitsFor }, after, json, isDenied }: Running,
   { out, err, exitWith }: CommandContext,

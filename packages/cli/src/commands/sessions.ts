@@ -15,7 +15,7 @@ Examples:
 
 export const define: DefineCommand = async (command, context) => {
   command.description("Lists and removes sessions.").addHelpText("after", HELP)
-  // Without a word after it, it lists.
+  // Without a subcommand, it lists.
   await defineLs(command.command("ls", { isDefault: true }), context)
   await defineRm(command.command("rm"), context)
 }

@@ -57,7 +57,7 @@ export const define: DefineCommand = async (command, { exitWith, err }) => {
           })
         : await sandbox.pty.attach(attach)
     if (attach !== undefined) await view.resize(size)
-    // What others look at as well goes on without us; what was made here ends with us.
+    // A terminal that others may look at goes on without this command; one that was made here ends with it.
     const leave = async () => {
       if (attach === undefined) await sandbox.pty.kill(view.id)
       else view.close()
@@ -66,12 +66,12 @@ export const define: DefineCommand = async (command, { exitWith, err }) => {
   })
 }
 
-/** Passes everything on until the terminal has ended. However this ends, our own terminal is as it was. */
+/** Passes input and output on until the terminal has ended. However this ends, the local terminal is restored. */
 const attend = async (view: TerminalView, leave: () => Promise<void>): Promise<number> => {
   const { stdin, stdout } = process
   const onResize = () => void view.resize(sizeOf(stdout))
   const onInput = (bytes: Buffer) => void view.write(bytes)
-  // Our terminal was closed, or somebody ends us.
+  // The local terminal was closed, or this process is asked to end.
   const onEnd = () => void leave().catch(() => view.close())
   process.on("SIGHUP", onEnd).on("SIGTERM", onEnd)
   stdout.on("resize", onResize)
@@ -103,19 +103,19 @@ const attend = async (view: TerminalView, leave: () => Promise<void>): Promise<n
   }
 }
 
-/** There is nothing left to be ended. */
+/** Whether there is nothing left to end. */
 const isGone = (thrown: unknown): boolean => thrown instanceof BerthError && thrown.status === 404
 
 /**
- * Node's raw mode still has our terminal make two characters of each newline, which the one inside has done where
- * it is wanted; programs that draw use newlines to go down. It is undone with the raw mode. A system without `stty`
- * does without.
+ * Turns output processing off. In Node's raw mode the local terminal still makes two characters of each newline, which
+ * the one inside has done where it is wanted; programs that draw use newlines to go down. It is restored with the raw
+ * mode. A system without `stty` goes without.
  */
 const passOutputUnchanged = (): void => {
   spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] })
 }
 
-/** Some terminals say 0 until they are shown. */
+/** Some terminals report a size of 0 until they are shown. */
 const sizeOf = ({ columns, rows }: NodeJS.WriteStream) => ({
   cols: columns || 80,
   rows: rows || 24,

@@ -20,7 +20,7 @@ export const define: DefineCommand = async (command, context) => {
   command
     .description("Lists, builds and verifies what Berth brings into every sandbox.")
     .addHelpText("after", HELP)
-  // Without a word after it, it lists.
+  // Without a subcommand, it lists.
   await defineLs(command.command("ls", { isDefault: true }), context)
   await defineBuild(command.command("build"), context)
   await defineVerify(command.command("verify"), context)

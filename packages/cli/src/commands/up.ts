@@ -88,7 +88,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
         signal,
       )
       const view = wait ? await sandbox.ready({ signal, onWait }) : await sandbox.get({ signal })
-      // The sandbox is ready whatever comes of this: a boot that cannot be read has nothing to add.
+      // The sandbox is ready in any case: if the boot cannot be read, there is nothing to add.
       const boot = wait ? await sandbox.boot({ signal }).catch(() => undefined) : undefined
       const booted = boot?.warnings.map(({ message }) => message) ?? []
       for (const message of [...view.warnings, ...booted]) err(printable(`warning: ${message}\n`))
@@ -107,7 +107,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
   })
 }
 
-/** The repo, where it is one of this machine that comes as it is: a ref is another state than that of its files. */
+/** The local repo, if it comes as it is: with a ref it would be in another state than its files. */
 const localRepoOf = ({ repos = [] }: WorkspaceSpecInput) => {
   const [spec] = repos
   if (spec === undefined || spec.ref !== undefined || !spec.url.startsWith("/")) return undefined

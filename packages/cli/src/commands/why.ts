@@ -27,7 +27,7 @@ export const define: DefineCommand = async (command, { out, err }) => {
     const client = await connect(options)
     const { sandbox, earlier } = await client.sandboxes.named(name)
     if (earlier !== undefined) err(`${earlier} is now ${sandbox}\n`)
-    // Asked by the id that was named, it tells of both.
+    // Asked by the id that was named, the server tells of both sandboxes.
     const why = await client.sandboxes.at(earlier ?? sandbox).why()
     out(options.json ? toJson(why) : printable(render(why, Date.now())))
   })

@@ -15,7 +15,7 @@ export interface Surroundings {
   readonly node?: readonly string[]
 }
 
-/** A directory of this test's own, gone afterwards. */
+/** A directory of this test, removed after it. */
 export const makeDir = (): string => {
   const dir = mkdtempSync(join(tmpdir(), "berth-cli-"))
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
@@ -33,7 +33,7 @@ export const berth = async (args: readonly string[], surroundings: Surroundings 
   return { stdout, stderr, status }
 }
 
-/** Starts `berth serve` and waits until it says where it answers. */
+/** Starts `berth serve` and waits until it prints its address. */
 export const startServer = async (args: readonly string[], surroundings: Surroundings = {}) => {
   const child = start(["serve", "--port", "0", "--json", ...args], surroundings)
   const exited = exitOf(child)
@@ -64,10 +64,10 @@ const start = (args: readonly string[], { env = {}, cwd, node = [] }: Surroundin
 }
 
 interface ProcessOptions {
-  /** What is undefined is not passed on. */
+  /** Undefined values are not passed on. */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly cwd?: string | undefined
-  /** Runs it as another user and group. */
+  /** Runs the process as another user and group. */
   readonly as?: { readonly uid: number; readonly gid: number }
 }
 
@@ -99,7 +99,7 @@ export const startProcess = (
   return child
 }
 
-/** The exit status or the signal that ended it, once all that it wrote has arrived. */
+/** The exit status or the signal that ended the process, once all its output has arrived. */
 export const exitOf = async (child: ChildProcess): Promise<number | NodeJS.Signals> => {
   const [status, signal] = await once(child, "close")
   return status ?? signal

@@ -7,22 +7,22 @@ import { createClient } from "@berth/sdk/client"
 import type { Sandbox } from "@berth/sdk/sandboxes"
 import { onTestFinished } from "vitest"
 
-/** The answers of a sandbox to what is asked about its files. An answer can do anything before it is given. */
+/** The answers of a sandbox to requests about its files. An answer can do anything before it is given. */
 export interface PlayedFiles {
   readonly stat?: (path: string) => unknown
-  /** The entries of folders, by path: the archive is made of it, folder by folder, as it is read. */
+  /** The entries of folders, by path: the archive is made from them, folder by folder, as it is read. */
   readonly list?: (path: string) => Listed | Promise<Listed>
-  /** Between a file's header in the archive and its content. */
+  /** Called between a file's header in the archive and its content. */
   readonly onContent?: (path: string, response: ServerResponse) => void
-  /** The content of a file that is asked for by itself. */
+  /** Sends the content of a file that is requested by itself. */
   readonly content?: (path: string, response: ServerResponse) => void
-  /** The archive, in the place of one that is made of `list`. */
+  /** Sends the archive, instead of one that is made from `list`. */
   readonly archive?: (response: ServerResponse) => void
 }
 
 type Listed = readonly FileEntry[]
 
-/** An entry of a listing, with all that a listing says of it. */
+/** An entry of a listing, with all its fields. */
 export const entry = (path: FileEntry["path"], more: Partial<FileEntry> = {}): FileEntry => ({
   path,
   kind: "file",
@@ -35,7 +35,7 @@ export const entry = (path: FileEntry["path"], more: Partial<FileEntry> = {}): F
   ...more,
 })
 
-/** A server that passes on what a hostile sandbox says, as it is. */
+/** Starts a server that passes on a hostile sandbox's answers as they are. */
 export const playFiles = async (played: PlayedFiles): Promise<Sandbox> => {
   const { stat = (path) => entry(path, { kind: "directory" }) } = played
   const { content = (_path, response) => response.end("hello") } = played
@@ -57,7 +57,7 @@ export const playFiles = async (played: PlayedFiles): Promise<Sandbox> => {
   return createClient({ url, token: "x" }).sandboxes.at("sb-0123456789abcdefghjk")
 }
 
-/** Piece by piece, as far as it is read. */
+/** Sends the archive piece by piece, as far as it is read. */
 const sendArchive = async (response: ServerResponse, played: PlayedFiles): Promise<void> => {
   for await (const piece of archiveOf("dir", "", played, response)) {
     if (response.destroyed) return
@@ -78,7 +78,7 @@ async function* archiveOf(
     yield tarEntry(name, each)
     if (each.kind === "file") {
       played.onContent?.(`${path}/${own}`, response)
-      // More than a disk has is not sent.
+      // The content is cut where it would be more than a disk has.
       const size = Math.min(each.size, MAX_SENT_BYTES)
       yield Buffer.alloc(size, "hello")
       yield Buffer.alloc(paddingOf(size))
@@ -93,7 +93,7 @@ const fromBase64 = (text: string) => Buffer.from(text, "base64").toString()
 
 const TYPES = { file: TAR.file, directory: TAR.directory, link: TAR.link, other: "6" } as const
 
-/** The header of an entry, with names that no header has room for in an extended one. */
+/** The header of an entry; names that are too long for a header are in an extended one. */
 export const tarEntry = (name: string, { kind, size, mode, target, modifiedAtMs }: FileEntry) => {
   const header = {
     type: TYPES[kind],

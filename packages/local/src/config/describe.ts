@@ -6,7 +6,7 @@ import { type ConfigKey, KEYS } from "./schema.ts"
 /** An effective value as it may be shown: a secret's is masked. */
 export interface ShownValue {
   readonly key: ConfigKey
-  /** Null when nobody gave one and there is no default. */
+  /** Null when no value was given and there is no default. */
   readonly value: string | number | null
   readonly origin: string
 }
@@ -21,7 +21,7 @@ export const showConfig = ({ config, origins }: LoadedConfig): ShownValue[] =>
     }
   })
 
-/** How a key can be given, for help texts. */
+/** The ways to give a key, for help texts. */
 export interface KeyHelp {
   readonly key: ConfigKey
   /** Absent for a secret, which is never taken from a flag. */

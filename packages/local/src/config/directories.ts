@@ -1,6 +1,6 @@
 import { isAbsolute, join } from "node:path"
 
-/** Where things lie when nobody said otherwise. */
+/** The default directories. */
 export interface Directories {
   readonly home: string
   /** The default data directory. */
@@ -16,7 +16,7 @@ export interface Surroundings {
 }
 
 /**
- * An XDG variable wins. Without one, root gets the system's directories: its home is closed to
+ * The default directories. An XDG variable wins. Without one, root gets the system's directories: its home is closed to
  * every other uid, so sandboxes whose root is nobody outside could not reach their files there.
  */
 export const defaultDirectories = ({ env, home, isRoot }: Surroundings): Directories => {
@@ -25,6 +25,6 @@ export const defaultDirectories = ({ env, home, isRoot }: Surroundings): Directo
   return { home, state: join(state, "berth"), configFile: join(config, "berth", "config.yaml") }
 }
 
-/** The XDG specification has relative paths ignored. */
+/** Relative paths are ignored, as the XDG specification demands. */
 const xdg = (value: string | undefined): string | undefined =>
   value !== undefined && isAbsolute(value) ? value : undefined

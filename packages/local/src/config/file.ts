@@ -6,18 +6,21 @@ import type { Problem } from "./problem.ts"
 export interface ConfigFile {
   readonly path: string
   readonly present: boolean
-  /** Nobody but its owner may read it. */
+  /** Only the owner may read the file. */
   readonly isPrivate: boolean
-  /** Its keys and values, not yet checked. */
+  /** The keys and values, not yet checked. */
   readonly values: Readonly<Record<string, unknown>>
-  /** Why it could not be read as a mapping. */
+  /** Why the file could not be read as a mapping. */
   readonly problems: readonly Problem[]
 }
 
-/** The rights of everybody but the owner. */
+/** The permission bits of everybody but the owner. */
 const OTHERS = 0o077
 
-/** `askedBy` names the flag or variable that wants this file; a file that nobody asked for may be missing. */
+/**
+ * Reads the configuration file. `askedBy` names the flag or variable that wants this file; a file that nobody asked for
+ * may be missing.
+ */
 export const readConfigFile = (path: string, askedBy: string | undefined): ConfigFile => {
   let isPrivate = false
   const found = (values: Record<string, unknown>, ...problems: string[]): ConfigFile => ({
@@ -36,7 +39,7 @@ export const readConfigFile = (path: string, askedBy: string | undefined): Confi
     isPrivate = file !== undefined && (file.mode & OTHERS) === 0
     if (file !== undefined) return found(...parse(file.text))
   } catch (error) {
-    // It says by itself which part of the path is wrong, and nothing else of the file counts then.
+    // The error names the wrong part of the path itself, and nothing else of the file counts then.
     if (error instanceof BerthError) throw error
     const { code } = error as NodeJS.ErrnoException
     if (code !== "ENOTDIR") return found({}, `cannot be read (${code})`)
@@ -50,7 +53,7 @@ type Parsed = [values: Record<string, unknown>, ...problems: string[]]
 const parse = (text: string): Parsed => {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
-  // The parser's messages quote the file, which may hold a secret: only its code and place are told.
+  // The parser's messages quote the file, which may hold a secret: only code and place are told.
   const mistakes = [...document.errors, ...document.warnings].map(({ code, pos: [offset] }) => {
     const { line, col } = lines.linePos(offset)
     return `not valid YAML at line ${line}, column ${col} (${code})`

@@ -6,7 +6,7 @@ import { badValue, invalidConfig, type Problem, unknownKey } from "./problem.ts"
 import { Config, type ConfigKey, KEYS, type KeyEntry } from "./schema.ts"
 
 export interface ConfigInput extends Surroundings {
-  /** Given flags by key: `{ port: "0" }`. */
+  /** The given flags by key: `{ port: "0" }`. */
   readonly flags: Readonly<Record<string, unknown>>
   /** The file that `--config` names. */
   readonly configFile?: string | undefined
@@ -15,21 +15,21 @@ export interface ConfigInput extends Surroundings {
 
 export interface LoadedConfig {
   readonly config: Config & { readonly keysFile: string }
-  /** Which flag, variable or file each value came from; "default" where nobody gave one. */
+  /** The flag, variable or file that each value came from; "default" where none was given. */
   readonly origins: Readonly<Record<ConfigKey, string>>
   /** The file that was looked for, and whether it was there. */
   readonly file: { readonly path: string; readonly present: boolean }
 }
 
-/** One of the places that values come from. */
+/** A place that values come from. */
 interface Source {
   readonly values: Readonly<Record<string, unknown>>
-  /** How a key is spelled here. */
+  /** The spelling of a key in this place. */
   readonly spell: (key: string) => string
-  /** What to call the place that a key came from. */
+  /** The name of the place that a key came from. */
   readonly label: (key: string) => string
   readonly keys: readonly KeyEntry[]
-  /** What relative paths are relative to. */
+  /** The directory that relative paths are relative to. */
   readonly baseDir: string
 }
 
@@ -102,7 +102,7 @@ const check = ({ values, spell, label, keys }: Source): Problem[] =>
     return key.type.safeParse(value).success ? [] : [badValue(key, value, label(name))]
   })
 
-/** A secret in a file that others may read is theirs as well. */
+/** Refuses a secret in a file that others may read. */
 const checkSecrets = ({ path, values, isPrivate }: ConfigFile): Problem[] =>
   KEYS.filter(({ name, secret }) => secret && !isPrivate && Object.hasOwn(values, name)).map(
     ({ name }) => ({

@@ -9,12 +9,12 @@ export const nearest = (given: string, names: readonly string[]): string | undef
     : undefined
 }
 
-/** Case and separators are what people mix up first: `data_dir` is `dataDir`. */
+/** The name without case and separators, which people mix up first: `data_dir` is `dataDir`. */
 const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, "")
 
 const mistakesAllowed = (name: string): number => Math.max(1, Math.floor(name.length / 3))
 
-/** Insertions, deletions, replacements and swaps of neighbours that turn one string into the other. */
+/** The number of insertions, deletions, replacements and swaps of neighbours that turn one string into the other. */
 const editDistance = (a: string, b: string): number => {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)]
   const at = (row: number, column: number): number => rows[row]?.[column] ?? row + column

@@ -2,20 +2,20 @@ import { BerthError } from "@berth/protocol/errors"
 import { nearest } from "./nearest.ts"
 import type { KeyEntry } from "./schema.ts"
 
-/** One thing that is wrong with the configuration. */
+/** A mistake in the configuration. */
 export interface Problem {
   /** The key's path; that of an unknown key is spelled as it was given. */
   readonly path: string
-  /** The file, variable or flag that it came from. */
+  /** The file, variable or flag that the value came from. */
   readonly source: string
   readonly given?: string
   readonly allowed?: string
   readonly didYouMean?: string
-  /** All of the above in a sentence. */
+  /** The whole problem in a sentence. */
   readonly message: string
 }
 
-/** Stands for a secret's value wherever a person reads. */
+/** The text shown in the place of a secret's value. */
 export const HIDDEN = "(hidden)"
 
 const MAX_SHOWN_CHARS = 80

@@ -5,15 +5,15 @@ import { z } from "zod"
 import type { Directories } from "./directories.ts"
 import { parseEngineAddress } from "./engine-address.ts"
 
-/** What refusals, flags and `berth config` say about a key, kept beside its type. */
+/** The facts about a key for refusals, flags and `berth config`, kept beside its type. */
 interface KeyFacts {
   readonly description: string
-  /** What a value may be, as a person would say it. */
+  /** The allowed values, as a person would say it. */
   readonly allowed: string
   readonly defaultValue: (directories: Directories) => unknown
-  /** Never shown, and never taken from a flag: every user of the machine can see a process's flags. */
+  /** A secret is never shown, and never taken from a flag: every user of the machine can see a process's flags. */
   readonly secret?: boolean
-  /** A path: resolved against the working directory, or the directory of the file that names it. */
+  /** The value is a path: resolved against the working directory, or the directory of the file that names it. */
   readonly path?: boolean
 }
 
@@ -23,12 +23,14 @@ const DEFAULT_PORT = 7766
 const HOSTS = ["127.0.0.1", "::1", "localhost"] as const
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
 const BACKENDS = ["embedded", "docker"] as const
-/** Has git, certificates and what builds most programs; it is pulled when it is first needed. */
+/**
+ * The default image has git, certificates and the tools that build most programs; it is pulled when it is first needed.
+ */
 const DEFAULT_IMAGE = "buildpack-deps:bookworm"
 
 /**
- * Pausing costs nobody anything that is noticed, so it comes soon; a stop ends processes, so it comes late. A failed boot
- * is looked at soon or not at all.
+ * The default idle times. Pausing costs nothing that anybody notices, so it comes soon; a stop ends processes, so it
+ * comes late. People look at a failed boot soon or not at all.
  */
 export const DEFAULT_IDLE = {
   idlePause: Duration.parse("10m"),
@@ -38,19 +40,19 @@ export const DEFAULT_IDLE = {
 
 const DEFAULT_KEEP_EVENTS = Duration.parse("90d")
 
-/** Long enough to read what the agent has done, and shorter than clients wait for a workspace that has changed. */
+/** Long enough to read the agent's work, and shorter than clients wait for a workspace that has changed. */
 const DEFAULT_SESSION_KEEP = Duration.parse("3m")
 
 const oneOf = (values: readonly string[]) => `one of ${values.join(", ")}`
 
-/** Letters that need no quoting in a header, a shell or a URL. */
+/** Characters that need no quoting in a header, a shell or a URL. */
 export const ApiToken = z.string().regex(/^[A-Za-z0-9_-]{16,256}$/)
 
-/** Flags and environment variables are text; the file has numbers. */
+/** Converts text to a number: flags and environment variables are text, while the file has numbers. */
 const wholeNumber = (value: unknown) =>
   typeof value === "string" && /^\d{1,9}$/.test(value) ? Number(value) : value
 
-/** YAML reads 0 as a number. */
+/** Converts 0 to text: YAML reads it as a number. */
 const zero = (value: unknown) => (value === 0 ? "0" : value)
 
 const IDLE_ALLOWED = "a whole number with s, m, h or d, such as 90s or 2h; 0 for never"

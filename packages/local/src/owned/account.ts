@@ -4,8 +4,9 @@ import { readFileSync } from "node:fs"
 const NOGROUP = 65_534
 
 /**
- * The group to run a program under for a user: the wanted one where the user is in it, else the user's first. A directory's own
- * group says nothing of its owner: in a directory with the set-group-id bit, everyone makes entries of that group.
+ * The group to run a program under for a user: the wanted one where the user is in it, else the user's first. A
+ * directory's own group says nothing of its owner: in a directory with the set-group-id bit, everyone makes entries of
+ * that group.
  */
 export const groupFor = (uid: number, wanted: number): number => {
   const accounts = linesOf("/etc/passwd").filter(([, , id]) => id === String(uid))
@@ -17,7 +18,7 @@ export const groupFor = (uid: number, wanted: number): number => {
   return own.includes(wanted) ? wanted : (own[0] ?? NOGROUP)
 }
 
-/** The directory of a user's account; one that holds nothing, where no account file lists the user. */
+/** The home directory of a user's account; a nonexistent one if no account file lists the user. */
 export const homeOf = (uid: number): string =>
   linesOf("/etc/passwd").find(([, , id]) => id === String(uid))?.[5] || "/nonexistent"
 

@@ -7,13 +7,13 @@ import { ownJudge, type Reached, walk } from "./walk.ts"
 
 const ONLY_OWNER = 0o700
 
-/** Makes a directory that nobody but root and this user can change, and those above it; one that exists is judged. */
+/** Makes a directory that nobody but root and this user can change, and its parents; an existing one is checked. */
 export const ensureOwnedDirectory = (path: string): void => {
-  // Each turn makes one directory, and looks at the whole path again.
+  // Each turn makes one directory, and checks the whole path again.
   while (!isOwnedDirectory(path)) walk(path, { followLast: true }, makeNext)
 }
 
-/** For readers: refuses a directory that others could have filled. One that is missing or closed to them is their own affair. */
+/** Refuses, for readers, a directory that others could have filled. A missing or unreadable one is left to them. */
 export const refuseForeign = (path: string): void => {
   try {
     isOwnedDirectory(path)
@@ -22,7 +22,7 @@ export const refuseForeign = (path: string): void => {
   }
 }
 
-/** Judges a directory, the way to it, and who owns its entries. False where there is none. */
+/** Checks a directory, the path to it, and the owners of its entries. Returns false where there is none. */
 const isOwnedDirectory = (path: string): boolean => {
   const judge = ownJudge()
   return walk(path, { followLast: true, judge }, ({ at, stats }) => {
@@ -37,7 +37,10 @@ const isOwnedDirectory = (path: string): boolean => {
   })
 }
 
-/** Nobody lists a directory that may only be passed through, and nobody plants entries in it either. */
+/**
+ * The entries of a directory. One that cannot be listed, but only passed through, counts as empty: nobody can plant
+ * entries in it.
+ */
 const entriesOf = (directory: string): string[] => {
   try {
     return readdirSync(directory)
@@ -59,7 +62,10 @@ const makeNext = ({ at, stats, directory, name, isDangling }: Reached): void => 
   syncIfReadable(dirname(at))
 }
 
-/** A directory may allow new names and yet not be read, and then not be synced either. */
+/**
+ * Syncs a directory if it can be read: one may allow new names and yet not be readable, and then it cannot be synced
+ * either.
+ */
 const syncIfReadable = (directory: string): void => {
   try {
     syncDirectory(directory)

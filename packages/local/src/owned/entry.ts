@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import { walk } from "./walk.ts"
 
-/** Refuses a socket or directory that another user can have put there. Who may write to it is its owner's affair. */
+/** Refuses a socket or directory that another user can have put there. Its owner decides who may write to it. */
 export const refuseForeignEntry = (path: string): void => {
   try {
     walk(path, { followLast: true }, () => {})

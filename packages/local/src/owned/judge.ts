@@ -18,7 +18,7 @@ const GROUP_WRITES = 0o020
 const OTHERS_WRITE = 0o002
 const STICKY = 0o1000
 
-/** Finds what lets another user put something of theirs in the place of this entry. */
+/** Finds the fault that lets another user replace this entry. */
 export const judgeOwner = (
   { uid }: Pick<Stats, "uid">,
   path: string,
@@ -32,7 +32,7 @@ export const judgeOwner = (
   }
 }
 
-/** Finds what lets another user change what is in a file or directory, or which entries it has. */
+/** Finds the fault that lets another user change the content of a file, or the entries of a directory. */
 export const judgeWriters = (
   stats: Pick<Stats, "mode" | "uid" | "gid">,
   path: string,
@@ -48,7 +48,7 @@ export const judgeWriters = (
   }
 }
 
-/** In a sticky directory others may add entries, and leave alone those that are not theirs. */
+/** Whether a directory is sticky: others may add entries, but not touch those that are not theirs. */
 export const isSticky = ({ mode }: Pick<Stats, "mode">): boolean => (mode & STICKY) !== 0
 
 const quote = (path: string): string =>

@@ -4,18 +4,18 @@ import type { Judge } from "./judge.ts"
 import { refuse } from "./refuse.ts"
 import { O_PATH, ownJudge, walk } from "./walk.ts"
 
-/** A directory of any user, held open: what it is does not change with what its path leads to. */
+/** An open directory of any user: it stays the same even if its path leads elsewhere later. */
 export interface HeldDirectory {
   readonly descriptor: number
-  /** Without links. */
+  /** The path without links. */
   readonly path: string
   readonly stats: Stats
 }
 
 /**
- * Opens a directory of any user, if nobody but root, the caller and its own owner decides where its path leads: a link or
- * a directory of a third user on the way is refused, and so is a directory that every user may write to. Members of a
- * group that may write to a directory on the way are taken for people who work together.
+ * Opens a directory of any user, if nobody but root, the caller and its own owner decides where its path leads: a link
+ * or a directory of a third user on the way is refused, and so is a directory that every user may write to. Members of
+ * a group that may write to a directory on the way count as people who work together.
  */
 export const openOfOwner = (wanted: string): HeldDirectory => {
   const own = ownJudge()

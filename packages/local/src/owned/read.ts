@@ -11,7 +11,7 @@ export interface OwnedText {
   readonly mode: number
 }
 
-/** Without waiting for a writer, should it be a pipe. */
+/** The flags do not wait for a writer if the file is a pipe. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
 
 export interface ReadOptions {
@@ -22,8 +22,8 @@ export interface ReadOptions {
 }
 
 /**
- * Reads a file that only root and this user can have written or put there. Undefined where there is none; what the
- * system refuses is thrown as it is.
+ * Reads a file that only root and this user can have written or put there. Undefined where there is none; errors of the
+ * system are thrown as they are.
  */
 export const readOwned = (
   path: string,

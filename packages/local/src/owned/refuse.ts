@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { Flaw } from "./judge.ts"
 
-/** Throws where something is wrong with a part of the path. */
+/** Throws if a part of the path has a fault. */
 export const refuse = (path: string, flaw: Flaw | undefined): void => {
   if (flaw === undefined) return
   const { problem, mend } = flaw

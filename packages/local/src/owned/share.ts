@@ -1,6 +1,6 @@
 import { chmodSync, chownSync, statSync } from "node:fs"
 
-/** Lets a group read a file of this process's, or nobody but its owner where there is no group. */
+/** Lets a group read a file of this process, or only its owner where there is no group. */
 export const shareFile = (path: string, group: number | undefined): void => {
   const { uid, gid } = statSync(path)
   chmodSync(path, 0o600)

@@ -7,15 +7,17 @@ import { refuse } from "./refuse.ts"
 /** Linux's own flag, which Node does not name: a descriptor that stands for a place and opens nothing there. */
 export const O_PATH = 0o10000000
 
-/** As many as the kernel follows. */
+/** The most links that are followed: as many as the kernel follows. */
 const MAX_LINKS = 40
 
-/** An entry of a directory, both judged. The names lead to it through descriptors: nobody can exchange what they mean. */
+/**
+ * An entry of a directory, both checked. It is reached through descriptors, so that nobody can exchange it meanwhile.
+ */
 export interface Reached {
   /** The directory, with every link on the way resolved. */
   readonly directory: string
   readonly name: string
-  /** Opens the entry itself: a path below the directory's descriptor, good until the walk ends. */
+  /** The path that opens the entry itself: below the directory's descriptor, valid until the walk ends. */
   readonly at: string
   /** Undefined where nothing has that name; the path may go on with others. */
   readonly stats: Stats | undefined
@@ -27,7 +29,7 @@ export interface WalkOptions {
   /** Whether a link in the last place is followed. */
   readonly followLast: boolean
   readonly judge?: Judge
-  /** Told of each link and directory on the way, and of nothing else. */
+  /** Called with each link and directory on the way, and with nothing else. */
   readonly onPassed?: (stats: Stats, path: string) => void
 }
 
@@ -35,9 +37,10 @@ export interface WalkOptions {
 export const ownJudge = (): Judge => ({ uid: process.geteuid?.() ?? 0, isPrivateGroup })
 
 /**
- * Goes along an absolute path, one component after another, each looked up in the descriptor of the directory before it.
- * Refuses where somebody other than root and the caller could exchange a component: a directory or link of another user, or
- * a directory that others may write to, unless it is sticky and the next component belongs to root or the caller.
+ * Walks along an absolute path, one component after another, each looked up in the descriptor of the directory before
+ * it. Refuses where somebody other than root and the caller could exchange a component: a directory or link of another
+ * user, or a directory that others may write to, unless it is sticky and the next component belongs to root or the
+ * caller.
  */
 export const walk = <Result>(
   path: string,
@@ -46,7 +49,7 @@ export const walk = <Result>(
 ): Result => {
   const rest = namesOf(path)
   let links = 0
-  /** How many of the names that are left come from links. */
+  /** The number of remaining names that come from links. */
   let fromLinks = 0
   let here = openPlace("/")
   try {
@@ -98,7 +101,7 @@ export const walk = <Result>(
   }
 }
 
-/** An entry in a sticky directory is judged by its owner, which is done for each. */
+/** Checks a directory. In a sticky one, each entry is checked by its owner instead. */
 const judgeDirectory = (wanted: string, path: string, place: number, judge: Judge): void => {
   const stats = fstatSync(place)
   refuse(wanted, judgeOwner(stats, path, judge))

@@ -4,12 +4,12 @@ import type { FastifyReply, FastifyRequest } from "fastify"
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Answered without a token. */
+    /** The route is answered without a token. */
     open?: boolean
   }
 }
 
-/** Guards every known route that is not marked open; unknown ones tell nothing anyway. */
+/** Guards every known route that is not marked open; unknown routes reveal nothing anyway. */
 export const requireToken = (token: string) => {
   const check = tokenCheck(token)
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
@@ -20,7 +20,7 @@ export const requireToken = (token: string) => {
   }
 }
 
-/** Throws unless it is given the token. */
+/** Makes a check that throws unless it is given the token. */
 export const tokenCheck = (token: string) => {
   const expected = digest(token)
   return (given: string | undefined): void => {
@@ -35,5 +35,5 @@ export const tokenCheck = (token: string) => {
 export const bearerOf = (header: string | undefined): string | undefined =>
   header === undefined ? undefined : /^bearer +(\S+)$/i.exec(header)?.[1]
 
-/** Digests have one length, which a comparison in constant time asks for. */
+/** Digests have the same length, which a comparison in constant time requires. */
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest()

@@ -16,7 +16,7 @@ export const berthErrorOf = (thrown: unknown, limitBytes: number | undefined): B
     case "FST_ERR_HANDLER_TIMEOUT":
       return new BerthError("deadline.exceeded", "the request took too long to answer", { cause })
   }
-  // The framework's own refusals: a body that is no JSON, a content type that nobody reads, a bad URL.
+  // The framework's own refusals: a body that is no JSON, an unsupported content type, a bad URL.
   if (code?.startsWith("FST_ERR_") && statusCode >= 400 && statusCode < 500) {
     return new BerthError("input.invalid", message, { cause })
   }
@@ -31,7 +31,7 @@ interface FrameworkError {
   readonly message: string
 }
 
-/** Answers what Node's parser gave up on, before there was a request to route. */
+/** Answers requests that Node's parser rejected, before there was a request to route. */
 export const answerBrokenRequest = (thrown: NodeJS.ErrnoException, socket: Socket): void => {
   if (thrown.code === "ECONNRESET" || !socket.writable) {
     socket.destroy()

@@ -6,14 +6,14 @@ import type { Streams } from "./streams.ts"
 export interface EventStream {
   readonly streams: Streams
   readonly events: AsyncIterable<StreamPage>
-  /** Ends it. */
+  /** Ends the stream. */
   readonly signal: AbortSignal
   readonly heartbeatMs: number
 }
 
 /**
- * Answers with server-sent events, as fast as they are read: what is not read waits where it came from. Whoever
- * reads goes on elsewhere after an end, so that one who does not read is cut off then, and holds up nobody's stop.
+ * Answers with server-sent events, as fast as they are read: unread events wait in the log. When the stream ends,
+ * clients go on elsewhere, so that a client that does not read is cut off then, and holds up no stop.
  */
 export const sendEvents = async (
   response: ServerResponse,
@@ -23,17 +23,18 @@ export const sendEvents = async (
   response.writeHead(200, {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
-    // There is nothing more to come on it.
+    // The connection is not used again after the stream.
     connection: "close",
   })
   response.flushHeaders()
-  // Tells both sides that the other is there: programs in between end what is silent.
+  // The heartbeat tells both sides that the other is there: programs in between end silent connections.
   const heartbeat = setInterval(() => {
     if (!response.writableNeedDrain) response.write(HEARTBEAT)
   }, heartbeatMs)
   try {
     for await (const { pieces } of events) {
-      // In one write: of several, Node may wait for a drain that never comes when the socket takes all but the last.
+      // The page goes in one write: with several, Node may wait for a drain that never comes when the socket takes all
+      // but the last.
       if (!response.write(Buffer.concat(pieces))) {
         streams.stalled(response)
         await once(response, "drain", { signal })

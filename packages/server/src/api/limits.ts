@@ -1,11 +1,11 @@
-/** What one request may cost. */
+/** The limits on one request. */
 export interface Limits {
   readonly bodyBytes: number
-  /** From the first byte of a request to its last. */
+  /** The time from the first byte of a request to its last. */
   readonly receiveMs: number
-  /** From a request to its reply, unless its route sets its own. */
+  /** The time from a request to its reply, unless its route sets its own. */
   readonly handleMs: number
-  /** How often a stream of events says that it is still there. */
+  /** How often an event stream sends a heartbeat. */
   readonly heartbeatMs: number
 }
 
@@ -15,6 +15,6 @@ export const DEFAULT_LIMITS: Limits = {
   // Clients are on this machine: a request that takes longer to arrive is stuck.
   receiveMs: 10_000,
   handleMs: 30_000,
-  // Proxies end what is silent for a minute; some for half of one.
+  // Proxies end connections that are silent for a minute; some for half of one.
   heartbeatMs: 15_000,
 }

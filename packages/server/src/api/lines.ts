@@ -1,23 +1,23 @@
 import type { ServerResponse } from "node:http"
 import type { BerthError } from "@berth/protocol/errors"
 
-/** A person sees that it goes on, and no reader has more to read than a person can. */
+/** The pause between two lines: a person sees progress, and no reader gets more than a person can read. */
 const TELL_EVERY_MS = 250
 
-/** Programs in between, and clients, end what is silent. */
+/** The longest silence: programs in between, and clients, end silent connections. */
 const SILENCE_MS = 10_000
 
-/** An answer of one JSON value a line, for what takes its time. */
+/** An answer of one JSON value a line, for operations that take their time. */
 export interface Lines<Line> {
-  /** Says how far it is. Only the latest is sent of what is told too often, or while nobody reads. */
+  /** Reports progress. If that comes too often, or while nobody reads, only the latest is sent. */
   tell(line: Line): void
-  /** The last line. */
+  /** Sends the last line. */
   end(line: Line): void
-  /** Ends the lines with a failure: one that comes before the first line is an error's answer. */
+  /** Ends the lines with a failure; before the first line, it is an error response. */
   fail(error: BerthError, line: Line): void
 }
 
-/** Begins with what is told first, or with `silent` if nothing is told for a while. */
+/** Begins with the first progress, or with `silent` if there is none for a while. */
 export const openLines = <Line>(response: ServerResponse, silent: Line): Lines<Line> => {
   let latest = silent
   let isNew = false

@@ -3,7 +3,7 @@ import type { Config } from "@berth/local/config/schema"
 import { BerthError } from "@berth/protocol/errors"
 import type { FastifyInstance } from "fastify"
 
-/** Starts to listen and gives the address that clients use. */
+/** Starts to listen and returns the address that clients use. */
 export const listen = async (
   api: FastifyInstance,
   { host, port }: Pick<Config, "host" | "port">,

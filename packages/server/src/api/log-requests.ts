@@ -5,12 +5,12 @@ import { type Outcome, writeOperation } from "../logging/operation.ts"
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** What went wrong with this request. */
+    /** The error of this request. */
     failure: BerthError | undefined
   }
 }
 
-/** Writes the one line of every request when it ends, also when its client went away. */
+/** Writes one log line for every request when it ends, also when its client went away. */
 export const logRequests = (api: FastifyInstance, log: Logger): void => {
   api.decorateRequest("failure", undefined)
   api.addHook("onRequest", async (request, reply) => {
@@ -30,7 +30,7 @@ const writeLine = (log: Logger, request: FastifyRequest, reply: FastifyReply): v
     durationMs: reply.elapsedTime,
     requestId: request.id,
     method: request.method,
-    // The pattern, not what was asked for: a path or a query may hold anything.
+    // The pattern of the route is logged, not the URL: a path or a query may hold anything.
     route: request.routeOptions.url ?? "(unknown)",
     status: answered ? reply.statusCode : undefined,
     code: failure?.code,
@@ -38,7 +38,7 @@ const writeLine = (log: Logger, request: FastifyRequest, reply: FastifyReply): v
   })
 }
 
-/** Liveness probes come every second and say nothing while all is well. */
+/** Liveness probes come every second, so successful ones are logged at debug level. */
 const levelOf = (request: FastifyRequest, outcome: Outcome, ours: boolean) => {
   if (ours) return "error"
   return outcome === "ok" && request.routeOptions.config.open === true ? "debug" : "info"

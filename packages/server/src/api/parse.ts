@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import { SandboxId, SessionId, Slug } from "@berth/protocol/ids"
 import type { z } from "zod"
 
-/** What a request brought, as what it should be. */
+/** Parses the input of a request. */
 export const parseInput = <Schema extends z.ZodType>(
   value: unknown,
   schema: Schema,
@@ -19,7 +19,7 @@ export const parseInput = <Schema extends z.ZodType>(
   })
 }
 
-/** What cannot be an id names nothing. */
+/** A text that cannot be an id names no sandbox. */
 export const sandboxIdOf = (text: string): SandboxId => {
   const parsed = SandboxId.safeParse(text)
   if (parsed.success) return parsed.data

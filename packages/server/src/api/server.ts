@@ -26,7 +26,7 @@ export interface ApiOptions {
   readonly log: Logger
   readonly token: string
   readonly facts: Facts
-  /** Resolves when their backend is open, and rejects where there can be none. */
+  /** Resolves when the backend is open, and rejects where there can be none. */
   readonly sandboxes: () => Promise<Sandboxes>
   readonly sessions: () => Promise<Sessions>
   readonly limits?: Limits
@@ -34,11 +34,11 @@ export interface ApiOptions {
   readonly onConnection?: () => void
 }
 
-/** The HTTP API, not yet listening. Every route asks for the token unless it says that it is open. */
+/** The HTTP API, not yet listening. Every route asks for the token unless it is marked open. */
 export const createApi = (options: ApiOptions) => {
   const { log, token, facts, sandboxes, sessions, limits = DEFAULT_LIMITS, onConnection } = options
   const api = fastify({
-    // One canonical line a request is written by `logRequests`.
+    // `logRequests` writes one log line for each request instead.
     logger: false,
     genReqId: () => randomUUID(),
     bodyLimit: limits.bodyBytes,
@@ -48,7 +48,7 @@ export const createApi = (options: ApiOptions) => {
       connectionsCheckingInterval: Math.min(limits.receiveMs, MAX_CHECK_INTERVAL_MS),
     },
     schemaController: { compilersFactory: { buildValidator: notAsked, buildSerializer: notAsked } },
-    // `drainWhileStopping` says the same as an error of the table.
+    // `drainWhileStopping` answers this with an error of the table.
     return503OnClosing: false,
     clientErrorHandler: answerBrokenRequest,
     frameworkErrors: (thrown, request, reply) => {
@@ -78,15 +78,15 @@ export const createApi = (options: ApiOptions) => {
   return api
 }
 
-/** Requests are parsed with the protocol's schemas; loading fastify's own compilers would hold up every start. */
+/** Requests are parsed with the protocol's schemas; loading fastify's own compilers would delay every start. */
 const notAsked = () => {
   throw new Error("a route has a schema of fastify's")
 }
 
-/** How often Node looks for requests that arrive too slowly. */
+/** How often Node checks for requests that arrive too slowly. */
 const MAX_CHECK_INTERVAL_MS = 1_000
 
-/** While the server goes down, running requests are the last of their connections, and later ones are refused. */
+/** While the server stops, running requests are the last of their connections, and later ones are refused. */
 const drainWhileStopping = (api: FastifyInstance): void => {
   let stopping = false
   api.addHook("preClose", async () => {
@@ -113,5 +113,5 @@ const answerError = (thrown: unknown, request: FastifyRequest, reply: FastifyRep
   return reply.code(error.status).send(error.toJSON())
 }
 
-/** A query may hold a secret, so it is not repeated. */
+/** The path of a URL. A query may hold a secret, so it is not repeated. */
 const pathOf = (url: string): string => url.split("?", 1)[0] ?? ""

@@ -2,8 +2,8 @@ import { setTimeout as delay } from "node:timers/promises"
 import type { FastifyInstance } from "fastify"
 
 /**
- * Stops to listen and lets running requests end, for as long as the grace lasts; then their
- * connections are cut. Says whether all ended by themselves.
+ * Stops listening and lets running requests end within the grace period; then their connections are cut. Returns
+ * whether all ended by themselves.
  */
 export const stopApi = async (api: FastifyInstance, graceMs: number): Promise<boolean> => {
   const enough = new AbortController()

@@ -2,9 +2,9 @@ import type { ServerResponse } from "node:http"
 import { BerthError } from "@berth/protocol/errors"
 
 export interface StreamLimits {
-  /** Open at the same time. */
+  /** The most streams open at the same time. */
   readonly streams: number
-  /** Bytes that all streams together have written and their readers have not taken. */
+  /** The most bytes that all streams together have written and their readers have not taken. */
   readonly unreadBytes: number
 }
 
@@ -17,11 +17,11 @@ export const STREAM_LIMITS: StreamLimits = {
 
 interface Stream {
   readonly response: ServerResponse
-  /** Since when its reader has not taken what was written. */
+  /** Since when the reader has not taken what was written. */
   stalledAtMs: number | undefined
 }
 
-/** The event streams that are open: bounded in number, and in what they hold for readers who do not read. */
+/** The open event streams: bounded in number, and in the bytes that they hold for readers who do not read. */
 export class Streams {
   readonly #limits: StreamLimits
   readonly #open = new Set<Stream>()
@@ -30,7 +30,7 @@ export class Streams {
     this.#limits = limits
   }
 
-  /** Throws when there are as many as may be. */
+  /** Throws when there are as many as allowed. */
   check(): void {
     if (this.#open.size < this.#limits.streams) return
     throw new BerthError("events.too_many", "too many event streams are open", {
@@ -48,7 +48,10 @@ export class Streams {
     })
   }
 
-  /** After a write that waits for its reader: ends those that have stalled longest while too much waits. */
+  /**
+   * Called after a write that waits for its reader: ends the streams that have stalled longest while too much is
+   * unread.
+   */
   stalled(response: ServerResponse): void {
     let unread = 0
     for (const stream of this.#open) {

@@ -3,13 +3,13 @@ import { connect, type Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
 
 export type SandboxAddress =
-  /** Only the last part of the path is in the sandbox's hands: the directory is the server's. */
+  /** Only the last part of the path is under the sandbox's control: the directory is the server's. */
   { readonly path: string } | { readonly host: string; readonly port: number }
 
-/** Not among Node's constants. It is the same on x64 and on arm64 (asm-generic/fcntl.h). */
+/** Open flag that is not among Node's constants. It is the same on x64 and on arm64 (asm-generic/fcntl.h). */
 const O_PATH = 0o10000000
 
-/** A connection to the sandbox's socket. Whoever gets it ends it. */
+/** Connects to the sandbox's socket. The caller ends the connection. */
 export const connectTo = (address: SandboxAddress, signal: AbortSignal): Promise<Socket> => {
   signal.throwIfAborted()
   if ("host" in address) return connected(connect(address.port, address.host), address, signal)
@@ -20,8 +20,8 @@ export const connectTo = (address: SandboxAddress, signal: AbortSignal): Promise
 }
 
 /**
- * connect() follows links, and what is inside can put a link to any socket of the host in the place of its own:
- * so the file is opened as it is, looked at, and connected to by its descriptor.
+ * Opens the socket file without following links, checks it, and returns a descriptor to connect by. connect() follows
+ * links, and a process inside could put a link to any socket of the host in the place of its own.
  */
 const openSocketFile = (path: string): number => {
   const descriptor = open(path)
@@ -58,7 +58,7 @@ const connected = (socket: Socket, address: SandboxAddress, signal: AbortSignal)
     socket.once("error", onError)
     socket.once("connect", () => {
       signal.removeEventListener("abort", onAbort)
-      // Until its user listens: an error that nobody hears would end the server.
+      // Handles errors until the user of the socket listens: an error without a listener would end the server.
       socket.on("error", () => {})
       resolve(socket)
     })

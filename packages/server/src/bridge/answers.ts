@@ -6,21 +6,24 @@ import { MAX_PENDING_ASKS, MAX_REASON_CHARS } from "@berth/protocol/bridge-limit
 import { BerthError, toWireError } from "@berth/protocol/errors"
 import type { Throttle } from "../host/throttle.ts"
 
-/** A question of a sandbox, and the way to send it what it asked for. */
+/** A question of a sandbox, and the means to send what it asked for. */
 export interface Question {
   readonly ask: Ask
-  /** Resolves when the sandbox has all of it. */
+  /** Resolves when the sandbox has received all of it. */
   readonly sendBundle: (body: Readable) => Promise<void>
-  /** The connection that waits in the sandbox. Whoever gets it ends it. */
+  /** Opens the connection that waits in the sandbox. The caller ends it. */
   readonly openTunnel: () => Promise<Socket>
 }
 
-/** Settles soon after the signal fires: the connection is over then, and the sandbox asks again on the next. */
+/**
+ * Answers a question. Settles soon after the signal fires: the connection is over then, and the sandbox asks again on
+ * the next.
+ */
 export type OnAsk = (question: Question, signal: AbortSignal) => Promise<Answer>
 
 export interface AnswersOptions {
   readonly onAsk: OnAsk
-  /** One for all connections to a sandbox: connecting anew gives it no more. */
+  /** One throttle for all connections to a sandbox: connecting anew gives it no more. */
   readonly throttle: Throttle
   readonly putBundle: (id: AskId, body: Readable, signal: AbortSignal) => Promise<void>
   readonly openTunnel: (id: AskId, signal: AbortSignal) => Promise<Socket>
@@ -28,8 +31,8 @@ export interface AnswersOptions {
 }
 
 /**
- * The questions of one connection: one of each kind is answered at a time, the others wait. Each is work of the
- * host's for a sandbox, and a repo's may take minutes of it: a credential does not wait for that.
+ * The questions of one connection: one of each kind is answered at a time, the others wait. Each costs the host work,
+ * and that for a repo may take minutes: a credential does not wait for it.
  */
 export class Answers {
   readonly #options: AnswersOptions
@@ -42,7 +45,7 @@ export class Answers {
     this.#options = options
   }
 
-  /** Throws at what no supervisor does. */
+  /** Throws if the sandbox asks as no supervisor does. */
   take(id: AskId, ask: Ask): void {
     if (this.#outstanding.has(id))
       throw new BerthError("bridge.protocol_violated", "the sandbox asked twice under one id")
@@ -56,7 +59,7 @@ export class Answers {
     this.#advance()
   }
 
-  /** The connection is over: ends what is being answered, and waits for it. */
+  /** The connection is over: cancels the running answers, and waits for them. */
   async end(): Promise<void> {
     this.#waiting.clear()
     this.#over.abort(new BerthError("cancelled", "the connection to the sandbox is over"))
@@ -91,13 +94,13 @@ export class Answers {
   }
 }
 
-/** Told to the sandbox: what failed, without the details, which are the host's. */
+/** The answer to a failed question: code and message, without the details, which are the host's. */
 export const refusal = (thrown: unknown): Answer => {
   const { code, message } = toWireError(thrown)
   return { kind: "refused", code, reason: message.slice(0, MAX_REASON_CHARS) }
 }
 
-/** Where nothing was said about questions. */
+/** The default where no answers are configured. */
 export const answerNothing: OnAsk = async () => {
   throw new BerthError("bridge.refused", "this server answers no questions of sandboxes")
 }

@@ -10,7 +10,7 @@ interface Ask {
   readonly deadline: NodeJS.Timeout
 }
 
-/** What was asked on one connection and is not answered yet. Those about one prompt are answered in order. */
+/** The unanswered requests of one connection. Requests about one prompt are answered in order. */
 export class Asks {
   readonly #deadlineMs: number
   readonly #outstanding = new Map<PromptId, Ask[]>()
@@ -25,7 +25,7 @@ export class Asks {
       throw new BerthError("bridge.congested", "the sandbox leaves too many questions unanswered")
     this.#count++
     const { promise, resolve, reject } = Promise.withResolvers<PromptStanding>()
-    // One that is overdue keeps its place, so that a late answer is not taken for the next one's.
+    // An overdue request keeps its place, so that a late answer is not taken for the next one's.
     const deadline = setTimeout(() => reject(overdue(prompt, this.#deadlineMs)), this.#deadlineMs)
     const asks = this.#outstanding.get(prompt) ?? []
     asks.push({ resolve, reject, deadline })
@@ -46,7 +46,7 @@ export class Asks {
     )
   }
 
-  /** The connection is over: nothing is answered any more. */
+  /** The connection is over: rejects all requests. */
   endAll(error: BerthError): void {
     for (const asks of this.#outstanding.values()) {
       for (const { reject, deadline } of asks) {

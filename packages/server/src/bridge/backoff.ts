@@ -1,6 +1,6 @@
 import { ERRORS, type ErrorCode } from "@berth/protocol/errors"
 
-/** A socket that is not there yet costs nothing to look for, and a boot is to be noticed at once. */
+/** Looking for a socket that is not there yet costs nothing, and a boot should be noticed at once. */
 const LOOK_FIRST_MS = 10
 const LOOK_MOST_MS = 100
 
@@ -11,10 +11,10 @@ const RETRY_MOST_MS = 1_000
 /** A sandbox that answers wrongly costs work at every try, and is not likely to change. */
 const WRONG_MOST_MS = 10_000
 
-/** A sandbox that has behaved for so long is forgiven one wrong answer. */
+/** A sandbox that has behaved for this long is forgiven one wrong answer. */
 const WRONG_FORGIVEN_MS = 60_000
 
-/** The wait does not grow beyond this count, so more than this is not remembered. */
+/** The wait does not grow beyond this count, so no more are remembered. */
 const MOST_WRONGS = 10
 
 /**
@@ -25,7 +25,7 @@ export class Wrongs {
   #count = 0
   #atMs = 0
 
-  /** Counts one more, and returns how many are remembered. */
+  /** Counts one more wrong answer, and returns how many are remembered. */
   add(nowMs: number): number {
     const forgiven = Math.floor((nowMs - this.#atMs) / WRONG_FORGIVEN_MS)
     this.#count = Math.min(MOST_WRONGS, Math.max(0, this.#count - forgiven) + 1)
@@ -34,7 +34,7 @@ export class Wrongs {
   }
 }
 
-/** How long to wait before the next try. `random` is below 1: those who failed together do not come back together. */
+/** The wait before the next try. `random` is below 1: bridges that failed together do not come back together. */
 export const retryDelayMs = (failures: number, code: ErrorCode, random: number): number => {
   const [first, most] = boundsOf(code)
   const delayMs = Math.min(most, first * 2 ** Math.min(failures - 1, 20))
@@ -46,5 +46,5 @@ const boundsOf = (code: ErrorCode): readonly [first: number, most: number] => {
   return [RETRY_FIRST_MS, isWrong(code) ? WRONG_MOST_MS : RETRY_MOST_MS]
 }
 
-/** Whether the same connection would fail again: more patience than with one that broke. */
+/** Whether the same connection would fail again: such a failure waits longer than a broken connection. */
 export const isWrong = (code: ErrorCode): boolean => ERRORS[code].retry === "never"

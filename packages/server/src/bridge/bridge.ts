@@ -12,7 +12,7 @@ import { ASKS_PER_SECOND, BURST_ASKS, DEADLINES, type Deadlines } from "./limits
 import { type Link, openLink } from "./link.ts"
 import { Pace } from "./pace.ts"
 
-/** connecting → up → down → connecting …; closed when its signal has fired. */
+/** connecting → up → down → connecting …; closed when the signal has fired. */
 export type BridgeState =
   | { readonly kind: "connecting" }
   | { readonly kind: "up" }
@@ -26,11 +26,11 @@ export interface BridgeOptions {
   /** The last event of this sandbox that is stored; 0 before the first. */
   readonly lastSeen: number
   /**
-   * Stores events, in order, one call at a time. When it resolves they are acknowledged, and forgotten inside;
-   * when it rejects they come again. Whose prompts they tell of is for it to look up.
+   * Stores events, in order, one call at a time. When it resolves they are acknowledged, and forgotten inside; when it
+   * rejects they come again. It has to look up to whom the prompts in them belong.
    */
   readonly onEvents: (events: readonly Event[]) => Promise<void>
-  /** Answers what the sandbox asks for, one of each kind at a time. Of an error the sandbox is told the message. */
+  /** Answers the sandbox's questions, one of each kind at a time. If it throws, the sandbox is told the message. */
   readonly onAsk?: OnAsk
   readonly onState?: (state: BridgeState) => void
   readonly deadlines?: Partial<Deadlines>
@@ -40,20 +40,20 @@ export interface Bridge {
   readonly state: BridgeState
   /** The last event that `onEvents` has stored. */
   readonly lastSeen: number
-  /** How far the sandbox has come with the prompt, once that is on its disk. May be repeated after any failure. */
+  /** Returns the state of the prompt, once that is on the sandbox's disk. May be repeated after any failure. */
   startPrompt(start: PromptStart): Promise<PromptStanding>
   stopPrompt(prompt: PromptId): Promise<PromptStanding>
-  /** Rejects with session.nothing_asked where the agent does not wait for it. */
+  /** Rejects with session.nothing_asked where the agent does not wait for an answer. */
   answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding>
   /** Resolves when the signal has fired and everything is released. */
   readonly closed: Promise<void>
 }
 
-/** Keeps a connection to a sandbox until the signal fires: whatever breaks, it is made again and goes on. */
+/** Keeps a connection to a sandbox until the signal fires: after any break, it is made again and continues. */
 export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge => {
   const deadlines = { ...DEADLINES, ...options.deadlines }
   const { onAsk = answerNothing } = options
-  // Kept over all connections, so that a new one brings no new burst.
+  // The throttles last over all connections, so that a new one brings no new burst.
   const startedMs = performance.now()
   const asksThrottle = new Throttle({ perSecond: ASKS_PER_SECOND, burst: BURST_ASKS }, startedMs)
   const pace = new Pace(startedMs)
@@ -97,7 +97,7 @@ export const openBridge = (options: BridgeOptions, signal: AbortSignal): Bridge 
       const before = lastSeen
       const reason = await connectOnce()
       if (signal.aborted) break
-      // It brought something before it broke: a good connection, and the first break again.
+      // A connection that brought events before it broke was a good one, so the count of breaks begins anew.
       breaks = lastSeen > before ? 1 : breaks + 1
       const failures = isWrong(reason.code) ? wrongs.add(performance.now()) : breaks
       const retryInMs = retryDelayMs(failures, reason.code, Math.random())

@@ -2,7 +2,7 @@ import { CLOSE, PROTOCOL_GENERATION } from "@berth/protocol/bridge-limits"
 import { BerthError, type ErrorCode } from "@berth/protocol/errors"
 import { words } from "./parse.ts"
 
-/** What a connection failed of, as one of ours. Decided by codes alone: messages may be the sandbox's. */
+/** The typed error for a failed connection. Only codes decide: messages may be the sandbox's. */
 export const failureOf = (thrown: Error): BerthError => {
   if (thrown instanceof BerthError) return thrown
   const code = "code" in thrown && typeof thrown.code === "string" ? thrown.code : ""
@@ -28,7 +28,7 @@ const LIMITS = new Set([
   "HPE_HEADER_OVERFLOW",
 ])
 
-/** What the sandbox answered instead of opening a connection. */
+/** The error for a sandbox that answered with a status instead of opening a connection. */
 export const failureOfStatus = (status: number): BerthError =>
   status === 401
     ? new BerthError("bridge.unauthorized", "the sandbox refused its token")
@@ -36,7 +36,7 @@ export const failureOfStatus = (status: number): BerthError =>
         details: { status },
       })
 
-/** Why the sandbox ended a connection. */
+/** The error for a connection that the sandbox closed. */
 export const failureOfClose = (code: number, reason: string): BerthError => {
   const [error, message] = CLOSED_BY[code] ?? [
     "bridge.dropped",

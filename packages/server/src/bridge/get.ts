@@ -7,13 +7,13 @@ import { failureOf, failureOfStatus } from "./failure.ts"
 import { MAX_HEADER_BYTES } from "./limits.ts"
 import { parseFromSandbox } from "./parse.ts"
 
-/** A supervisor has its documents at hand; a sandbox that is starved of CPU needs a while to say so. */
+/** A supervisor has its documents at hand, but a sandbox that is starved of CPU needs a while to answer. */
 export const GET_DEADLINE_MS = 5_000
 
 /** A boot trace is the largest document: some 60 steps, each with its last output. */
 export const MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 
-/** What a piece of a document takes beside its bytes: a document in the smallest pieces is refused early. */
+/** The cost of a piece of a document beside its bytes: a document in the smallest pieces is refused early. */
 const CHUNK_COST_BYTES = 256
 
 export interface GetOptions<Schema extends z.ZodType> {
@@ -27,7 +27,7 @@ export interface GetOptions<Schema extends z.ZodType> {
   readonly maxBytes?: number
 }
 
-/** A document of the sandbox, parsed. It has no more room and no more time than its limits say. */
+/** Reads a document of the sandbox, parsed, within its bounds of size and time. */
 export const getFromSandbox = async <Schema extends z.ZodType>(
   options: GetOptions<Schema>,
   signal: AbortSignal,

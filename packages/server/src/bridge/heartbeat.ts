@@ -7,10 +7,10 @@ export interface HeartbeatOptions {
   readonly onDead: () => void
 }
 
-/** Not to be guessed: whoever returns it has read all that was sent before it. */
+/** The payload cannot be guessed: a peer that returns it has read everything that was sent before it. */
 const PAYLOAD_BYTES = 8
 
-/** Asks again and again whether the other side lives. */
+/** Asks again and again whether the peer lives. */
 export class Heartbeat {
   readonly #options: HeartbeatOptions
   readonly #interval: NodeJS.Timeout
@@ -23,7 +23,7 @@ export class Heartbeat {
     this.#interval = setInterval(() => this.#beat(), options.everyMs)
   }
 
-  /** Whether that is the answer that was waited for. */
+  /** Returns whether the payload is the expected answer. */
   answer(payload: Buffer): boolean {
     if (this.#sent === undefined || !payload.equals(this.#sent)) return false
     this.#sent = undefined
@@ -31,7 +31,7 @@ export class Heartbeat {
     return true
   }
 
-  /** While nothing is read, no answer can be seen: that time does not count. */
+  /** Pauses the deadline: while nothing is read, no answer can be seen. */
   pause(): void {
     this.#isPaused = true
     clearTimeout(this.#deadline)

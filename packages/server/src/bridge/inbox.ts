@@ -4,10 +4,10 @@ import { BATCH_EVENTS, MAX_PENDING_BYTES } from "./limits.ts"
 
 export interface InboxOptions {
   readonly lastSeen: number
-  /** Resolves when they are safe: only then are they acknowledged. */
+  /** Resolves when the events are safe: only then are they acknowledged. */
   readonly store: (events: readonly Event[]) => Promise<void>
   readonly onStored: (upTo: number) => void
-  /** There is as much as may wait, or no longer. */
+  /** Called when as much waits as may wait, and when that is over. */
   readonly onFull: (isFull: boolean) => void
   readonly onFailed: (error: BerthError) => void
 }
@@ -27,28 +27,30 @@ export class Inbox {
     this.#next = options.lastSeen + 1
   }
 
-  /** Throws when they are not exactly what comes next. */
+  /** Throws when the events are not exactly the next ones. */
   take(events: readonly Event[], bytes: number): void {
     if (this.#closed) return
     for (const event of events) this.#check(event)
     for (let place = 0; place < events.length; place += BATCH_EVENTS)
       this.#waiting.push({
         events: events.slice(place, place + BATCH_EVENTS),
-        // Counted with the last of them, so that all of it counts until all is stored.
+        // The bytes count with the last batch, so that all of them count until everything is stored.
         bytes: place + BATCH_EVENTS < events.length ? 0 : bytes,
       })
     this.#count(bytes)
     this.#storing ??= this.#store()
   }
 
-  /** What comes before is not to be had any more: in its place stands one event that says so, under that number. */
+  /** Skips events that the sandbox no longer holds: one event that says so takes their place, under that number. */
   skipTo(sequence: number): void {
     const reason = `the events ${this.#next} to ${sequence} of the sandbox are not held any more`
     this.#next = sequence
     this.take([{ sequence, at: new Date().toISOString(), body: { type: "gap", reason } }], 0)
   }
 
-  /** Forgets what is not being stored: the sandbox has it still. Resolves when nothing is being stored. */
+  /**
+   * Forgets events that are not being stored yet: the sandbox still has them. Resolves when nothing is being stored.
+   */
   async close(): Promise<void> {
     this.#closed = true
     this.#waiting = []
@@ -75,17 +77,17 @@ export class Inbox {
         this.#count(-batches.reduce((sum, { bytes }) => sum + bytes, 0))
       }
     } catch (cause) {
-      // Nothing may be stored behind what was not.
+      // After a failure, no later events may be stored.
       this.#closed = true
       const message = "the events of the sandbox could not be stored"
       this.#options.onFailed(new BerthError("bridge.store_failed", message, { cause }))
     } finally {
-      // In the same turn as the last look at what waits, so that nothing is left behind.
+      // Set in the same turn as the last check for waiting events, so that none is left behind.
       this.#storing = undefined
     }
   }
 
-  /** How many of those that wait are stored next: as many as have so many events, and one at least. */
+  /** The number of waiting batches that are stored next: those with so many events together, at least one. */
   #batchEnd(): number {
     let events = 0
     const last = this.#waiting.findIndex((batch) => {

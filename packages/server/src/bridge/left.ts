@@ -8,15 +8,15 @@ import { decodeRecord, parseSegmentName } from "@berth/protocol/journal-record"
 import { LINK } from "@berth/protocol/link"
 import { parseFromSandbox } from "./parse.ts"
 
-/** A journal has no more than this. */
+/** The bounds on a journal. */
 const MAX_SEGMENT_BYTES = 80 * 1024 * 1024
 const MAX_SEGMENTS = 64
-/** Besides its pieces, a journal has a few files of its own. */
+/** Besides its segments, a journal has a few other files. */
 const MAX_NAMES = 1_000
 const BATCH_EVENTS = 256
 const BATCH_BYTES = 1024 * 1024
 
-/** Read at a time; a larger record is read whole. */
+/** Bytes that are read at a time; a larger record is read whole. */
 const WINDOW_BYTES = 1024 * 1024
 
 const readAt = promisify(read)
@@ -24,8 +24,8 @@ const readAt = promisify(read)
 const Kept = SandboxEvent.omit({ sequence: true })
 
 /**
- * What a sandbox that does not run any more had written to its journal after that number. The directory was in its
- * hands: no link is followed, and what is no journal of ours is an error, after all that comes before it.
+ * Reads the events after that number from the journal of a sandbox that no longer runs. The sandbox controlled the
+ * directory: no link is followed, and anything that is no journal is an error, after the events before it.
  */
 export async function* readLeft(
   { directory }: { readonly directory: string },
@@ -71,7 +71,7 @@ async function* eventsIn(directory: string, after: number): AsyncGenerator<Left>
   if (segments.length > MAX_SEGMENTS) throw damaged("it has too many pieces")
   let next = after + 1
   for (const { name, first, kind } of segments) {
-    // Numbers that nobody was told yet follow what was seen last.
+    // Numbers that were never sent follow the last one that was seen.
     let sequence = kind === "uncertain" ? Math.max(first, next) : first
     for await (const payload of recordsIn(join(directory, name))) {
       if (sequence > next && next > after + 1) throw damaged(`event ${next} is missing`)
@@ -88,7 +88,7 @@ async function* eventsIn(directory: string, after: number): AsyncGenerator<Left>
   }
 }
 
-/** A sandbox that fills the directory with names gets no more of them read than a journal could need. */
+/** The names in a directory, no more than a journal could need: a sandbox may have filled it with names. */
 const namesIn = (directory: string): string[] => {
   const names: string[] = []
   const entries = opendirSync(directory)
@@ -101,7 +101,7 @@ const namesIn = (directory: string): string[] => {
   return names
 }
 
-/** Up to what a write that never ended left. */
+/** The records of a segment, up to a write that never ended. */
 async function* recordsIn(path: string): AsyncGenerator<Buffer> {
   const file = openAs(path, constants.O_NONBLOCK)
   if (file === undefined) return
@@ -121,7 +121,7 @@ async function* recordsIn(path: string): AsyncGenerator<Buffer> {
         offset = decoded.end
         decoded = decodeRecord(bytes, offset)
       }
-      // A record that is longer than all that is left was never written to its end.
+      // A record that is longer than the rest of the file was never completely written.
       if (decoded.kind === "invalid" || start + offset + decoded.bytes > status.size) return
       if (offset === 0 && decoded.bytes <= bytes.length) return
       wanted = Math.max(WINDOW_BYTES, decoded.bytes)
@@ -132,7 +132,10 @@ async function* recordsIn(path: string): AsyncGenerator<Buffer> {
   }
 }
 
-/** A server may have lost to a power loss what it had acknowledged: its sandbox has forgotten that. */
+/**
+ * The event for missing events: a server may have lost acknowledged ones to a power loss, and its sandbox has forgotten
+ * them.
+ */
 const notHeld = (from: number, to: number): Event => ({
   sequence: to,
   at: new Date().toISOString(),

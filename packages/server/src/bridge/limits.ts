@@ -1,12 +1,12 @@
-/** How long the sandbox's side may take. All of it is in the hands of what runs inside. */
+/** The deadlines for the sandbox's side, which is entirely under the control of the processes inside. */
 export interface Deadlines {
-  /** From the first try to connect to the sandbox's hello. */
+  /** The time from the first try to connect to the sandbox's hello. */
   readonly openMs: number
-  /** How often a connection is asked whether it lives. */
+  /** How often a ping is sent. */
   readonly pingEveryMs: number
-  /** How long the answer to that may take while the server reads. */
+  /** The time that the pong may take while the server reads. */
   readonly pongMs: number
-  /** How long a prompt may take to be accepted: that is one write to the sandbox's disk. */
+  /** The time that a prompt may take to be accepted: that is one write to the sandbox's disk. */
   readonly answerMs: number
 }
 
@@ -17,39 +17,39 @@ export const DEADLINES: Deadlines = {
   answerMs: 15_000,
 }
 
-/** Of events that are received and not yet stored. Beyond it nothing more is read. */
+/** The bytes of events that are received and not yet stored. Beyond this nothing more is read. */
 export const MAX_PENDING_BYTES = 1024 * 1024
 
 /** Events that are stored at once: nothing else happens meanwhile. */
 export const BATCH_EVENTS = 256
 
-/** Of what the sandbox has not read. A prompt or two; beyond it the sandbox does not read at all. */
+/** The bytes that the sandbox has not read. A prompt or two fit; beyond that the sandbox does not read at all. */
 export const MAX_UNSENT_BYTES = 8 * 1024 * 1024
 
-/** Questions without an answer. A server asks a handful at a time. */
+/** The server's requests without an answer. A server makes a handful at a time. */
 export const MAX_OUTSTANDING = 256
 
-/** Questions of one sandbox: a boot with many repos, then a git now and then. */
+/** The questions of one sandbox: a boot with many repos, then a git now and then. */
 export const ASKS_PER_SECOND = 10
 export const BURST_ASKS = 64
 
-/** The headers of an answer. A supervisor's are a few hundred bytes. */
+/** The bound on the headers of an answer. A supervisor's are a few hundred bytes. */
 export const MAX_HEADER_BYTES = 8 * 1024
 
-/** Pieces in which one message may arrive: 1 MiB in the smallest packets of a network are 800. */
+/** The most pieces in which one message may arrive: 1 MiB in the smallest packets of a network are 800. */
 export const MAX_MESSAGE_PIECES = 4096
 
 /**
- * How fast a sandbox is read for long: far above any agent, and so that one that floods leaves most of the
- * server's time to the others. An event costs its bytes and a share for the work that it makes.
+ * The rate at which a sandbox is read in the long run: far above any agent, and low enough that a flooding sandbox
+ * leaves most of the server's time to the others. An event costs its bytes and a share for the work that it makes.
  */
 export const BYTES_PER_SECOND = 16 * 1024 * 1024
 export const BURST_BYTES = 4 * 1024 * 1024
 export const EVENT_COST_BYTES = 512
 
 /**
- * Processor time for parsing what one sandbox says: a tenth of a core for long. A thousand events take 4 ms, and a
- * message of the largest size 20 ms.
+ * Processor time for parsing the messages of one sandbox: a tenth of a core in the long run. A thousand events take 4
+ * ms, and a message of the largest size 20 ms.
  */
 export const PARSE_MS_PER_SECOND = 100
 export const BURST_PARSE_MS = 100

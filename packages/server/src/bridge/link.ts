@@ -41,10 +41,10 @@ export interface LinkOptions {
 
 type Hello = Extract<SupervisorMessage, { type: "hello" }>
 
-/** Read before the rest, which another generation may have changed. */
+/** The generation is read before the rest, which another generation may have changed. */
 const AnyHello = z.object({ type: z.literal("hello"), generation: z.int() })
 
-/** A connection to a sandbox that has said its hello. Throws when there is none within the deadline. */
+/** Connects to a sandbox and waits for its hello. Throws when there is none within the deadline. */
 export const openLink = async (options: LinkOptions, signal: AbortSignal): Promise<Link> => {
   const overdue = new AbortController()
   const deadline = setTimeout(
@@ -86,7 +86,7 @@ export const openLink = async (options: LinkOptions, signal: AbortSignal): Promi
   }
 }
 
-/** One connection to a sandbox. Whatever it does wrong ends it with the reason. */
+/** One connection to a sandbox. Any violation ends it with the reason. */
 export class Link {
   readonly #websocket: WebSocket
   readonly #options: LinkOptions
@@ -95,12 +95,12 @@ export class Link {
   readonly #answers: Answers
   readonly #heartbeat: Heartbeat
   readonly #greeting = Promise.withResolvers<Hello>()
-  /** Why nothing is read right now. */
+  /** The reasons why nothing is read right now. */
   readonly #held = new Set<"rate" | "store">()
   #slowedDown: NodeJS.Timeout | undefined
   #hasGreeted = false
   #failure: BerthError | undefined
-  /** Resolves with the reason when it is over and nothing of it is being stored or answered any more. */
+  /** Resolves with the reason when the connection is over and nothing of it is being stored or answered any more. */
   readonly ended: Promise<BerthError>
 
   constructor(websocket: WebSocket, options: LinkOptions) {
@@ -156,7 +156,7 @@ export class Link {
     return this.#ask({ type: "prompt.answer", prompt, answer })
   }
 
-  /** Ends it at once. The first reason counts. */
+  /** Ends the connection at once. The first reason counts. */
   end(reason: unknown): void {
     this.#failure ??=
       reason instanceof BerthError
@@ -210,7 +210,7 @@ export class Link {
     }
   }
 
-  /** Parses a message, and reads nothing more for as long as this sandbox has used up what it may. */
+  /** Parses a message, and stops reading for as long as this sandbox is over its rate. */
   #parse(bytes: Buffer): SupervisorMessage {
     const before = threadMs()
     let events = 0
@@ -270,7 +270,7 @@ export class Link {
     }
   }
 
-  /** Reads nothing for as long as it takes to be back at the rate that every sandbox may have. */
+  /** Stops reading until the sandbox is back at its allowed rate. */
   #slowDown(message: Parameters<Pace["take"]>[0]): void {
     const waitMs = this.#options.pace.take(message, performance.now())
     if (waitMs === 0) return
@@ -310,7 +310,7 @@ export class Link {
   }
 
   #send(message: ServerMessage): void {
-    // Whoever sends events and reads no acknowledgement would fill the memory, slowly.
+    // A sandbox that sends events and reads no acknowledgements would slowly fill the memory.
     if (this.#websocket.bufferedAmount > MAX_UNSENT_BYTES)
       this.end(new BerthError("bridge.congested", "the sandbox does not read what is sent to it"))
     else this.#websocket.send(JSON.stringify(message), () => {})

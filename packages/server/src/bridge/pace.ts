@@ -7,7 +7,10 @@ import {
   PARSE_MS_PER_SECOND,
 } from "./limits.ts"
 
-/** How fast one sandbox is read, over all of its connections: by what it sends, and by the time that parsing takes. */
+/**
+ * The rate at which one sandbox is read, over all of its connections: by bytes sent, and by the time that parsing
+ * takes.
+ */
 export class Pace {
   readonly #bytes: Throttle
   readonly #parsing: Throttle
@@ -27,7 +30,7 @@ export class Pace {
   }
 }
 
-/** The processor time of this thread. Unlike a clock's, it does not grow while others have the processor. */
+/** The processor time of this thread. Unlike a clock's time, it does not grow while others have the processor. */
 export const threadMs = (): number => {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000

@@ -3,7 +3,7 @@ import { MAX_MESSAGE_DEPTH, MAX_MESSAGE_VALUES } from "@berth/protocol/bridge-li
 import { BerthError } from "@berth/protocol/errors"
 import type { z } from "zod"
 
-/** What a sandbox sent, as what it should be. Its size is bounded where it is received. */
+/** Parses a sandbox's message with the schema. Its size is bounded where it is received. */
 export const parseFromSandbox = <Schema extends z.ZodType>(
   bytes: Buffer,
   schema: Schema,
@@ -19,7 +19,7 @@ export const parseFromSandbox = <Schema extends z.ZodType>(
 export const parseSupervisorMessage = (bytes: Buffer): SupervisorMessage =>
   parseFromSandbox(bytes, SupervisorMessage)
 
-/** The sandbox's own words, for people: short, and without what a terminal would obey. */
+/** The sandbox's own words, for people: short, and without control characters for a terminal. */
 export const words = (text: string): string => text.slice(0, 500).replace(/\p{C}/gu, "�")
 
 const parseJson = (bytes: Buffer): unknown => {
@@ -38,7 +38,7 @@ const CLOSING_LIST = 0x5d
 const OPENING_OBJECT = 0x7b
 const CLOSING_OBJECT = 0x7d
 
-/** Before anything is built from it: a level of nesting, or a value, costs far more memory than its byte. */
+/** Checks nesting and number of values before anything is built: each costs far more memory than its byte. */
 const checkShape = (bytes: Buffer): void => {
   let depth = 0
   let values = 0

@@ -7,7 +7,9 @@ import { connectTo, type SandboxAddress } from "./address.ts"
 import { failureOf, failureOfStatus } from "./failure.ts"
 import { MAX_HEADER_BYTES } from "./limits.ts"
 
-/** How long the sandbox may take to read on, and to answer. Time in which there is nothing to send does not count. */
+/**
+ * The time that the sandbox may take to read on, and to answer. Time in which there is nothing to send does not count.
+ */
 export const PUT_IDLE_MS = 30_000
 
 export interface PutOptions {
@@ -19,14 +21,14 @@ export interface PutOptions {
 }
 
 /**
- * Sends a stream to the sandbox, as fast as that reads it. Resolves when the sandbox says that it has all of it.
+ * Sends a stream to the sandbox, as fast as the sandbox reads it. Resolves when the sandbox says that it has all of it.
  * However it ends, the stream and the connection are over then.
  */
 export const putToSandbox = async (
   { address, token, path, body, idleMs = PUT_IDLE_MS }: PutOptions,
   signal: AbortSignal,
 ): Promise<void> => {
-  // Until it is read, an error that nobody hears would end the server.
+  // Handles errors until the body is read: an error without a listener would end the server.
   body.on("error", () => {})
   const failed = new AbortController()
   /** Ends every wait with this reason; only the first counts. */

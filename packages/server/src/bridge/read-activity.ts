@@ -7,18 +7,18 @@ export interface ActivitySource {
 }
 
 export interface ActivityQuestion {
-  /** The version that is known: the answer comes when there is another, or when the wait is over. */
+  /** The known version: the answer comes when there is another, or when the wait is over. */
   readonly after?: number
   /** At most MAX_ACTIVITY_WAIT_MS. Default: none. */
   readonly waitMs?: number
 }
 
-/** Ids of as many prompts, commands and terminals as there may be, with room to spare. */
+/** Room for the ids of as many prompts, commands and terminals as there may be, and more. */
 const MAX_ACTIVITY_BYTES = 512 * 1024
 
 /**
- * What lives in a sandbox, as its supervisor says. That is the word of a hostile one, too: it can claim to be in use
- * for as long as it likes, and harm nobody but itself by denying it. One that does not answer has said nothing.
+ * Asks the supervisor what lives in its sandbox. A hostile one may lie: it can claim to be in use for as long as it
+ * likes, and harms nobody but itself by denying it. If it does not answer, nothing is known.
  */
 export const readActivity = (
   { socket, token }: ActivitySource,

@@ -8,13 +8,13 @@ import { getFromSandbox, MAX_DOCUMENT_BYTES } from "./get.ts"
 import { parseFromSandbox } from "./parse.ts"
 
 export interface TraceSource {
-  /** The directory that the sandbox shares with the server: everything in it is in the sandbox's hands. */
+  /** The directory that the sandbox shares with the server: everything in it is under the sandbox's control. */
   readonly directory: string
   readonly socket: string
   readonly token: string
 }
 
-/** A boot's trace: from the supervisor while it runs, else what it left. */
+/** The trace of a boot: from the supervisor while it runs, else from the file that it left. */
 export const readTrace = async (source: TraceSource, signal: AbortSignal): Promise<BootTrace> => {
   const { socket, token } = source
   const get = { address: { path: socket }, token, path: "/boot", schema: BootTrace }
@@ -28,11 +28,11 @@ export const readTrace = async (source: TraceSource, signal: AbortSignal): Promi
   }
 }
 
-/** Nobody listens: one that is paused or starved is there, and only slow. */
+/** Whether nobody listens: a paused or starved supervisor still listens, and is only slow. */
 const isGone = (thrown: unknown): boolean =>
   thrown instanceof BerthError && thrown.code === "bridge.unreachable"
 
-/** A boot whose supervisor is gone is not under way, whatever the last thing is that it wrote. */
+/** Marks a boot as ended whose supervisor is gone, whatever it wrote last. */
 const asEnded = (trace: BootTrace): BootTrace => {
   if (trace.outcome !== "running") return trace
   const times = trace.steps.map(({ startedAtMs, endedAtMs }) => endedAtMs ?? startedAtMs ?? 0)
@@ -46,7 +46,7 @@ const asEnded = (trace: BootTrace): BootTrace => {
   }
 }
 
-/** Never through a link, never from a pipe, and no more than a trace can be. */
+/** Reads the trace file, never through a link or from a pipe, and no more than a trace can be. */
 const readLeftTrace = async (path: string): Promise<BootTrace | undefined> => {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const file = await open(path, flags).catch((thrown: NodeJS.ErrnoException) => {

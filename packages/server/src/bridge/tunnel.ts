@@ -6,7 +6,7 @@ import { connectTo, type SandboxAddress } from "./address.ts"
 import { failureOf, failureOfStatus } from "./failure.ts"
 import { MAX_HEADER_BYTES } from "./limits.ts"
 
-/** A supervisor has what waits for the connection at hand. */
+/** A supervisor has the connection that waits for the tunnel at hand. */
 const TUNNEL_DEADLINE_MS = 5_000
 
 export interface TunnelOptions {
@@ -16,7 +16,7 @@ export interface TunnelOptions {
   readonly deadlineMs?: number
 }
 
-/** A connection to the sandbox that carries plain bytes, and can be ended one way. Whoever gets it ends it. */
+/** Opens a connection to the sandbox that carries plain bytes and can be half-closed. The caller ends it. */
 export const openTunnel = async (
   { address, token, path, deadlineMs = TUNNEL_DEADLINE_MS }: TunnelOptions,
   signal: AbortSignal,

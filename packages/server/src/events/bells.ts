@@ -1,4 +1,4 @@
-/** Those who wait for something to happen to a key. */
+/** Lets callers wait until something happens to a key. */
 export class Bells<Key> {
   readonly #waiting = new Map<Key, Set<() => void>>()
 
@@ -8,7 +8,7 @@ export class Bells<Key> {
     for (const wake of waiting ?? []) wake()
   }
 
-  /** Resolves when it rings next, or when the signal fires. */
+  /** Resolves when the key is rung next, or when the signal fires. */
   next(key: Key, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const waiting = this.#waiting.get(key) ?? new Set()

@@ -8,8 +8,8 @@ import type { RestFiles, RestPlace } from "./rest-files.ts"
 
 /*
  * Output beyond a budget is left out of the log, in the transaction that would have stored it. It takes no number, so
- * that a reader sees no gap: an event in its place says how much is missing, and where it is. That is said when the
- * first of a prompt is left out, each time that the missing has doubled, and before the prompt's end.
+ * that a reader sees no gap: an event in its place says how much is missing, and where it is. That event comes when the
+ * first output of a prompt is left out, each time that the missing amount has doubled, and before the prompt's end.
  */
 
 const ENDED = `
@@ -34,7 +34,7 @@ interface Cut {
   events: number
 }
 
-/** Puts what is missing of a prompt before the event that tells the prompt's end. */
+/** Puts an event about a prompt's missing output before the event of the prompt's end. */
 export const tellAtEnds = async (
   trx: Transaction<Database>,
   events: readonly NewEvent[],
@@ -82,7 +82,7 @@ export interface Counted {
   readonly event_bytes: number
 }
 
-/** Leaves out what is beyond the budgets. Returns what is stored, and the sessions as they are with it. */
+/** Leaves out events beyond the budgets. Returns the events to store, and the sessions' counts with them. */
 export const cutDown = async (
   trx: Transaction<Database>,
   events: readonly Measured[],
@@ -143,7 +143,7 @@ const cutSession = async (
   return { events: stored, counted: { id: session, event_bytes, last_event } }
 }
 
-/** The event itself, a part of it, or nothing. What its sandbox does not need of its budget is given back. */
+/** The event itself, a part of it, or nothing. Bytes that are left out are given back to the sandbox's budget. */
 const partOf = (event: Measured, held: number): Measured | undefined => {
   const { session, at, body, room, bytes, sandboxExcess } = event
   if (room === undefined) return event
@@ -154,7 +154,7 @@ const partOf = (event: Measured, held: number): Measured | undefined => {
   return part
 }
 
-/** Counts what is missing. Returns what is to be said of it, if it is time for that. */
+/** Counts missing output. Returns the event that tells of it, if it is time for one. */
 const addCut = async (
   trx: Transaction<Database>,
   session: SessionId,
@@ -175,7 +175,10 @@ const addCut = async (
   return cutBody(prompt, all, files)
 }
 
-/** The names of the files; null where it could not be written: a full disk does not keep events from being stored. */
+/**
+ * Writes output that was left out to files. Returns their names; null if that failed: a full disk does not keep events
+ * from being stored.
+ */
 const writeRest = async (
   trx: Transaction<Database>,
   session: SessionId,

@@ -9,28 +9,28 @@ import type { RestFiles } from "./rest-files.ts"
 import { removeBeyondSize, removeOldEvents } from "./retention.ts"
 import type { Turns } from "./turns.ts"
 
-/** What happened in sessions: it is only ever added to, and each session has numbers of its own. */
+/** The events of sessions. The log is only ever appended to, and each session has numbers of its own. */
 export interface EventLog {
   /**
-   * Part of the caller's transaction. Those of sessions that are not there are left out; so is what sandboxes say
-   * beyond their budgets, with an event that says so.
+   * Appends in the caller's transaction. Events of sessions that do not exist are left out, and so is output of
+   * sandboxes beyond their budgets, with an event that says so.
    */
   append(trx: Transaction<Database>, events: readonly NewEvent[]): Promise<void>
-  /** After the commit: whoever follows one of these sessions looks again. */
+  /** Wakes the followers of these sessions; called after the commit. */
   ring(sessions: Iterable<SessionId>): void
-  /** The events after that number, as many as make a page; none when there are none. */
+  /** The events after that number, as many as make a page; empty if there are none. */
   read(session: SessionId, after: number): Promise<StoredEvent[]>
-  /** Removes what is older. In its place stands one event that says so. */
+  /** Removes older events. One event that says so takes their place. */
   removeBefore(atMs: number): Promise<void>
-  /** Removes the oldest events where there are too many. In their place stands one event that says so. */
+  /** Removes the oldest events where there are too many. One event that says so takes their place. */
   removeBeyondSize(): Promise<void>
-  /** What is there after that number, then what comes, in order, until the signal fires. */
+  /** Gives the events after that number, then new ones, in order, until the signal fires. */
   follow(session: SessionId, after: number, signal: AbortSignal): AsyncIterable<StreamPage>
 }
 
 /*
- * Thousands of events a second pass here: each statement is written out, since building one takes longer than it
- * does, and is for any number of events and sessions.
+ * Thousands of events a second pass here. Each statement is written out, since building one takes longer than running
+ * it, and handles any number of events and sessions.
  */
 
 const COUNT = `
@@ -49,7 +49,7 @@ export const openLog = (
   db: Kysely<Database>,
   now: () => number,
   turns: Turns,
-  /** Where output goes that the log leaves out; undefined: it is not kept. */
+  /** The files for output that the log leaves out; undefined: it is not kept. */
   rest: RestFiles | undefined,
 ): EventLog => {
   const bells = new Bells<SessionId>()
@@ -69,7 +69,8 @@ export const openLog = (
       const next = new Map(
         stored.counted.map(({ id, last_event }) => [id, last_event - (counts.get(id) ?? 0) + 1]),
       )
-      // How old it is counts from here: when it happened is a sandbox's word, and what is told late is not old.
+      // An event's age counts from here: its own time is the sandbox's word, and an event that is reported late is not
+      // old.
       const atMs = now()
       const numbered = stored.events.flatMap(({ session, at, body, text }) => {
         const sequence = next.get(session)
@@ -88,7 +89,7 @@ export const openLog = (
     removeBeyondSize: () => removeBeyondSize(db, now()),
     follow: async function* (session, after, signal) {
       for (let seen = after; !signal.aborted; ) {
-        // Before the look, so that what comes in between is heard.
+        // The wait begins before the read, so that events in between are not missed.
         const rung = bells.next(session, signal)
         const page = await turns.take("read", () => pages.stream(session, seen))
         seen = page?.last ?? seen
@@ -99,7 +100,7 @@ export const openLog = (
   }
 }
 
-/** How many events each session gets, and of how many bytes. */
+/** The number of events that each session gets, and their bytes. */
 const added = (events: readonly Measured[]) => {
   const bySession = new Map<SessionId, { session: SessionId; count: number; bytes: number }>()
   for (const { session, bytes } of events) {

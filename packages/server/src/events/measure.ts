@@ -7,7 +7,7 @@ export interface NewEvent {
   readonly session: SessionId
   readonly at: string
   readonly body: EventBody
-  /** The room of the sandbox that said it. The server's own events have none, and are stored whole. */
+  /** The budget of the sandbox that sent the event. The server's own events have none, and are stored whole. */
   readonly room?: SandboxRoom
 }
 
@@ -16,11 +16,11 @@ export interface Measured extends NewEvent {
   /** The body as JSON. */
   readonly text: string
   readonly bytes: number
-  /** By how much its sandbox's budget is exceeded with it. */
+  /** The bytes by which the sandbox's budget is exceeded with this event. */
   readonly sandboxExcess: number
 }
 
-/** Bytes that the store keeps beside the body: the number, counted as of seven digits, and the names. */
+/** Bytes that the store keeps beside the body: the number, counted as seven digits, and the field names. */
 const ENVELOPE_BYTES = '{"sequence":1234567,"at":"","body":}'.length
 
 export const measure = (event: NewEvent): Measured => {
@@ -32,7 +32,7 @@ export const measure = (event: NewEvent): Measured => {
   return { session, at, body, room, text, bytes, sandboxExcess: -room.leftBytes }
 }
 
-/** Whether all of it may be stored in sessions that hold so much with it. */
+/** Whether all events fit the budgets. `counted`: the bytes of the sessions including them. */
 export const isWithin = (
   events: readonly Measured[],
   counted: readonly { readonly event_bytes: number }[],

@@ -3,8 +3,8 @@ import type { EventBody } from "@berth/protocol/event"
 const MIB = 1024 * 1024
 
 /**
- * Bytes of events that the store holds for one session before output is cut: hours of an agent that talks all the
- * time, and less than a second of a command that writes without end.
+ * Bytes of events that the store holds for one session before output is cut: hours of an agent that talks all the time,
+ * and less than a second of a command that writes without end.
  */
 export const SESSION_BYTES = 32 * MIB
 
@@ -12,7 +12,7 @@ export const SESSION_BYTES = 32 * MIB
 export const SANDBOX_BYTES = 128 * MIB
 export const SANDBOX_BYTES_PER_SECOND = 16 * 1024
 
-/** Beyond the budget, there is so much room for what is no output; and as much again for what people are asked. */
+/** Room beyond the budget for events that are no output; and as much again for questions to people. */
 export const SPARE_BYTES = 8 * MIB
 
 /** The bytes that are left to a sandbox. Storing its events takes from them. */
@@ -20,7 +20,7 @@ export interface SandboxRoom {
   leftBytes: number
 }
 
-/** The room of a sandbox that had used so much at that time. */
+/** The room of a sandbox that had used `used.bytes` at `used.atMs`. */
 export const sandboxRoom = (
   used: { readonly bytes: number; readonly atMs: number },
   nowMs: number,
@@ -29,7 +29,7 @@ export const sandboxRoom = (
   return { leftBytes: SANDBOX_BYTES - Math.max(0, used.bytes - earned) }
 }
 
-/** The part of an event that is stored when a budget is exceeded by so much; undefined: nothing of it. */
+/** The part of an event that is stored when a budget is exceeded by so many bytes; undefined: nothing of it. */
 export const partWithin = (body: EventBody, excessBytes: number): EventBody | undefined => {
   if (excessBytes <= 0 || body.type === "prompt.state") return body
   if (excessBytes > 2 * SPARE_BYTES) return undefined

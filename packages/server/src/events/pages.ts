@@ -3,7 +3,7 @@ import type { SessionId } from "@berth/protocol/ids"
 import { CompiledQuery, type Kysely } from "kysely"
 import type { Database } from "../store/database.ts"
 
-/** An event of a session as it is kept. */
+/** An event of a session as the store keeps it. */
 export interface StoredEvent {
   readonly sequence: Sequence
   readonly type: string
@@ -13,17 +13,17 @@ export interface StoredEvent {
 
 /** Some events of a session, as server-sent events. */
 export interface StreamPage {
-  /** The number of the last of them. */
+  /** The number of the last event of the page. */
   readonly last: Sequence
-  /** Their bytes, one piece after another. */
+  /** The bytes of the page, piece by piece. */
   readonly pieces: readonly Buffer[]
 }
 
-/** The log of a session, a page at a time: what is after a number, as much as makes a page. */
+/** The log of a session, a page at a time: the events after a number, as many as make a page. */
 export interface Pages {
-  /** None when there are none. */
+  /** Empty if there are no more events. */
   events(session: SessionId, after: number): Promise<StoredEvent[]>
-  /** undefined when there are none. */
+  /** undefined if there are no more events. */
   stream(session: SessionId, after: number): Promise<StreamPage | undefined>
 }
 
@@ -32,12 +32,13 @@ const PAGE_EVENTS = 512
 export const PAGE_BYTES = 256 * 1024
 
 /**
- * Read at a time, since how long they are is seen only then: one may have 256 KiB. Fewer, and those who are told
- * much at once ask so often that the server stores a third less; adding the lengths up in the store takes as long.
+ * Events that are read at a time, since their length is known only then: one may have 256 KiB. With fewer, readers that
+ * get much at once query so often that the server stores a third less; adding the lengths up in the store takes as
+ * long.
  */
 export const STEP_EVENTS = 64
 
-/** Read first: how long they are says how many are read next. */
+/** Events that are read first: their length says how many are read next. */
 const FIRST_EVENTS = 8
 
 const EVENTS = `
@@ -45,8 +46,8 @@ const EVENTS = `
   WHERE session = ? AND sequence > ? ORDER BY sequence LIMIT ?`
 
 /**
- * The store puts the page together: as rows, it would cost twice the time, and most of that for garbage. What is added
- * up comes in the order of the rows that it is made of; sorting it once more would cost as much as the rest.
+ * The store puts the page together: reading rows would take twice the time, most of it for garbage. `group_concat`
+ * keeps the order of its rows; sorting them once more would cost as much as the rest.
  */
 const STREAM = `
   SELECT
@@ -96,7 +97,7 @@ export const openPages = (db: Kysely<Database>): Pages => {
   }
 }
 
-/** Reads so many events at most, again and again, until they make a page or there are no more. */
+/** Reads in steps, until the events make a page or there are no more. */
 const inSteps = async (
   read: (limit: number) => Promise<{ count: number; bytes: number; longest: number }>,
 ): Promise<void> => {

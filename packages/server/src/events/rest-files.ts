@@ -5,30 +5,30 @@ import { SessionId, Slug } from "@berth/protocol/ids"
 
 const MIB = 1024 * 1024
 
-/** The rest of one session: its latest files. */
+/** The bounds on the files of one session: the latest ones are kept. */
 export const REST_FILE_BYTES = 16 * MIB
 export const REST_FILES = 4
 
-/** All rests of one workspace. The oldest files go first. */
+/** The bound on all files of one workspace. The oldest are removed first. */
 export const WORKSPACE_REST_BYTES = 256 * MIB
 
-/** How far a session's rest is written. It is stored with the events, so that a crash repeats nothing. */
+/** How far a session's files are written. It is stored with the events, so that a crash repeats nothing. */
 export interface RestPlace {
-  /** The number of the file that is written. */
+  /** The number of the file that is being written. */
   readonly file: number
   readonly bytes: number
 }
 
 /**
- * The output that the event log left out: one event a line, in files of each session below a directory of its
+ * Files for the output that the event log left out: one event a line, in files of each session below a directory of its
  * workspace. Only the owner of the server's data may read them.
  */
 export interface RestFiles {
-  /** Writes lines at that place, in the place of anything there, and returns the place after them. */
+  /** Writes lines at that place, over anything there, and returns the place after them. */
   write(owner: RestOwner, place: RestPlace, lines: string): Promise<RestPlace>
-  /** The names of a session's files, as a shell takes them. */
+  /** The names of a session's files, as a shell pattern. */
   pattern(owner: RestOwner): string
-  /** Removes the rests of workspaces that are not there any more. */
+  /** Removes the files of workspaces that no longer exist. */
   keepOnly(workspaces: ReadonlySet<string>): Promise<void>
 }
 
@@ -38,7 +38,7 @@ export interface RestOwner {
 }
 
 export const openRestFiles = (root: string): RestFiles => {
-  // A name that is no slug and no id would be a path of its own.
+  // Parsed, because a name that is no slug or id could be a path.
   const directoryOf = ({ workspace }: RestOwner) => join(root, Slug.parse(workspace))
   const pathOf = (owner: RestOwner, file: number | "*") =>
     join(directoryOf(owner), `${SessionId.parse(owner.session)}.${file}.jsonl`)
@@ -73,7 +73,7 @@ export const openRestFiles = (root: string): RestFiles => {
   }
 }
 
-/** Removes the oldest files until the others have no more bytes than that. */
+/** Removes the oldest files until the others have no more than that many bytes. */
 const removeOldest = async (directory: string, maxBytes: number): Promise<void> => {
   const files = await Promise.all(
     (await readdir(directory)).map(async (name) => {

@@ -5,21 +5,23 @@ import { CompiledQuery, type Kysely, sql } from "kysely"
 import type { Database } from "../store/database.ts"
 import { SESSION_BYTES } from "./output-budget.ts"
 
-/** Removed at a time, in count and in bytes: nothing else happens meanwhile. */
+/** The bounds of a removal step, in events and in bytes: nothing else happens meanwhile. */
 export const BATCH_EVENTS = 500
 const BATCH_BYTES = 2 * 1024 * 1024
 
-/** A session that holds more than this while nothing runs in it gives up its oldest events, so that a prompt has room. */
+/**
+ * A session that holds more than this while nothing runs in it gives up its oldest events, so that a prompt has room.
+ */
 export const CROWDED_BYTES = (SESSION_BYTES / 4) * 3
 export const ROOMY_BYTES = SESSION_BYTES / 2
 
-/** All sessions together. The one that holds most gives up its oldest events first. */
+/** The bound on all sessions together. The one that holds most gives up its oldest events first. */
 export const TOTAL_BYTES = 2 * 1024 * 1024 * 1024
 
 const TOO_OLD = "what happened before was removed, as it was older than is kept"
 const TOO_MUCH = "what happened before was removed, as it was more than is kept"
 
-/** In the measure in which they were counted: see measure.ts. */
+/** Bytes are counted as in measure.ts. */
 const OLDEST = `
   SELECT sequence, at_ms, octet_length(json) - length(sequence) + 7 AS bytes FROM events
   WHERE session = ? ORDER BY sequence LIMIT ?`
@@ -31,9 +33,9 @@ interface Oldest {
 }
 
 /**
- * Removes what is older. In its place stands one event that says so, under the last of the removed numbers, so that
- * a reader of the whole log is told of the gap. That holds after each batch, wherever it ends. Others have their
- * turn between two.
+ * Removes older events. One event that says so takes their place, under the last of the removed numbers, so that a
+ * reader of the whole log is told of the gap. That holds after each batch, wherever it ends. Others have their turn
+ * between two batches.
  */
 export const removeOldEvents = async (db: Kysely<Database>, beforeMs: number): Promise<void> => {
   for (const { id } of await db.selectFrom("sessions").select("id").execute())
@@ -81,7 +83,7 @@ export const removeBeyondSize = async (
   }
 }
 
-/** Removes the oldest events until so many bytes are gone. Returns how many are. */
+/** Removes the oldest events until so many bytes are gone. Returns the bytes removed. */
 const removeBytes = async (
   db: Kysely<Database>,
   session: SessionId,
@@ -99,7 +101,7 @@ const removeBytes = async (
   return removed
 }
 
-/** True: there may be more. */
+/** Removes a batch of old events. Returns true if there may be more. */
 const removeOldBatch = async (
   db: Kysely<Database>,
   session: SessionId,
@@ -109,7 +111,7 @@ const removeOldBatch = async (
     const young = events.findIndex(({ at_ms }) => at_ms >= beforeMs)
     return young === -1 ? events : events.slice(0, young)
   }
-  // Most sessions hold nothing old, and two events tell that.
+  // Two events are enough to see that a session holds nothing old, as most do.
   if (old(await oldest(db, session, 2)).length < 2) return false
   const all = old(await oldest(db, session, BATCH_EVENTS))
   const batch = bounded(all, BATCH_BYTES)
@@ -117,7 +119,7 @@ const removeOldBatch = async (
   return batch.length < all.length || all.length === BATCH_EVENTS
 }
 
-/** The first of them, as many as have so many bytes and no more than a batch; two at least, if there are. */
+/** The first events that have so many bytes together, and no more than a batch; at least two, if there are. */
 const bounded = (events: readonly Oldest[], wantedBytes: number): readonly Oldest[] => {
   let bytes = 0
   const end = events.findIndex((event, place) => {

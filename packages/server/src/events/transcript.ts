@@ -5,12 +5,12 @@ import { sayCut } from "@berth/protocol/say-cut"
 import type { MessagePart } from "@berth/protocol/sessions"
 import type { EventLog } from "./log.ts"
 
-/** Of one message: more than people read, while what a command writes has no end. */
+/** The bound on the text of one message: more than people read, while a command's output has no end. */
 export const MAX_TEXT_CHARS = 256 * 1024
 
 type Part = { -readonly [Key in keyof MessagePart]: MessagePart[Key] } & MessagePart
 
-/** Puts a log together up to that number. Others have their turn after each page of it. */
+/** Builds the transcript of a log up to that number. Others have their turn after each page. */
 export const foldLog = async (
   log: Pick<EventLog, "read">,
   session: SessionId,
@@ -25,7 +25,7 @@ export const foldLog = async (
   return fold
 }
 
-/** Puts a log together: what each prompt brought, as messages, calls and notes, in their order. */
+/** Builds a transcript from events: the messages, calls and notes of each prompt, in their order. */
 export class TranscriptFold {
   readonly #turns = new Map<PromptId, Part[]>()
   readonly #open = new Map<string, Part>()

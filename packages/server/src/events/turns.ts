@@ -1,15 +1,15 @@
 import { setImmediate as soon } from "node:timers/promises"
 
-/** How long the work may keep everybody else waiting: a tenth of what people notice. */
+/** The longest that this work may keep everybody else waiting: a tenth of what people notice. */
 const TURN_MS = 5
 
-/** How long new connections may keep the work waiting after that. */
+/** The longest that new connections may keep this work waiting after that. */
 const ARRIVALS_MS = 100
 
 /**
- * Runs work that does not wait for anything, one piece after another, and lets everybody else have a turn as soon as it
- * has taken so long. The store answers at once, so that what sandboxes say and hundreds of readers that begin together
- * would otherwise be served before anything else is.
+ * Runs pieces of work that wait for nothing, one after another, and lets everybody else have a turn after each TURN_MS.
+ * The store answers at once, so that storing events and serving hundreds of readers that begin together would otherwise
+ * come before everything else.
  */
 export class Turns {
   readonly #storing: (() => Promise<void>)[] = []
@@ -18,12 +18,12 @@ export class Turns {
   #beganMs: number | undefined
   #hasArrivals = false
 
-  /** To be called when a client has connected. */
+  /** Called when a client has connected. */
   arrive(): void {
     this.#hasArrivals = true
   }
 
-  /** Storing goes before reading, whose amount is for clients to choose. */
+  /** Queues a piece of work. Storing goes before reading, because clients choose how much is read. */
   take<Result>(kind: "store" | "read", work: () => Promise<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
       const queue = kind === "store" ? this.#storing : this.#reading
@@ -44,7 +44,7 @@ export class Turns {
       if (work === undefined) break
       await work()
     }
-    // In the same turn as the last look at the queues, so that nothing is left behind.
+    // Set in the same turn as the last check of the queues, so that no work is left behind.
     this.#isRunning = false
   }
 
@@ -60,8 +60,8 @@ export class Turns {
   }
 
   /**
-   * The event loop takes one connection in each of its turns, so that a client who comes behind a few hundred new
-   * connections would wait for as many pieces of work: others have turns until one of them brings no connection.
+   * Lets others have turns until one of them brings no new connection. The event loop accepts one connection in each
+   * turn, so that a client behind a few hundred new ones would wait for as many pieces of work.
    */
   async #letOthers(): Promise<void> {
     const startedMs = performance.now()

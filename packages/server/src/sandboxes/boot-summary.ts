@@ -23,7 +23,7 @@ export const summaryOf = ({ mode, outcome, readyAtMs, steps, ending }: BootTrace
 export const follow = (boot: BootSummary, body: EventBody): BootSummary => {
   switch (body.type) {
     case "boot.step.started":
-      // In the sandbox's hands: it may say it of any number of steps, for as long as it lives.
+      // The sandbox sends this event and may name any number of steps, so the list is bounded.
       if (boot.outcome !== "running" || boot.running.length >= MAX_BOOT_STEPS) return boot
       return { ...boot, running: [...new Set([...boot.running, body.step])] }
     case "boot.step.ended":
@@ -39,6 +39,6 @@ export const follow = (boot: BootSummary, body: EventBody): BootSummary => {
   }
 }
 
-/** Whether nothing is to be waited for: it is ready, or will never be. */
+/** Whether the boot needs no more waiting: the sandbox is ready, or never will be. */
 export const isBootOver = ({ readyAtMs, ending, outcome }: BootSummary): boolean =>
   readyAtMs !== null || ending !== null || outcome !== "running"

@@ -9,18 +9,23 @@ import type { PromptId, SandboxId } from "@berth/protocol/ids"
 import type { AskAnswer } from "@berth/protocol/session"
 import type { SandboxLink } from "./links.ts"
 
-/** The ways to a sandbox. What connects lies beside this folder, not below it: `main.ts` passes it in. */
+/**
+ * The connections to a sandbox. The code that connects lies beside this folder, not below it: `main.ts` passes it in.
+ */
 export interface Bridges {
   /** Keeps a connection until the signal fires. */
   open(options: BridgeCall, signal: AbortSignal): OpenBridge
-  /** A connection to what the sandbox serves. Whoever gets it ends it. */
+  /** Connects to the HTTP server of the supervisor. The caller ends the connection. */
   dial(link: SandboxLink, signal: AbortSignal): Promise<Socket>
-  /** Sends a stream to a path of what it serves. */
+  /** Sends a stream to a path of the supervisor's HTTP server. */
   put(link: SandboxLink, path: string, body: Readable, signal: AbortSignal): Promise<void>
-  /** What is on disk of a sandbox that does not run any more, after that number. Any of it may be a lie. */
+  /** Reads the events after that number from the journal of a sandbox that no longer runs. Any of them may be a lie. */
   left(link: SandboxLink, after: number): AsyncIterable<readonly Event[]>
   trace(link: SandboxLink, signal: AbortSignal): Promise<BootTrace>
-  /** What lives in it: now, or when that is not what it was at the version `after`, or after so long. */
+  /**
+   * Asks what lives in the sandbox. With `change`, the answer waits until the version is not `after`, for `waitMs` at
+   * most.
+   */
   activity(
     link: SandboxLink,
     change: { readonly after: number; readonly waitMs: number } | undefined,
@@ -51,7 +56,7 @@ export interface OpenBridge {
   readonly state: { readonly kind: BridgeKind }
   startPrompt(start: PromptStart): Promise<PromptStanding>
   stopPrompt(prompt: PromptId): Promise<PromptStanding>
-  /** Rejects where the agent does not wait for it. */
+  /** Rejects where the agent does not wait for an answer. */
   answerPrompt(prompt: PromptId, answer: AskAnswer): Promise<PromptStanding>
   readonly closed: Promise<void>
 }

@@ -1,8 +1,8 @@
-/** What time it is, passed in so that tests have a time of their own. */
+/** The time, passed in so that tests have a time of their own. */
 export interface Clock {
-  /** The wall's, for people to read: it jumps in both directions. */
+  /** The wall clock, for people to read: it jumps in both directions. */
   now(): number
-  /** For durations. It stands still while the host sleeps. */
+  /** The clock for durations. It stands still while the host sleeps. */
   monotonicMs(): number
 }
 

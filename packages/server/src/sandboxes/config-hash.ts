@@ -3,9 +3,8 @@ import { ConfigHash, SandboxConfig } from "@berth/protocol/sandbox"
 import type { z } from "zod"
 
 /**
- * The identity of a configuration: two configs with the same hash make the same sandbox, so a running one
- * with another hash is stale. Parsing first fills in defaults and normal forms, so that how a value was
- * written does not matter.
+ * The identity of a config: two configs with the same hash make the same sandbox, so a running one with another hash is
+ * stale. Parsing first fills in defaults and normal forms, so that how a value was written does not matter.
  */
 export const configHash = (config: z.input<typeof SandboxConfig>): ConfigHash =>
   ConfigHash.parse(
@@ -14,7 +13,7 @@ export const configHash = (config: z.input<typeof SandboxConfig>): ConfigHash =>
       .digest("hex"),
   )
 
-/** Lists in which order and repetition mean nothing are put into one order. */
+/** Sorts the lists in which order and repetition mean nothing. */
 const withoutOrder = (config: SandboxConfig): SandboxConfig => ({
   ...config,
   mounts: config.mounts.toSorted((a, b) => compare(a.target, b.target)),
@@ -27,7 +26,7 @@ const withoutOrder = (config: SandboxConfig): SandboxConfig => ({
 
 const asSet = (values: readonly string[]): string[] => [...new Set(values)].sort(compare)
 
-/** By code unit: the same on every machine, whatever its locale. */
+/** Compares by code unit: the same on every machine, whatever its locale. */
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 const sortKeys = (value: unknown): unknown => {

@@ -9,7 +9,7 @@ import { cacheEnvironment, cacheMounts } from "./caches/places.ts"
 import { CERTIFICATE_ENVIRONMENT } from "./certificate-environment.ts"
 import { proxyEnvironment } from "./host-proxy.ts"
 
-/** What a host gives to sandboxes that reach networks. */
+/** The host's settings that sandboxes with a network get. */
 export interface HostSettings {
   /** The server's own environment, which may name a proxy. */
   readonly variables: Readonly<Record<string, string | undefined>>
@@ -17,7 +17,10 @@ export interface HostSettings {
   readonly certificates: readonly string[]
 }
 
-/** What a workspace's sandbox is, with this system and toolbox, on a host with these settings. Equal ones give equal configs. */
+/**
+ * The config of a workspace's sandbox, with this system and toolbox, on a host with these settings. Equal arguments
+ * give equal configs.
+ */
 export const sandboxConfig = (
   workspace: WorkspaceSpec,
   system: SystemIdentity,
@@ -27,7 +30,7 @@ export const sandboxConfig = (
 ): SandboxConfig => {
   const certificates = workspace.network.kind === "open" ? [...host.certificates] : []
   const { hooks, environment, agent, sidecars, network, caches, hostPorts } = workspace
-  // The server holds these two, whatever the sandbox: a change makes none stale.
+  // The server enforces the disk limits itself, so a change of them makes no sandbox stale.
   const { diskBytes: _bytes, diskInodes: _inodes, ...limits } = workspace.limits
   return SandboxConfig.parse({
     system,
@@ -36,7 +39,7 @@ export const sandboxConfig = (
       ...SUPERVISOR_FLAGS,
       `${TOOLBOX_TARGET}/supervisor/main.cjs`,
     ],
-    // Of the supervisor alone: what it starts gets nothing of its environment.
+    // The supervisor alone has this environment: the processes that it starts get nothing of it.
     environment: {
       NODE_COMPILE_CACHE: `${TOOLBOX_TARGET}/${COMPILED_SUPERVISOR}`,
       NODE_COMPILE_CACHE_PORTABLE: "1",

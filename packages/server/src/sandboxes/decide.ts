@@ -2,64 +2,67 @@ import type { ConfigHash } from "@berth/protocol/sandbox"
 import type { EngineState } from "../backends/backend.ts"
 import type { StopCause, StoredPhase } from "../store/database.ts"
 
-/** How long things may be left as they are. */
+/** The times that sandboxes stay in each state before something is done about them. */
 export interface Policy {
-  /** Unused for so long, a sandbox is frozen; null: never. */
+  /** A sandbox is paused after it was unused for this long; null: never. */
   readonly pauseAfterMs: number | null
-  /** Unused for so long, it is stopped, and its files are kept; null: never. */
+  /** A sandbox is stopped after it was unused for this long, and its files are kept; null: never. */
   readonly stopAfterMs: number | null
-  /** How long one whose boot failed stays up; longer while somebody uses it. */
+  /** A sandbox whose boot failed stays up for this long, and longer while somebody uses it. */
   readonly failedBootKeepMs: number
-  /** How long a quarantined one is kept. */
+  /** A quarantined sandbox is kept for this long. */
   readonly quarantineMs: number
-  /** How long one may leave it open whether anything lives in it. */
+  /** A sandbox may leave the question what lives in it unanswered for this long. */
   readonly silentMs: number
 }
 
-/** What the store knows of a sandbox. */
+/** The store's knowledge of a sandbox. */
 export interface Known {
   readonly phase: StoredPhase
-  /** How long it has been in that phase. */
+  /** How long the sandbox has been in that phase. */
   readonly phaseMs: number
   readonly configHash: ConfigHash
-  /** What its workspace wants now; undefined: that is not known yet. */
+  /** The config hash that the workspace asks for now; undefined: not known yet. */
   readonly wantedHash: ConfigHash | undefined
-  /** Another one is its workspace's current one. */
+  /** The workspace has another sandbox as its current one. */
   readonly isReplaced: boolean
-  /** A person has asked for the one that takes its place, if it is stale. */
+  /** A person has asked for the successor of this sandbox, if it is stale. */
   readonly isSuccessorAsked: boolean
-  /** It is stopping or gone because it was found dead, which may have been wrong: an engine can lose sight of one. */
+  /**
+   * The sandbox is stopping or gone because it was found dead. That may be wrong: an engine can lose sight of a
+   * sandbox.
+   */
   readonly isPresumedDead: boolean
-  /** Why its boot failed, of one in that phase. */
+  /** Why the boot failed, for a sandbox in the phase `failed`. */
   readonly bootFailure?: string | undefined
-  /** This server makes or copies it right now. */
+  /** The sandbox is being made or copied by this server right now. */
   readonly isBeingMade: boolean
 }
 
-/** What its supervisor said of what lives in it, since this server runs. */
+/** The supervisor's answer to what lives in its sandbox, since this server runs. */
 export type Life =
   | { readonly kind: "not asked" }
   | { readonly kind: "alive"; readonly what: string }
   | { readonly kind: "none" }
-  /** It did not answer, first and last so long ago. */
+  /** The sandbox does not answer: for `forMs` in all, and last asked `askedMs` ago. */
   | { readonly kind: "silent"; readonly forMs: number; readonly askedMs: number }
 
-/** All that a decision rests on, read at one moment. */
+/** The facts that a decision rests on, read at one moment. */
 export interface World {
-  /** undefined: the store does not know it. */
+  /** undefined: the store does not know the sandbox. */
   readonly known: Known | undefined
-  /** undefined: its engine does not have it. */
+  /** undefined: the engine does not have the sandbox. */
   readonly state: EngineState | undefined
   readonly life: Life
-  /** Who uses it, in words. */
+  /** The users of the sandbox, in words. */
   readonly uses: readonly string[]
-  /** The names of those it is only kept for: they give way to whatever somebody asks for. */
+  /** The holders of leases that yield: they give way to whatever somebody asks for. */
   readonly keeps: readonly string[]
-  /** How long nobody has. */
+  /** How long nobody has used the sandbox. */
   readonly idleMs: number
-  /** What of the host runs low. */
+  /** The resource of the host that runs low, in words. */
   readonly pressure: string | undefined
-  /** Why its processes are halted, if they are: it fills the disk. */
+  /** Why the processes of the sandbox are halted, if they are: it fills the disk. */
   readonly halted: string | undefined
   readonly canPause: boolean
   readonly policy: Policy
@@ -67,28 +70,31 @@ export interface World {
 
 export type Action =
   | { readonly kind: "keep" }
-  /** Of one that the store does not know: what lives in it. */
+  /** Asks the sandbox what lives in it. */
   | { readonly kind: "ask" }
   | { readonly kind: "adopt" }
-  /** Stopped, its files kept. */
+  /** Stops the sandbox and keeps its files. */
   | { readonly kind: "quarantine" }
   | { readonly kind: "drain" }
-  /** It is wanted again. */
+  /** Makes a draining sandbox current again: its config is wanted again. */
   | { readonly kind: "undrain" }
   | { readonly kind: "pause" }
   | { readonly kind: "resume" }
-  /** From here on nobody gets it; refused by the store if somebody came in between. */
+  /**
+   * Moves the sandbox to `stopping`: from then on nobody gets it. The store refuses if somebody has taken a lease
+   * since.
+   */
   | {
       readonly kind: "stop"
       readonly cause: StopCause
-      /** Somebody asked for its successor: those whom it is only kept for give way. */
+      /** A person asked for the successor: leases that yield give way. */
       readonly isAsked?: boolean
     }
-  /** It is dead: whatever was claimed of it ends with it. */
+  /** Marks a dead sandbox as stopping, and ends its leases. */
   | { readonly kind: "bury" }
-  /** Ends its processes and takes it from its engine. */
+  /** Ends the sandbox's processes and removes it from its engine. */
   | { readonly kind: "remove" }
-  /** The engine has nothing left of it: neither shall we. */
+  /** Marks the sandbox as gone: its engine has nothing left of it. */
   | { readonly kind: "forget" }
 
 export interface Decision {
@@ -98,12 +104,12 @@ export interface Decision {
   readonly againInMs?: number
 }
 
-/** Between two questions to a sandbox that does not answer. */
+/** The pause between two questions to a sandbox that does not answer. */
 const ASK_AGAIN_MS = 5_000
-/** The same when it has been silent for so long that nobody waits for it any more: it may come back. */
+/** The same pause once a sandbox has been silent for `silentMs`: nobody waits for it any more, but it may come back. */
 const ASK_SELDOM_MS = 60_000
 
-/** Decides the next action for a sandbox. Never takes away one that is in use. */
+/** Decides the next action for a sandbox. Never removes one that is in use. */
 export const decide = (world: World): Decision => {
   const { known, state, halted } = world
   if (known === undefined) return halted === undefined ? decideUnknown(world) : keep(halted)
@@ -128,7 +134,7 @@ export const decide = (world: World): Decision => {
   }
 }
 
-/** What is to be done about one that was taken for dead and runs: it is asked before anything of it is ended. */
+/** Decides about a sandbox that was presumed dead and runs: it is asked before anything of it is ended. */
 const decideReturned = (world: World, { isPresumedDead }: Known): Decision | undefined => {
   const { state, life } = world
   if (!isPresumedDead || (state !== "running" && state !== "paused")) return undefined
@@ -154,7 +160,7 @@ const decideUnknown = (world: World): Decision => {
   return { action: { kind: "quarantine" }, reason: `it is not known, and ${why}` }
 }
 
-/** Whether it is to be asked, or waited for, before anything is decided. */
+/** Asks the sandbox what lives in it, or waits for its answer. Undefined: the decision can be made without asking. */
 const ask = ({ life, policy }: World): Decision | undefined => {
   if (life.kind === "not asked")
     return { action: { kind: "ask" }, reason: "what lives in it is not known" }
@@ -182,9 +188,9 @@ const decideLive = (world: World, known: Known): Decision => {
   if (state === "created")
     return { action: { kind: "bury" }, reason: "whoever made it did not finish" }
   if (state === "exited") return { action: { kind: "bury" }, reason: "its processes have ended" }
-  // Neither asked nor woken, whoever uses it, until there is room.
+  // A halted sandbox is neither asked nor woken until there is room, whoever uses it.
   if (world.halted !== undefined) return keep(world.halted)
-  // One that is frozen does not answer; nobody used it when that was done.
+  // A paused sandbox cannot answer, and nobody used it when it was paused.
   const question = state === "running" ? ask(world) : undefined
   if (question !== undefined) return question
   if (known.phase === "failed") return decideFailed(world, known)
@@ -193,14 +199,17 @@ const decideLive = (world: World, known: Known): Decision => {
   return uses.length > 0 || isKept ? decideUsed(world, known) : decideUnused(world, known)
 }
 
-/** Why it is not the one that its workspace wants. */
+/** Why the sandbox is not the one that its workspace wants; undefined: it is. */
 const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | undefined => {
   if (isReplaced) return "its workspace has another one"
   if (wantedHash !== undefined && wantedHash !== configHash) return "its workspace has changed"
   return undefined
 }
 
-/** Decides about a sandbox whose boot failed and that stays up for a while. No session can go on in it, so those it is kept for do not count. */
+/**
+ * Decides about a sandbox whose boot failed and that stays up for a while. No session can go on in it, so leases that
+ * yield do not count.
+ */
 const decideFailed = ({ uses, pressure, policy }: World, known: Known): Decision => {
   const why = `its boot failed: ${known.bootFailure ?? "not said why"}`
   if (uses.length > 0) return keep(`${why}; used by ${listed(uses)}`)
@@ -233,7 +242,7 @@ const decideUnused = (world: World, known: Known): Decision => {
   const { state, idleMs, pressure, canPause, policy } = world
   const stale = staleness(known)
   if (stale !== undefined) {
-    // Who has used it until now will want the next one; of one that nobody used, nobody may.
+    // Users of a draining sandbox will want its successor. If nobody used the stale one, perhaps nobody wants the next.
     const cause = known.phase === "draining" ? "drained" : "stale"
     const action = { kind: "stop", cause } as const
     return { action: known.isSuccessorAsked ? { ...action, isAsked: true } : action, reason: stale }
@@ -270,7 +279,7 @@ const keep = (reason: string, againInMs?: number): Decision => ({
   ...(againInMs !== undefined && { againInMs }),
 })
 
-/** The first few: a reason is read by people. */
+/** A reason names only the first few users: people read it. */
 const MAX_NAMED = 3
 
 const listed = (users: readonly string[]): string => {

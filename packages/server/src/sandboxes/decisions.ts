@@ -4,21 +4,21 @@ import type { Kysely } from "kysely"
 import type { Database } from "../store/database.ts"
 import type { Clock } from "./clock.ts"
 
-/** Of one sandbox; what is older is forgotten. */
+/** The decisions kept for one sandbox; older ones are deleted. */
 const MAX_DECISIONS = 50
-/** That is done with the first that a server writes of a sandbox, and with every so many after it. */
+/** Old decisions are deleted with the first one that a server writes for a sandbox, and with every tenth after it. */
 const FORGET_EVERY = 10
 
-/** Why each sandbox was kept or stopped. What is said again, as at each attempt, is not written again. */
+/** Why each sandbox was kept or stopped. The same decision in a row, as at each attempt, is written once. */
 export interface Decisions {
   add(sandbox: SandboxId, action: string, reason: string): Promise<void>
-  /** Doing what was decided last failed. */
+  /** Notes that executing the last decision failed. */
   addFailure(sandbox: SandboxId, action: string, why: string): Promise<void>
-  /** What failed last, and why; undefined: what was decided last has not failed. */
+  /** The last action that failed, and why; undefined: the last decision has not failed. */
   failureOf(sandbox: SandboxId): string | undefined
-  /** Of one that is gone nothing more is said. */
+  /** Forgets a sandbox that is gone: nothing more is said of it. */
   end(sandbox: SandboxId): void
-  /** Latest first. */
+  /** The decisions about a sandbox, latest first. */
   of(sandbox: SandboxId): Promise<DecisionView[]>
 }
 

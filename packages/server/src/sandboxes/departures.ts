@@ -1,7 +1,7 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Rows } from "./rows.ts"
 
-/** Those who wait for a sandbox to be gone. */
+/** Lets callers wait until a sandbox is gone. */
 export class Departures {
   readonly #rows: Rows
   readonly #waiting = new Map<SandboxId, Set<() => void>>()
@@ -10,13 +10,16 @@ export class Departures {
     this.#rows = rows
   }
 
-  /** Of one that the store has as gone. */
+  /** Wakes those who wait for a sandbox that the store now has as gone. */
   tell(sandbox: SandboxId): void {
     for (const resolve of this.#waiting.get(sandbox) ?? []) resolve()
     this.#waiting.delete(sandbox)
   }
 
-  /** Resolves when the store has it as gone, or as quarantined, in which nothing runs either. Rejects when the signal fires before. */
+  /**
+   * Resolves when the store has the sandbox as gone, or as quarantined, in which nothing runs either. Rejects when the
+   * signal fires before.
+   */
   async of(sandbox: SandboxId, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiters = this.#waiting.get(sandbox) ?? new Set()

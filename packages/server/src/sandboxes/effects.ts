@@ -34,32 +34,32 @@ export interface EffectsParts {
   readonly bridges: Pick<Bridges, "left" | "trace">
   readonly log: Logger
   readonly at: FailPoint
-  /** Those whose processes are frozen, or are about to be. */
+  /** The sandboxes whose processes are frozen, or are about to be. */
   readonly frozen: Set<SandboxId>
   readonly rescue: Pick<Rescue, "isFull" | "end">
-  /** Whether it stays halted until the disk has room. */
+  /** Whether the sandbox stays halted until the disk has room. */
   readonly isHeld: (sandbox: SandboxId) => boolean
   readonly onGone: (row: SandboxRow) => void
 }
 
-/** How long a sandbox has to end in order. */
+/** The time that a sandbox has to end in order. */
 export const STOP_GRACE_MS = 10_000
 
-/** How long a sandbox that is to be adopted may take to say how its boot went. */
+/** The time that a sandbox which is to be adopted has to say how its boot went. */
 const BOOT_ANSWER_MS = 5_000
 
-/** A stack trace of a supervisor fits. */
+/** Room for a stack trace of a supervisor. */
 const MAX_LAST_WORDS = 2_000
 
-/** Most of the time one waits for what ends in it: fewer at once take longer, and any number would choke an engine. */
+/** Removals mostly wait for processes to end. Fewer at once would take longer, and any number would choke an engine. */
 const REMOVALS_AT_ONCE = 32
 
-/** What is done to sandboxes: each may be cut short by a crash, and done again. */
+/** The effects on sandboxes. A crash may cut each short, and it is done again. */
 export const openEffects = (parts: EffectsParts): Effects => {
   const { backend, rows, links, records, keepers, lives, files, log, at, frozen } = parts
   const inTurn = bounded(REMOVALS_AT_ONCE)
 
-  /** Of one that is not there any more: nothing. */
+  /** Stops a sandbox in order; does nothing if the sandbox is not there any more. */
   const stopInOrder = async (sandbox: SandboxId): Promise<void> => {
     try {
       await backend.stop(sandbox, { graceMs: STOP_GRACE_MS })
@@ -68,13 +68,16 @@ export const openEffects = (parts: EffectsParts): Effects => {
     }
   }
 
-  /** Kills a sandbox that fills the disk, or finds it full: in a grace period it would write, and lose what it wrote. */
+  /**
+   * Kills a sandbox that fills the disk, or that would have to stop on a full disk: in its grace period it would write,
+   * and lose those writes.
+   */
   const endAtOnce = async (sandbox: SandboxId): Promise<void> => {
     const { rescue, isHeld } = parts
     if (isHeld(sandbox) || (await rescue.isFull())) await rescue.end(sandbox)
   }
 
-  /** Those whose removal failed: what ran may be gone, and what it had beside that not. */
+  /** The sandboxes whose removal failed: the processes may be gone while other parts are left. */
   const halfRemoved = new Set<SandboxId>()
   const takeAway = async (sandbox: SandboxId): Promise<void> => {
     halfRemoved.add(sandbox)
@@ -82,33 +85,42 @@ export const openEffects = (parts: EffectsParts): Effects => {
     halfRemoved.delete(sandbox)
   }
 
-  /** What its first process said last, which is why it ended, if it said why. */
+  /** The last output of the sandbox's first process, which says why it ended if anything does. */
   const lastWords = async (sandbox: SandboxId): Promise<string> => {
     const text = await backend.logs(sandbox).catch(() => "")
     return text.trim().slice(-MAX_LAST_WORDS)
   }
 
-  /** What it had on disk to say when it ended. A store that cannot take it now is tried again. */
+  /**
+   * Stores the events that the sandbox had on disk when it ended. If the store cannot take them now, the caller tries
+   * again.
+   */
   const takeLeft = async (sandbox: SandboxId): Promise<void> => {
     const link = await links.find(sandbox)
     if (link === undefined) return
     for await (const events of leftOf(link)) await parts.events.take(sandbox, events)
   }
 
-  /** It is in the sandbox's hands: what is not as it should be is not believed, and holds up nothing. */
+  /**
+   * Reads the journal that a sandbox left. The sandbox wrote it, so damaged contents are not believed and hold up
+   * nothing.
+   */
   const leftOf = async function* (link: SandboxLink): AsyncGenerator<readonly Event[]> {
     const { sandbox } = link
     const after = await parts.events.lastSeen(sandbox)
     try {
       yield* parts.bridges.left(link, after)
     } catch (err) {
-      log.warn({ op: "sandbox.takeLeft", sandbox, err }, "what it said last is not known")
+      log.warn(
+        { op: "sandbox.takeLeft", sandbox, err },
+        "the last events of a sandbox cannot be read",
+      )
       const reason = "what the sandbox said last cannot be read"
       await parts.events.tell(sandbox, [{ type: "gap", reason }])
     }
   }
 
-  /** Why its boot failed, by its own word; undefined: it did not, or does not tell. */
+  /** Why the boot failed, as the sandbox says; undefined: it did not fail, or the sandbox does not answer. */
   const bootFailureOf = async (sandbox: SandboxId): Promise<string | undefined> => {
     const link = await links.find(sandbox)
     const signal = AbortSignal.timeout(BOOT_ANSWER_MS)
@@ -117,7 +129,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
     return `${trace.ending?.step ?? "boot"}: ${trace.ending?.reason ?? "not said why"}`
   }
 
-  /** To those who talk with an agent in it. */
+  /** Tells the sessions of a sandbox about its phase. */
   const tell: Effects["tell"] = async (sandbox, phase, reason) => {
     const warning =
       phase === "draining"
@@ -141,9 +153,9 @@ export const openEffects = (parts: EffectsParts): Effects => {
       const { sandbox, workspace, configHash } = identity
       const record = await records.read(sandbox)
       if (record === undefined) throw nothingKnown(sandbox)
-      // Its prompts stay closed after a failed boot.
+      // A sandbox takes no prompts after a failed boot.
       const failure = await bootFailureOf(sandbox)
-      // Files in use are not to be made anew; after a failed boot every step runs on them again.
+      // Files that are in use are not made anew; after a failed boot every step runs on them again.
       const isBooted = failure === undefined || record.mode === "restore"
       await parts.workspaces.add(record.workspace, { isBooted })
       const row = { id: sandbox, workspace, configHash, mode: record.mode }
@@ -158,9 +170,9 @@ export const openEffects = (parts: EffectsParts): Effects => {
         await parts.workspaces.bootFailed(workspace, configHash, failure)
       await keepers.takeUp(sandbox)
       if (state === "paused") frozen.add(sandbox)
-      // Now that it is known, what lives in it gets its leases.
+      // The store knows the sandbox now, so the prompts, commands and terminals in it get their leases.
       await lives.ask(sandbox)
-      log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a sandbox that was not known")
+      log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a running sandbox was adopted")
     },
 
     quarantine: async ({ identity, state }) => {
@@ -171,7 +183,10 @@ export const openEffects = (parts: EffectsParts): Effects => {
       await keepers.letGo(sandbox, "is quarantined")
       if (state === "paused") await backend.resume(sandbox)
       if (state !== "created" && state !== "exited") await inTurn(() => stopInOrder(sandbox))
-      log.warn({ op: "sandbox.quarantine", sandbox, workspace }, "a sandbox that was not known")
+      log.warn(
+        { op: "sandbox.quarantine", sandbox, workspace },
+        "an unknown sandbox was quarantined",
+      )
     },
 
     bury: async ({ id: sandbox, workspace, configHash, phase }, reason) => {
@@ -179,7 +194,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
       if (!(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why }))) return
       log.warn({ op: "sandbox.bury", sandbox, workspace, reason: why }, "a sandbox has ended")
       const boot = keepers.get(sandbox)?.boot
-      // One that has told why its boot failed is counted already.
+      // A boot that has reported its failure is counted already.
       const hasTold = boot !== undefined && isBootOver(boot)
       if (phase === "booting" && !hasTold)
         await parts.workspaces.bootFailed(workspace, configHash, why)
@@ -216,7 +231,8 @@ export const openEffects = (parts: EffectsParts): Effects => {
       frozen.delete(sandbox)
       await files.release(workspace, sandbox)
       await at("forget.released")
-      // How the last one of a workspace booted can still be looked at.
+      // The link of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
+      // looked at.
       for (const other of await rows.goneOf(workspace)) await links.remove(other)
       await at("forget.unlinked")
       await tell(sandbox, "gone", row.stop?.reason ?? "it has ended")

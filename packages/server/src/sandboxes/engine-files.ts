@@ -3,8 +3,8 @@ import type { Backend } from "../backends/backend.ts"
 import type { WorkspaceFiles } from "./files.ts"
 
 /**
- * The files of workspaces whose engine has them in volumes of its own: nothing of them is on this host. What an
- * earlier server put here for such a workspace goes with it.
+ * The files of workspaces whose engine keeps them in its own volumes, so that none are on this host. Files that an
+ * earlier server made here for such a workspace are removed with it.
  */
 export const openEngineFiles = (
   backend: Pick<Backend, "removeFiles">,

@@ -10,13 +10,16 @@ import { unknownWorkspace } from "./unknown.ts"
 import type { Wanted, Wants } from "./wanted.ts"
 import type { Workspaces } from "./workspaces.ts"
 
-/** So many boots of one config that failed in a row are enough, until somebody asks for another. */
+/** After this many failed boots of one config in a row, no other is tried until somebody asks for it. */
 export const MAX_FAILED_BOOTS = 3
 
-/** So long the use of a stale sandbox is waited for: whoever asked is then told whose it is, and may ask again. */
+/**
+ * How long a request waits for the users of a stale sandbox. Then it fails with their names, and the caller may ask
+ * again.
+ */
 export const MAX_DRAIN_WAIT_MS = 20_000
 
-/** Then it is looked again whether there is still anything to wait for: what is stale may become right again. */
+/** How often a waiting request checks again whether it still has to wait: a stale sandbox may become current again. */
 const LOOK_AGAIN_MS = 2_000
 
 export interface EnsureParts {
@@ -24,23 +27,23 @@ export interface EnsureParts {
   readonly leases: Leases
   readonly workspaces: Workspaces
   readonly wants: Wants
-  /** One thing at a time for one workspace. */
+  /** Runs one operation at a time for each workspace. */
   readonly serially: Serially
   readonly isBooting: (sandbox: SandboxId) => boolean
   readonly hasFailed: (sandbox: SandboxId) => boolean
-  /** Rejects where there is no room. */
+  /** Rejects where the host has no room. */
   readonly admit: () => Promise<void>
-  /** Makes the one that this row is of. */
+  /** Makes the sandbox of this row. */
   readonly make: (row: NewRow, signal: AbortSignal) => Promise<void>
-  /** A person asks for the one that takes the sandbox's place: those whom it is only kept for give way. */
+  /** Notes that a person asks for the sandbox's successor: leases that yield give way. */
   readonly askSuccessor: (sandbox: SandboxId) => void
   /** Has the sandbox looked at. */
   readonly wake: (sandbox: SandboxId) => void
-  /** The same, and resolves when that is done: one that is dead is not current any more. */
+  /** The same, and resolves when that is done: a dead sandbox is not current any more then. */
   readonly settle: (sandbox: SandboxId) => Promise<unknown>
-  /** Why it is not gone yet, where something failed last; undefined: nothing did. */
+  /** Why the sandbox is not gone yet, if its last action failed; undefined: nothing failed. */
   readonly whyNotGone: (sandbox: SandboxId) => string | undefined
-  /** Resolves when the store has it as gone. */
+  /** Resolves when the store has the sandbox as gone. */
   readonly gone: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
 }
 
@@ -52,13 +55,13 @@ export interface NewRow {
 }
 
 export interface EnsureOptions {
-  /** How files boot that have not booted yet. */
+  /** The boot mode for files that have not booted yet. */
   readonly mode: BootMode
-  /** By a person: it is tried though the last boots failed. */
+  /** A person asks: the boot is tried although the last ones failed. */
   readonly isRequested: boolean
-  /** Boots again where the last boot failed and its sandbox is kept. Default: that is refused. */
+  /** Boots again where the last boot failed and its sandbox is kept. Default: refused. */
   readonly retry?: boolean
-  /** How long others are waited for who use a stale one. */
+  /** How long to wait for the users of a stale sandbox. */
   readonly waitMs?: number
 }
 
@@ -68,12 +71,12 @@ export interface Ensured {
 }
 
 /**
- * The current sandbox of a workspace, made if there is none. One that is stale is replaced, as soon as nobody
- * uses it: until then whoever wants the new one waits, for so long.
+ * Gives the current sandbox of a workspace, made if there is none. A stale one is replaced as soon as nobody uses it:
+ * until then the caller waits, for `waitMs` at most.
  */
 export const openEnsure = (parts: EnsureParts) => {
   const { rows, leases, workspaces, wants, serially } = parts
-  /** Those who wait: when anybody finds what they wanted, they may find it as well. */
+  /** The waiting requests of each workspace: when one of them gets its sandbox, the others look again. */
   const waiting = new Map<Slug, AbortController>()
   const found = (slug: Slug): void => {
     waiting.get(slug)?.abort()
@@ -83,7 +86,7 @@ export const openEnsure = (parts: EnsureParts) => {
   const undrain = (sandbox: SandboxId): Promise<boolean> =>
     rows.move(sandbox, ["draining"], parts.isBooting(sandbox) ? "booting" : "ready")
 
-  /** What there is now, or whom to wait for. */
+  /** The sandbox that there is now, or the one to wait for. */
   const step = async (
     slug: Slug,
     { mode, isRequested, retry = false }: EnsureOptions,
@@ -100,7 +103,7 @@ export const openEnsure = (parts: EnsureParts) => {
       const isFailed = there.phase === "failed"
       if (isSame && isFailed && !retry) throw bootFailed(there, failed?.why)
       const isRight = isSame && !isFailed && !parts.hasFailed(there.id)
-      // One that was to be replaced is wanted again.
+      // A draining sandbox whose config is wanted again becomes current again.
       if (isRight && (isCurrent(there) || (await undrain(there.id))))
         return { sandbox: there.id, made: false }
       if (isSame && (isFailed || isCurrent(there))) {

@@ -13,14 +13,14 @@ export interface FilesLeftParts {
 }
 
 /**
- * Looks for files that an earlier workspace of the same name left: the database that knew it was lost, or put back from a
- * copy. A new workspace never takes them, since they were not made for it.
+ * Looks for files that an earlier workspace of the same name left: the database that knew it was lost, or restored from
+ * a copy. A new workspace never takes them, since they were not made for it.
  */
 export const openFilesLeft = ({ files, backend, rows, workspaces }: FilesLeftParts) => ({
   /** Whether nobody owns the files of that name: no workspace, and no sandbox that is used. */
   areLeft: async (workspace: Slug): Promise<boolean> => {
     if (!(await files.has(workspace))) return false
-    // A row is on disk before the files are, so it is looked for after them.
+    // A workspace's row is on disk before its files are, so the row is looked for after the files.
     if ((await workspaces.slugs()).includes(workspace)) return false
     return (await rows.ofWorkspace(workspace)).length === 0
   },

@@ -18,47 +18,51 @@ import type { Flattening } from "./flattening.ts"
 
 const { uid, gid } = AGENT_USER
 
-/** What of a sandbox outlives it: two trees of files, both the agent's. */
+/** The two trees of files that outlive a sandbox. Both belong to the agent's user. */
 const STACKS = [
   { name: Slug.parse("workspace"), target: WORKSPACE_TARGET, mode: 0o755 },
   { name: Slug.parse("home"), target: AGENT_USER.home, mode: 0o700 },
 ]
 
-/** The mounts of every workspace's config: which layers they have now is no part of it. */
+/** The mounts of the files in every workspace's config. The layers of the moment are no part of it. */
 export const FILE_MOUNTS: readonly Mount[] = STACKS.map(({ name: stack, target }) => ({
   kind: "stack",
   stack,
   target,
 }))
 
-/** The files of workspaces. One sandbox at a time has them. */
+/** The files of workspaces. Only one sandbox at a time has them. */
 export interface WorkspaceFiles {
-  /** Whether there are any on this host. */
+  /** Whether the workspace has any files on this host. */
   has(workspace: Slug): Promise<boolean>
-  /** Gives them to a sandbox, made if there are none. Again for the same sandbox: the same. */
+  /** Gives the files to a sandbox, made if there are none. A repeated call for the same sandbox gives the same. */
   claim(workspace: Slug, sandbox: SandboxId): Promise<Overlay[]>
-  /** When the sandbox is gone. Twice is as good as once. */
+  /** Takes the files back when the sandbox is gone. May be called twice. */
   release(workspace: Slug, sandbox: SandboxId): Promise<void>
-  /** Takes them away at once; the disk has their space back when they are deleted, which goes on after the call. */
+  /**
+   * Removes the files at once. Deleting them goes on after the call, and only then does the disk have the space back.
+   */
   remove(workspace: Slug): Promise<void>
-  /** Refuses where files are not on this host, so that they cannot be "forked", "exported" or "imported". */
+  /** Refuses a `deed` ("forked", "exported" or "imported") where the files are not on this host. */
   assertHere(workspace: Slug, deed: string): void
-  /** Freezes them as they are now, which costs what was written since the last time. */
+  /** Freezes the files as they are now. That costs as much as was written since the last time. */
   freeze(workspace: Slug, how: Freezing): Promise<FrozenFiles>
   /** Puts another workspace on frozen files. */
   put(workspace: Slug, frozen: Pick<FrozenFiles, "layers">): Promise<void>
   /** Writes frozen files as an archive. */
   export(frozen: Pick<FrozenFiles, "layers">, to: Writable, options: ExportOptions): Promise<void>
-  /** Takes files from an archive for a workspace that has none, and says whether they have been through a whole boot. */
+  /**
+   * Imports files from an archive for a workspace that has none. Returns whether they have been through a whole boot.
+   */
   import(workspace: Slug, from: AsyncIterable<Buffer>, how: Importing): Promise<boolean>
-  /** Removes what no workspace stands on. */
+  /** Removes layers that no workspace stands on. */
   collect(signal?: AbortSignal): Promise<void>
 }
 
 export interface Freezing {
-  /** Why they are frozen, for people. */
+  /** Why the files are frozen, for people. */
   readonly reason: string
-  /** The sandbox that has the files. Undefined: none has. */
+  /** The sandbox that has the files; undefined: none has. */
   readonly live: FrozenWhile | undefined
   readonly signal: AbortSignal
   readonly onProgress: (progress: CopyProgress) => void
@@ -67,9 +71,9 @@ export interface Freezing {
 /** The files of a workspace as they were at one moment. */
 export interface FrozenFiles {
   readonly layers: readonly LayerId[]
-  /** How long the sandbox that has them stood still. */
+  /** How long the sandbox that has the files stood still. */
   readonly frozenMs: number
-  /** Lets go of them, when something else keeps them or they are not needed any more. */
+  /** Unpins the layers, when something else keeps them or they are not needed any more. */
   end(): Promise<void>
 }
 
@@ -94,7 +98,7 @@ export const openFiles = ({ store, isAlive, flattening, at }: FilesParts): Works
     } catch (thrown) {
       const code = thrown instanceof BerthError ? thrown.code : undefined
       if (code === "layers.unknown") await store.put(key, null)
-      // Forks of forks can be deeper than can be mounted before the background has flattened one of them.
+      // Forks of forks can be too deep to mount before the background has flattened one of them.
       else if (code === "layers.too_deep") await store.flatten(key)
       else throw thrown
       await store.ensureTop(key, root)

@@ -12,14 +12,14 @@ export interface FlatteningParts {
 
 /** Flattens deep stacks in the background, one after another, whether sandboxes have them or not. */
 export interface Flattening {
-  /** The stack is deep: it is flattened as soon as those before it are. */
+  /** Flattens a deep stack as soon as those before it are done. */
   deep(key: StackKey): void
-  /** A stack was put on its single layer: those that it stood on go, unless others stand on them. */
+  /** A stack was put on its single layer: the layers that it stood on are removed, unless others stand on them. */
   adopted(): void
   close(): Promise<void>
 }
 
-/** A flattening that fails is tried again when the files are used the next time. */
+/** Opens the background work. A flattening that fails is tried again when the files are used the next time. */
 export const openFlattening = ({ layers, shortage, log }: FlatteningParts): Flattening => {
   const over = new AbortController()
   const { signal } = over
@@ -41,7 +41,7 @@ export const openFlattening = ({ layers, shortage, log }: FlatteningParts): Flat
     for (const [name, key] of waiting) {
       if (signal.aborted) return
       await flattenOne(key).catch(() => {
-        // The operation's line in the log has said why.
+        // The operation's log line has said why.
       })
       waiting.delete(name)
     }

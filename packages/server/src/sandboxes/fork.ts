@@ -20,7 +20,7 @@ export interface ForkParts {
 
 export interface ForkCall {
   readonly signal: AbortSignal
-  /** Told how far it is. */
+  /** Called with the progress of the fork. */
   readonly onProgress: (progress: ForkProgress) => void
 }
 

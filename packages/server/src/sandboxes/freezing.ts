@@ -11,13 +11,13 @@ export interface FreezingParts {
   readonly leases: Leases
   readonly files: WorkspaceFiles
   readonly wake: (sandbox: SandboxId) => void
-  /** Those that nobody else is to touch. */
+  /** The sandboxes that nobody else is to touch. */
   readonly making: Set<SandboxId>
   /** The sandboxes that stand still for their files to be copied. */
   readonly copying: Set<SandboxId>
   /** Why a sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
-  /** The files of a sandbox that stood still are copied: it may be let go on, or halted, now. */
+  /** Called when the files of a sandbox that stood still are copied: it may now be resumed, or halted. */
   readonly onThaw: () => void
 }
 
@@ -25,7 +25,7 @@ export interface FreezeFiles {
   readonly workspace: Slug
   /** The workspace's latest sandbox, which may run or be gone. Undefined: it has none. */
   readonly sandbox: SandboxId | undefined
-  /** Keeps the sandbox until its files are copied. */
+  /** The lease that keeps the sandbox until its files are copied. */
   readonly lease: {
     readonly source: LeaseSource
     readonly subject: string
@@ -36,13 +36,13 @@ export interface FreezeFiles {
 }
 
 /**
- * Freezes the files of a workspace as they are at one moment. Whoever uses its sandbox goes on with it, after a moment in
+ * Freezes the files of a workspace as they are at one moment. The users of its sandbox go on with it, after a moment in
  * which it stands still.
  */
 export const openFreezing = (parts: FreezingParts) => {
   const { backend, leases, files, making, copying } = parts
 
-  /** The copies that each sandbox stands still for: it goes on when the last of them is done. */
+  /** The copies for which each sandbox stands still: it goes on when the last of them is done. */
   const copiesOf = new Map<SandboxId, Set<symbol>>()
   /** Sandboxes that a copy has paused. */
   const paused = new Set<SandboxId>()
@@ -59,7 +59,7 @@ export const openFreezing = (parts: FreezingParts) => {
     copying.delete(sandbox)
   }
 
-  /** While it stands still, nobody wakes it or puts it to sleep. */
+  /** Pauses and resumes a sandbox for a copy. While it stands still, nobody else wakes or pauses it. */
   const freezerOf = (sandbox: SandboxId, copy: symbol): Freezer => ({
     freeze: async () => {
       const copies = copiesOf.get(sandbox) ?? new Set()
@@ -71,21 +71,21 @@ export const openFreezing = (parts: FreezingParts) => {
       await backend.pause(sandbox)
     },
     thaw: async () => {
-      // Halted meanwhile for what it takes of the disk, it stays as it is.
+      // A sandbox that was halted meanwhile for its disk use stays paused.
       const isLast = isOnlyCopy(sandbox, copy)
       if (isLast && paused.has(sandbox) && parts.held(sandbox) === undefined)
         await backend.resume(sandbox)
       endCopy(sandbox, copy)
       if (!isLast) return
       parts.onThaw()
-      // A caller that came meanwhile may have found it frozen.
+      // A caller that came meanwhile may have found the sandbox frozen.
       parts.wake(sandbox)
     },
   })
 
   const freezeLive = async (sandbox: SandboxId, wanted: FreezeFiles): Promise<FrozenFiles> => {
     const { workspace, lease, signal, onProgress } = wanted
-    // Nobody takes it away meanwhile.
+    // The lease keeps the sandbox from being stopped meanwhile.
     const held = await leases.acquire({ sandbox, kind: "hold", ...lease })
     const copy = Symbol(lease.holder)
     try {
@@ -93,7 +93,7 @@ export const openFreezing = (parts: FreezingParts) => {
       return await files.freeze(workspace, { reason: lease.holder, live, signal, onProgress })
     } finally {
       await leases.release(held)
-      // A thaw that failed leaves it to whoever looks at it next.
+      // A sandbox whose thaw failed is left to its worker.
       endCopy(sandbox, copy)
       parts.wake(sandbox)
     }

@@ -3,7 +3,7 @@ import type { Rows } from "./rows.ts"
 
 export interface GivingUp {
   readonly reason: string
-  /** The subjects of the leases of whoever gives it up. */
+  /** The subjects of the leases of the one who gives the sandbox up. */
   readonly by: readonly string[]
 }
 
@@ -14,8 +14,8 @@ export interface GiveUpParts {
 }
 
 /**
- * Ends a sandbox that does not answer to a person. Returns why it stays; undefined: it ends. One that is halted answers
- * when there is room for it, and its files may be what a person is about to make room among.
+ * Ends a sandbox that does not answer to a person. Returns why it stays; undefined: it ends. A halted sandbox stays: it
+ * answers when there is room, and a person may be about to make room among its files.
  */
 export const openGiveUp =
   ({ rows, haltOf, wake }: GiveUpParts) =>

@@ -2,7 +2,7 @@ import type { Event, EventBody } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { SandboxEvents } from "./kept.ts"
 
-/** Of one sandbox. What is older is forgotten here: the log of a session is kept elsewhere. */
+/** The events that are kept of one sandbox. Older ones are dropped here: the log of a session is kept elsewhere. */
 const MAX_EVENTS = 10_000
 const MAX_CHARS = 8 * 1024 * 1024
 
@@ -27,13 +27,13 @@ export class Heard {
     this.#forget()
   }
 
-  /** Nothing more comes. */
+  /** Ends the stream: nothing more comes. */
   end(why: Error): void {
     this.#over = why
     for (const { fail } of this.#waiting) fail(why)
   }
 
-  /** Resolves at the first event, past or to come, for which it holds. Rejects when none can come any more. */
+  /** Resolves at the first event, past or to come, for which `holds` is true. Rejects when none can come any more. */
   async until(holds: (body: EventBody) => boolean): Promise<EventBody> {
     const { promise, resolve, reject } = Promise.withResolvers<EventBody>()
     let seen = 0
@@ -64,12 +64,15 @@ export class Heard {
 }
 
 export interface Hearing {
-  /** Stores as before, and remembers what was stored. */
+  /** Stores events as before, and remembers them. */
   readonly events: SandboxEvents
   heardOf(sandbox: SandboxId): Heard
 }
 
-/** For whoever runs sandboxes without a server and waits for what they say. A server keeps nothing of it in memory. */
+/**
+ * Remembers events for callers that run sandboxes without a server and wait for what they say. A server keeps no events
+ * in memory.
+ */
 export const hearing = (stored: SandboxEvents): Hearing => {
   const all = new Map<SandboxId, Heard>()
   const heardOf = (sandbox: SandboxId): Heard => {

@@ -5,13 +5,13 @@ type Variables = Readonly<Record<string, string | undefined>>
 const PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"]
 const EXCEPTIONS = "NO_PROXY"
 
-/** The sandbox's own loopback is never asked for through a proxy. */
+/** The addresses of the sandbox's own loopback, which never go through a proxy. */
 const LOOPBACK = ["localhost", "127.0.0.1", "::1"]
 
 /**
- * The host's proxy as the sandboxes with network `open` get it. Programs read either case of these names, and some read one alone, so both
- * are set. What the workspace sets in either case is left to it. A proxy on the host's loopback is left out: there
- * is no way to it from a sandbox.
+ * The host's proxy as sandboxes with network `open` get it. Programs read either case of these names, and some read
+ * only one, so both are set. A name that the workspace sets in either case is left alone. A proxy on the host's
+ * loopback is left out: a sandbox cannot reach it.
  */
 export const proxyEnvironment = (
   host: Variables,
@@ -37,11 +37,11 @@ export const proxyEnvironment = (
   )
 }
 
-/** Lower case first, as curl does. An empty one is as good as none. */
+/** Reads a variable in lower case first, as curl does. An empty value counts as none. */
 const either = (variables: Variables, name: string): string | undefined =>
   variables[name.toLowerCase()] || variables[name] || undefined
 
-/** Some write it without a scheme. */
+/** Whether a proxy is on the host's loopback. The scheme may be missing. */
 const isOnLoopback = (proxy: string): boolean => {
   const url = URL.parse(proxy.includes("://") ? proxy : `http://${proxy}`)
   return url !== null && /^(localhost|127\.[\d.]+|\[::1\])$/i.test(url.hostname)

@@ -1,7 +1,7 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Clock } from "./clock.ts"
 
-/** How long each sandbox has been without a use, as long as this server runs: what passed before does not count. */
+/** How long each sandbox has been unused while this server runs: time before its start does not count. */
 export class Idle {
   readonly #clock: Clock
   readonly #since = new Map<SandboxId, number>()
@@ -10,7 +10,7 @@ export class Idle {
     this.#clock = clock
   }
 
-  /** Its last use has just ended. */
+  /** Notes that the last use of a sandbox has just ended. */
   begin(sandbox: SandboxId): void {
     this.#since.set(sandbox, this.#clock.monotonicMs())
   }

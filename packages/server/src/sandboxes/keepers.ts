@@ -6,9 +6,9 @@ import type { Records, SandboxRecord } from "./records.ts"
 
 export interface Keepers {
   get(sandbox: SandboxId): Kept | undefined
-  /** Of one that has just been made. */
+  /** Connects to a sandbox that has just been made. */
   add(link: SandboxLink, record: SandboxRecord, boot: BootSummary): Kept
-  /** Of one that runs already: undefined if what is needed for it is not there. */
+  /** Connects to a sandbox that runs already; undefined if its link or record is missing. */
   takeUp(sandbox: SandboxId): Promise<Kept | undefined>
   letGo(sandbox: SandboxId, why: string): Promise<void>
   close(): Promise<void>

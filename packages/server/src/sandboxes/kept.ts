@@ -17,17 +17,17 @@ import type { SandboxLink } from "./links.ts"
 import type { SandboxRecord } from "./records.ts"
 import { workspaceRepos } from "./repos.ts"
 
-/** Where what sandboxes say is stored. */
+/** The store of the events that sandboxes send. */
 export interface SandboxEvents {
-  /** Stores what is new, in order. When it resolves, the sandbox may forget it. */
+  /** Stores new events, in order. When it resolves, the sandbox may forget them. */
   take(sandbox: SandboxId, events: readonly Event[]): Promise<void>
   /** The number of the last event that is stored. */
   lastSeen(sandbox: SandboxId): Promise<number>
-  /** Those of these prompts that have ended. */
+  /** The prompts among these that have ended. */
   ended(prompts: readonly PromptId[]): Promise<PromptId[]>
-  /** What is done to a sandbox, for those who talk with an agent in it. */
+  /** Tells the sessions of a sandbox about events of the sandbox itself. */
   tell(sandbox: SandboxId, bodies: readonly EventBody[]): Promise<void>
-  /** Closes the sessions of a workspace that is being removed. Twice is as good as once. */
+  /** Closes the sessions of a workspace that is being removed. May be called twice. */
   closeSessions(workspace: Slug): Promise<void>
 }
 
@@ -36,14 +36,14 @@ export interface KeepParts {
   readonly events: SandboxEvents
   readonly log: Logger
   readonly secrets: Secrets
-  /** The server's own, for the host's git. */
+  /** The server's own environment, for the host's git. */
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly keys: Keys
-  /** Where this server listens: no sandbox reaches it. */
+  /** The port on which this server listens: no sandbox may reach it. */
   readonly apiPort?: number | undefined
-  /** Its boot is ready, or will never be. May be told again after a crash. */
+  /** Called when the boot is ready, or never will be. May be called again after a crash. */
   readonly onBootOver: (sandbox: SandboxId, boot: BootSummary) => Promise<void>
-  /** It is not to be reached: whoever knows its engine should look at it. */
+  /** Called when the sandbox is not reached: its engine should be asked about it. */
   readonly onDown: (sandbox: SandboxId) => void
   readonly onUp: (sandbox: SandboxId) => void
 }
@@ -56,12 +56,12 @@ export interface Keeping {
   readonly boot: BootSummary | undefined
 }
 
-/** A sandbox that this server is connected to, from its start or from the server's own until it is gone. */
+/** A connected sandbox: from its own start, or from the server's, until it is gone. */
 export class Kept {
   readonly link: SandboxLink
-  /** The one that is in it, whatever its workspace wants by now. */
+  /** The agent inside, whatever the workspace wants by now. */
   readonly agent: AgentSpec["kind"]
-  /** The ports of the host that it reaches. */
+  /** The ports of the host that the sandbox reaches. */
   readonly hostPorts: readonly number[]
   readonly #carried: HostPorts
   readonly #parts: KeepParts
@@ -128,24 +128,24 @@ export class Kept {
     )
   }
 
-  /** How far its boot has come, if it has told. */
+  /** The progress of the boot, if the sandbox has reported it. */
   get boot(): BootSummary | undefined {
     return this.#boot
   }
 
-  /** How long there has been no connection to it, and why; undefined: it is connected. */
+  /** How long there has been no connection to the sandbox, and why; undefined: it is connected. */
   get silence(): { readonly forMs: number; readonly reason: BerthError | undefined } | undefined {
     const sinceMs = this.#silentSinceMs
     if (sinceMs === undefined) return undefined
     return { forMs: performance.now() - sinceMs, reason: this.#silentFor }
   }
 
-  /** Asks the sandbox for it, which may not answer. */
+  /** Asks the sandbox for its boot; it may not answer. */
   async readBoot(signal: AbortSignal): Promise<void> {
     this.#boot = summaryOf(await this.#parts.bridges.trace(this.link, signal))
   }
 
-  /** Resolves when it is ready or will never be. */
+  /** Resolves when the boot is ready or never will be. */
   async booted(signal: AbortSignal): Promise<void> {
     if (this.#boot === undefined) await this.readBoot(signal).catch(() => {})
     if (this.#boot && isBootOver(this.#boot)) return
@@ -157,7 +157,7 @@ export class Kept {
     return this.#connected.promise
   }
 
-  /** Waits for the first connection. */
+  /** Starts a prompt, after the first connection. */
   async startPrompt(start: PromptStart): Promise<PromptStanding> {
     await this.connected
     return await this.#bridge.startPrompt(start)
@@ -171,14 +171,14 @@ export class Kept {
     await this.#bridge.answerPrompt(prompt, answer)
   }
 
-  /** Its processes are gone: nothing is connected to again, but what it sent is read to its end. */
+  /** The sandbox's processes are gone: no new connection is made, but what it sent is read to its end. */
   exited(): void {
     this.#hasExited = true
     if (this.#bridge.state.kind !== "up") this.#over.abort()
     void this.#bridge.closed.then(() => this.#end("has ended"))
   }
 
-  /** Lets go of it; the sandbox goes on. Twice is as good as once. */
+  /** Closes the connection; the sandbox goes on. May be called twice. */
   async close(why: string): Promise<void> {
     this.#over.abort()
     await this.#bridge.closed
@@ -187,11 +187,11 @@ export class Kept {
 
   async #take(events: readonly Event[]): Promise<void> {
     for (const { body } of events) {
-      // After a restart nothing is known of it; one that tells of its boot is booting.
+      // After a restart the boot is not known; a sandbox that reports on its boot is booting.
       if (body.type.startsWith("boot.")) this.#boot ??= begunBoot(this.#mode)
       if (this.#boot) this.#boot = follow(this.#boot, body)
     }
-    // What follows from them is done first: once they are stored they do not come again.
+    // The consequences of the events come first: once the events are stored, they do not come again.
     if (!this.#isBootOverTold && this.#boot !== undefined && isBootOver(this.#boot)) {
       await this.#parts.onBootOver(this.link.sandbox, this.#boot)
       this.#isBootOverTold = true
@@ -200,7 +200,7 @@ export class Kept {
     if (this.#isBootOverTold) this.#bootOver.resolve()
   }
 
-  /** Once for each reason: it is tried again and again. */
+  /** Logs each reason once: the connection is tried again and again. */
   #complain(err: BerthError): void {
     if (this.#complaint === err.code) return
     this.#complaint = err.code

@@ -22,13 +22,13 @@ export interface Launch {
   readonly mode: BootMode
   /** The workspace's files, for the mounts of kind `stack`. */
   readonly overlays: readonly Overlay[]
-  /** What it is made without, before it is. */
+  /** Called with what the sandbox is made without, before it is made. */
   readonly onWarnings: (warnings: readonly string[]) => Promise<void>
 }
 
 /**
- * Makes and starts a sandbox for a workspace. It boots from here on: its link says how far it is. A cache that
- * cannot be had is left out; the sandbox is current all the same.
+ * Makes and starts a sandbox for a workspace. It boots from here on: its link says how far it is. A cache that cannot
+ * be made is left out; the sandbox is current all the same.
  */
 export const launch = async (
   { backend, links, installation, at }: LaunchParts,

@@ -10,41 +10,47 @@ export interface LeaseRequest {
   readonly sandbox: SandboxId
   readonly kind: LeaseKind
   readonly source: LeaseSource
-  /** The id of what it is for, where the source alone does not say. */
+  /** The id of the prompt, session or other thing that the lease is for, where the source alone does not say. */
   readonly subject?: string
   /** Default: false. */
   readonly yields?: boolean
-  /** In words that a person understands. */
+  /** The holder, in words that a person understands. */
   readonly holder: string
-  /** Without it, and of the kinds that end with their result, until it is released. */
+  /**
+   * The time after which the lease ends if nobody renews it. Without it, and for kinds that end with their result, it
+   * lasts until it is released.
+   */
   readonly ttlMs?: number
 }
 
-/** Leases of what this server itself does at the moment, which the next one does not go on with. */
+/** The sources of leases for operations of this server itself, which the next server does not continue. */
 const ENDING_WITH_SERVER = ["call", "fork", "export"] as const satisfies readonly LeaseSource[]
 
 /**
- * Who uses which sandbox. A row is a lease that lives: whatever ends one deletes its row, so that "in use" is
- * read and written by single statements that look at no clock.
+ * The uses of sandboxes. A row is a live lease: whatever ends a lease deletes its row, so that "in use" is read and
+ * written by single statements that look at no clock.
  *
- * Time is counted by a clock that stands still while the host sleeps, and only while somebody could renew: a
- * restart, and a server that stood still itself, give every holder its whole time again.
+ * Time is counted by a clock that stands still while the host sleeps, and only while somebody could renew: a restart,
+ * and a server that stood still itself, give every holder its whole time again.
  */
 export interface Leases {
   /** Fails if the sandbox is not to be used any more. */
   acquire(request: LeaseRequest): Promise<LeaseId>
-  /** False: it has ended. */
+  /** Returns false if the lease has ended. */
   renew(lease: LeaseId): boolean
-  /** From now on it is for so long, also for the next server: what is configured may have changed since. */
+  /** Gives a lease another duration, also for the next server: the configuration may have changed since. */
   retime(lease: LeaseId, ttlMs: number): Promise<void>
-  /** Twice is as good as once. Never fails: where the store cannot be written, it ends as soon as that can be. */
+  /**
+   * Ends a lease. May be called twice. Never fails: where the store cannot be written, the lease ends as soon as it can
+   * be.
+   */
   release(lease: LeaseId): Promise<void>
   of(sandbox: SandboxId): Promise<Lease[]>
   /** The leases of these sources, of one subject or of any. */
   by(sources: readonly LeaseSource[], subject?: string): Promise<Lease[]>
-  /** By sandbox. */
+  /** Every lease, by sandbox. */
   all(): Promise<Map<SandboxId, Lease[]>>
-  /** Deletes what no one renewed in time. Called by the clock's tick. */
+  /** Deletes the leases that nobody renewed in time. Called by the clock's tick. */
   expire(): Promise<void>
   close(): void
 }
@@ -52,19 +58,19 @@ export interface Leases {
 export interface LeasesParts {
   readonly db: Kysely<Database>
   readonly clock: Clock
-  /** Nobody uses a sandbox any more: one of its leases has ended, and those that it still has yield. */
+  /** Called when nobody uses a sandbox any more: one of its leases has ended, and all others yield. */
   readonly onFree: (sandbox: SandboxId) => void
 }
 
 export const LEASE_TICK_MS = 1_000
-/** Ticks that come later than this were held up, and so was whoever would have renewed. */
+/** A tick that comes later than this was held up, and so were the holders that would have renewed. */
 export const LATE_TICK_MS = 5 * LEASE_TICK_MS
 
-/** Takes up the leases that the store has. Those of calls ended with the server that had them. */
+/** Takes up the leases that the store has. Leases of calls ended with the server that had them. */
 export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Leases> => {
-  /** By the monotonic clock. */
+  /** The deadlines, by the monotonic clock. */
   const deadlines = new Map<LeaseId, { atMs: number; readonly ttlMs: number }>()
-  /** Those that are over, but not for the store yet. */
+  /** Leases that have ended but are still in the store. */
   const ending = new Set<LeaseId>()
   let tickedMs = clock.monotonicMs()
 
@@ -88,11 +94,11 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
   }
 
   const release = async (lease: LeaseId): Promise<void> => {
-    // First, so that nobody renews what is about to end.
+    // The deadline goes first, so that nobody renews a lease that is about to end.
     deadlines.delete(lease)
     await end(lease).then(
       () => ending.delete(lease),
-      // The store cannot be written now: it is tried again at each tick.
+      // The store cannot be written now: each tick tries again.
       () => ending.add(lease),
     )
   }
@@ -121,14 +127,14 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
   await db.deleteFrom("leases").where("source", "in", ENDING_WITH_SERVER).execute()
   for (const { id, ttl_ms } of await db.selectFrom("leases").selectAll().execute())
     if (ttl_ms !== null) expectRenewal(id, ttl_ms)
-  // A store that cannot be written at one tick is tried at the next.
+  // If the store cannot be written at one tick, the next one tries again.
   const ticking = setInterval(() => void expire().catch(() => {}), LEASE_TICK_MS).unref()
 
   return {
     acquire: async ({ sandbox, kind, source, subject, yields = false, holder, ...request }) => {
       const id = newId.lease()
       const ttlMs = expires(kind) ? request.ttlMs : undefined
-      // Written out: it is before every command, and building it takes longer than running it.
+      // The statement is written out: it runs before every command, and building it takes longer than running it.
       const { numAffectedRows } = await sql`
         INSERT INTO leases (id, sandbox, kind, source, subject, yields, holder, acquired_at_ms, ttl_ms)
         SELECT ${id}, sandboxes.id, ${kind}, ${source}, ${subject ?? null}, ${yields ? 1 : 0}, ${holder},

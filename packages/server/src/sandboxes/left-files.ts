@@ -22,22 +22,22 @@ export interface LeftFilesParts {
 }
 
 /**
- * Removes files that no workspace owns. The row of a workspace is on disk before its files are, so such files are of a
- * database that was lost or put back from a copy, and a person may want them: they are kept for as long as a sandbox that
- * the store does not know.
+ * Removes files that no workspace owns. The row of a workspace is on disk before its files are, so such files belong to
+ * a database that was lost or restored from a copy, and a person may want them: they are kept for as long as a sandbox
+ * that the store does not know.
  */
 export const openLeftFiles = (parts: LeftFilesParts) => {
   const { layers, backend, rows, workspaces, files, serially, clock, log, keepMs } = parts
 
-  /** Also the workspaces that are being made. */
+  /** The known workspaces, also those that are being made. */
   const known = async (): Promise<ReadonlySet<Slug>> => {
     const [slugs, sandboxes] = await Promise.all([workspaces.slugs(), rows.list()])
     return new Set([...slugs, ...sandboxes.map(({ workspace }) => workspace)])
   }
 
-  /** Says once that the files are left, and removes them when they have been kept for long enough. */
+  /** Warns once that the files are left, and removes them when they have been kept for long enough. */
   const sweepOne = async (workspace: Slug, isNoted: boolean): Promise<void> => {
-    // Somebody may have made the workspace since, and a sandbox may not be known yet.
+    // The workspace may have been made since, and the store may not know a sandbox of it yet.
     if ((await known()).has(workspace)) return
     if ((await backend.list()).some(({ identity }) => identity.workspace === workspace)) return
     const sinceMs = await layers.noteOwnerless(workspace)
@@ -48,7 +48,7 @@ export const openLeftFiles = (parts: LeftFilesParts) => {
     }
     await files.remove(workspace)
     await layers.noteOwned(workspace)
-    log.warn({ op: "files.sweep", workspace }, "files were removed that no workspace had owned")
+    log.warn({ op: "files.sweep", workspace }, "removed files that no workspace owned")
   }
 
   /** Looks at all files once. */

@@ -7,42 +7,42 @@ import { SandboxId } from "@berth/protocol/ids"
 import { LINK } from "@berth/protocol/link"
 import { removeSmallTree } from "../host/remove-tree.ts"
 
-/** What the server knows of its link to a sandbox. */
+/** The server's end of the link to a sandbox. */
 export interface SandboxLink {
   readonly sandbox: SandboxId
-  /** What the sandbox has at LINK_TARGET. Everything in it is in the sandbox's hands. */
+  /** The directory that the sandbox has at LINK_TARGET. Everything in it is under the sandbox's control. */
   readonly directory: string
   readonly socket: string
   readonly token: string
 }
 
-/** The links that there are. */
+/** The links that exist. */
 export interface FoundLinks {
   find(sandbox: SandboxId): Promise<SandboxLink | undefined>
   list(): Promise<SandboxId[]>
-  /** The one that was made last. */
+  /** The link that was made last. */
   latest(): Promise<SandboxId | undefined>
 }
 
-/** The directories that sandboxes share with the server: one each, made before it and removed after it. */
+/** The directories that sandboxes share with the server: one each, made before the sandbox and removed after it. */
 export interface Links extends FoundLinks {
-  /** Again for the same sandbox: the same link, with this plan. */
+  /** Makes a link. A repeated call for the same sandbox gives the same link, with this plan. */
   make(plan: BootPlan): Promise<SandboxLink>
   /**
-   * Only of a sandbox that is gone. Twice is as good as once. A failure is said, never thrown: what is in a link is
-   * a sandbox's doing, and holds up nobody else. The link is still listed then.
+   * Removes the link of a sandbox that is gone. May be called twice. A failure is returned, never thrown: a sandbox
+   * controls the contents of its link, and must not hold up others. The link is still listed then.
    */
   remove(sandbox: SandboxId): Promise<BerthError | undefined>
 }
 
 export interface LinksOptions {
   readonly root: string
-  /** Whom root inside is outside. */
+  /** The id on the host of the sandbox's root. */
   readonly owner: number
 }
 
 const TOKEN_BYTES = 32
-/** Beside what the sandbox sees, and out of its reach. */
+/** The server's copy of the token, beside the directory that the sandbox sees and out of its reach. */
 const TOKEN_FILE = "token"
 const INSIDE = "inside"
 
@@ -86,7 +86,7 @@ export const openLinks = ({ root, owner }: LinksOptions): Links => {
         const files = { [LINK.token]: link.token, [LINK.plan]: JSON.stringify(plan) }
         for (const [name, text] of Object.entries(files)) {
           const path = join(link.directory, name)
-          // Made anew: what an earlier sandbox left there is not written through.
+          // The file is made anew, so that nothing is written through a link that an earlier sandbox left there.
           await removeSmallTree(path)
           const file = await open(path, "wx", 0o600)
           try {
@@ -99,7 +99,7 @@ export const openLinks = ({ root, owner }: LinksOptions): Links => {
         }
         await chmod(link.directory, 0o700)
         await chown(link.directory, owner, owner)
-        // The last one: with it, the link is whole.
+        // The token comes last: with it, the link is complete.
         await writeFile(join(root, sandbox, TOKEN_FILE), link.token, { mode: 0o600 })
         return link
       } catch (cause) {

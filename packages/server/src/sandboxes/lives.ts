@@ -11,11 +11,14 @@ import type { Leases } from "./leases.ts"
 /** How long a terminal that nobody looks at keeps its sandbox. */
 export const UNWATCHED_TERMINAL_MS = 30 * 60_000
 
-/** How long a sandbox has to say what lives in it. */
+/** The time that a sandbox has to say what lives in it. */
 const ANSWER_MS = 3_000
 /** How long one question waits for a change. */
 const CHANGE_MS = 20_000
-/** From one answer to the next question: a sandbox that answers at once, always, does not keep the server busy. */
+/**
+ * The pause between an answer and the next question, so that a sandbox that always answers at once does not keep the
+ * server busy.
+ */
 const BETWEEN_MS = 200
 
 export interface LivesParts {
@@ -26,21 +29,21 @@ export interface LivesParts {
     change: { readonly after: number; readonly waitMs: number } | undefined,
     signal: AbortSignal,
   ) => Promise<Activity>
-  /** Told the prompts that run in a sandbox by its own word. */
+  /** Called with the prompts that run in a sandbox, as it says itself. */
   readonly onPrompts: (sandbox: SandboxId, prompts: readonly PromptId[]) => void
 }
 
 /**
- * What lives in sandboxes, by their own word, as leases: prompts, commands in the background, terminals and what
- * they left running outlive the request that began them, and the server.
+ * Keeps leases for what lives in sandboxes, as they say themselves: prompts, background commands, terminals and the
+ * processes they left running outlive the request that began them, and the server.
  */
 export interface Lives {
   of(sandbox: SandboxId): Life
-  /** One that this server has made: nothing lives in it that did not come through here. */
+  /** Notes a sandbox that this server has made: nothing can live in it yet. */
   born(sandbox: SandboxId): void
-  /** Asks, and brings the leases in line. One that does not answer is silent. */
+  /** Asks the sandbox, and brings the leases in line with its answer. A sandbox that does not answer is silent. */
   ask(sandbox: SandboxId): Promise<Life>
-  /** Of a request that may have left something behind: resolves when that has its lease. */
+  /** Asks after a request that may have left something running: resolves when that has its lease. */
   look(sandbox: SandboxId): Promise<void>
   forget(sandbox: SandboxId): void
   close(): void
@@ -51,7 +54,7 @@ export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives 
   const lives = new Map<SandboxId, Life>()
   const silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
   const followed = new Map<SandboxId, AbortController>()
-  /** The last word of each sandbox, and the subjects of it that have had a lease. */
+  /** The version of each sandbox's last answer, and the subjects in it that have had a lease. */
   const told = new Map<SandboxId, { readonly version: number; readonly had: Set<Subject> }>()
   const serially = serialByKey()
 
@@ -73,7 +76,7 @@ export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives 
       const isLapsed = claim.isWatched === false && before.has(subject)
       if (isLapsed || (await acquire(sandbox, subject, claim))) had.add(subject)
     }
-    // Last, so that there is no moment without any while one thing follows another.
+    // Leases are released last, so that there is no moment without any while one use follows another.
     for (const { id, subject } of own) if (!living.has(subject)) await leases.release(id)
     told.set(sandbox, { version: activity.version, had })
     lives.set(sandbox, lifeOf(activity))
@@ -83,7 +86,7 @@ export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives 
     else unfollow(sandbox)
   }
 
-  /** False: the store does not know the sandbox, or it is stopping. What lives in it is true all the same. */
+  /** Returns false if the store does not know the sandbox, or it is stopping. What lives in it is true all the same. */
   const acquire = async (sandbox: SandboxId, subject: Subject, claim: Claim) => {
     const { kind, holder, ttlMs } = claim
     try {
@@ -117,7 +120,10 @@ export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives 
     followed.delete(sandbox)
   }
 
-  /** Until nothing lives in it, or it does not answer: then it is asked again when that matters. */
+  /**
+   * Follows the changes until nothing lives in the sandbox, or it does not answer: then it is asked again when that
+   * matters.
+   */
   const followOn = async (sandbox: SandboxId, version: number, stop: AbortController) => {
     const signal = AbortSignal.any([over.signal, stop.signal])
     try {
@@ -163,7 +169,7 @@ export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives 
       try {
         await askNow(sandbox)
       } catch {
-        // Whether anything lives in it is open again.
+        // The answer is not known any more: the sandbox has to be asked again.
         lives.delete(sandbox)
       }
     },
@@ -189,7 +195,7 @@ interface Claim {
   readonly kind: LeaseKind
   readonly holder: string
   readonly ttlMs?: number
-  /** Of what is kept for those who look at it. */
+  /** Whether somebody looks at the terminal; only terminals have this. */
   readonly isWatched?: boolean
 }
 

@@ -13,19 +13,19 @@ import type { Lives } from "./lives.ts"
 import type { Rows, SandboxRow, Stop } from "./rows.ts"
 import { CURRENT_PHASES, isCurrentPhase } from "./rows.ts"
 
-/** What is done to sandboxes. */
+/** The effects that a decision can have on a sandbox. */
 export interface Effects {
   adopt(observed: ObservedSandbox): Promise<void>
   quarantine(observed: ObservedSandbox): Promise<void>
-  /** Of one that is dead: whatever was claimed of it ends with it. */
+  /** Marks a dead sandbox as stopping, and ends its leases. */
   bury(row: SandboxRow, reason: string): Promise<void>
   pause(sandbox: SandboxId): Promise<void>
   resume(sandbox: SandboxId): Promise<void>
-  /** Takes it from its engine. */
+  /** Removes the sandbox from its engine. */
   remove(sandbox: SandboxId): Promise<void>
-  /** What is done to it, to those who talk with an agent in it. */
+  /** Tells the sessions of a sandbox that it is draining or gone. */
   tell(sandbox: SandboxId, phase: "draining" | "gone", reason: string): Promise<void>
-  /** Nothing of it is left with its engine; what remains beside it goes, and its files are free. */
+  /** Removes what is left beside a sandbox that its engine no longer has, and frees its files. */
   forget(row: SandboxRow): Promise<void>
 }
 
@@ -44,38 +44,38 @@ export interface LookParts {
   readonly isBooting: (sandbox: SandboxId) => boolean
   readonly isBeingMade: (sandbox: SandboxId) => boolean
   readonly idleMs: (sandbox: SandboxId) => number
-  /** Why it is to make room, if it is. */
+  /** Why the sandbox is to make room, if it is. */
   readonly pressure: (sandbox: SandboxId) => string | undefined
-  /** Why its processes are halted, if they are. */
+  /** Why the sandbox's processes are halted, if they are. */
   readonly halted: (sandbox: SandboxId) => string | undefined
   readonly wantedHash: (row: SandboxRow) => Promise<ConfigHash | undefined>
-  /** Why its boot failed, of one in that phase. */
+  /** Why the boot failed, for a sandbox in the phase `failed`. */
   readonly bootFailure: (row: SandboxRow) => Promise<string | undefined>
-  /** Whether somebody asked for the one that takes its place, or described its workspace in another way since it was made. */
+  /** Whether somebody asked for the sandbox's successor, or described its workspace differently since it was made. */
   readonly isSuccessorAsked: (row: SandboxRow) => Promise<boolean>
 }
 
 export interface Seen {
   readonly row: SandboxRow | undefined
   readonly observed: ObservedSandbox | undefined
-  /** How long nobody had used it. */
+  /** How long nobody had used the sandbox. */
   readonly idleMs: number
   readonly decision: Decision
 }
 
-/** What came of looking at a sandbox. */
+/** The outcome of a look at a sandbox. */
 export interface Looked {
-  /** Absent if it could not be read. */
+  /** Absent if the sandbox's state could not be read. */
   readonly seen?: Seen
   readonly decision: Decision
-  /** Present if doing it failed. */
+  /** Present if executing the decision failed. */
   readonly failure?: unknown
 }
 
 /** The look right before another. */
 export interface Before {
   readonly looked: Looked
-  /** Somebody has told of a change since. */
+  /** A change was reported since. */
   readonly isStale: boolean
 }
 
@@ -83,11 +83,12 @@ export interface Before {
 export const see = async (
   parts: LookParts,
   sandbox: SandboxId,
-  /** What its engine has, where that is known. */
+  /** The engine's view of the sandbox, where it is known already. */
   left?: Pick<Seen, "observed">,
 ): Promise<Seen> => {
   const { rows, leases, lives, clock, policy, canPause } = parts
-  // Asked first: what is read while it is made may be from before, and it may be made when all is read.
+  // Asked before and after the reads: they may be from before the sandbox was made, and it may be complete when they
+  // end.
   const wasBeingMade = parts.isBeingMade(sandbox)
   const [row, observed, held] = await Promise.all([
     rows.get(sandbox),
@@ -95,13 +96,13 @@ export const see = async (
     leases.of(sandbox),
   ])
   const wantedHash = row && (await parts.wantedHash(row))
-  // A lease that keeps a stale sandbox gives way to its successor, if somebody asked for that: of others it need not be read.
+  // Only a lease that keeps a stale sandbox can give way to its successor, so the question is not asked otherwise.
   const mayGiveWay = wantedHash !== row?.configHash && held.length > 0
   const world: World = {
     known: row && {
       phase: row.phase,
       configHash: row.configHash,
-      // A wall that was set back makes nothing older.
+      // The phase gets no negative age when the wall clock is set back.
       phaseMs: Math.max(0, clock.now() - row.phaseAtMs),
       wantedHash,
       isSuccessorAsked: mayGiveWay && (await parts.isSuccessorAsked(row)),
@@ -128,7 +129,7 @@ const hasOther = async (rows: Rows, { id, workspace }: SandboxRow): Promise<bool
     (other) => other.id !== id && isCurrentPhase(other.phase),
   )
 
-/** Looks at a sandbox and does the one next thing about it. */
+/** Looks at a sandbox and executes the next action for it. */
 export const look = async (
   parts: LookParts,
   sandbox: SandboxId,
@@ -146,17 +147,17 @@ export const look = async (
   }
 }
 
-/** What the engine has, where that follows from the look before; undefined: it is to be asked. */
+/** The engine's view where it follows from the look before; undefined: the engine has to be asked. */
 const leftBy = ({ looked, isStale }: Before): Pick<Seen, "observed"> | undefined => {
   if (looked.failure !== undefined) return undefined
   switch (looked.decision.action.kind) {
     case "drain":
     case "undrain":
     case "stop":
-      // These change what the store knows, and nothing else.
+      // The store alone changes with these actions.
       return isStale ? undefined : looked.seen
     case "remove":
-      // Whoever came since: one that was removed does not come back.
+      // A removed sandbox does not come back, whatever was reported since.
       return { observed: undefined }
     default:
       return undefined
@@ -170,7 +171,7 @@ const act = async (parts: LookParts, sandbox: SandboxId, seen: Seen): Promise<vo
   if (isThere || action.kind !== "keep") await parts.decisions.add(sandbox, action.kind, reason)
   else parts.decisions.end(sandbox)
   if (row === undefined) return await actOnUnknown(parts, sandbox, action, observed)
-  // Somebody has asked for it since.
+  // The sandbox is not stopped for being idle if somebody has asked for it since.
   const isWanted = parts.idleMs(sandbox) < seen.idleMs
   if (action.kind === "stop" && action.cause === "idle" && isWanted) return
   await actOnKnown(parts, row, { action, reason }, observed)
@@ -199,7 +200,7 @@ const actOnKnown = async (
   const { id: sandbox, workspace } = row
   const stop = async (begin: Rows["beginStop"], cause: Stop["cause"]) => {
     if (!(await begin(sandbox, { cause, reason }))) return
-    log.info({ op: "sandbox.stop", sandbox, workspace, cause, reason }, "stopping")
+    log.info({ op: "sandbox.stop", sandbox, workspace, cause, reason }, "the sandbox is stopping")
     await at("stop.begun")
   }
   switch (action.kind) {
@@ -213,7 +214,7 @@ const actOnKnown = async (
       return
     case "drain":
       if (!(await rows.move(sandbox, CURRENT_PHASES, "draining"))) return
-      log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "draining")
+      log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "the sandbox is draining")
       await effects.tell(sandbox, "draining", reason)
       return await at("drain.moved")
     case "undrain":

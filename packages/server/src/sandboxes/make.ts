@@ -22,11 +22,11 @@ export interface MakeParts extends LaunchParts {
   readonly lives: Lives
   readonly workers: Workers
   readonly log: Logger
-  /** Those that are being made right now. */
+  /** The sandboxes that are being made right now. */
   readonly making: Set<SandboxId>
 }
 
-/** Makes a sandbox, with its row first: what a crash or a failure leaves of it is found by that, and removed. */
+/** Makes a sandbox, with its row first: what a crash or a failure leaves of it is found by the row, and removed. */
 export const openMake = (parts: MakeParts) => {
   const { rows, workspaces, records, files, keepers, lives, workers, log, making, at } = parts
 

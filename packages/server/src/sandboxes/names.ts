@@ -12,7 +12,7 @@ export interface NamesParts {
 }
 
 export interface NameOptions {
-  /** Chooses the quarantined ones of several of that name; otherwise the others. */
+  /** Among several sandboxes of that name, chooses the quarantined ones; otherwise the others. */
   readonly quarantined: boolean
   /** Starts a stopped workspace again; the answer is its new sandbox. */
   readonly start: boolean
@@ -22,7 +22,7 @@ export interface NameOptions {
 export interface Names {
   /** The sandbox that an id leads to: the current one of its workspace, where the id is of an earlier one. */
   current(sandbox: SandboxId): Promise<SandboxId>
-  /** The one sandbox that is called so: by its id, the beginning of it, or its workspace. */
+  /** The one sandbox of that name: an id, the beginning of an id, or a workspace. */
   named(name: string, options: NameOptions, signal: AbortSignal): Promise<NamedSandbox>
 }
 
@@ -66,19 +66,19 @@ export const openNames = ({ rows, backend, start: startOf }: NamesParts): Names 
   }
 }
 
-/** A sandbox, and the one that was named, whose place it may have taken. */
+/** A sandbox, and the named one, whose place it may have taken. */
 interface Led {
   readonly row: SandboxRow
   readonly from: SandboxRow
 }
 
-/** Rows that lead to the same sandbox need not all be asked: one of each workspace is enough. */
+/** Keeps one ended row of each workspace: all of them lead to the same sandbox. */
 const latestOfEach = (found: readonly SandboxRow[]): SandboxRow[] => {
   const earlier = new Map(found.filter(isEarlier).map((row) => [row.workspace, row]))
   return [...earlier.values(), ...found.filter((row) => !isEarlier(row))]
 }
 
-/** Another takes its place, or will with the next use. */
+/** Whether another sandbox takes this one's place, or will with the next use. */
 const isEarlier = ({ phase, isDetached }: SandboxRow): boolean =>
   !isDetached && (phase === "gone" || phase === "stopping")
 

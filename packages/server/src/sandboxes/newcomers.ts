@@ -14,20 +14,20 @@ export interface NewcomersParts {
   readonly assertUnused: (workspace: Slug) => Promise<void>
   readonly log: Logger
   readonly at: FailPoint
-  /** One thing at a time for one workspace. */
+  /** Runs one operation at a time for each workspace. */
   readonly serially: Serially
 }
 
 /** Workspaces that begin with files: forks and imports. */
 export interface Newcomers {
   /**
-   * Makes a workspace whose files the work brings. Nobody sees it before it is complete, and if the work fails, nothing of it
-   * is left. Refused if there is one of that name, or one is being made.
+   * Makes a workspace whose files `work` brings. Nobody sees it before it is complete, and if the work fails, nothing
+   * of it is left. Refused if there is one of that name, or one is being made.
    */
   make<Result>(workspace: NewWorkspace, work: () => Promise<Result>): Promise<Result>
-  /** Removes a workspace that was made, unless a sandbox was made for it. */
+  /** Removes a workspace made here, unless a sandbox was made for it. */
   removeUnused(workspace: Slug): Promise<void>
-  /** Removes what was begun and cut short by a crash, or failed and could not be undone. */
+  /** Removes workspaces that a crash cut short, or that failed and could not be undone. */
   removeUnfinished(): Promise<void>
 }
 
@@ -37,13 +37,16 @@ export const openNewcomers = (parts: NewcomersParts): Newcomers => {
   const { workspaces, files, rows, log, at, serially } = parts
   const underWay = new Set<Slug>()
 
-  /** The files first: as long as there are some, their name is taken. All of them are the newcomer's: it began without any. */
+  /**
+   * Removes the files first: while there are any, their name is taken. All of them are the newcomer's: it began without
+   * any.
+   */
   const undo = async (workspace: Slug): Promise<void> => {
     await files.remove(workspace)
     await workspaces.remove(workspace)
   }
 
-  /** The row first, so that no files are there of which it is not known whose they are. */
+  /** Writes the row first, so that no files exist without a known owner. */
   const reserveAndMake = async <Result>(
     { spec, isBooted }: NewWorkspace,
     work: () => Promise<Result>,
@@ -69,7 +72,7 @@ export const openNewcomers = (parts: NewcomersParts): Newcomers => {
   return {
     make: async (workspace, work) => {
       const { slug } = workspace.spec
-      // Nobody waits for the whole upload of another to be told that the name is taken.
+      // A second request is refused at once instead of waiting for the whole upload of the first.
       if (underWay.has(slug)) throw workspaceExists(slug)
       underWay.add(slug)
       try {

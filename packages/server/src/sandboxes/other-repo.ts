@@ -4,15 +4,15 @@ import { sourceOf } from "../repos/source.ts"
 
 /** Two repos that one workspace cannot both be for. */
 export interface OtherRepo {
-  /** The URL of the one that the workspace is for. */
+  /** The URL of the repo that the workspace is for. */
   readonly repo: string
-  /** The URL of the one that was asked for. */
+  /** The URL of the repo that was asked for. */
   readonly asked: string
 }
 
 /**
- * A workspace is for its repos: a description that names none of them is another workspace's, of the same name. Repos may be
- * added and taken away, and a workspace without any may get some.
+ * Compares the repos of two descriptions of one name. A workspace is for its repos: a description that names none of
+ * them is meant for another workspace. Repos may be added and removed, and a workspace without any may get some.
  */
 export const otherRepo = (known: WorkspaceSpec, asked: WorkspaceSpec): OtherRepo | undefined => {
   const [first] = known.repos
@@ -35,7 +35,10 @@ export const otherRepoError = (
 export const hasRepo = (known: WorkspaceSpec | undefined, { url, ref }: RepoSpec): boolean =>
   known?.repos.some((repo) => repo.url === url && repo.ref === ref) ?? false
 
-/** A repo's address in one form: paths and file URLs of the host are the same, and so is an address with `.git`. */
+/**
+ * A repo's address in one form: paths and file URLs of the host are the same, and so are addresses with and without
+ * `.git`.
+ */
 const nameOf = ({ url }: RepoSpec): string => {
   const source = sourceOf(url)
   const address = source.kind === "host" ? source.path : source.url

@@ -18,22 +18,22 @@ export interface PressureParts {
   readonly workers: Pick<Workers, "settle">
   readonly layers: Pick<Layers, "collect">
   readonly log: Logger
-  /** Why a sandbox is to make room; whoever looks at it decides. */
+  /** Why a sandbox is to make room; its worker decides. */
   readonly makingRoom: Map<SandboxId, string>
 }
 
-/** What is done when the host runs short of something. Whoever is in use is never touched. */
+/** Makes room when the host runs short of something. Never touches a sandbox that is in use. */
 export interface Pressure {
   /** Rejects where there is no room for another sandbox, and none can be made. */
   admit(): Promise<void>
   /** Makes room, if something runs low. */
   relieve(): Promise<void>
-  /** From now on, again and again. */
+  /** Checks again and again from now on. */
   watch(): void
   close(): Promise<void>
 }
 
-/** A look costs nothing, and a build fills gigabytes in a minute. */
+/** A check costs nothing, and a build fills gigabytes in a minute. */
 export const RELIEVE_EVERY_MS = 10_000
 
 export const openPressure = (parts: PressureParts): Pressure => {
@@ -43,7 +43,7 @@ export const openPressure = (parts: PressureParts): Pressure => {
   let watching: NodeJS.Timeout | undefined
   let isHopeless = false
 
-  /** What cannot be read is no reason to refuse anybody, or to stop anything. */
+  /** Reads the shortage. If it cannot be read, nobody is refused and nothing is stopped. */
   const look: Shortage = async (level) => {
     try {
       return await parts.shortage(level)
@@ -71,12 +71,12 @@ export const openPressure = (parts: PressureParts): Pressure => {
       lack = await look("low")
       if (lack === undefined) return
     }
-    // Said once: it is tried again until there is room.
+    // Logged once: the attempt is repeated until there is room.
     if (!isHopeless) log.error({ op: "host.relieve" }, `${lack.words}, and nothing is unused`)
     isHopeless = true
   }
 
-  /** Whoever asks at the same time gets the same attempt. */
+  /** Concurrent callers share one attempt. */
   const relieve = (): Promise<void> => {
     running ??= makeRoom().finally(() => {
       running = undefined
@@ -95,7 +95,8 @@ export const openPressure = (parts: PressureParts): Pressure => {
     },
     relieve,
     watch: () => {
-      const failed = (err: unknown) => log.warn({ op: "host.relieve", err }, "is tried again")
+      const failed = (err: unknown) =>
+        log.warn({ op: "host.relieve", err }, "making room on the host failed; retrying in 10 s")
       watching = setInterval(() => void relieve().catch(failed), RELIEVE_EVERY_MS).unref()
     },
     close: async () => {
@@ -108,11 +109,11 @@ export const openPressure = (parts: PressureParts): Pressure => {
 
 interface Measure {
   readonly what: string
-  /** False: there was nothing to give up any more, or it would not help. */
+  /** Returns false if there was nothing to give up any more, or it would not help. */
   readonly giveUp: (lack: Lack) => Promise<boolean>
 }
 
-/** What can be given up, in this order; each kind is looked up when it is its turn. */
+/** The measures that make room, in this order; each kind is looked up when it is its turn. */
 async function* measures(parts: PressureParts): AsyncGenerator<Measure> {
   const { backend, layers } = parts
   for (const sandbox of await unusedSandboxes(parts))
@@ -135,7 +136,7 @@ async function* measures(parts: PressureParts): AsyncGenerator<Measure> {
   }
 }
 
-/** Longest unused first. */
+/** The sandboxes without leases, longest unused first. */
 const unusedSandboxes = async ({ rows, leases, idle }: PressureParts): Promise<SandboxId[]> => {
   const held = await leases.all()
   return (await rows.list())
@@ -164,7 +165,9 @@ const stop = async (
   }
 }
 
-/** Of workspaces without a sandbox; longest unused first, and those of which that is not known before them. */
+/**
+ * The caches of workspaces without a sandbox, longest unused first; those whose last use is not known come before them.
+ */
 const unusedCaches = async ({ rows, backend }: PressureParts): Promise<FoundCache[]> => {
   const live = new Set((await rows.list()).map(({ workspace }) => workspace))
   return (await backend.listCaches())

@@ -13,7 +13,10 @@ export interface ReconcileParts {
   readonly looking: LookParts
 }
 
-/** Compares what is wanted with what runs, and does about each sandbox what there is to do; or says what that is. */
+/**
+ * Compares what is wanted with what runs, and executes the next actions for each sandbox; with `dryRun`, only reports
+ * them.
+ */
 export const reconcile = async (
   parts: ReconcileParts,
   { dryRun }: { dryRun: boolean },
@@ -25,7 +28,7 @@ export const reconcile = async (
   return { dryRun, durationMs: performance.now() - startedMs, sandboxes }
 }
 
-/** Those that the store knows, and those that the engine has: as it was just looked at, or as it is looked at now. */
+/** Every sandbox that the store knows or the engine has. `seen`: the engine's list, if it was just read. */
 export const everySandbox = async (
   { backend, rows }: Pick<ReconcileParts, "backend" | "rows">,
   seen?: readonly ObservedSandbox[],
@@ -49,7 +52,7 @@ const settleOne = async (
   sandbox: SandboxId,
 ): Promise<ReconciledSandbox> => {
   const { first, seen, decision, failure } = await workers.settle(sandbox)
-  // What was decided at first says why; at the end there is nothing more to do.
+  // The first decision says why; at the end there is nothing more to do.
   const found = first.seen ?? seen
   const before = found === undefined ? unseen(sandbox) : shown(sandbox, found)
   const action = decision.action.kind
@@ -64,7 +67,7 @@ const settleOne = async (
   return { ...before, outcome: "changed" }
 }
 
-/** One that fails stands alone. */
+/** The failure of one sandbox, which does not affect the others. */
 const failed = (thrown: unknown): Pick<ReconciledSandbox, "outcome" | "error"> => {
   const { code, message, details = {} } = toWireError(thrown)
   return { outcome: "failed", error: { code, message, details } }

@@ -7,19 +7,22 @@ import { WorkspaceSpec } from "@berth/protocol/workspace"
 import { z } from "zod"
 
 const SandboxRecord = z.strictObject({ workspace: WorkspaceSpec, mode: BootMode })
-/** What a server must know of a sandbox to go on with it after a restart. */
+/** The facts that a server needs to go on with a sandbox after a restart. */
 export type SandboxRecord = z.infer<typeof SandboxRecord>
 
-/** Beside the sandbox's token: out of its reach, and gone with its link. */
+/** The records of sandboxes. Each lies beside the sandbox's token: out of its reach, and removed with its link. */
 export interface Records {
-  /** Before the sandbox is made. */
+  /** Writes the record, before the sandbox is made. */
   write(sandbox: SandboxId, record: SandboxRecord): Promise<void>
   read(sandbox: SandboxId): Promise<SandboxRecord | undefined>
 }
 
 const RECORD_FILE = "workspace.json"
 
-/** For the death of this process, not of the host: sandboxes do not survive that, so nothing is synced. */
+/**
+ * Records survive the death of this process, not of the host: sandboxes do not survive that either, so nothing is
+ * synced.
+ */
 export const openRecords = (root: string): Records => ({
   write: async (sandbox, record) => {
     const path = join(root, sandbox, RECORD_FILE)

@@ -4,7 +4,7 @@ import { directoryOfRepo, type RepoSpec } from "@berth/protocol/workspace"
 import type { WorkspaceRepo } from "../repos/answer-asks.ts"
 import { sourceOf } from "../repos/source.ts"
 
-/** The repos of a workspace, each with its directory: no two lie in each other. */
+/** The repos of a workspace, each with its directory; none lies in another. */
 export const workspaceRepos = (specs: readonly RepoSpec[]): WorkspaceRepo[] => {
   const repos = specs.map((spec, index) => ({
     url: spec.url,
@@ -19,7 +19,7 @@ export const workspaceRepos = (specs: readonly RepoSpec[]): WorkspaceRepo[] => {
   return repos
 }
 
-/** As its sandboxes are told of them: git inside reaches all but those of the host, whose paths are not told. */
+/** The repos as sandboxes are told of them: git inside reaches all but those of the host, whose paths are not told. */
 export const plannedRepos = (repos: readonly WorkspaceRepo[]): PlannedRepo[] =>
   repos.map(({ url, directory, ref }) => ({
     directory,

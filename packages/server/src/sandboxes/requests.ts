@@ -21,7 +21,7 @@ import type { Workspaces } from "./workspaces.ts"
 export interface RequestsParts {
   readonly backend: Pick<Backend, "inspect" | "listCaches" | "removeCache">
   readonly rows: Rows
-  /** One thing at a time for one workspace. */
+  /** Runs one operation at a time for each workspace. */
   readonly serially: Serially
   readonly workspaces: Workspaces
   readonly records: Records
@@ -29,30 +29,40 @@ export interface RequestsParts {
   readonly workers: Workers
   readonly files: WorkspaceFiles
   readonly links: Links
-  /** Also of one that has ended; null: not known. */
+  /** The boot of a sandbox, also of one that has ended; null: not known. */
   readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
   readonly lease: Uses["lease"]
-  /** Closes the sessions of a workspace whose files are about to go. */
+  /** Closes the sessions of a workspace whose files are about to be removed. */
   readonly closeSessions: (workspace: Slug) => Promise<void>
   readonly at: FailPoint
 }
 
-/** Who has just seen a command end may be faster than the end of its connection. */
+/**
+ * How long a stop waits for uses to end: a person who has just seen a command end may be faster than the end of its
+ * connection.
+ */
 const ENDING_MS = 1_000
 const ENDING_PAUSE_MS = 50
 
-/** What people ask for. */
+/** The requests that people make about sandboxes. */
 export interface Requests {
-  /** Keeps a sandbox until it is released, or the time is over. One that is stopped is started. */
+  /** Keeps a sandbox until it is released, or its time is over. A stopped one is started. */
   hold(sandbox: SandboxId, hold: HoldSandbox, signal: AbortSignal): Promise<Lease>
   release(sandbox: SandboxId, lease: LeaseId): Promise<void>
-  /** Gives the files of a quarantined one back to its workspace: the next use starts it again. */
+  /** Gives the files of a quarantined sandbox back to its workspace: the next use starts it again. */
   adoptQuarantined(sandbox: SandboxId): Promise<void>
-  /** Its files are kept, and the next use starts it again. Refused while somebody uses it, unless forced. */
+  /**
+   * Stops a sandbox and keeps its files: the next use starts it again. Refused while somebody uses it, unless forced.
+   */
   stop(sandbox: SandboxId, options: { force: boolean }): Promise<void>
-  /** Resolves when nothing is left of it, and of its workspace. Refused while somebody uses it, unless forced. */
+  /**
+   * Removes a sandbox and its workspace; resolves when nothing is left. Refused while somebody uses it, unless forced.
+   */
   remove(sandbox: SandboxId, options: { force: boolean }): Promise<void>
-  /** Removes a workspace that has no sandbox: one that was described and never used, or an import that a crash cut short. */
+  /**
+   * Removes a workspace that has no sandbox: one that was described and never used, or an import that a crash cut
+   * short.
+   */
   removeWorkspace(workspace: Slug): Promise<void>
   /** Removes the workspace of that name, and describes this one in its place. Refused while somebody uses it. */
   replaceWorkspace(spec: WorkspaceSpec): Promise<void>
@@ -73,7 +83,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
     }
   }
 
-  /** One that the store does not know is looked at first. */
+  /** Finds the row of a sandbox. A sandbox that the store does not know is looked at first. */
   const find = async (sandbox: SandboxId, force = false): Promise<SandboxRow> => {
     const row = await rows.get(sandbox)
     if (row !== undefined) return row
@@ -84,7 +94,9 @@ export const openRequests = (parts: RequestsParts): Requests => {
     throw unanswered(sandbox)
   }
 
-  /** One that has not said whether anything lives in it becomes known by a person's word. */
+  /**
+   * Makes an unknown sandbox known as quarantined, by a person's word: it has not said whether anything lives in it.
+   */
   const takeOver = async (sandbox: SandboxId): Promise<SandboxRow | undefined> => {
     const observed = await parts.backend.inspect(sandbox)
     if (observed === undefined) return undefined
@@ -108,7 +120,9 @@ export const openRequests = (parts: RequestsParts): Requests => {
     return row
   }
 
-  /** The row last: what a crash leaves can be removed again, and boots anew if it is used instead. */
+  /**
+   * Removes a workspace, its row last: what a crash leaves can be removed again, and boots anew if it is used instead.
+   */
   const removeWorkspace = async (workspace: Slug): Promise<void> => {
     await parts.closeSessions(workspace)
     await at("removal.closed")
@@ -122,7 +136,9 @@ export const openRequests = (parts: RequestsParts): Requests => {
     await workspaces.remove(workspace)
   }
 
-  /** A store that lost the sandbox may have lost its workspace, too. */
+  /**
+   * Restores the workspace of a quarantined sandbox: a store that lost the sandbox may have lost its workspace, too.
+   */
   const restoreWorkspace = async ({ id: sandbox, workspace }: SandboxRow): Promise<void> => {
     if ((await workspaces.get(workspace)) !== undefined) return
     const record = await records.read(sandbox)
@@ -137,7 +153,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
       const time = forMs !== undefined && { ttlMs: forMs }
       const claim = { kind: "hold", source: "person", holder, ...time } as const
       const { sandbox, lease } = await parts.lease(asked, claim, signal)
-      // One that is paused is in use now, too.
+      // A paused sandbox is in use now, too.
       workers.wake(sandbox)
       const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
       if (held === undefined) throw unknownSandbox(sandbox)
@@ -174,12 +190,12 @@ export const openRequests = (parts: RequestsParts): Requests => {
     remove: async (sandbox, { force }) => {
       const { workspace, phase: before, isDetached } = await find(sandbox, force)
       if (isDetached && before === "gone") throw detached(sandbox)
-      // From its end on, so that nobody who waits for the next one gets it in between.
+      // The turn covers the end of the sandbox too, so that nobody who waits for the next one gets it in between.
       await parts.serially(workspace, async () => {
-        // The next sandbox may have been made since: that one is meant now.
+        // The successor may have been made since: then that one is meant.
         const current = (await rows.current(sandbox))?.id ?? sandbox
         const { phase } = await end(current, "a person removed it", force)
-        // What was not known is no word about the workspace that it says it is of.
+        // A quarantined sandbox only claims its workspace, so removing it does not remove the workspace.
         if (phase === "quarantined") return
         if ((await rows.ofWorkspace(workspace)).length === 0) await removeWorkspace(workspace)
       })
@@ -195,7 +211,7 @@ export const openRequests = (parts: RequestsParts): Requests => {
 
     replaceWorkspace: (spec) =>
       parts.serially(spec.slug, async () => {
-        // Somebody else may have done it since.
+        // A concurrent request may have replaced the workspace since.
         if ((await workspaces.put(spec)) === undefined) return
         for (const { id } of await rows.ofWorkspace(spec.slug))
           await end(id, "a person replaced its workspace", false)

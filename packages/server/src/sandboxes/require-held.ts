@@ -1,7 +1,7 @@
 import { BerthError } from "@berth/protocol/errors"
 import { type AgentSpec, unheldReason } from "@berth/protocol/workspace"
 
-/** Refuses an agent that nobody can hold to what its workspace says of permissions. */
+/** Refuses an agent that cannot be held to the workspace's permissions. */
 export const requireHeld = (agent: AgentSpec): void => {
   const reason = unheldReason(agent)
   if (reason !== undefined)

@@ -14,11 +14,11 @@ export interface SandboxRow {
   readonly phaseAtMs: number
   readonly mode: BootMode
   readonly createdAtMs: number
-  /** Since it is stopping. */
+  /** Present once the sandbox is stopping. */
   readonly stop: Stop | undefined
-  /** What it was made without, in words. */
+  /** The things that the sandbox was made without, in words. */
   readonly warnings: readonly string[]
-  /** It is of no workspace, though one may have that name: its own was removed, or it is quarantined. */
+  /** The sandbox belongs to no workspace, though one may have that name: its own was removed, or it is quarantined. */
   readonly isDetached: boolean
 }
 
@@ -31,59 +31,64 @@ export type NewSandbox = Pick<SandboxRow, "id" | "workspace" | "configHash" | "m
   readonly phase: Extract<StoredPhase, "creating" | "ready" | "draining" | "failed" | "quarantined">
 }
 
-/** Those that new uses may go to. */
+/** The phases in which a sandbox gets new uses. */
 export const CURRENT_PHASES = ["creating", "booting", "ready"] as const
 
 export const isCurrentPhase = (phase: StoredPhase): boolean =>
   CURRENT_PHASES.some((current) => current === phase)
 
-/** Phases in which a sandbox can be used: the boot of one that is `failed` has ended, and it is there to be looked at. */
+/** The phases in which a sandbox can be used: one that is `failed` has ended its boot, and stays up to be looked at. */
 export const USABLE_PHASES = [...CURRENT_PHASES, "draining", "failed"] as const
 
-/** What the store knows of sandboxes. Each change is one statement, so that nothing comes between. */
+/** The store's rows of sandboxes. Each change is one statement, so that nothing comes between. */
 export interface Rows {
-  /** False: its workspace has a current one already. */
+  /** Returns false if its workspace has a current sandbox already. */
   insert(sandbox: NewSandbox): Promise<boolean>
   get(sandbox: SandboxId): Promise<SandboxRow | undefined>
-  /** All but those that are gone. */
+  /** Every sandbox but those that are gone. */
   list(): Promise<SandboxRow[]>
-  /** All but those that are gone, and the last one of each workspace that has no other. */
+  /** Every sandbox but those that are gone, and the last one of each workspace that has no other. */
   listShown(): Promise<SandboxRow[]>
-  /** The workspace's, but those that are gone or quarantined; oldest first. */
+  /** The workspace's sandboxes but those that are gone or quarantined; oldest first. */
   ofWorkspace(workspace: Slug): Promise<SandboxRow[]>
   goneOf(workspace: Slug): Promise<SandboxId[]>
   /**
-   * The sandbox that an id leads to: itself while it is there, and otherwise the current one of its workspace, or the last
-   * one if that has none. One that is detached leads to itself.
+   * The sandbox that an id leads to: itself while it is there, and otherwise the current one of its workspace, or the
+   * last one if that has none. A detached sandbox leads to itself.
    */
   current(sandbox: SandboxId): Promise<SandboxRow | undefined>
   /** Gives a quarantined sandbox back to its workspace. */
   attach(sandbox: SandboxId): Promise<void>
   /** Finds sandboxes by their workspace, or by the beginning of their id. */
   named(name: string): Promise<SandboxRow[]>
-  /** False: it is in none of the phases from which it may go there. Never backwards from stopping. */
+  /** Returns false if the sandbox is in none of the phases `from`. Never leads backwards from stopping. */
   move(sandbox: SandboxId, from: readonly StoredPhase[], to: StoredPhase): Promise<boolean>
   warn(sandbox: SandboxId, warnings: readonly string[]): Promise<void>
-  /** By Berth itself. False: somebody uses or keeps it, or it is stopping already. */
+  /**
+   * Begins a stop that Berth itself decided. Returns false if somebody uses or keeps the sandbox, or it is stopping
+   * already.
+   */
   beginStop(sandbox: SandboxId, stop: Stop): Promise<boolean>
   /**
-   * Because somebody asked for it. False: somebody uses it, or it is stopping already. Leases that yield end with it, and
-   * so do those of the given subjects.
+   * Begins a stop that somebody asked for. Returns false if somebody uses the sandbox, or it is stopping already.
+   * Leases that yield end with it, and so do those of the given subjects.
    */
   beginStopUnlessUsed(
     sandbox: SandboxId,
     stop: Stop,
     subjects?: readonly string[],
   ): Promise<boolean>
-  /** Of one that is dead, or that a person wants gone though it is used: its leases end with it. */
+  /**
+   * Begins the stop of a sandbox that is dead, or that a person wants gone though it is used: its leases end with it.
+   */
   beginStopRegardless(sandbox: SandboxId, stop: Stop): Promise<boolean>
-  /** Of one that was taken for dead and is not; false: it is not such a one. */
+  /** Brings back a sandbox that was presumed dead. Returns false if it was not presumed dead. */
   revive(sandbox: SandboxId, phase: "ready" | "draining" | "failed"): Promise<boolean>
-  /** Removes what is known of sandboxes that have been gone for so long and are not shown. */
+  /** Deletes the rows of sandboxes that have been gone for so long and are not shown. */
   forgetGone(olderThanMs: number): Promise<void>
 }
 
-/** Of `sandboxes AS shown`: those that are not gone, and the last one of each workspace that has no other. */
+/** Condition on `sandboxes AS shown`: those that are not gone, and the last one of each workspace that has no other. */
 const IS_SHOWN = sql`
   phase <> 'gone'
   OR detached = 0
@@ -98,7 +103,7 @@ const IS_SHOWN = sql`
 const STOPPABLE = [...USABLE_PHASES, "quarantined"] as const
 
 export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
-  /** `unless`: the leases that keep it from being stopped. */
+  /** Moves a sandbox to `stopping`. `unless`: the leases that prevent it. */
   const toStopping = async (
     on: Kysely<Database>,
     sandbox: SandboxId,
@@ -121,7 +126,7 @@ export const openRows = (db: Kysely<Database>, clock: Clock): Rows => {
       const uses = own
         .where("leases.yields", "=", 0)
         .where(({ eb, or }) => or([eb("subject", "is", null), eb("subject", "not in", subjects)]))
-        // A sandbox that is not reached does not say that a prompt, which has ended for the store, runs no more.
+        // While a sandbox is not reached, its lease for a prompt that the store has as ended does not count.
         .where(({ not, exists, selectFrom }) =>
           not(
             exists(

@@ -71,7 +71,7 @@ export interface SandboxesParts
   readonly store: Pick<Store, "db">
   readonly layers: Layers
   readonly bridges: Bridges
-  /** The one that new sandboxes get: found or built when the first is made. */
+  /** The toolbox that new sandboxes get: found or built when the first is made. */
   readonly toolbox: ToolboxOf
   readonly policy: Policy
   readonly clock: Clock
@@ -87,7 +87,7 @@ export interface DiskParts {
   readonly dataDir: string
   readonly reserve: Reserve
   readonly rescue: Rescue
-  /** The most that the files of a workspace may take that says nothing of it; undefined: as much as there is. */
+  /** The disk limit of a workspace that sets none; undefined: no limit. */
   readonly defaultBytes?: number | undefined
 }
 
@@ -99,46 +99,49 @@ export interface Forked extends Ensured {
 export type UpOptions = Omit<EnsureOptions, "isRequested"> & DescribeOptions
 
 export interface DescribeOptions {
-  /** Removes the workspace of that name first if it is for another repo, and files of that name that no workspace owns. Default: it is refused. */
+  /**
+   * Removes the workspace of that name first if it is for another repo, and files of that name that no workspace owns.
+   * Default: refused.
+   */
   readonly replace?: boolean
 }
 
 /**
- * The sandboxes of an installation. They outlive whoever made them, and nobody who uses one is cut off. Whatever is asked
- * of a workspace's earlier sandbox, by its id, is asked of the current one.
+ * The sandboxes of an installation. They outlive the server that made them, and nobody who uses one is cut off. A
+ * request for a workspace's earlier sandbox, by its id, goes to the current one.
  */
 export interface Sandboxes
   extends Views,
     Omit<Requests, "stop" | "remove" | "replaceWorkspace">,
     Uses {
   readonly names: Names
-  /** Says which one was stopped. */
+  /** Stops a sandbox. Returns the one that was stopped. */
   stop(...call: Parameters<Requests["stop"]>): Promise<SandboxId>
-  /** Says which one was removed. */
+  /** Removes a sandbox. Returns the one that was removed. */
   remove(...call: Parameters<Requests["remove"]>): Promise<SandboxId>
-  /** Takes up what runs already, and from then on does what there is to do. Once, before anything else. */
+  /** Takes up the sandboxes that run already, and reconciles from then on. Called once, before anything else. */
   adopt(signal: AbortSignal): Promise<void>
-  /** The current sandbox of a workspace, as it is described here. Resolves when it has started; it boots on. */
+  /** Gives the current sandbox of a workspace, as it is described here. Resolves when it has started; it boots on. */
   up(workspace: WorkspaceSpec, options: UpOptions, signal: AbortSignal): Promise<Ensured>
-  /** Another workspace like this sandbox's, on a copy of its files, with a sandbox of its own. */
+  /** Makes another workspace like this sandbox's, on a copy of its files, with a sandbox of its own. */
   fork(sandbox: SandboxId, to: Slug, call: ForkCall): Promise<Forked>
   exportTo: Transfer["exportTo"]
-  /** The workspace of an archive's files, with a sandbox. Resolves when it has started; it boots on. */
+  /** Makes a workspace on an archive's files, with a sandbox. Resolves when it has started; it boots on. */
   importFrom(...call: Parameters<Transfer["importFrom"]>): Promise<Ensured>
   /**
-   * Lets a halted sandbox go on for a while, so that a person can delete files in it. All that runs in it ends, but its
-   * supervisor. Fails if it is not halted.
+   * Lets a halted sandbox go on for a while, so that a person can delete files in it. All its processes but the
+   * supervisor are ended. Fails if it is not halted.
    */
   makeRoom(sandbox: SandboxId): Promise<void>
-  /** Resolves when it is ready, will never be, or the signal fires. */
+  /** Resolves when the sandbox is ready or never will be, or the signal fires. */
   booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
-  /** Describes a workspace; its sandbox follows when it is used. Refused, and nothing changed, where that cannot be. */
+  /** Describes a workspace; its sandbox is made when it is used. If it is refused, nothing is changed. */
   describe(workspace: WorkspaceSpec, options: DescribeOptions, signal: AbortSignal): Promise<void>
-  /** Fails if there is none. */
+  /** Fails if there is no such workspace. */
   workspace(slug: Slug): Promise<WorkspaceSpec>
-  /** Sends a file into it, for its user. */
+  /** Writes a file into the sandbox, for its user. */
   putFile(sandbox: SandboxId, path: string, content: Buffer, signal: AbortSignal): Promise<void>
-  /** The sandbox that has a lease of these sources for a subject: the one of the latest. */
+  /** The sandbox that has a lease of these sources for a subject: the latest one. */
   usedFor(sources: readonly LeaseSource[], subject: string): Promise<SandboxId | undefined>
   /** Ends the leases of these sources whose subject is over. */
   endUses(
@@ -149,20 +152,20 @@ export interface Sandboxes
   giveUp(sandbox: SandboxId, givingUp: GivingUp): Promise<string | undefined>
   /** Why a sandbox is halted, if it is, be it for a moment. */
   haltOf(sandbox: SandboxId): string | undefined
-  /** Resolves when the store has it as gone, and all that it had said is stored. Rejects when the signal fires. */
+  /** Resolves when the store has the sandbox as gone, and all its events are stored. Rejects when the signal fires. */
   gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
   reconcile(options: { dryRun: boolean }): Promise<ReconcileReport>
   trace(sandbox: SandboxId, signal: AbortSignal): Promise<BootTrace>
-  /** What its engine says of it now; undefined: there is none. One that is frozen in use is woken. */
+  /** The engine's state of a sandbox; undefined: it has none. A sandbox that is paused in use is woken. */
   stateOf(sandbox: SandboxId): Promise<EngineState | undefined>
   kept(sandbox: SandboxId): Kept
-  /** Lets go of them all; they run on. */
+  /** Closes all connections; the sandboxes run on. */
   close(): Promise<void>
 }
 
 const RECONCILE_EVERY_MS = 60_000
 
-/** How long it is known of a sandbox that is gone why it went. */
+/** How long the store remembers why a sandbox is gone. */
 const REMEMBER_MS = 7 * 24 * 3600 * 1000
 
 /** The subject of the hold that a person's make-room has. */
@@ -174,7 +177,8 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     ...parts.links,
     remove: async (sandbox) => {
       const err = await parts.links.remove(sandbox)
-      if (err !== undefined) log.warn({ op: "link.remove", sandbox, err }, "its link stays")
+      if (err !== undefined)
+        log.warn({ op: "link.remove", sandbox, err }, "the link of a sandbox cannot be removed")
       return err
     },
   }
@@ -191,7 +195,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const copying = new Set<SandboxId>()
   const frozen = new Set<SandboxId>()
   const makingRoom = new Map<SandboxId, string>()
-  /** Stale ones whose successor a person has asked for. */
+  /** The stale sandboxes whose successor a person has asked for. */
   const succeeded = new Set<SandboxId>()
   const over = new AbortController()
   const rescue = parts.disk?.rescue ?? NO_RESCUE
@@ -199,9 +203,13 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const held = (sandbox: SandboxId) => guard.held(sandbox)
   const haltOf = (sandbox: SandboxId) => guard.why(sandbox)
 
-  /** The next pass looks at it. */
-  const notFreed = (err: unknown) => log.warn({ op: "lease.release", err }, "is looked at later")
-  /** One that is wanted as it is need not be looked at until it has been idle for a while. */
+  /** The next pass looks at the sandbox. */
+  const notFreed = (err: unknown) =>
+    log.warn(
+      { op: "lease.release", err },
+      "a freed sandbox cannot be looked at; the next pass does",
+    )
+  /** Notes that a sandbox is free. One that is ready need not be looked at until it has been idle for a while. */
   const freed = async (sandbox: SandboxId): Promise<void> => {
     idle.begin(sandbox)
     const isReady = (await rows.get(sandbox))?.phase === "ready"
@@ -234,7 +242,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     ...parts,
     onBootOver,
     onDown: (sandbox) => workers.wake(sandbox),
-    // At once, and not when it is next looked at: a prompt that was stopped while it was not reached goes on in it.
+    // Asked at once, not at the next look: a prompt that was stopped while the sandbox was not reached goes on in it.
     onUp: (sandbox) => {
       if (lives.of(sandbox).kind !== "none")
         void lives.ask(sandbox).then(() => workers.wake(sandbox))
@@ -256,7 +264,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await bridges.activity(await linkOf(sandbox), change, signal),
     onPrompts: (sandbox, prompts) => void stopAgain(sandbox, prompts).catch(() => {}),
   })
-  /** A prompt that ended while its sandbox was not reached may go on in there, unheard. A failure is found at the next answer. */
+  /**
+   * Stops prompts again that ended in the store while their sandbox was not reached. A failure is tried again at the
+   * next answer.
+   */
   const stopAgain = async (sandbox: SandboxId, prompts: readonly PromptId[]): Promise<void> => {
     for (const prompt of await parts.events.ended(prompts))
       await keepers.get(sandbox)?.stopPrompt(prompt)
@@ -309,7 +320,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     at,
     isBooting,
     isBeingMade: (sandbox) => making.has(sandbox),
-    // A boot takes the time that it takes: nobody can use the sandbox before.
+    // The time of a boot does not count as idle: nobody can use the sandbox before.
     idleMs: (sandbox) => (isBooting(sandbox) ? 0 : idle.ms(sandbox)),
     pressure: (sandbox) => makingRoom.get(sandbox),
     halted: haltOf,
@@ -327,7 +338,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const workers = openWorkers({
     look: (sandbox, before) => look(looking, sandbox, before),
     onFailure: (sandbox, err, againInMs) =>
-      log.warn({ op: "sandbox.look", sandbox, againInMs, err }, "is tried again"),
+      log.warn(
+        { op: "sandbox.look", sandbox, againInMs, err },
+        "looking at a sandbox failed; retrying",
+      ),
   })
 
   if (parts.disk !== undefined) {
@@ -414,13 +428,16 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     },
   })
 
-  /** Whoever has just used a workspace finds its new sandbox there. */
+  /** Makes the successor of a drained sandbox, so that those who used the workspace find it there. */
   const replace = async (workspace: Slug): Promise<void> => {
     try {
       await ensure(workspace, { mode: "fresh", isRequested: false }, over.signal)
     } catch (err) {
       if (!over.signal.aborted)
-        log.warn({ op: "sandbox.replace", workspace, err }, "is made when it is used")
+        log.warn(
+          { op: "sandbox.replace", workspace, err },
+          "a drained sandbox cannot be replaced now; its successor is made at the next use",
+        )
     }
   }
 
@@ -449,7 +466,10 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     onThaw: () => void guard.look().catch(() => {}),
   })
   const fork = openFork({ rows, workspaces, files, freeze, newcomers, log })
-  /** Nothing is left of a fork or an import whose sandbox cannot be begun: a person cancels it, or its image is not to be had. */
+  /**
+   * Makes the first sandbox of a fork or an import. If that fails (a person cancels it, or its image cannot be had),
+   * nothing of the workspace is left.
+   */
   const ensureFirst = async (workspace: Slug, signal: AbortSignal): Promise<Ensured> => {
     try {
       return await ensure(workspace, { mode: "fresh", isRequested: true }, signal)
@@ -495,7 +515,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
   const validate = openValidate({ backend, networks, keys: parts.keys, apiPort: parts.apiPort })
   const removeLeft = (workspace: Slug): Promise<void> =>
     serially(workspace, async () => {
-      // Somebody else may have made the workspace since.
+      // A concurrent request may have made the workspace since.
       if (await areLeft(workspace)) await files.remove(workspace)
     })
   const describe: Sandboxes["describe"] = async (spec, { replace = false }, signal) => {
@@ -508,17 +528,19 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     requireHeld(spec.agent)
     await validate(spec, other === undefined ? known : undefined, signal)
     if (isOnLeftFiles) await removeLeft(spec.slug)
-    // Somebody else may have described it since it was looked at.
+    // A concurrent request may have described the workspace since it was read.
     const refusal = await workspaces.put(spec)
     if (refusal !== undefined && !replace) throw otherRepoError(spec, refusal)
     if (refusal !== undefined) await requests.replaceWorkspace(spec)
     wants.refresh()
-    // A sandbox that stands still may have more room now.
+    // A halted sandbox may have a higher limit now.
     if (guard.isHolding) await guard.look()
   }
 
-  const unwatched = (err: unknown) => log.error({ op: "sandboxes.watch", err }, "not watched")
-  const notPassed = (err: unknown) => log.warn({ op: "sandboxes.pass", err }, "is tried again")
+  const unwatched = (err: unknown) =>
+    log.error({ op: "sandboxes.watch", err }, "the engine's events cannot be watched any more")
+  const notPassed = (err: unknown) =>
+    log.warn({ op: "sandboxes.pass", err }, "a reconcile pass failed; the next one tries again")
   const wakeAll = async (seen?: readonly ObservedSandbox[]): Promise<void> => {
     for (const sandbox of await everySandbox({ backend, rows }, seen)) workers.wake(sandbox)
   }
@@ -599,7 +621,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       throw new BerthError("sandbox.not_halted", `${sandbox} is not halted`, {
         details: { sandbox },
       })
-    // Everything in it ends, and nobody is to stop it for that.
+    // The lease keeps the sandbox from being stopped when everything in it ends.
     const [before] = (await leases.by(["person"], MAKING_ROOM)).filter(
       (lease) => lease.sandbox === sandbox,
     )
@@ -610,7 +632,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         kind: "hold",
         source: "person",
         subject: MAKING_ROOM,
-        // It keeps the sandbox from what Berth does by itself, and gives way to a person's stop.
+        // The lease keeps the sandbox from what Berth does by itself, and gives way to a person's stop.
         yields: true,
         holder: "a person who makes room in it",
         ttlMs: RESPITE_MS,
@@ -639,7 +661,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
     adoptQuarantined: async (sandbox) => {
       await requests.adoptQuarantined(await names.current(sandbox))
     },
-    // Operations that give room back work without any.
+    // Operations that free room have to work on a full disk.
     stop: async (asked, options) => {
       const sandbox = await names.current(asked)
       await rescue.run(() => requests.stop(sandbox, options))
@@ -663,12 +685,12 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
         const there = { found, rows, links, keepers, frozen, log }
         const sandboxes = await takeUp(there)
         note({ found: found.length, sandboxes, linksRemoved: await removeOldLinks(there) })
-        // Before anybody can ask for a workspace of such a name.
+        // Unfinished forks and imports go before anybody can ask for a workspace of their name.
         await removeUnfinished().catch(notPassed)
         await guard.watch()
         void wakeAll(found).catch(notPassed)
         void sweepLeftFiles().catch(notPassed)
-        // What is wanted of those that are known follows from the toolbox, which may have to be built.
+        // The wanted configs of the known sandboxes depend on the toolbox, which may have to be built.
         const lookAgain = async () => {
           wants.refresh()
           await wakeAll(found)
@@ -684,7 +706,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       await describe(workspace, { replace }, signal)
       for (;;) {
         const ensured = await ensure(workspace.slug, { ...options, isRequested: true }, signal)
-        // Whoever asked for it finds it there, though it had been idle for as long as may be.
+        // The idle time begins anew, so that the sandbox is not stopped before its caller uses it.
         idle.begin(ensured.sandbox)
         const row = await rows.get(ensured.sandbox)
         if (ensured.made || (row !== undefined && isCurrentPhase(row.phase))) return ensured
@@ -761,7 +783,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       clearInterval(passing)
       lives.close()
       leases.close()
-      // What waits for a sandbox to settle ends with the workers.
+      // Callers that wait for a sandbox to settle end with the workers.
       await Promise.all([workers.close(), pressure.close(), guard.close(), flattening.close()])
       await keepers.close()
       await watching

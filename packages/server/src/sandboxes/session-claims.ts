@@ -1,12 +1,12 @@
 import type { SessionId } from "@berth/protocol/ids"
 import type { Claim } from "./use.ts"
 
-/** How long a server that starts again waits for those who watched. */
+/** How long a restarted server keeps sandboxes for those who watched. */
 const WATCHED_MS = 30_000
 
 /**
- * The claim of a session between its prompts: whoever sent the last one may think about the next. Nothing of it runs, and it can
- * go on in another sandbox, so it yields.
+ * The claim of a session between its prompts: the sender of the last one may think about the next. Nothing of the
+ * session runs, and it can go on in another sandbox, so the claim yields.
  */
 export const thinkingClaim = (session: SessionId, keepMs: number): Claim => ({
   kind: "session",
@@ -17,7 +17,7 @@ export const thinkingClaim = (session: SessionId, keepMs: number): Claim => ({
   ttlMs: keepMs,
 })
 
-/** Of a session that somebody looks at. */
+/** The claim of a session that somebody watches. */
 export const watchedClaim = (session: SessionId): Claim => ({
   kind: "session",
   source: "watcher",

@@ -5,17 +5,17 @@ import { type FreeSpace, readFreeSpace } from "../host/free-space.ts"
 /** out: nothing new is begun. low: room is made before it comes to that. */
 export type ShortageLevel = "low" | "out"
 
-/** What of the host is short. */
+/** The resource of the host that is short. */
 export interface Lack {
   readonly of: "disk" | "memory"
   readonly words: string
 }
 
-/** undefined: there is enough of everything. */
+/** Reads the host's resources; undefined: there is enough of everything. */
 export type Shortage = (level: ShortageLevel) => Promise<Lack | undefined>
 
 export interface Free {
-  /** Of the disk that holds the data directory. */
+  /** Free space on the disk that holds the data directory. */
   readonly disk: FreeSpace
   readonly memoryBytes: number
 }
@@ -23,15 +23,16 @@ export interface Free {
 const MB = 1_000_000
 
 /**
- * A boot needs a few megabytes of disk, a clone with its dependencies hundreds, and tens of thousands of files. A
- * supervisor takes some 60 MB of memory, an agent some 300; a host that has less left begins to kill.
+ * The least free resources at each level. A boot needs a few megabytes of disk, a clone with its dependencies hundreds,
+ * and tens of thousands of files. A supervisor takes some 60 MB of memory, an agent some 300; a host that has less left
+ * begins to kill.
  */
 export const LEAST: Readonly<Record<ShortageLevel, Free>> = {
   out: { disk: { bytes: 500 * MB, inodes: 20_000 }, memoryBytes: 200 * MB },
   low: { disk: { bytes: 1_000 * MB, inodes: 40_000 }, memoryBytes: 400 * MB },
 }
 
-/** A disk that does not answer is not waited for. */
+/** A disk that does not answer is not waited for longer. */
 const READ_DEADLINE_MS = 5_000
 
 export const openShortage =

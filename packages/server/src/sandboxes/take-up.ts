@@ -6,19 +6,19 @@ import type { Links } from "./links.ts"
 import type { Rows } from "./rows.ts"
 
 export interface TakeUpParts {
-  /** The engine's sandboxes: one look serves all that is done at the start. */
+  /** The engine's sandboxes: one read serves everything at the start. */
   readonly found: readonly ObservedSandbox[]
   readonly rows: Pick<Rows, "list" | "listShown">
   readonly links: Pick<Links, "list" | "remove">
   readonly keepers: Pick<Keepers, "takeUp">
-  /** Those whose processes are frozen. */
+  /** The sandboxes whose processes are frozen. */
   readonly frozen: Set<SandboxId>
   readonly log: Logger
 }
 
 /**
- * Those that this server had before are connected to again; one that cannot be is seen by its worker. Says how many
- * there are.
+ * Connects again to the sandboxes that the store knows; one that fails is left to its worker. Returns how many there
+ * are.
  */
 export const takeUp = async ({
   found: all,
@@ -42,11 +42,14 @@ export const takeUp = async ({
   )
   for (const each of taken)
     if (each.status === "rejected")
-      log.warn({ op: "sandboxes.adopt", err: each.reason }, "a sandbox is not taken up")
+      log.warn(
+        { op: "sandboxes.adopt", err: each.reason },
+        "connecting to a running sandbox failed",
+      )
   return found.length
 }
 
-/** Links of sandboxes that nobody has any more. Says how many there were. */
+/** Removes the links of sandboxes that neither the store nor the engine has. Returns how many there were. */
 export const removeOldLinks = async ({ found, rows, links }: TakeUpParts): Promise<number> => {
   const here = new Set([
     ...(await rows.listShown()).map(({ id }) => id),

@@ -24,7 +24,7 @@ export interface TransferParts {
   readonly log: Logger
 }
 
-/** Carries the files of workspaces to other installations, and takes those of others. */
+/** Exports the files of workspaces to other installations, and imports theirs. */
 export interface Transfer {
   /** Writes the files of a workspace as they are at one moment. */
   exportTo(workspace: Slug, to: Writable, signal: AbortSignal): Promise<void>
@@ -35,7 +35,7 @@ export interface Transfer {
 export const openTransfer = (parts: TransferParts): Transfer => {
   const { rows, workspaces, files, freeze, newcomers, log } = parts
 
-  /** A running sandbox is not to find the disk full because of an import. */
+  /** Refuses an import that could fill the disk of running sandboxes. */
   const assertRoom = async (): Promise<void> => {
     const lack = await parts.shortage("out")
     if (lack?.of !== "disk") return
@@ -45,7 +45,7 @@ export const openTransfer = (parts: TransferParts): Transfer => {
   return {
     exportTo: async (workspace, to, signal) => {
       const known = await workspaces.get(workspace)
-      // Files that no workspace owns can be saved.
+      // Files that no workspace owns can be exported, to save them.
       if (known === undefined && !(await parts.areLeft(workspace)))
         throw unknownWorkspace(workspace)
       files.assertHere(workspace, "exported")
@@ -63,7 +63,7 @@ export const openTransfer = (parts: TransferParts): Transfer => {
     },
     importFrom: async (workspace, from, signal) => {
       files.assertHere(workspace, "imported")
-      // An archive says nothing of how its sandbox is made: whoever imports it does, with the next `up`.
+      // An archive says nothing about how its sandbox is made: the importer does, with the next `up`.
       const spec = WorkspaceSpec.parse({ slug: workspace })
       await operation(log, "workspace.import", { workspace }, () =>
         newcomers.make({ spec, isBooted: false }, async () => {

@@ -15,30 +15,30 @@ import { detached, unknownSandbox } from "./unknown.ts"
 import type { Workers } from "./workers.ts"
 import type { Workspaces } from "./workspaces.ts"
 
-/** Somebody's use of a sandbox, from which it is not taken away until the use ends. */
+/** A use of a sandbox. The sandbox is not taken away until the use ends. */
 export interface Use {
-  /** The one that is used: what took the place of one that is gone. */
+  /** The sandbox in use: the successor, if the one that was asked for is gone. */
   readonly sandbox: SandboxId
-  /** A connection to what it serves, and the token that it asks for. Whoever gets it ends it. */
+  /** Connects to the supervisor. The caller ends the connection. */
   dial(signal: AbortSignal): Promise<Dialed>
-  /** Of a use that lasts only while it is used. */
+  /** Renews a use that ends by time. */
   renew(): void
-  /** Something may live on that this use began: it gets a lease of its own. */
+  /** Gives a lease of its own to whatever this use left running. */
   leave(): Promise<void>
-  /** Twice is as good as once. */
+  /** May be called twice. */
   end(): Promise<void>
 }
 
-/** How somebody uses a sandbox. Those of a call end with the server; others are there after a restart, until ended. */
+/** A claim on a sandbox. Claims of a call end with the server; others survive a restart, until ended. */
 export type Claim = Omit<LeaseRequest, "sandbox">
 
 /** The ways to use a sandbox. */
 export interface Uses {
-  /** Takes it from whoever would stop it; wakes it if it sleeps, and makes another where it is gone. */
+  /** Takes a lease on the sandbox; wakes it if it is paused, and makes its successor where it is gone. */
   use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
   /**
-   * The same of a workspace's current one, made if there is none. Fails if its boot does. `onBooting` is told which
-   * sandbox's boot is waited for.
+   * The same for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is called
+   * with the sandbox whose boot is waited for.
    */
   useOf(
     workspace: Slug,
@@ -46,11 +46,11 @@ export interface Uses {
     signal: AbortSignal,
     onBooting?: (sandbox: SandboxId) => void,
   ): Promise<Use>
-  /** Of this one, as it is: stale or not. Fails where it is not to be used any more. */
+  /** The same for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
   useOnly(sandbox: SandboxId, claim: Claim): Promise<Use>
-  /** The lease alone, of it or of what takes its place: whoever holds a sandbox calls nothing in it. */
+  /** Takes the lease alone, on the sandbox or its successor: the holder calls nothing in it. */
   lease(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Leased>
-  /** Goes on with a use that outlived a server. Fails where that sandbox is not to be used any more. */
+  /** Resumes a use that outlived a server. Fails where that sandbox is not to be used any more. */
   resume(sandbox: SandboxId, claim: Claim): Promise<Use>
 }
 
@@ -63,19 +63,19 @@ export interface UseParts {
   readonly lives: Lives
   readonly workers: Workers
   readonly ensure: ReturnType<typeof openEnsure>
-  /** Those whose processes are frozen, or are about to be. */
+  /** The sandboxes whose processes are frozen, or are about to be. */
   readonly frozen: ReadonlySet<SandboxId>
-  /** Why it stays halted, if it does. */
+  /** Why the sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
   readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
   readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
   readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
 }
 
-/** Who waits for longer than this is told for whom, and may wait on. */
+/** A caller that waits for longer than this gets an error that names the users, and may wait on. */
 const UNTOLD_MS = 1_000
 
-/** One that has just been started listens in a moment; on a host that is busy, in a few. */
+/** A sandbox that has just been started listens in a moment; on a busy host, in a few. */
 const DIAL_MS = 5_000
 const DIAL_PAUSE_MS = 20
 
@@ -101,7 +101,7 @@ export const openUses = (parts: UseParts): Uses => {
       if (reason !== undefined) throw halted(sandbox, reason)
       if (frozen.has(sandbox)) await thaw(workers, sandbox)
     } catch (thrown) {
-      // A lease that was there before is of a use that goes on, and may be resumed later.
+      // A lease that was there before belongs to a use that goes on, and may be resumed later.
       if (!isFound) await end()
       throw thrown
     }
@@ -127,7 +127,7 @@ export const openUses = (parts: UseParts): Uses => {
 
   return {
     use: async (sandbox, claim, signal) => {
-      // The sandbox takes it while the lease is being written: one less to wait for before every command.
+      // The connection is made while the lease is being written: one less thing to wait for before every command.
       const ahead = dialAhead(() => dialOnce(parts, sandbox, signal))
       try {
         const taken = await acquire(parts, sandbox, claim, signal)
@@ -157,7 +157,7 @@ export const openUses = (parts: UseParts): Uses => {
     },
 
     useOnly: async (sandbox, claim) => {
-      // One that has just ended is found out before anybody relies on it.
+      // Finds out first if the sandbox has just ended.
       await workers.settle(sandbox)
       const lease = await leases.acquire({ ...claim, sandbox })
       return await begin({ sandbox, lease }, claim)
@@ -207,7 +207,7 @@ const refuseFailed = async ({ rows, workspaces }: UseParts, sandbox: SandboxId):
   if (row !== undefined && failed?.hash === row.configHash) throw bootFailed(row, failed.why)
 }
 
-/** What takes the place of one that is not there to be used. */
+/** The successor of a sandbox that is not there to be used. */
 const successor = async (
   { rows, workspaces, workers, ensure, booted, bootOf }: UseParts,
   sandbox: SandboxId,
@@ -227,7 +227,7 @@ const successor = async (
   return next
 }
 
-/** One that is frozen in use is not any more when this resolves. */
+/** Resumes a paused sandbox that is in use. */
 const thaw = async (workers: Workers, sandbox: SandboxId): Promise<void> => {
   const { failure } = await workers.settle(sandbox)
   if (failure !== undefined) throw failure
@@ -264,7 +264,9 @@ const halted = (sandbox: SandboxId, reason: string): BerthError =>
 const ended = (sandbox: SandboxId, cause: unknown): BerthError =>
   new BerthError("backend.unknown_sandbox", `${sandbox} has ended`, { details: { sandbox }, cause })
 
-/** One that could not say why it ended was ended from outside, and the next may be well. */
+/**
+ * The error of a sandbox that is not ready. One that gave no reason was ended from outside, and the next may succeed.
+ */
 const notReady = (sandbox: SandboxId, boot: BootSummary | undefined): BerthError => {
   if (boot?.ending == null)
     return new BerthError("bridge.dropped", `${sandbox} ended before it was ready`, {

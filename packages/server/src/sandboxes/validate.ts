@@ -14,14 +14,14 @@ export interface ValidateParts {
   /** The kinds of network that the backend has. */
   readonly networks: BackendDescription["networks"]
   readonly keys: Keys
-  /** Where this server listens. */
+  /** The port on which this server listens. */
   readonly apiPort: number | undefined
 }
 
 /**
- * Refuses a description of a workspace that no sandbox could be made from, before anything is changed: a repo of the host
- * that is none, a ref that it lacks, a key that the server lacks, a system or a network that the backend lacks, the server's own port. A repo
- * elsewhere is not asked for: git inside may reach what the server does not.
+ * Refuses a description of a workspace that no sandbox could be made from, before anything is changed: a host path that
+ * is no repo, a ref that the repo lacks, a key that the server lacks, a system or a network that the backend lacks, the
+ * server's own port. A remote repo is not checked: git inside may reach what the server does not.
  */
 export const openValidate =
   ({ backend, networks, keys, apiPort }: ValidateParts) =>

@@ -21,13 +21,13 @@ export interface ViewsParts {
   readonly keepers: Keepers
   readonly links: FoundLinks
   readonly bridges: Pick<Bridges, "trace">
-  /** Why it stays halted, if it does. */
+  /** Why the sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
 }
 
-/** Sandboxes as they are shown. */
+/** Sandboxes as the API shows them. */
 export interface Views {
-  /** Those that are not gone, and the last one of each workspace that has none; oldest first. */
+  /** Every sandbox that is not gone, and the last one of each workspace that has none; oldest first. */
   list(signal: AbortSignal): Promise<SandboxView[]>
   get(sandbox: SandboxId, signal: AbortSignal): Promise<SandboxView>
   why(sandbox: SandboxId): Promise<SandboxWhy>
@@ -62,7 +62,10 @@ export const openViews = (parts: ViewsParts): Views => {
     }
   }
 
-  /** One that does not answer is shown without its boot; of one that is gone, what it left is read. */
+  /**
+   * Reads the boot of a sandbox. If the sandbox does not answer, it is shown without; if it is gone, the trace that it
+   * left is read.
+   */
   const readBoot = async (
     sandbox: SandboxId,
     signal: AbortSignal,
@@ -90,7 +93,7 @@ export const openViews = (parts: ViewsParts): Views => {
         view(
           { row, observed: observed.get(row.id) },
           held.get(row.id) ?? [],
-          // Why a boot failed is told after a restart, too.
+          // Why a boot failed is shown after a restart, too.
           row.phase === "failed" ? await readBoot(row.id, signal) : keepers.get(row.id)?.boot,
         ),
       )
@@ -131,7 +134,7 @@ export const openViews = (parts: ViewsParts): Views => {
   }
 }
 
-/** Also where the disk had no room to write down why it is halted. */
+/** Adds the reason of a halt, also where the disk had no room to write it down. */
 const withHeld = (said: readonly DecisionView[], reason: string | undefined): DecisionView[] => {
   if (reason === undefined || said[0]?.reason === reason) return [...said]
   return [{ at: new Date().toISOString(), action: "keep", reason }, ...said]
@@ -142,7 +145,7 @@ interface Found {
   readonly observed: ObservedSandbox | undefined
 }
 
-/** What the store does not know is about to be asked, or quarantined. */
+/** The shown phase. A sandbox that the store does not know is about to be asked, or quarantined. */
 const phaseOf = ({ row, observed }: Found, held: string | undefined): SandboxPhase => {
   if (row === undefined) return observed === undefined ? "gone" : "quarantined"
   if (held !== undefined && USABLE_PHASES.some((usable) => usable === row.phase)) return "halted"

@@ -11,15 +11,15 @@ import { FILE_MOUNTS } from "./files.ts"
 import { plannedRepos, workspaceRepos } from "./repos.ts"
 import type { Workspaces } from "./workspaces.ts"
 
-/** What a workspace's sandbox is to be. */
+/** The sandbox that a workspace wants. */
 export interface Wanted {
   readonly config: SandboxConfig
   readonly hash: ConfigHash
-  /** What of the host's settings it is without, and why. */
+  /** The host's settings that the sandbox is made without, and why. */
   readonly warnings?: readonly string[]
 }
 
-/** What a workspace wants of a system and a toolbox. */
+/** The config that a workspace wants with this system and toolbox. */
 export const wantedOf = (
   spec: WorkspaceSpec,
   system: SystemIdentity,
@@ -41,31 +41,31 @@ export interface WantedParts {
   readonly backend: Pick<Backend, "resolveSystem">
   readonly workspaces: Workspaces
   readonly toolbox: ToolboxOf
-  /** The server's own, which may name a proxy. */
+  /** The server's own environment, which may name a proxy. */
   readonly environment: HostSettings["variables"]
   /** The authorities that the host trusts beside the usual ones, as they are now. */
   readonly certificates: () => Pick<HostCertificates, "added" | "warnings">
 }
 
-/** What the workspaces want now. */
+/** The wanted configs of all workspaces. */
 export interface Wants {
   /** Waits for what is missing: a toolbox to be built, an image to be fetched. */
   of(spec: WorkspaceSpec, signal: AbortSignal): Promise<Wanted>
-  /** At once; undefined: not known yet, or not any more. */
+  /** Answers at once; undefined: not known yet, or not any more. */
   known(slug: Slug): Promise<ConfigHash | undefined>
-  /** Finds what all of them need, or waits until it is built: until then nothing is known. */
+  /** Finds the toolbox that all of them need, or waits until it is built: until then nothing is known. */
   prepare(): Promise<void>
-  /** Images may have changed, or a workspace has. */
+  /** Forgets all results: images, or a workspace, may have changed. */
   refresh(): void
 }
 
 export const openWants = (parts: WantedParts): Wants => {
   const { backend, workspaces, toolbox, environment } = parts
   const hashes = new Map<Slug, ConfigHash>()
-  /** The agents whose toolbox was there once: what is wanted with others may have to be installed first. */
+  /** The agents whose toolbox was found once: the toolbox of others may have to be installed first. */
   const found = new Set<string | undefined>()
 
-  /** Raised by whoever knows that something has changed: what was asked before is not noted after. */
+  /** Raised with every change, so that an answer from before the change is not stored after it. */
   let generation = 0
 
   const make = async (
@@ -82,7 +82,7 @@ export const openWants = (parts: WantedParts): Wants => {
     return { ...wanted, warnings: spec.network.kind === "open" ? warnings : [] }
   }
 
-  /** Many workspaces have the same system. */
+  /** The systems by source: many workspaces have the same one. */
   const systems = new Map<string, Promise<SystemIdentity>>()
   const resolveOnce = (source: SystemSource): Promise<SystemIdentity> => {
     const key = JSON.stringify(source)
@@ -111,7 +111,7 @@ export const openWants = (parts: WantedParts): Wants => {
       if (hash !== undefined || found.size === 0) return hash
       const begun = generation
       const spec = (await workspaces.get(slug))?.spec
-      // A workspace that nobody wants any more has sandboxes that nobody replaces.
+      // A workspace that was removed wants nothing, so its sandboxes are not replaced.
       if (spec === undefined || !found.has(optionalAgent(spec.agent.kind))) return undefined
       const making = make(spec, () => resolveOnce(spec.system), begun)
       const wanted = await making.catch(() => undefined)
@@ -129,5 +129,5 @@ export const openWants = (parts: WantedParts): Wants => {
   }
 }
 
-/** An image that is there is named at once; one that is not must not hold up a decision. */
+/** The identity of a local image is read at once; an image that has to be fetched must not hold up a decision. */
 const KNOWN_MS = 5_000

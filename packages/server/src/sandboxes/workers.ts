@@ -3,21 +3,21 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { Action } from "./decide.ts"
 import type { Before, Looked } from "./look.ts"
 
-/** What came of the last look, with which there is nothing more to do for the moment, or that failed. */
+/** The outcome of the last look: there is nothing more to do for the moment, or it failed. */
 export interface Settled extends Looked {
-  /** The first look since it was asked for. */
+  /** The outcome of the first look after the call. */
   readonly first: Looked
 }
 
 export interface WorkersParts {
-  /** Reads everything that may have changed since the look before, decides, and does one thing. */
+  /** Reads everything that may have changed since the look before, decides, and executes one action. */
   readonly look: (sandbox: SandboxId, before: Before | undefined) => Promise<Looked>
   readonly onFailure: (sandbox: SandboxId, failure: unknown, againInMs: number) => void
 }
 
 /**
- * One worker for each sandbox: it is told whom to look at and nothing else. For one sandbox, one thing at a time;
- * sandboxes do not wait for each other.
+ * One worker for each sandbox. A wake-up carries only the id. A worker does one thing at a time; sandboxes do not wait
+ * for each other.
  */
 export interface Workers {
   wake(sandbox: SandboxId): void
@@ -25,27 +25,27 @@ export interface Workers {
   wakeIn(sandbox: SandboxId, ms: number): void
   /** Looks now, and resolves when there is nothing more to do for the moment, or that failed. */
   settle(sandbox: SandboxId): Promise<Settled>
-  /** Begins no more, and waits for what runs. */
+  /** Begins no more looks, and waits for those that run. */
   close(): Promise<void>
 }
 
 export const FIRST_BACKOFF_MS = 1_000
 export const MAX_BACKOFF_MS = 60_000
 
-/** A timer that is to run for longer fires at once. */
+/** Node fires a timer that is to run for longer at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** No sandbox needs as many one after another, unless it is not to be settled: then it waits as after a failure. */
+/** No sandbox needs as many looks in a row. One that takes more never settles, and waits as after a failure. */
 const MAX_LOOKS = 50
 
-/** After these nothing is left to do. */
+/** The actions after which nothing is left to do. */
 const LAST_ACTIONS: ReadonlySet<Action["kind"]> = new Set(["keep", "forget"])
 
 interface Worker {
   running: Promise<Looked> | undefined
-  /** Those who came since the last look began, and want to know the next. */
+  /** The callers that came since the last look began, and wait for the next. */
   comers: { first?: Looked }[]
-  /** Somebody came while it looked: what it saw may be over. */
+  /** A wake-up came during the look: what it saw may be outdated. */
   isStale: boolean
   failures: number
   next: { readonly timer: NodeJS.Timeout; readonly atMs: number } | undefined
@@ -64,7 +64,7 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
       const looked = looks < MAX_LOOKS ? now : restless(now)
       for (const comer of comers) comer.first = looked
       before = { looked, isStale: worker.isStale }
-      // Nothing is awaited from here to the end, so that nobody comes unheard.
+      // From here to the end nothing is awaited, so that no wake-up is missed.
       const isDone = "failure" in looked || LAST_ACTIONS.has(looked.decision.action.kind)
       if (!isClosed && looks < MAX_LOOKS && (worker.isStale || !isDone)) continue
       worker.running = undefined
@@ -124,7 +124,7 @@ export const openWorkers = ({ look, onFailure }: WorkersParts): Workers => {
     },
     wakeIn: (sandbox, ms) => {
       const worker = workerOf(sandbox)
-      // What it sees may be from before this call, and with it when it wants to look again.
+      // The running look, and its time for the next one, may be from before this call.
       if (worker.running !== undefined) worker.isStale = true
       else if (worker.next === undefined || worker.next.atMs > performance.now() + ms)
         lookIn(sandbox, worker, ms)

@@ -11,9 +11,9 @@ import { type OtherRepo, otherRepo } from "./other-repo.ts"
 
 export interface Workspace {
   readonly spec: WorkspaceSpec
-  /** Its files have been through a whole boot: the next one leaves them as they are. */
+  /** The files have been through a whole boot: the next one leaves them as they are. */
   readonly isBooted: boolean
-  /** Boots of one config that failed in a row. */
+  /** The failed boots of one config in a row. */
   readonly failed:
     | { readonly boots: number; readonly hash: ConfigHash; readonly why: string }
     | undefined
@@ -21,33 +21,39 @@ export interface Workspace {
 
 type DiskLimits = Pick<WorkspaceLimits, "diskBytes" | "diskInodes">
 
-/** What sandboxes are made for. */
+/** The store's workspaces. */
 export interface Workspaces {
-  /** Stores a workspace as it is described now, unless that of its name is for another repo: then that one's repo. */
+  /**
+   * Stores a workspace as it is described now. If the one of its name is for another repo, stores nothing and returns
+   * both repos.
+   */
   put(spec: WorkspaceSpec): Promise<OtherRepo | undefined>
-  /** False: there is one of that name. */
+  /** Returns false if there is one of that name. */
   add(spec: WorkspaceSpec, state: Pick<Workspace, "isBooted">): Promise<boolean>
-  /** Takes a name for a workspace whose files are yet to be copied: nobody sees it. False: there is one of that name. */
+  /**
+   * Takes a name for a workspace whose files are yet to be copied: nobody sees it. Returns false if there is one of
+   * that name.
+   */
   reserve(spec: WorkspaceSpec, state: Pick<Workspace, "isBooted">): Promise<boolean>
-  /** The files of a reserved workspace are whole. */
+  /** Makes a reserved workspace visible: its files are whole. */
   complete(slug: Slug): Promise<void>
   /** The workspaces that are reserved and not complete. */
   reserved(): Promise<readonly Slug[]>
-  /** All names that are taken. */
+  /** The names that are taken. */
   slugs(): Promise<readonly Slug[]>
   get(slug: Slug): Promise<Workspace | undefined>
-  /** The most that the files of workspaces may take, of those that say it. */
+  /** The disk limits of the workspaces that set any. */
   diskLimits(): Promise<ReadonlyMap<Slug, DiskLimits>>
-  /** Its sandboxes, which are gone, lead to no other of the same name from then on. */
+  /** Removes a workspace. Its sandboxes, which are gone, lead to no other of the same name from then on. */
   remove(slug: Slug): Promise<void>
   booted(slug: Slug): Promise<void>
-  /** Its files are about to go. */
+  /** Notes that the files are about to be removed. */
   unbooted(slug: Slug): Promise<void>
   bootFailed(slug: Slug, hash: ConfigHash, why: string): Promise<void>
 }
 
 export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces => ({
-  // On disk before its files are: a power loss leaves none of which it is not known whose they are.
+  // The row is on disk before the files are, so that a power loss leaves no files without a known owner.
   put: (spec) =>
     durably(db, async (trx) => {
       const known = await trx
@@ -77,7 +83,7 @@ export const openWorkspaces = (db: Kysely<Database>, clock: Clock): Workspaces =
       return undefined
     }),
   add: (spec, { isBooted }) => insert(db, { spec, isBooted, isForking: false, nowMs: clock.now() }),
-  // On disk before its files are: whatever comes in between, they are known for a fork's that was cut short.
+  // The row is on disk before the files are: after a crash in between, they are known as those of an unfinished fork.
   reserve: (spec, { isBooted }) =>
     durably(db, (trx) => insert(trx, { spec, isBooted, isForking: true, nowMs: clock.now() })),
   complete: (slug) =>

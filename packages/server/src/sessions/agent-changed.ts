@@ -2,7 +2,7 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SessionId, Slug } from "@berth/protocol/ids"
 import type { AgentSpec } from "@berth/protocol/workspace"
 
-/** A conversation cannot be gone on with by another agent than it was begun with. */
+/** The error of a session whose workspace has another agent now: that one cannot continue the conversation. */
 export const agentChanged = ({
   session,
   workspace,

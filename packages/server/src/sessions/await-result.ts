@@ -38,16 +38,19 @@ const SANDBOX_ENDED: PromptResult = {
   reason: "its sandbox ended while it had it",
 }
 
-/** Takes the sandbox for the prompt, unless that has been done. Fails where it is not to be used, which may change. */
+/**
+ * Takes a lease on the sandbox for the prompt, unless there is one. Fails where the sandbox is not to be used, which
+ * may change.
+ */
 export type Hold = () => Promise<void>
 
-/** Tells a sandbox of its prompt, and resolves when the end of the prompt is stored. */
+/** Sends a sandbox its prompt, and resolves when the end of the prompt is stored. */
 export const openAwaitResult = (parts: AwaitResultParts) => {
   const { stored, sandboxes, bells, log, toldWithinMs } = parts
   const { rows, changes } = stored
   const watchOver = openWatchOver(parts)
 
-  /** Says it again after every break: a repeat changes nothing. */
+  /** Sends the prompt, and again after every break: a repeat changes nothing. */
   const converse = async (
     prompt: AssignedPrompt,
     hold: Hold,
@@ -58,7 +61,8 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     let isStarted = false
     let standing: PromptStanding = { state: "unknown" }
     await held(hold, talk, signal)
-    // Before the look whether it is to stop: whoever asks for that while the sandbox is not reached has the last word.
+    // The wait comes before the check for a stop, so that a stop that is asked for while the sandbox is not reached
+    // counts.
     await reached(sandbox, signal)
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; ) {
       const rung = bells.next(session, signal)
@@ -84,7 +88,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
           return await parts.fail(id, error)
         log.debug(
           { op: "prompt.start", prompt: id, sandbox, err: error },
-          "the sandbox is told again",
+          "sending the prompt to its sandbox failed; retrying",
         )
         talk.refusal = error
         waitMs = nextRetryMs(waitMs)
@@ -97,7 +101,7 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     }
   }
 
-  /** Resolves when the sandbox is taken for the prompt: one that is halted, or stopping, may be usable later. */
+  /** Resolves when the prompt has its lease: a sandbox that is halted, or stopping, may be usable later. */
   const held = async (hold: Hold, talk: Talk, signal: AbortSignal): Promise<void> => {
     for (let waitMs = FIRST_RETRY_MS; !signal.aborted; waitMs = nextRetryMs(waitMs)) {
       try {
@@ -120,14 +124,17 @@ export const openAwaitResult = (parts: AwaitResultParts) => {
     if (!signal.aborted) await changes.end(id, talk.end)
   }
 
-  /** Returns without a connection where there will never be one: whoever speaks to the sandbox next finds that out. */
+  /**
+   * Waits for the connection. Returns without one where there will never be one: the next call to the sandbox fails
+   * then.
+   */
   const reached = async (sandbox: SandboxId, signal: AbortSignal): Promise<void> => {
     try {
       await abortable(sandboxes.kept(sandbox).connected, signal)
     } catch {}
   }
 
-  /** undefined: it has ended. */
+  /** The prompt as the store has it; undefined: it has ended. */
   const currently = async ({ id, session }: PendingPrompt): Promise<PendingPrompt | undefined> => {
     const next = await rows.next(session)
     return next?.id === id ? next : undefined
@@ -166,7 +173,7 @@ const startOf = (
   ...(agent === "shell" && there !== "shell" && { agent }),
 })
 
-/** Whether it has not rung for so long. False also when the signal fired. */
+/** Whether the bell has not rung for so long. False also when the signal fired. */
 const isSilentFor = async (
   ms: number,
   rung: Promise<void>,

@@ -11,34 +11,37 @@ import type { Database } from "../store/database.ts"
 import type { Store } from "../store/open.ts"
 import { insertPrompt, PENDING, type StoredPrompt, sessionOf } from "./rows.ts"
 
-/** So many interruptions in a row are taken up; then a person decides. */
+/** The most interruptions in a row that are continued; then a person decides. */
 export const MAX_CONTINUED = 3
 
 export interface ChangesParts {
   readonly store: Pick<Store, "durably">
   readonly log: EventLog
   readonly clock: Clock
-  /** After the commit: something has changed for the session's prompts. */
+  /** Called after the commit of a change to the session's prompts. */
   readonly onChange: (session: SessionId) => void
 }
 
-/** How prompts move on: each change with the event that tells it, on disk before anything follows from it. */
+/** The state changes of prompts: each with its event, on disk before anything follows from it. */
 export interface Changes {
-  /** Sent again under the same key, it is the same prompt. */
+  /** Accepts a prompt. The same key gives the same prompt. */
   accept(session: SessionId, sent: CreatePrompt): Promise<StoredPrompt>
-  /** Notes which sandbox a prompt is for, before that is told of it. False: the prompt has been stopped. */
+  /** Notes which sandbox a prompt is for, before the sandbox is told. Returns false if the prompt has been stopped. */
   assign(prompt: PromptId, sandbox: SandboxId): Promise<boolean>
-  /** What a sandbox says of one is part of that sandbox's transaction. False: it had ended before. */
+  /**
+   * Applies a state that a sandbox reports, in the transaction of its events. Returns false if the prompt had ended
+   * before.
+   */
   moveIn(trx: Transaction<Database>, prompt: PromptId, move: Move): Promise<boolean>
-  /** Of one that ends without its sandbox's word. */
+  /** Ends a prompt without its sandbox's word. */
   end(prompt: PromptId, result: PromptResult, before?: readonly EventBody[]): Promise<void>
-  /** Of those that wait still: they end. Of the others it is noted. Resolves with all of them. */
+  /** Stops prompts: those that still wait end, the others are marked. Resolves with all of them. */
   requestStop(session: SessionId, prompt: PromptId | undefined): Promise<PromptId[]>
-  /** Takes no more prompts, and stops those that it has. */
+  /** Closes a session to new prompts, and stops those that it has. */
   close(session: SessionId): Promise<void>
   /** Closes every session of a workspace. */
   closeOf(workspace: Slug): Promise<void>
-  /** Something that happens to a session, or to those of a workspace that have something to do. */
+  /** Appends an event of the server's own to a session. */
   tell(session: SessionId, body: EventBody): Promise<void>
 }
 
@@ -51,7 +54,7 @@ export interface Move {
 export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Changes => {
   const now = () => new Date(clock.now()).toISOString()
 
-  /** One transaction about one session, and those who follow it hear of it. */
+  /** Runs one transaction about one session, and wakes its followers. */
   const change = async <Result>(
     session: SessionId,
     work: (trx: Transaction<Database>) => Promise<Result>,
@@ -96,7 +99,10 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
     return true
   }
 
-  /** Nothing is run again: the agent is told to look at what it has done, and to go on. */
+  /**
+   * Continues an interrupted prompt with a new one. Nothing is run again: the agent is told to look at what it has
+   * done, and to go on.
+   */
   const takeUp = async (
     trx: Transaction<Database>,
     id: SessionId,
@@ -209,7 +215,7 @@ export const openChanges = ({ store, log, clock, onChange }: ChangesParts): Chan
   }
 }
 
-/** How many interruptions led to this one, with it. */
+/** The number of interruptions in a row that led to this one, including it. */
 const interruptedInARow = async (trx: Transaction<Database>, prompt: PromptId): Promise<number> => {
   let count = 0
   for (let id: PromptId | null = prompt; id !== null; count++) {

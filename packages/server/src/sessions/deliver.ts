@@ -26,7 +26,10 @@ export interface DeliverParts {
 /** Give up on getting a sandbox after this long. An engine restart takes less. */
 const PATIENCE_MS = 10 * 60_000
 
-/** Reasons to wait that end by themselves: others are done, a toolbox is built. No patience runs out over them. */
+/**
+ * Reasons to wait that end by themselves: other users finish, a toolbox is built. They do not count against the
+ * patience.
+ */
 const PASSING: ReadonlySet<string> = new Set(["workspace.draining", "toolbox.preparing"])
 
 export const claimOf = (prompt: PromptId): Claim => ({
@@ -37,7 +40,7 @@ export const claimOf = (prompt: PromptId): Claim => ({
 })
 
 /**
- * Finds a sandbox for a queued prompt and notes in the store that the prompt is that sandbox's. Returns undefined if
+ * Finds a sandbox for a queued prompt and notes in the store that the prompt is assigned to it. Returns undefined if
  * the prompt has ended instead.
  */
 export const openDeliver = (parts: DeliverParts) => {
@@ -69,7 +72,7 @@ export const openDeliver = (parts: DeliverParts) => {
             const { code, message } = error
             await changes.tell(session, { type: "prompt.waiting", prompt: id, code, message })
           }
-          // Those reasons were waited for already.
+          // The call itself has waited for these reasons already.
           if (isPassing) waitMs = FIRST_RETRY_MS
           await pause(waitMs, undefined, { signal: either }).catch(() => {})
         }
@@ -80,7 +83,7 @@ export const openDeliver = (parts: DeliverParts) => {
     }
   }
 
-  /** The sandbox that its session keeps, if any: nobody who works in a sandbox is sent to another. */
+  /** Uses the sandbox that the session keeps, if any: nobody who works in a sandbox is sent to another. */
   const findUse = async (
     { id, session, workspace }: PendingPrompt,
     signal: AbortSignal,
@@ -113,7 +116,7 @@ export const openDeliver = (parts: DeliverParts) => {
     try {
       return sandboxes.kept(sandbox).boot
     } catch {
-      // It has ended meanwhile.
+      // The sandbox has ended meanwhile.
       return undefined
     }
   }
@@ -124,8 +127,9 @@ export const openDeliver = (parts: DeliverParts) => {
     signal: AbortSignal,
   ): Promise<Use | undefined> => {
     try {
-      // It may have been changed while the prompt waited, and what is a wish to one is a command to another. Every
-      // sandbox runs the shell: one whose supervisor does not is of an earlier toolbox, and replaced before it is used.
+      // The agent may have been changed while the prompt waited, and a wish to one agent may be a command to another.
+      // Every sandbox runs the shell; one whose supervisor cannot is of an earlier toolbox, and is replaced before it
+      // is used.
       const there = sandboxes.kept(use.sandbox).agent
       if (there !== agent && agent !== "shell")
         throw agentChanged({ session, workspace, was: agent, is: there })
@@ -159,6 +163,6 @@ export const openDeliver = (parts: DeliverParts) => {
   return deliver
 }
 
-/** In the home, so that whoever looks at the conversation later finds it. */
+/** The path of an attachment: in the home, so that later readers of the conversation find the file. */
 export const attachmentPath = (prompt: PromptId, name: string): string =>
   `${AGENT_USER.home}/attachments/${prompt}/${name}`

@@ -31,19 +31,19 @@ export interface DriverParts {
   readonly limits?: Partial<WatchLimits>
 }
 
-/** Drives prompts from their place in the queue to their end: those of one session one after another. */
+/** Drives prompts from their place in the queue to their end, those of one session one after another. */
 export interface Driver {
-  /** Resumes the prompts that the store has. Once. */
+  /** Resumes the prompts that the store has. Called once. */
   start(): Promise<void>
-  /** There may be something to do for this session. */
+  /** Looks whether the session has something to do. */
   wake(session: SessionId): void
-  /** What the prompt waits for; null: nothing, or that is not known yet. */
+  /** The reason why the prompt waits; null: it does not, or the reason is not known yet. */
   waitOf(prompt: PromptId): PromptWait | null
   /** Stops driving prompts. Running prompts continue in their sandboxes; the next server resumes them. */
   close(): Promise<void>
 }
 
-/** The event of an end is on its way when the sandbox answers that it has ended; after so long, it is not. */
+/** The event of a prompt's end follows the sandbox's answer that it has ended; after this long, it does not. */
 const TOLD_WITHIN_MS = 30_000
 
 export const openDriver = (parts: DriverParts): Driver => {
@@ -71,7 +71,7 @@ export const openDriver = (parts: DriverParts): Driver => {
 
   const runPrompt = async (prompt: PendingPrompt, signal: AbortSignal): Promise<void> => {
     let use = prompt.sandbox === null ? await deliver(prompt, signal) : undefined
-    // A prompt that was assigned to a sandbox before stays that one's, whatever has become of it.
+    // A prompt that was assigned to a sandbox before stays with it, whatever has become of it.
     const sandbox = use?.sandbox ?? prompt.sandbox
     if (sandbox === null) return
     const hold = async () => {
@@ -81,13 +81,13 @@ export const openDriver = (parts: DriverParts): Driver => {
     // A prompt that goes on keeps its sandbox, also while the store fails.
     const result = () => awaitResult({ ...prompt, sandbox }, hold, signal)
     await keepTrying(prompt.session, result, signal)
-    // A prompt that goes on without this server keeps its sandbox until the next one resumes it.
+    // A prompt that goes on without this server keeps its sandbox until the next server resumes it.
     if (use !== undefined && !over.signal.aborted) endUse(use, kept)
   }
 
   /**
-   * What the prompt left running keeps the sandbox on, and so does its session. It takes a while to look for that:
-   * nobody waits for it.
+   * Ends a use, after the processes that the prompt left running, and its session, have leases of their own. Nobody
+   * waits for that: it takes a while to look for them.
    */
   const endUse = (use: Use, kept: Promise<void>): void => {
     const ended = Promise.all([use.leave(), kept])
@@ -110,12 +110,15 @@ export const openDriver = (parts: DriverParts): Driver => {
   const drainAndLook = async (session: SessionId): Promise<void> => {
     await keepTrying(session, () => drainQueue(session), over.signal)
     draining.delete(session)
-    // Prompts that came between the last look and now.
+    // Prompts may have come between the last look and now.
     const next = await keepTrying(session, () => rows.next(session), over.signal)
     if (next !== undefined) wake(session)
   }
 
-  /** A prompt that is accepted waits for as long as it takes. Returns undefined if the signal fires before. */
+  /**
+   * Repeats the work until it succeeds: an accepted prompt waits for as long as it takes. Returns undefined if the
+   * signal fires before.
+   */
   const keepTrying = async <Result>(
     session: SessionId,
     work: () => Promise<Result>,
@@ -126,7 +129,10 @@ export const openDriver = (parts: DriverParts): Driver => {
         return await work()
       } catch (err) {
         if (signal.aborted) return undefined
-        log.error({ op: "session.drain", session, err }, "the session's prompts are tried again")
+        log.error(
+          { op: "session.drain", session, err },
+          "driving the prompts of a session failed; retrying",
+        )
         await pause(waitMs, undefined, { signal }).catch(() => {})
       }
     }

@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** Whether the sandbox is not to be used any more. */
+/** Whether the error says that the sandbox is not to be used any more. */
 export const isEnded = (thrown: unknown): boolean =>
   thrown instanceof BerthError && thrown.code === "sandbox.ended"
 

@@ -1,6 +1,6 @@
 /**
- * Runs tasks beside each other until the first of them has finished or failed; the signal that each was given then
- * fires, and all have ended when this resolves. Unlike `Promise.race` it leaves nothing behind on a promise that never
+ * Runs tasks concurrently until the first of them has finished or failed; then the signal that each was given fires,
+ * and all have ended when this resolves. Unlike `Promise.race` it leaves nothing behind on a promise that never
  * settles.
  */
 export const firstOf = async (

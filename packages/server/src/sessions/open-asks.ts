@@ -13,8 +13,8 @@ interface AskRow {
 }
 
 /**
- * The asks that wait for a person, by session: those of running prompts that no event answers. The condition on `type` is
- * that of the index `events_asks`, letter by letter: SQLite uses the index only then.
+ * The asks that wait for a person, by session: those of running prompts that no event answers. The condition on `type`
+ * is exactly that of the index `events_asks`: SQLite uses the index only then.
  */
 export const openAsks = async (
   db: Kysely<Database>,

@@ -10,35 +10,35 @@ import type { Rows } from "./rows.ts"
 export interface PresenceParts {
   readonly rows: Pick<Rows, "get" | "lastSandbox">
   readonly sandboxes: Pick<Sandboxes, "resume" | "endUses" | "usedFor">
-  /** For how long a session keeps its sandbox after it was active; 0: not at all. */
+  /** How long a session keeps its sandbox after it was active; 0: not at all. */
   readonly sessionKeepMs: number
   readonly log: Logger
 }
 
 /**
- * How sessions keep the sandbox that their last prompt was given to, beyond their prompts: while somebody watches,
- * and for a while after that and after each prompt.
+ * Keeps the sandbox of a session's last prompt beyond its prompts: while somebody watches, and for a while after that
+ * and after each prompt.
  */
 export interface Presence {
-  /** The one that a session keeps: it goes on there, though the sandbox may be about to be replaced. */
+  /** The sandbox that a session keeps: its next prompt goes there, even if the sandbox is about to be replaced. */
   of(session: SessionId): Promise<SandboxId | undefined>
-  /** A prompt of it runs until the signal fires. Resolves when its sandbox is kept; never fails. */
+  /** Notes that a prompt of the session runs until the signal fires. Resolves when its sandbox is kept; never fails. */
   work(session: SessionId, signal: AbortSignal): Promise<void>
-  /** Somebody watches it until the signal fires. */
+  /** Notes that somebody watches the session until the signal fires. */
   watch(session: SessionId, signal: AbortSignal): void
-  /** It is closed. */
+  /** Ends the leases of a closed session. */
   end(session: SessionId): Promise<void>
-  /** What is kept is kept on, for the next server. */
+  /** Stops the renewals. The leases stay, for the next server. */
   close(): void
 }
 
-/** The leases of a session: between its prompts, and while it is watched. */
+/** The sources of a session's leases: between its prompts, and while it is watched. */
 const SOURCES = ["session", "watcher"] as const
 
-/** Several times before any lease of it would end. */
+/** Leases are renewed several times before any of them would end. */
 const RENEW_EVERY_MS = 10_000
 
-/** Between two changes of one session: hundreds of watchers that come together cost what two do. */
+/** The pause between two changes of one session: hundreds of watchers that come together cost as much as two. */
 const REST_MS = 50
 
 interface Present {
@@ -46,13 +46,13 @@ interface Present {
   watching: number
   thought: Use | undefined
   watched: Use | undefined
-  /** It could not be seen to, and is tried again. */
+  /** The last change failed, and is tried again. */
   isBehind: boolean
-  /** One change of it after another. */
+  /** Ends with the running change: changes of a session happen one after another. */
   turn: Promise<void>
   /** The change that waits for its turn. */
   next: Promise<void> | undefined
-  /** Over a while after the last change. */
+  /** Resolves a while after the last change. */
   rest: Promise<unknown>
 }
 
@@ -79,7 +79,7 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     present.set(session, its)
     its[what]++
     signal.addEventListener("abort", () => {
-      // Whom this server sends away is waited for by the next.
+      // A client that this server disconnects at shutdown gets a grace period on the next server.
       if (isStopping(signal.reason)) return
       its[what]--
       void inTurn(session, its)
@@ -94,7 +94,7 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
       its.next = undefined
       await bringInLine(session, its)
       its.rest = pause(REST_MS, undefined, { ref: false })
-      // Not before the last: who comes meanwhile is counted with those who are there.
+      // Deleted only after the last change, so that newcomers are counted with those who are there.
       const isOver = its.working === 0 && its.watching === 0
       if (isOver && its.next === undefined) present.delete(session)
     })
@@ -102,7 +102,7 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     return its.turn
   }
 
-  /** Its leases are on the sandbox of its last prompt, and the time of the one that stays begins anew. */
+  /** Puts the leases on the sandbox of the last prompt, and renews those that stay. */
   const bringInLine = async (session: SessionId, its: Present): Promise<void> => {
     if (isOver) return
     try {
@@ -114,7 +114,10 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
       its.watched = await moved(its.watched, seen, watchedClaim(session))
     } catch (err) {
       its.isBehind = true
-      log.warn({ op: "session.keep", session, err }, "its sandbox may not be kept for it")
+      log.warn(
+        { op: "session.keep", session, err },
+        "keeping the sandbox of a session failed; retrying",
+      )
     }
   }
 
@@ -123,14 +126,15 @@ export const openPresence = ({ rows, sandboxes, sessionKeepMs, log }: PresencePa
     sandbox: SandboxId | undefined,
     claim: Claim,
   ): Promise<Use | undefined> => {
-    // Also where it was had before: it may have been taken for dead in between, and every lease of it ended.
+    // The lease is taken even if there was one: the sandbox may have been presumed dead in between, which ended every
+    // lease of it.
     const use = await take(sandbox, claim)
     use?.renew()
     if (before?.sandbox !== sandbox) await before?.end()
     return use
   }
 
-  /** undefined: it is not to be had any more. */
+  /** undefined: the sandbox cannot be used any more. */
   const take = async (sandbox: SandboxId | undefined, claim: Claim): Promise<Use | undefined> => {
     try {
       return sandbox && (await sandboxes.resume(sandbox, claim))

@@ -5,7 +5,7 @@ import { BATCH_EVENTS } from "../events/retention.ts"
 import type { Store } from "../store/open.ts"
 import { type Rows, sessionOf } from "./rows.ts"
 
-/** Prompts that go in one step. A prompt's text is long at times. */
+/** Prompts that are removed in one step. The text of a prompt may be long. */
 export const BATCH_PROMPTS = 50
 
 /** A stop reaches an agent within a second, and the agent has some more to end in order. */
@@ -13,9 +13,9 @@ const STOP_WITHIN_MS = 15_000
 const LOOK_EVERY_MS = 50
 
 /**
- * Removes all that is stored of a closed session, in steps between which others have their turn. Its row goes last: a
- * removal that a crash cuts short leaves a closed session, which is removed by asking again. Ids are random, so none is
- * given twice.
+ * Removes everything that is stored of a closed session, in steps between which others have their turn. Its row goes
+ * last: a removal that a crash cuts short leaves a closed session, which is removed by asking again. Ids are random, so
+ * none is used twice.
  */
 export const removeRows = async (
   store: Pick<Store, "db" | "durably">,
@@ -30,7 +30,7 @@ export const removeRows = async (
   })
 }
 
-/** Returns how many went: the oldest. */
+/** Removes a batch of the oldest events. Returns how many. */
 const removeEvents = async ({ db }: Pick<Store, "db">, session: SessionId): Promise<number> => {
   const { numDeletedRows } = await db
     .deleteFrom("events")

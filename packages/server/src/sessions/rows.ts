@@ -15,15 +15,15 @@ import { CompiledQuery, type Kysely, type Selectable, type Transaction } from "k
 import type { Database, PromptsTable, SessionsTable } from "../store/database.ts"
 import { openAsks } from "./open-asks.ts"
 
-/** Those that wait or run. */
+/** The states of prompts that wait or run. */
 export const PENDING = ["queued", "running"] as const satisfies readonly PromptState[]
 
 export const isPending = (state: PromptState): boolean => PENDING.some((one) => one === state)
 
-/** Asked for by every event stream that begins. */
+/** Every event stream that begins runs this query. */
 const IS_THERE = "SELECT 1 FROM sessions WHERE id = ?"
 
-/** What the store knows of sessions and their prompts. */
+/** The store's rows of sessions and their prompts. */
 export interface Rows {
   create(session: NewSession): Promise<SessionWithAsks>
   get(session: SessionId): Promise<StoredSession>
@@ -33,16 +33,16 @@ export interface Rows {
   view(session: SessionId): Promise<SessionWithAsks>
   list(): Promise<SessionWithAsks[]>
   prompts(session: SessionId): Promise<StoredPrompt[]>
-  /** Whether a prompt was taken on under this key. */
+  /** Whether a prompt was accepted under this key. */
   hasKey(session: SessionId, key: string): Promise<boolean>
-  /** The one that is to run next, or that runs. */
+  /** The prompt that is to run next, or that runs. */
   next(session: SessionId): Promise<PendingPrompt | undefined>
-  /** Whether it waits or runs. */
+  /** Whether the prompt waits or runs. */
   isPending(prompt: PromptId): Promise<boolean>
   attachments(prompt: PromptId): Promise<{ readonly name: string; readonly content: Buffer }[]>
   /** Sessions with prompts that wait or run. */
   busy(): Promise<SessionId[]>
-  /** Whom its last prompt was given to that was given to any. */
+  /** The sandbox of the last prompt that was assigned to any. */
   lastSandbox(session: SessionId): Promise<SandboxId | undefined>
 }
 
@@ -53,17 +53,17 @@ export interface NewSession {
   readonly atMs: number
 }
 
-/** A prompt without what it waits for, which is not stored. */
+/** A prompt without the reason why it waits, which is not stored. */
 export type StoredPrompt = Omit<Prompt, "waitsFor">
 
 export interface PendingPrompt extends StoredPrompt {
   readonly workspace: Slug
-  /** Whom it was written for. */
+  /** The agent that the prompt was written for. */
   readonly agent: AgentSpec["kind"]
   readonly isStopRequested: boolean
 }
 
-/** A prompt that is a sandbox's. */
+/** A prompt that is assigned to a sandbox. */
 export type AssignedPrompt = PendingPrompt & { readonly sandbox: SandboxId }
 
 export const openRows = (db: Kysely<Database>): Rows => ({
@@ -130,7 +130,7 @@ export const openRows = (db: Kysely<Database>): Rows => ({
       .select(["sessions.workspace", "sessions.agent"])
       .where("session", "=", session)
       .where("prompts.state", "in", PENDING)
-      // One that was given away is not overtaken; then what takes up an interrupted one, then the others.
+      // An assigned prompt comes first, then the continuation of an interrupted one, then the others.
       .orderBy(({ eb }) => eb("sandbox", "is", null))
       .orderBy(({ eb }) => eb("continues", "is", null))
       .orderBy("number")
@@ -179,15 +179,14 @@ export const openRows = (db: Kysely<Database>): Rows => ({
   },
 })
 
-/** A session without what it waits for, which is not stored. */
+/** A session without the reason why it waits, which is not stored. */
 export type SessionWithAsks = Omit<Session, "waitsFor">
 
-/** The same without its asks, which are not looked up where a prompt is taken on. */
+/** A session without its asks too, which are not looked up when a prompt is accepted. */
 export type StoredSession = Omit<SessionWithAsks, "asks">
 
 const StoredSession = Session.omit({ asks: true, waitsFor: true })
 
-/** Fails if there is none. */
 const unknownSession = (id: SessionId): BerthError =>
   new BerthError("session.unknown", `there is no session ${id}`, { details: { session: id } })
 
@@ -208,8 +207,8 @@ export const sessionOf = async (
 }
 
 /**
- * Takes a prompt on, once: sent again under the same key, it is the one that was taken on then.
- * `isNew` is true for the one call that did.
+ * Accepts a prompt, once: sent again under the same key, it is the one that was accepted then. `isNew` is true for the
+ * one call that inserted it.
  */
 export const insertPrompt = async (
   trx: Transaction<Database>,

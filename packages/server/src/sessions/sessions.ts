@@ -19,26 +19,29 @@ import type { PendingPrompt, SessionWithAsks, StoredPrompt, StoredSession } from
 import type { Stored } from "./stored.ts"
 import { tidy } from "./tidy.ts"
 
-/** The sessions of an installation: what was accepted is neither lost nor run twice, whatever ends in between. */
+/** The sessions of an installation. An accepted prompt is neither lost nor run twice, whatever ends in between. */
 export interface Sessions {
   create(session: CreateSession, signal: AbortSignal): Promise<Session>
   list(): Promise<Session[]>
   get(session: SessionId): Promise<Session>
-  /** Takes no more prompts; what waits is stopped. Twice is as good as once. */
+  /** Closes a session to new prompts, and stops those that wait. May be called twice. */
   close(session: SessionId): Promise<Session>
-  /** With its prompts and events. Refused while a prompt of it runs or waits, unless forced: then it is stopped first. */
+  /**
+   * Removes a session with its prompts and events. Refused while a prompt of it runs or waits, unless forced: then it
+   * is stopped first.
+   */
   remove(session: SessionId, options: { readonly force: boolean }): Promise<void>
-  /** On disk when it resolves. */
+  /** Accepts a prompt. It is on disk when this resolves. */
   prompt(session: SessionId, prompt: CreatePrompt): Promise<Prompt>
   prompts(session: SessionId): Promise<Prompt[]>
-  /** Those that were asked to stop. */
+  /** Stops prompts. Returns those that were asked to stop. */
   stop(session: SessionId, which: StopPrompts): Promise<PromptId[]>
-  /** To what an agent asked. */
+  /** Answers a question of the agent. */
   answer(session: SessionId, answer: AskAnswer): Promise<void>
   transcript(session: SessionId): Promise<Transcript>
   /**
-   * What happened after that number, then what happens, in order, without a gap or a repeat, until the signal
-   * fires. Whoever reads slowly holds up nobody. Fails at once where there is no such session.
+   * Gives the events after that number, then new ones, in order, without a gap or a repeat, until the signal fires. A
+   * slow reader holds up nobody. Fails at once where there is no such session.
    */
   events(session: SessionId, after: number, signal: AbortSignal): Promise<AsyncIterable<StreamPage>>
 }
@@ -50,9 +53,9 @@ export interface SessionsParts {
   readonly keys: Keys
   readonly clock: Clock
   readonly log: Logger
-  /** For how long what happened is kept; null: for ever. */
+  /** How long events are kept; null: for ever. */
   readonly keepEventsMs: number | null
-  /** For how long a session keeps its sandbox after it was active; 0: not at all. */
+  /** How long a session keeps its sandbox after it was active; 0: not at all. */
   readonly sessionKeepMs: number
 }
 
@@ -61,7 +64,7 @@ const FORGET_EVERY_MS = 3600 * 1000
 /** Sessions that hold too much are looked for more often: a full session leaves output out of its log. */
 const TIDY_EVERY_MS = 60_000
 
-/** Takes up what was there before: sandboxes that run on are adopted with their prompts. */
+/** Opens the sessions, and resumes the prompts of an earlier server in their sandboxes. */
 export const openSessions = async (
   parts: SessionsParts,
 ): Promise<Sessions & { closeAll(): Promise<void> }> => {
@@ -76,10 +79,13 @@ export const openSessions = async (
     try {
       await log.removeBefore(clock.now() - parts.keepEventsMs)
     } catch (err) {
-      parts.log.warn({ op: "events.forget", err }, "is tried again")
+      parts.log.warn(
+        { op: "events.forget", err },
+        "removing old events failed; retrying in an hour",
+      )
     }
   }
-  /** Rings when a session is removed: who follows it hears that it is not there. */
+  /** Rings when a session is removed, so that its followers learn that it no longer exists. */
   const removals = new Bells<SessionId>()
   void forget()
   const forgetting = setInterval(() => void forget(), FORGET_EVERY_MS).unref()
@@ -88,14 +94,14 @@ export const openSessions = async (
     TIDY_EVERY_MS,
   ).unref()
 
-  /** What keeps a prompt from running is said when it is sent, where that is known. */
+  /** Refuses a prompt that could not run, where that is known when it is sent. */
   const check = async (session: StoredSession): Promise<void> => {
     const { id, workspace, agent: before, state } = session
-    // That it takes no more prompts is said where it is accepted, though its workspace may be gone, too.
+    // A closed session is refused where the prompt is accepted; its workspace may be gone as well.
     if (state === "closed") return
     const { agent: wanted } = await sandboxes.workspace(workspace)
     const isOther = wanted.kind !== before.kind
-    // One that keeps its sandbox goes on there, with the agent that it was begun with.
+    // A session that keeps its sandbox goes on there, with the agent that it began with.
     if (isOther && before.kind !== "shell" && (await presence.of(id)) === undefined)
       throw agentChanged({ session: id, workspace, was: before.kind, is: wanted.kind })
     const agent = isOther ? before : wanted
@@ -125,7 +131,7 @@ export const openSessions = async (
           details: { path: "onInterrupt", allowed: "wait" },
         })
       await keys.read(wanted.keys)
-      // Last, so that a session that is refused changes nothing.
+      // The workspace is described last, so that a refused session changes nothing.
       if (typeof workspace !== "string") await sandboxes.describe(workspace, { replace }, signal)
       const created = { workspace: slug, agent, onInterrupt, atMs: clock.now() }
       return withWait(await rows.create(created))
@@ -146,7 +152,7 @@ export const openSessions = async (
       removals.ring(session)
     },
     prompt: async (session, sent) => {
-      // One that is sent again was accepted, whatever has changed since.
+      // A prompt that is sent again was accepted before, whatever has changed since.
       const isKnown = sent.key !== undefined && (await rows.hasKey(session, sent.key))
       if (!isKnown) await check(await rows.get(session))
       const accepted = await changes.accept(session, sent)
@@ -193,7 +199,7 @@ export const openSessions = async (
   }
 }
 
-/** A prompt that is not the next of its session has waited for the others since it was accepted. */
+/** The wait of a prompt behind another of its session, since it was accepted. */
 const behind = ({ createdAt }: StoredPrompt, { id, state }: PendingPrompt): PromptWait => ({
   code: "prompt.earlier",
   message: `${id} of the same session ${state === "running" ? "runs" : "comes first"}`,

@@ -9,16 +9,16 @@ import { type Changes, openChanges } from "./changes.ts"
 import { openRows, type Rows } from "./rows.ts"
 import { openSandboxEvents } from "./take.ts"
 
-/** What the store has of sessions. It is there before any sandbox is: what those say comes here first. */
+/** The store's part of sessions. It is open before any sandbox is, because the events of sandboxes are stored here. */
 export interface Stored {
   readonly log: EventLog
   readonly rest: RestFiles | undefined
   readonly rows: Rows
   readonly changes: Changes
   readonly events: SandboxEvents
-  /** For work in the store whose amount is for others to choose. */
+  /** The turns for work in the store whose amount others choose. */
   readonly turns: Turns
-  /** Called after every change of a session's prompts, from now on. */
+  /** Calls the listener after every change of a session's prompts, from now on. */
   onChange(listener: (session: SessionId) => void): void
 }
 
@@ -30,7 +30,7 @@ export const openStored = ({
 }: {
   readonly store: Pick<Store, "db" | "durably">
   readonly clock: Clock
-  /** Where output goes that the log leaves out; without it, it is not kept. */
+  /** The directory for output that the log leaves out; without it, it is not kept. */
   readonly logsDir?: string
   readonly turns?: Turns
 }): Stored => {

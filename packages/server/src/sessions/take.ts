@@ -20,7 +20,7 @@ export interface TakeParts {
   readonly changes: Pick<Changes, "moveIn" | "closeOf">
   readonly clock: Clock
   readonly turns: Turns
-  /** After the commit: something has changed for the session's prompts. */
+  /** Called after the commit of a change to the session's prompts. */
   readonly onChange: (session: SessionId) => void
 }
 
@@ -50,11 +50,11 @@ interface OwnPrompt {
 }
 
 /*
- * Thousands of events a second pass here, from many sandboxes: what waits at the same time is stored together, and
- * each statement is for all of them.
+ * Thousands of events a second pass here, from many sandboxes: events that wait at the same time are stored together,
+ * and each statement is for all of them.
  */
 
-/** Stored in one transaction, in which nothing else happens: some 20 ms. */
+/** Events that are stored in one transaction, in which nothing else happens: some 20 ms. */
 const MAX_GROUP_EVENTS = 512
 
 const SANDBOXES = `
@@ -63,7 +63,7 @@ const SANDBOXES = `
 const PROMPTS = `
   SELECT id, session, sandbox, state FROM prompts WHERE id IN (SELECT value FROM json_each(?))`
 
-/** Whose last prompt it had. */
+/** The sessions whose last prompt was assigned to the sandbox. */
 const SESSIONS_IN = `
   SELECT sessions.id FROM sessions WHERE state = 'open' AND ? = (
     SELECT sandbox FROM prompts
@@ -77,7 +77,7 @@ const SEEN = `
     said_at_ms = seen.value ->> 'atMs'
   FROM json_each(?) AS seen WHERE sandboxes.id = seen.value ->> 'sandbox'`
 
-/** What sandboxes say may be said again after any break, and counts once. */
+/** Stores the events of sandboxes. A sandbox may send events again after any break, and each counts once. */
 export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
   const { store, log, changes, onChange } = parts
   let waiting: Waiting[] = []
@@ -86,11 +86,12 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
   const storeAll = async (): Promise<void> => {
     isStoring = true
     while (waiting.length > 0) {
-      // Storing lets nothing else happen: what has arrived from others meanwhile is heard first, and stored together.
+      // Storing lets nothing else happen: events that have arrived from others meanwhile are read first, and stored
+      // together.
       await soon()
       await parts.turns.take("store", storeGroup)
     }
-    // In the same turn as the last look at what waits, so that nothing is left behind.
+    // Set in the same turn as the last check for waiting events, so that none is left behind.
     isStoring = false
   }
 
@@ -108,7 +109,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
   }
 
   const storeTogether = async (group: readonly Said[]): Promise<void> => {
-    // How a prompt has ended survives a power loss; what was said on the way survives the death of any process.
+    // The end of a prompt survives a power loss; other events survive the death of any process.
     const isWeighty = group.some(({ events }) =>
       events.some(({ body }) => body.type === "prompt.state"),
     )
@@ -120,7 +121,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
     if (isWeighty) for (const session of concerned) onChange(session)
   }
 
-  /** The sessions that it concerns. */
+  /** Stores the events in the transaction. Returns the sessions that they concern. */
   const takeIn = async (
     trx: Transaction<Database>,
     group: readonly Said[],
@@ -151,7 +152,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
         if (body.type === "output.cut") continue
         const prompt = promptOf(body)
         const own = prompt && prompts.get(prompt)
-        // Of prompts that are none of its, or have ended without it, a sandbox has nothing to say.
+        // A sandbox has no say about prompts that are not assigned to it, or that have ended without it.
         const isMute = own === undefined || own.sandbox !== sandbox || !isPending(own.state)
         if (prompt !== undefined && isMute) continue
         const sessions = own === undefined ? listening : [own.session]
@@ -203,7 +204,7 @@ export const openSandboxEvents = (parts: TakeParts): SandboxEvents => {
   }
 }
 
-/** The first of them, as many as have so many events, and one at least. */
+/** The first senders that have so many events together, at least one. */
 const takeGroup = (waiting: readonly Waiting[]): readonly Waiting[] => {
   let events = 0
   const end = waiting.findIndex((one) => {
@@ -226,7 +227,7 @@ const byId = async <Row extends { readonly id: string }>(
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** A boot concerns those who wait for it. */
+/** The sessions that wait for a boot of the workspace. */
 const busySessions = async (
   trx: Transaction<Database>,
   workspace: Slug,

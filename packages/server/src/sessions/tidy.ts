@@ -10,7 +10,7 @@ export interface TidyParts {
   readonly log: Logger
 }
 
-/** Removes what is more than is kept, and gives the room back to the disk. */
+/** Removes events beyond the bounds, and gives the room back to the disk. */
 export const tidy = async ({ events, store, rest, log }: TidyParts): Promise<void> => {
   try {
     await events.removeBeyondSize()

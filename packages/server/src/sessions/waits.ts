@@ -2,15 +2,15 @@ import type { PromptId } from "@berth/protocol/ids"
 import type { PromptWait } from "@berth/protocol/session"
 import type { Clock } from "../sandboxes/clock.ts"
 
-/** Why a prompt does not run. The message is asked for when somebody looks: a boot goes on meanwhile. */
+/** Why a prompt does not run. The message is made when somebody looks: a boot goes on meanwhile. */
 export interface WaitReason {
   readonly code: string
   readonly message: () => string
 }
 
 /**
- * What prompts wait for. It is in memory alone: it holds for the attempts of this server, and the next server finds its own
- * reasons with its first attempt.
+ * The reasons why prompts wait. They are in memory alone: they hold for the attempts of this server, and the next
+ * server finds its own with its first attempt.
  */
 export class Waits {
   readonly #clock: Pick<Clock, "now">
@@ -20,7 +20,7 @@ export class Waits {
     this.#clock = clock
   }
 
-  /** The reason began so long ago. The time goes on while the code stays the same. */
+  /** Sets the reason, which began so long ago. The time goes on while the code stays the same. */
   set(prompt: PromptId, reason: WaitReason, agoMs = 0): void {
     const before = this.#all.get(prompt)
     const since =
@@ -30,7 +30,7 @@ export class Waits {
     this.#all.set(prompt, { ...reason, since })
   }
 
-  /** The prompt runs, has ended, or is no longer this server's to run. */
+  /** Clears the reason: the prompt runs, has ended, or is no longer this server's to run. */
   clear(prompt: PromptId): void {
     this.#all.delete(prompt)
   }

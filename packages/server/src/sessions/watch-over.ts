@@ -8,25 +8,25 @@ import type { AssignedPrompt } from "./rows.ts"
 import type { Stored } from "./stored.ts"
 import type { Waits } from "./waits.ts"
 
-/** The conversation with a sandbox about one of its prompts, as far as it has come. */
+/** The state of the conversation with a sandbox about one of its prompts. */
 export interface Talk {
-  /** All that there is to say has been said, and the sandbox has answered. */
+  /** Everything has been sent, and the sandbox has answered. */
   isSettled: boolean
   /** The sandbox has answered that it stops the prompt. */
   isStopTaken: boolean
-  /** Why the sandbox could not be told, at the last attempt; undefined: it was. */
+  /** Why the last attempt to reach the sandbox failed; undefined: it succeeded. */
   refusal: BerthError | undefined
-  /** How the prompt ends with its sandbox. */
+  /** The result of the prompt if its sandbox ends. */
   end: PromptResult
 }
 
 export interface WatchLimits {
   readonly lookEveryMs: number
-  /** A sandbox that is not reached for so long is told to whoever follows its prompt. */
+  /** Followers of a prompt are told when its sandbox is not reached for this long. */
   readonly tellAfterMs: number
   /**
-   * How long a stop may stay unheard. A supervisor answers at once, and ends an agent that does not stop within a second; on a
-   * host that is overloaded it may take several.
+   * The longest that a stop may stay unanswered. A supervisor answers at once, and ends an agent that does not stop
+   * within a second; on an overloaded host it may take several.
    */
   readonly stopWithinMs: number
   /** A sandbox that is ended is gone within this time, unless its engine is not reached. */
@@ -49,8 +49,8 @@ export interface WatchOverParts {
 }
 
 /**
- * Watches over a prompt whose sandbox may never be reached again: says so, and sees to it that a stop ends the prompt
- * all the same. Ends a sandbox for a person's stop alone, and never one that somebody else uses.
+ * Watches over a prompt whose sandbox may never be reached again: tells its followers, and makes sure that a stop ends
+ * the prompt all the same. Ends a sandbox only for a person's stop, and never one that somebody else uses.
  */
 export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOverParts) => {
   const { rows, changes } = stored
@@ -59,7 +59,7 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOv
     try {
       return sandboxes.kept(sandbox).silence
     } catch {
-      // Nothing connects to it: it has ended, or is about to be found again.
+      // There is no connection: the sandbox has ended, or is about to be found again.
       return undefined
     }
   }
@@ -88,7 +88,7 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOv
     await changes.tell(session, { type: "prompt.waiting", prompt: id, code, message })
   }
 
-  /** Ends a prompt whose stop is not taken, with its sandbox where that may be ended. */
+  /** Ends a prompt whose sandbox does not take the stop, and the sandbox with it where that is allowed. */
   const giveUp = async (
     { id, session, sandbox }: AssignedPrompt,
     talk: Talk,
@@ -97,7 +97,7 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOv
     const why = `${sandbox} did not take the stop within ${limits.stopWithinMs / 1000} s`
     const stays = await sandboxes.giveUp(sandbox, { reason: why, by: [id, session] })
     if (stays === undefined) {
-      // All that the sandbox has said is stored when it is gone, and the prompt ends by that.
+      // When the sandbox is gone, all its events are stored, and the prompt ends by that.
       talk.end = { state: "stopped", reason: `${why}, and was ended` }
       await pause(limits.goneWithinMs, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
@@ -116,9 +116,9 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOv
     let unheardMs = 0
     let lookedMs = performance.now()
 
-    /** Whether the prompt has ended. */
+    /** Returns whether the prompt has ended. */
     const look = async (): Promise<boolean> => {
-      // A server that stood still has heard nobody meanwhile: that time is nobody's silence.
+      // Time in which the server itself stood still does not count as the sandbox's silence.
       const sinceMs = Math.min(performance.now() - lookedMs, 2 * limits.lookEveryMs)
       lookedMs = performance.now()
       const hindrance = hindranceOf(sandbox, talk)
@@ -152,7 +152,10 @@ export const openWatchOver = ({ stored, sandboxes, waits, limits, log }: WatchOv
         if (await look()) return
       } catch (err) {
         // The store cannot be used now: the prompt goes on, and is looked at again.
-        log.debug({ op: "prompt.watch", prompt: id, sandbox, err }, "is looked at again")
+        log.debug(
+          { op: "prompt.watch", prompt: id, sandbox, err },
+          "the store cannot be used; looking at the prompt again",
+        )
       }
     }
   }
@@ -165,7 +168,7 @@ export interface Hindrance {
   readonly forMs?: number
 }
 
-/** A sandbox that is not connected: for how long, and why as far as that is known. */
+/** The state of a sandbox that is not connected: for how long, and why as far as that is known. */
 export interface Silence {
   readonly forMs: number
   readonly reason: BerthError | undefined

@@ -1,4 +1,4 @@
-/** A thread that moves what was committed from the write-ahead log into the database: one message, one checkpoint. */
+/** A thread that moves commits from the write-ahead log into the database: one message, one checkpoint. */
 import { parentPort, workerData } from "node:worker_threads"
 import Database from "better-sqlite3"
 
@@ -7,7 +7,7 @@ const database = new Database(workerData as string, { fileMustExist: true })
 database.pragma("synchronous = NORMAL")
 
 parentPort?.on("message", () => {
-  // Passive: it waits for nobody, and nobody waits for it.
+  // A passive checkpoint waits for nobody, and nobody waits for it.
   database.pragma("wal_checkpoint(PASSIVE)")
   parentPort?.postMessage("done")
 })

@@ -1,32 +1,32 @@
 import { Worker } from "node:worker_threads"
 import type Database from "better-sqlite3"
 
-/** Pages of the write-ahead log after which they are moved into the database: 16 MiB. */
+/** The pages in the write-ahead log after which they are moved into the database: 16 MiB. */
 const LOG_PAGES = 4096
 
-/** SQLite does it itself, in the middle of a commit, where the thread does not keep up. */
+/** From this size on SQLite moves them itself, in the middle of a commit, because the thread does not keep up. */
 const MAX_LOG_PAGES = 4 * LOG_PAGES
 
 /** The size that the log keeps on the disk when it has been emptied. */
 const KEPT_LOG_BYTES = 16 * 1024 * 1024
 
-/** How often the log is looked at while there are commits. */
+/** How often the log is checked while there are commits. */
 const LOOK_EVERY_MS = 50
 
-/** A thread that has had nothing to do for so long is ended. */
+/** A thread that has been idle for this long is ended. */
 const IDLE_MS = 10_000
 
-/** A thread keeps nothing: this is for Node itself. */
+/** The thread keeps no data: this is for Node itself. */
 const MAX_HEAP_MB = 32
 
 export interface Checkpoints {
-  /** To be called after a commit. */
+  /** Called after a commit. */
   committed(): void
   close(): Promise<void>
 }
 
 /**
- * Moves what was committed into the database by a thread: it waits for the disk, several times, and the server would
+ * Moves commits into the database in a thread: a checkpoint waits for the disk several times, and the server would
  * answer nobody meanwhile.
  */
 export const openCheckpoints = (database: Database.Database): Checkpoints => {
@@ -57,7 +57,7 @@ export const openCheckpoints = (database: Database.Database): Checkpoints => {
       isBusy = false
       idle = setTimeout(() => void end(), IDLE_MS).unref()
     })
-    // The next commits try another one; until then, and without any, the log grows to its bound.
+    // The next commits start another thread; until then, and without any, the log grows to its bound.
     begun.on("error", () => {})
     begun.on("exit", () => {
       isBusy = false
@@ -70,7 +70,7 @@ export const openCheckpoints = (database: Database.Database): Checkpoints => {
     try {
       return (look.get() as { readonly log: number }).log >= LOG_PAGES
     } catch {
-      // Looked at again after the next commit: this one was made.
+      // The commit was made; the log is checked again after the next one.
       return false
     }
   }
@@ -86,7 +86,7 @@ export const openCheckpoints = (database: Database.Database): Checkpoints => {
       thread ??= begin()
       thread.postMessage("checkpoint")
     },
-    // Its connection is closed before the last one, which empties the log.
+    // The thread's connection is closed before the last one, which empties the log.
     close: async () => {
       isClosed = true
       await end()
@@ -94,7 +94,7 @@ export const openCheckpoints = (database: Database.Database): Checkpoints => {
   }
 }
 
-/** Beside this file: a module as it is written, or as it is built. */
+/** The thread's program beside this file, as source or as built. */
 const PROGRAM = new URL(
   import.meta.url.endsWith(".ts") ? "./checkpointer.ts" : "./checkpointer.js",
   import.meta.url,

@@ -4,8 +4,9 @@ import { BerthError } from "@berth/protocol/errors"
 import { typedError } from "./typed-error.ts"
 
 /**
- * Makes the directory where it is missing. One that exists keeps the mode that its owner gave it, and is refused where
- * another user could have put something into it or could exchange it: whoever writes there decides what the server does.
+ * Makes the directory where it is missing. An existing one keeps the mode that its owner gave it, and is refused where
+ * another user could have put something into it or could exchange it: whoever writes there decides what the server
+ * does.
  */
 export const ensureDataDirectory = (dataDir: string): void => {
   try {

@@ -13,8 +13,8 @@ import type { OnInterrupt, PromptState, SessionState } from "@berth/protocol/ses
 import type { Generated } from "kysely"
 
 /**
- * The tables as the newest migration leaves them, for typed queries. A new table: its migration (see
- * migrations/list.ts), its interface below, its line here. Times are wall-clock milliseconds.
+ * The tables as the newest migration leaves them, for typed queries. A new table needs its migration (see
+ * migrations/list.ts), its interface below, and its line here. Times are wall-clock milliseconds.
  */
 export interface Database {
   installation: InstallationTable
@@ -29,7 +29,7 @@ export interface Database {
   cuts: CutsTable
 }
 
-/** One row, made with the database. */
+/** The table of one row, made with the database. */
 export interface InstallationTable {
   id: InstallationId
   created_at_ms: number
@@ -43,17 +43,17 @@ export interface WorkspacesTable {
   spec: string
   created_at_ms: number
   updated_at_ms: number
-  /** 1: its files have been through a whole boot, so that the next one leaves them as they are. */
+  /** 1: the files have been through a whole boot, so that the next one leaves them as they are. */
   booted: Generated<number>
-  /** In a row, of the config that `failed_hash` names. */
+  /** The failed boots in a row of the config that `failed_hash` names. */
   failed_boots: Generated<number>
   failed_hash: ConfigHash | null
   failed_why: string | null
-  /** 1: its files are being copied from another workspace. Until they are whole, nobody sees it. */
+  /** 1: the files are being copied from another workspace. Until they are whole, nobody sees the workspace. */
   forking: Generated<number>
 }
 
-/** Whether it is paused is the engine's to say. */
+/** The phases in the store. `paused` is not among them: the engine knows that. */
 export type StoredPhase =
   | "creating"
   | "booting"
@@ -72,16 +72,18 @@ export interface SandboxesTable {
   phase_at_ms: number
   mode: BootMode
   created_at_ms: number
-  /** Since it is stopping: what made it so, and in words. */
+  /** The cause of the stop, and its reason in words, once the sandbox is stopping. */
   stop_cause: StopCause | null
   stop_reason: string | null
-  /** What it was made without: a list of text, as JSON. */
+  /** The things that the sandbox was made without: a list of texts, as JSON. */
   warnings: Generated<string>
-  /** The number of its last event that is stored: the sandbox may have forgotten it. */
+  /** The number of the last stored event: the sandbox may have forgotten it. */
   last_seen: Generated<number>
-  /** 1: it is of no workspace, though one may have that name: its own was removed, or it is quarantined. */
+  /**
+   * 1: the sandbox belongs to no workspace, though one may have that name: its own was removed, or it is quarantined.
+   */
   detached: Generated<number>
-  /** How much of what it said was stored, less what it has earned since: see events/output-budget.ts. */
+  /** The stored bytes of the sandbox's events, less what it has earned since: see events/output-budget.ts. */
   said_bytes: Generated<number>
   said_at_ms: Generated<number>
 }
@@ -93,19 +95,19 @@ export interface SandboxesTable {
  */
 export type StopCause = "stale" | "drained" | "idle" | "pressure" | "ended" | "person"
 
-/** A row is a claim that is alive: what ends one deletes it, so that no query looks at a clock. */
+/** A row is a live lease: whatever ends a lease deletes its row, so that no query looks at a clock. */
 export interface LeasesTable {
   id: LeaseId
   sandbox: SandboxId
   kind: LeaseKind
   source: LeaseSource
   subject: string | null
-  /** 1: it gives way to whatever somebody asks for. */
+  /** 1: the lease gives way to whatever somebody asks for. */
   yields: number
-  /** For people. */
+  /** The holder, for people. */
   holder: string
   acquired_at_ms: number
-  /** How long it lives unless it is renewed; null: until it is released. */
+  /** The time that the lease lives unless it is renewed; null: until it is released. */
   ttl_ms: number | null
 }
 
@@ -120,16 +122,16 @@ export interface DecisionsTable {
 export interface SessionsTable {
   id: SessionId
   workspace: Slug
-  /** JSON text, as the workspace had it when the session began. */
+  /** JSON text of the agent as the workspace had it when the session began. */
   agent: string
   state: SessionState
   on_interrupt: OnInterrupt
   created_at_ms: number
-  /** The number of its last event. */
+  /** The number of the last event. */
   last_event: Generated<number>
-  /** Bytes of its events that are stored. */
+  /** The bytes of the stored events. */
   event_bytes: Generated<number>
-  /** How far the output that was left out is written: see events/rest-files.ts. */
+  /** How far the files with the output that was left out are written: see events/rest-files.ts. */
   rest_file: Generated<number>
   rest_bytes: Generated<number>
 }
@@ -139,25 +141,28 @@ export interface PromptsTable {
   session: SessionId
   number: number
   text: string
-  /** Their names, as JSON. */
+  /** The names of the attachments, as JSON. */
   attachments: string
   key: string | null
-  /** Of what was sent under the key. */
+  /** The digest of the prompt that was sent under the key. */
   digest: string
   state: PromptState
   reason: string | null
-  /** The one that it was given to, noted before it is told: from then on it is given to no other. */
+  /**
+   * The sandbox that the prompt is assigned to, noted before the sandbox is told: from then on it is assigned to no
+   * other.
+   */
   sandbox: SandboxId | null
   deadline_ms: number | null
   created_at_ms: number
   started_at_ms: number | null
   ended_at_ms: number | null
   continues: PromptId | null
-  /** 1: somebody wants it stopped. */
+  /** 1: somebody asked to stop the prompt. */
   stop_requested: Generated<number>
 }
 
-/** What came with a prompt, until it has ended. */
+/** The files that came with a prompt, until it has ended. */
 export interface AttachmentsTable {
   prompt: PromptId
   name: string
@@ -167,11 +172,11 @@ export interface AttachmentsTable {
 /** Output that was left out of the log. */
 export interface CutsTable {
   session: SessionId
-  /** Empty: of no prompt. */
+  /** Empty: the output belongs to no prompt. */
   prompt: PromptId | ""
   bytes: number
   events: number
-  /** How much of it an event has told. */
+  /** The bytes of it that an event has reported. */
   told_bytes: number
 }
 
@@ -180,6 +185,6 @@ export interface EventsTable {
   sequence: number
   at_ms: number
   type: string
-  /** The whole event. */
+  /** The whole event, as JSON. */
   json: string
 }

@@ -54,18 +54,18 @@ class StoreDriver implements Driver {
 
   async releaseConnection(): Promise<void> {}
 
-  /** Closing belongs to whoever opened the connection. */
+  /** The opener of the connection closes it. */
   async destroy(): Promise<void> {}
 }
 
-/** Those that are made of lists of any length are not kept for ever. */
+/** The bound on kept statements: those with lists of any length are many. */
 const MAX_STATEMENTS = 256
 
 class StoreConnection implements DatabaseConnection {
   readonly #database: Database.Database
   readonly #statements = new Map<string, Database.Statement>()
   #inTransaction = false
-  /** The failure at which SQLite itself ended the running transaction. */
+  /** The error at which SQLite itself ended the running transaction. */
   #endedBy: unknown
 
   constructor(database: Database.Database) {
@@ -81,13 +81,13 @@ class StoreConnection implements DatabaseConnection {
     })
   }
 
-  /** A stream would keep the only connection for as long as its reader takes. */
+  /** Refused: a stream would keep the only connection for as long as its reader takes. */
   streamQuery(): never {
     throw new Error("the store does not stream: read page by page, by key")
   }
 
   /**
-   * Takes the write lock at once: a transaction that reads first and then writes would otherwise fail
+   * Begins a transaction, with the write lock at once: one that reads first and then writes would otherwise fail
    * half-way when another process has written in between.
    */
   begin({ accessMode }: TransactionSettings): void {
@@ -102,7 +102,7 @@ class StoreConnection implements DatabaseConnection {
     this.#inTransaction = false
   }
 
-  /** SQLite has already rolled back after some failures; a second rollback would hide the first error. */
+  /** Rolls back, unless SQLite has already done so: a second rollback would hide the first error. */
   rollback(): void {
     this.#inTransaction = false
     this.#endedBy = undefined
@@ -111,7 +111,10 @@ class StoreConnection implements DatabaseConnection {
     }
   }
 
-  /** Preparing takes longer than most statements do; there are some hundred different ones. */
+  /**
+   * Keeps prepared statements: preparing takes longer than most statements do, and there are some hundred different
+   * ones.
+   */
   #prepare(sql: string): Database.Statement {
     const known = this.#statements.get(sql)
     if (known !== undefined) return known
@@ -123,7 +126,7 @@ class StoreConnection implements DatabaseConnection {
 
   #typed<Result>(act: () => Result): Result {
     if (!this.#database.open) throw new BerthError("store.closed", "The store is closed")
-    // What follows in a transaction that SQLite has ended would be committed statement by statement.
+    // In a transaction that SQLite has ended, later statements would each be committed alone.
     if (this.#endedBy !== undefined) throw this.#endedBy
     try {
       return act()

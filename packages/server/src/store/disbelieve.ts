@@ -3,7 +3,10 @@ import type { SessionId } from "@berth/protocol/ids"
 import type { Transaction } from "kysely"
 import type { Database } from "./database.ts"
 
-/** More events than a session has between two backups: whoever has seen the numbers between does not see them again. */
+/**
+ * More events than a session has between two backups: a client that has seen the numbers between does not see them
+ * again.
+ */
 export const LEAP = 1_000_000
 
 const INTERRUPTED = "the database was put back from a backup, which does not say what became of it"
@@ -11,15 +14,15 @@ const GAP =
   "the database was put back from a backup: what happened since that was made is not known"
 
 /**
- * Of a database that was put back from a copy: what it says of things that run was true once. Leases that end with
- * their own result, and never by time, are taken out; what lives is asked of the sandboxes. Prompts that had not
- * ended then may have run since: they are interrupted, and never run again. Events that are gone are a gap.
+ * Corrects a database that was restored from a copy: its claims about running things are outdated. Leases that end with
+ * their own result, and never by time, are removed; sandboxes are asked what lives in them. Prompts that had not ended
+ * then may have run since: they are interrupted, and never run again. Events that are gone are a gap.
  */
 export const disbelieve = async (trx: Transaction<Database>, atMs: number): Promise<void> => {
   await trx.deleteFrom("leases").where("kind", "in", ["prompt", "exec"]).execute()
   for (const { id, last_event } of await trx.selectFrom("sessions").selectAll().execute())
     await disbelieveSession(trx, { id, lastEvent: last_event }, atMs)
-  // They are kept for prompts that have not ended.
+  // Attachments are kept only for prompts that have not ended.
   await trx.deleteFrom("attachments").execute()
   await trx
     .updateTable("prompts")
@@ -32,8 +35,8 @@ const POWER_LOST =
   "the machine stopped without notice: the last of what happened before that is not known"
 
 /**
- * After a power loss: events that clients had seen may not have reached the disk, and their numbers must not be given to
- * others. A session that is closed gets no more of them, and its end is synced.
+ * Skips numbers after a power loss: events that clients had seen may not have reached the disk, and their numbers must
+ * not be used for others. A closed session gets no more events, and its end is synced.
  */
 export const leap = async (trx: Transaction<Database>, atMs: number): Promise<void> => {
   const sessions = await trx
@@ -74,7 +77,7 @@ const disbelieveSession = async (
   await appendAhead(trx, { id: session, lastEvent }, bodies, atMs)
 }
 
-/** Appends to a session's log, a leap ahead. */
+/** Appends events to a session's log, LEAP numbers ahead. */
 const appendAhead = async (
   trx: Transaction<Database>,
   { id: session, lastEvent }: { readonly id: SessionId; readonly lastEvent: number },

@@ -1,9 +1,9 @@
 import { type Kysely, sql, type Transaction } from "kysely"
 
 /**
- * Runs `work` in a transaction that is on disk when the promise resolves: a 202 may follow it.
- * One sync of the log also makes every earlier commit durable. SQLite takes the setting only outside
- * a transaction, so the connection is kept from before the begin until after the commit.
+ * Runs `work` in a transaction that is on disk when the promise resolves: a 202 may follow it. One sync of the log also
+ * makes every earlier commit durable. SQLite takes the setting only outside a transaction, so the connection is kept
+ * from before the begin until after the commit.
  */
 export const durably = <Tables, Result>(
   db: Kysely<Tables>,

@@ -15,40 +15,40 @@ import type { Database } from "./database.ts"
 import { disbelieve, leap } from "./disbelieve.ts"
 import { durably } from "./durably.ts"
 
-/** The same number stands in the database. */
+/** The file with the epoch; the same number is in the database. */
 const EPOCH_FILE = "epoch"
 
 /**
- * A copy that is younger than this, and of the run that a crash ended, is told only by being another file: not where it was
- * written over the database.
+ * How often the epoch is raised. A copy that is younger than this, from a run that ended in a crash, is recognised only
+ * by being another file: not if it was written over the database.
  */
 export const EPOCH_EVERY_MS = 60_000
 
-/** Told of every step after which a crash must do no harm: tests crash there. */
+/** The steps after which a crash must do no harm: tests crash there. */
 export type EpochStep = "epoch.stored" | "epoch.written"
 
 export interface EpochParts {
   readonly db: Kysely<Database>
   readonly dataDir: string
-  /** Names this start of the machine: under another one, commits that were not synced may be lost. */
+  /** The id of this start of the machine: under another one, commits that were not synced may be lost. */
   readonly machine: string
   readonly at: (step: EpochStep) => void
 }
 
 export interface Epoch {
-  /** The database was put back from a copy that is older than what this data directory had. */
+  /** The database was restored from a copy that is older than the last state of this data directory. */
   readonly isRestored: boolean
   /** The machine stopped while a server ran: the last events may be lost, and numbers have leapt. */
   readonly lostPower: boolean
-  /** Raises it if anything was written since the last time: a copy of before is told from now on. */
+  /** Raises the epoch if anything was written since the last time: an earlier copy is recognised from then on. */
   advance(): Promise<void>
-  /** The last time: notes that nothing is lost, whatever becomes of the machine. */
+  /** Raises the epoch for the last time, and notes that nothing is lost even if the machine stops. */
   end(): Promise<void>
 }
 
 /**
- * A number in the database and in a file beside it, raised together. The database is first, and on disk before the
- * file is: so it is never behind, whatever a crash leaves, unless somebody put back an old one.
+ * Opens the epoch: a number in the database and in a file beside it, raised together. The database comes first, and is
+ * on disk before the file is: so it is never behind after a crash, unless somebody restored an old one.
  */
 export const openEpoch = async ({ db, dataDir, machine, at }: EpochParts): Promise<Epoch> => {
   const path = join(dataDir, EPOCH_FILE)
@@ -79,7 +79,8 @@ export const openEpoch = async ({ db, dataDir, machine, at }: EpochParts): Promi
   let isRestored = false
   let lostPower = false
   await raise(async (trx, epoch) => {
-    // A database that another file has taken the place of, after a run that did not end in order, is a copy of before its end.
+    // If another file has taken the database's place after a run that did not end in order, it is a copy from before
+    // that end.
     isRestored = epoch < noted || (running !== undefined && running.file !== file)
     lostPower = !isRestored && running !== undefined && running.machine !== machine
     if (isRestored) await disbelieve(trx, Date.now())
@@ -100,19 +101,19 @@ export const openEpoch = async ({ db, dataDir, machine, at }: EpochParts): Promi
 const epochIn = async (db: Kysely<Database>): Promise<number> =>
   (await db.selectFrom("installation").select("epoch").executeTakeFirstOrThrow()).epoch
 
-/** Tells a file from another that has its name: an inode's number alone is soon used again. */
+/** The identity of a file: an inode's number alone is soon used again. */
 const identityOf = (path: string): string => {
   const { ino, birthtimeNs } = statSync(path, { bigint: true })
   return `${ino}-${birthtimeNs}`
 }
 
-/** How many rows this connection has written. */
+/** The number of rows that this connection has written. */
 const totalChanges = async (db: Kysely<Database>): Promise<number> => {
   const { rows } = await sql<{ changes: number }>`SELECT total_changes() AS changes`.execute(db)
   return rows[0]?.changes ?? 0
 }
 
-/** The run of a server that has not ended in order: the start of the machine, and the file that its database was. */
+/** The run of a server that has not ended in order: the start of the machine, and the database file. */
 interface Running {
   readonly machine: string
   readonly file: string
@@ -123,7 +124,7 @@ interface Note {
   readonly running: Running | undefined
 }
 
-/** A data directory that has no such file, or one that somebody wrote into, says nothing. */
+/** Reads the note. A missing file, or one that somebody edited, counts as empty. */
 const readNote = (path: string): Note => {
   try {
     const [epoch, run = ""] = readFileSync(path, "utf8").trim().split("\n")

@@ -3,13 +3,13 @@ import { BerthError } from "@berth/protocol/errors"
 import Database from "better-sqlite3"
 import { BUSY_TIMEOUT_MS } from "./connect.ts"
 
-/** The first few findings say enough; a badly damaged file has thousands. */
+/** The first few findings are enough; a badly damaged file has thousands. */
 const MAX_FINDINGS = 5
 
 /** Whether there is a database to open. Throws if there are only remains of one. */
 export const databaseExists = (path: string): boolean => {
   const size = sizeOf(path)
-  // A new database beside the log or the journal of another would take it for its own.
+  // A new database beside the log or the journal of another would use it as its own.
   const orphan = [`${path}-wal`, `${path}-journal`].find(sizeOf)
   if (size === undefined && orphan) throw damaged(path, [`it is missing, but ${orphan} is there`])
   // A new database gets its name when it is complete, so an empty one has lost its content.
@@ -18,8 +18,8 @@ export const databaseExists = (path: string): boolean => {
 }
 
 /**
- * Refuses a database that is damaged or newer than this code. The connection is read-only: one that
- * can write would, when it closes, carry the log over into the file.
+ * Refuses a database that is damaged or newer than this code. The connection is read-only: a writable one would, when
+ * it closes, move the log into the file.
  */
 export const inspectDatabase = (path: string, newestVersion: number): void => {
   if (sizeOf(`${path}-journal`)) rollBack(path)
@@ -39,8 +39,8 @@ export const inspectDatabase = (path: string, newestVersion: number): void => {
 }
 
 /**
- * Undoes a transaction that a crash cut off before the log was on, as when a restored copy is turned
- * to it. SQLite does that at the first read, if the connection can write.
+ * Undoes a transaction that a crash cut off before the write-ahead log was on, as when a restored copy is switched to
+ * it. SQLite does that at the first read, if the connection can write.
  */
 const rollBack = (path: string): void => {
   const database = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT_MS })

@@ -11,7 +11,7 @@ import { BerthError } from "@berth/protocol/errors"
 import Database from "better-sqlite3"
 import { typedError } from "./typed-error.ts"
 
-/** A winner writes its note microseconds after it has the lock; a slow host gets far longer than that. */
+/** The winner writes its note microseconds after it has the lock; a slow host gets far longer than that. */
 const NOTE_WITHIN_MS = 1_000
 const RETRY_MS = 20
 
@@ -42,7 +42,7 @@ const tryLock = (path: string): Database.Database | undefined => {
     database = new Database(path, { fileMustExist: true, timeout: 0 })
     // Without this the pending write, which is never committed, would make a journal file.
     database.pragma("journal_mode = MEMORY")
-    // Not `exclusive`: that fails for everyone when several processes look at the same moment.
+    // Not `exclusive`: that fails for everyone when several processes try at the same moment.
     database.exec("BEGIN IMMEDIATE")
     return database
   } catch (thrown) {

@@ -4,8 +4,8 @@ import { durably } from "./durably.ts"
 import type { Migration } from "./migrations/migration.ts"
 
 /**
- * Brings the schema to the newest version. Each migration runs once, in a transaction that also
- * raises the version: whatever interrupts it, the database is as it was before.
+ * Brings the schema to the newest version. Each migration runs once, in a transaction that also raises the version: if
+ * it is interrupted, the database is as it was before.
  */
 export const migrate = async <Tables>(
   db: Kysely<Tables>,
@@ -23,8 +23,8 @@ export const schemaVersion = async <Tables>(db: Kysely<Tables>): Promise<number>
 }
 
 const run = async (db: Kysely<unknown>, migration: Migration, version: number): Promise<void> => {
-  // A table is rebuilt by dropping the old one, which would cascade to what refers to it. SQLite
-  // takes the setting only outside a transaction.
+  // A table is rebuilt by dropping the old one, which would cascade to the rows that refer to it. SQLite takes the
+  // setting only outside a transaction.
   await sql`pragma foreign_keys = off`.execute(db)
   try {
     await durably(db, async (trx) => {

@@ -19,12 +19,12 @@ import type { Migration } from "./migrations/migration.ts"
 import { typedError } from "./typed-error.ts"
 
 /**
- * There is one connection, and a transaction has it to itself: inside one, query through `trx`; a
- * query through `db` would wait for the transaction that waits for it.
+ * The store of a data directory. There is one connection, and a transaction has it to itself: inside one, query through
+ * `trx`; a query through `db` would wait for the transaction that waits for it.
  */
 export interface Store {
   readonly installationId: InstallationId
-  /** It was put back from a backup. What it said of things that run is not in it any more. */
+  /** The database was restored from a backup. Its claims about running things have been removed. */
   readonly isRestored: boolean
   /** The machine stopped while a server ran: the numbers of events have leapt. */
   readonly lostPower: boolean
@@ -32,7 +32,7 @@ export interface Store {
   readonly db: Kysely<Database>
   /** Runs a transaction that is on disk when the promise resolves. */
   durably<Result>(work: (trx: Transaction<Database>) => Promise<Result>): Promise<Result>
-  /** Gives the disk back what removed rows have left, a little at a time. */
+  /** Gives the space of removed rows back to the disk, a little at a time. */
   compact(): Promise<void>
   /** Lets the running transaction end, then closes the file and frees the data directory. */
   close(): Promise<void>
@@ -41,7 +41,7 @@ export interface Store {
 export interface StoreOptions {
   readonly dataDir: string
   readonly migrations?: readonly Migration[]
-  /** Names this start of the machine. */
+  /** The id of this start of the machine. */
   readonly machine?: string
   readonly at?: (step: EpochStep) => void
 }
@@ -74,7 +74,7 @@ const openDatabase = async (
     await migrate(db, migrations)
     const installationId = await readInstallationId(db, path)
     const epoch = await openEpoch({ db, dataDir, machine, at })
-    // What cannot be written now is told by whoever writes next.
+    // A failure is not reported here: the next writer runs into it.
     const advance = () => epoch.advance().catch(() => {})
     const advancing = setInterval(() => void advance(), EPOCH_EVERY_MS).unref()
     let closing: Promise<void> | undefined

@@ -10,9 +10,8 @@ const BUSY: Meaning = ["store.busy", (path) => `Another process keeps ${path} lo
 const IO: Meaning = ["store.io", (path) => `Reading or writing ${path} failed`]
 
 /**
- * SQLite's result codes that tell of the disk or the file. The others (a violated constraint, wrong
- * SQL) tell of the query, and its caller decides about them.
- * A whole extended code comes before its primary code.
+ * SQLite's result codes about the disk or the file. The others (a violated constraint, wrong SQL) are about the query,
+ * and its caller handles them. A whole extended code comes before its primary code.
  */
 const SQLITE_CODES: Readonly<Record<string, Meaning>> = {
   SQLITE_FULL: DISK_FULL,
@@ -36,7 +35,7 @@ const ERRNO_CODES: Readonly<Record<string, Meaning>> = {
   EPERM: READ_ONLY,
 }
 
-/** What a failure of SQLite or of the file system at `path` means; anything else stays as it is. */
+/** The typed error for a failure of SQLite or of the file system at `path`; anything else stays as it is. */
 export const typedError = (thrown: unknown, path: string): unknown => {
   const meaning = meaningOf(thrown)
   if (meaning === undefined) return thrown
@@ -59,5 +58,5 @@ const meaningOf = (thrown: unknown): Meaning | undefined => {
   return undefined
 }
 
-/** `SQLITE_IOERR_FSYNC` → `SQLITE_IOERR`. */
+/** The primary code: `SQLITE_IOERR_FSYNC` → `SQLITE_IOERR`. */
 const primaryCode = (code: string): string => code.split("_", 2).join("_")

@@ -6,16 +6,19 @@ import { type AddressInfo, createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
-/** A Docker engine of our own: private directories and socket, so that nobody's is touched. */
+/** A Docker engine with private directories and socket, so that no other engine is touched. */
 export interface DockerEngine {
   readonly socket: string
-  /** Where its data lies. */
+  /** The directory of its data. */
   readonly data: string
-  /** The value of DOCKER_HOST that leads to it. */
+  /** The value of DOCKER_HOST that leads to the engine. */
   readonly host: string
-  /** Where it listens beside its socket, if it is one elsewhere: `tcp://127.0.0.1:PORT`. */
+  /** The address on which an engine with `hidden` listens beside its socket: `tcp://127.0.0.1:PORT`. */
   readonly tcp: string
-  /** Kills the engine as a crash would, and starts it again on the same data; from then on with live-restore or without, if that is said. */
+  /**
+   * Kills the engine as a crash would, and starts it again on the same data; `change` turns live-restore on or off from
+   * then on.
+   */
   restart(change?: Pick<DockerEngineOptions, "liveRestore">): Promise<void>
   stop(): Promise<void>
 }
@@ -27,15 +30,15 @@ export interface DockerEngineOptions {
   readonly liveRestore?: boolean
   /** A directory that the engine does not see, as if it were on another machine; it listens on a port then, too. */
   readonly hidden?: string
-  /** Shell commands that run before it, in a mount namespace of its own; `$0` is the engine's directory. */
+  /** Shell commands that run before the engine, in its own mount namespace; `$0` is the engine's directory. */
   readonly prepare?: string
-  /** The size of the disk that all of its data lies on. Default: the machine's own. */
+  /** The size of the disk for all of its data. Default: the machine's own. */
   readonly diskBytes?: number
-  /** More flags of its own. */
+  /** More flags for the engine. */
   readonly flags?: readonly string[]
 }
 
-/** It is up in about 3 s; a busy machine takes longer. */
+/** An engine is up in about 3 s; on a busy machine it takes longer. */
 const START_DEADLINE_MS = 60_000
 const STOP_DEADLINE_MS = 30_000
 const PING_INTERVAL_MS = 50
@@ -75,7 +78,7 @@ export const startDockerEngine = async (given: DockerEngineOptions): Promise<Doc
       const ended = once(engine, "exit")
       engine.kill("SIGKILL")
       await ended
-      // Its containerd dies with it. Until someone reaps that, its number passes for a running one.
+      // Its containerd dies with it. Until that is reaped, its pid looks like a running process.
       await rm(join(directory, "exec/containerd/containerd.pid"), { force: true })
       await start()
     },
@@ -105,7 +108,7 @@ const spawnEngine = (
       before,
       ["--data-root", at("data"), "--exec-root", at("exec"), "--pidfile", at("pid")],
       ["--log-level", "error", ...hosts.flatMap((host) => (host === "" ? [] : ["--host", host]))],
-      // Without it, an engine warns of a port without certificates, and waits.
+      // Without this flag, an engine warns of a port without certificates, and waits.
       hidden === undefined ? [] : ["--tls=false"],
       liveRestore ? ["--live-restore"] : [],
       networks
@@ -117,7 +120,7 @@ const spawnEngine = (
   )
 }
 
-/** The engine in a mount namespace of its own, in which these commands ran before it. */
+/** The command line of an engine in its own mount namespace, in which these commands run first. */
 const after = (commands: string, directory: string): string[] => [
   ...["unshare", "--mount", "sh", "-c", `${commands} && exec dockerd "$@"`, directory],
 ]
@@ -140,7 +143,7 @@ const answers = async (engine: ChildProcess, socket: string, log: () => string) 
   }
 }
 
-/** An engine that ends leaves its bridges, and the rules for them, on the host. */
+/** Removes the engine's networks: an engine that ends leaves its bridges, and the rules for them, on the host. */
 const removeNetworks = async (socketPath: string) => {
   const containers = (await ask(socketPath, "GET", "/containers/json?all=1")) as { Id: string }[]
   for (const { Id } of containers) await ask(socketPath, "DELETE", `/containers/${Id}?force=1`)
@@ -150,7 +153,7 @@ const removeNetworks = async (socketPath: string) => {
   }
 }
 
-/** Asks an engine without anything of the project's in between. */
+/** Sends a request to an engine, without any code of the project in between. */
 export const ask = async (socketPath: string, method: string, path: string): Promise<unknown> => {
   const asked = request({ socketPath, method, path, timeout: STOP_DEADLINE_MS }).end()
   asked.on("timeout", () => asked.destroy())
@@ -182,14 +185,14 @@ const stop = async (engine: ChildProcess, directory: string) => {
   await rm(directory, { recursive: true, force: true })
 }
 
-/** Unmounted with all others below the engine's directory. */
+/** Mounts a disk, which is unmounted with everything else below the engine's directory. */
 const mountDisk = async (path: string, bytes: number) => {
   const mount = ["-t", "tmpfs", "-o", `size=${bytes},mode=0711`, "disk", path]
   const [status] = await once(spawn("mount", mount, { stdio: "inherit" }), "exit")
   if (status !== 0) throw new Error(`mount ${mount.join(" ")} failed: ${status}`)
 }
 
-/** An engine that was killed leaves its mounts. */
+/** Unmounts everything below a directory: an engine that was killed leaves its mounts. */
 const unmountBelow = async (directory: string) => {
   const mounts = (await readFile("/proc/self/mounts", "utf8"))
     .split("\n")

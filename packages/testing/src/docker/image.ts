@@ -10,7 +10,7 @@ const exec = promisify(execFile)
 
 /** The image's name in the engine. */
 export const HOST_IMAGE = "berth-test/host:latest"
-/** What a container of it needs to run the host's programs. */
+/** The arguments with which a container of the image runs the host's programs. */
 export const HOST_IMAGE_ARGUMENTS = ["--volume", "/usr:/usr:ro"] as const
 
 const IMPORT_DEADLINE_MS = 60_000
@@ -26,7 +26,7 @@ export const importHostImage = async (engine: DockerEngine): Promise<void> => {
 const SYSTEM_IMAGE = "berth-test/system:latest"
 
 export interface SystemImage {
-  /** Packages of the host whose files it has beside those of every system. */
+  /** Packages of the host whose files the image has beside those of every system. */
   readonly packages?: readonly string[]
   /** Further files of the host. */
   readonly files?: readonly string[]
@@ -34,7 +34,7 @@ export interface SystemImage {
   readonly name?: string
 }
 
-/** Makes an image with a small system of its own, from the host's files; gives its digest. */
+/** Makes an image with a small system from the host's files; returns its digest. */
 export const importSystemImage = async (
   engine: DockerEngine,
   { packages = [], files = [], name = SYSTEM_IMAGE }: SystemImage = {},
@@ -44,7 +44,7 @@ export const importSystemImage = async (
   return importImage(engine, name, [...all])
 }
 
-/** Makes an image of a directory that holds a whole system. */
+/** Makes an image from a directory that holds a whole system. */
 export const importTree = async (
   engine: DockerEngine,
   name: string,
@@ -67,7 +67,7 @@ const importImage = async (
   const directory = await mkdtemp(join(tmpdir(), "berth-image-"))
   try {
     const root = join(directory, "root")
-    // /sbin is a directory of its own: the engine mounts its init into it.
+    // /sbin is a directory and no link: the engine mounts its init into it.
     for (const each of ["usr", "etc", "proc", "sys", "dev", "tmp", "run", "home", "sbin"]) {
       await mkdir(join(root, each), { recursive: true })
     }

@@ -8,18 +8,21 @@ import { BOOT_PACKAGES } from "../system-files.ts"
 import { ask, type DockerEngine, startDockerEngine } from "./engine.ts"
 import { importSystemImage } from "./image.ts"
 
-/** An engine with an image of a small system that can boot: nothing of Berth's is in it. */
+/** An engine with an image of a small system that can boot and has no part of Berth in it. */
 export interface EngineWithImage extends DockerEngine {
   readonly image: string
 }
 
 type Answer = Pick<EngineWithImage, "socket" | "data" | "host" | "image"> | { failure: string }
 
-/** Where the tests of a run ask for the engine that they share. */
+/** The variable with the socket at which the tests of a run ask for their shared engine. */
 const ASKED_AT = "BERTH_TEST_ENGINE"
 const askedAt = process.env[ASKED_AT]
 
-/** An engine of its own, whose image has these files of the host, too. Starting it and importing the image takes several seconds. */
+/**
+ * Starts a separate engine, whose image also has these files of the host. Starting it and importing the image takes
+ * several seconds.
+ */
 export const startEngineWithImage = async (
   options: Parameters<typeof startDockerEngine>[0],
   files: readonly string[] = [],
@@ -34,8 +37,8 @@ export const startEngineWithImage = async (
 }
 
 /**
- * The engine without networks that all tests of a run share, started for the first that asks. Whoever restarts, fills or
- * configures an engine starts one of its own; whoever counts what is in it counts what is of its own installation.
+ * The engine without networks that all tests of a run share, started for the first that asks. A test that restarts,
+ * fills or configures an engine starts its own; a test that counts contents counts those of its own installation.
  */
 export const sharedEngine = async (): Promise<EngineWithImage> => {
   if (askedAt === undefined) throw new Error(`${ASKED_AT} is not set: no run of tests offers it`)
@@ -49,7 +52,7 @@ export const sharedEngine = async (): Promise<EngineWithImage> => {
   }
 }
 
-/** Offers one engine to all tests of a run; gives what ends it. */
+/** Offers one engine to all tests of a run; returns the function that ends it. */
 export const offerEngine = async (): Promise<() => Promise<void>> => {
   const directory = await mkdtemp(join(tmpdir(), "berth-test-engine-"))
   const path = join(directory, "ask.sock")
@@ -65,7 +68,7 @@ export const offerEngine = async (): Promise<() => Promise<void>> => {
   return async () => {
     server.close()
     await rm(directory, { recursive: true, force: true })
-    // Those that asked for an engine that did not start have said so.
+    // The tests that asked for an engine that did not start have reported it.
     const engine = await started?.catch(() => undefined)
     if (engine === undefined) return
     try {
@@ -77,7 +80,7 @@ export const offerEngine = async (): Promise<() => Promise<void>> => {
   }
 }
 
-/** Names the containers and volumes of servers and backends that were not removed. */
+/** The names of containers and volumes that servers and backends did not remove. */
 const leftIn = async ({ socket }: EngineWithImage): Promise<string[]> => {
   const ofBerth = `filters=${encodeURIComponent('{"label":["berth.installation"]}')}`
   const containers = await ask(socket, "GET", `/containers/json?all=1&${ofBerth}`)

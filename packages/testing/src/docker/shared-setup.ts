@@ -1,4 +1,4 @@
 import { offerEngine } from "./shared-engine.ts"
 
-/** Starting an engine takes three seconds of both cores: once a run, not once a file. */
+/** Offers one engine for the run: starting one takes three seconds of both cores, too long for each file. */
 export default offerEngine

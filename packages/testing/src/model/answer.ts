@@ -27,7 +27,7 @@ export const answer = async (
     send([piece])
   }
   if ("hangAfter" in reply) return
-  // What was written has to arrive before the connection breaks.
+  // The written data has to arrive before the connection breaks.
   if ("cutAfter" in reply) response.write("", () => response.socket?.destroy())
   else if ("malformedAfter" in reply) response.end('data: {"this is": no JSON\n\n')
   else {

@@ -1,26 +1,26 @@
 import type { ModelTurn } from "./script.ts"
 
-/** One server-sent event. */
+/** A server-sent event. */
 export interface ServerEvent {
   readonly event?: string
   readonly data: unknown
 }
 
-/** A streamed text: what comes before its pieces, the pieces, and what ends it. */
+/** A streamed text: the events before its pieces, the pieces, and the events that end it. */
 export interface TextStream {
   readonly opening: readonly ServerEvent[]
   readonly pieces: readonly ServerEvent[]
   readonly closing: readonly ServerEvent[]
 }
 
-/** One vendor's way to ask a model and to be answered. */
+/** A vendor's API for asking a model. */
 export interface ModelApi {
-  /** Where requests go, as the end of the path. */
+  /** The end of the path of requests. */
   readonly path: string
   read(request: unknown): Omit<ModelTurn, "key">
   text(pieces: readonly string[]): TextStream
   call(tool: string, parameters: Readonly<Record<string, unknown>>): readonly ServerEvent[]
-  /** What it says when it refuses. */
+  /** The answer when it refuses. */
   refusal(status: number, message: string): Refusal
 }
 
@@ -29,13 +29,13 @@ export interface Refusal {
   readonly body: unknown
 }
 
-/** A message, as all of them can be read: its role, and its parts. */
+/** A message in the form that all APIs have in common: its role, and its text. */
 export interface Said {
   readonly role: "user" | "assistant" | "tool" | "system"
   readonly text: string
 }
 
-/** The turn that a conversation has come to. */
+/** The current turn of a conversation. */
 export const turnOf = (
   said: readonly Said[],
 ): Pick<ModelTurn, "prompt" | "toolResults" | "messages" | "userTexts"> => {
@@ -50,10 +50,10 @@ export const turnOf = (
   }
 }
 
-/** What the answers say they cost. */
+/** The usage that the answers report. */
 export const USAGE = { input: 100, output: 20 } as const
 
-/** In two pieces, as models write them. */
+/** A text in two pieces, as models stream them. */
 export const halves = (text: string): [string, string] => {
   const middle = Math.ceil(text.length / 2)
   return [text.slice(0, middle), text.slice(middle)]

@@ -1,6 +1,6 @@
 /**
  * `node model-server.mjs SCRIPT.json DIRECTORY` plays a script, on the port of `$PORT` or on any. It writes the port to
- * the file `port` in the directory, and what it is asked to `asked.jsonl`, a line each.
+ * the file `port` in the directory, and the requests to `asked.jsonl`, a line each.
  */
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -11,11 +11,11 @@ type Content = string | readonly Block[]
 interface Block {
   readonly type: string
   readonly text?: string
-  /** Of a tool's result. */
+  /** The content of a tool's result. */
   readonly content?: Content
 }
 
-/** Anthropic's. Results of tools come in messages of the user. */
+/** Anthropic's API. Results of tools come in messages of the user. */
 export const messages: ModelApi = {
   path: "/messages",
   read: (request) => {
@@ -41,7 +41,7 @@ export const messages: ModelApi = {
       ...closing("tool_use"),
     ]
   },
-  // Without the header, Anthropic's own agent repeats even what can never succeed, for minutes.
+  // Without the header, Anthropic's own agent repeats even hopeless requests, for minutes.
   refusal: (status, message) => ({
     headers: { "x-should-retry": String(status === 429 || status >= 500) },
     body: { type: "error", error: { type: ERROR_TYPES[status] ?? "api_error", message } },
@@ -55,7 +55,7 @@ const ERROR_TYPES: Readonly<Record<number, string>> = {
   429: "rate_limit_error",
 }
 
-/** Beside results of tools, texts are the agent's own notes, not the user's words. */
+/** The messages in a content. Beside results of tools, texts are the agent's own notes, not the user's words. */
 const saidIn = (role: "user" | "assistant", content: Content): Said[] => {
   if (typeof content === "string") return [{ role, text: content }]
   const results = content.filter(({ type }) => type === "tool_result")

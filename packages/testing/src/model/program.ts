@@ -4,7 +4,7 @@ import { build } from "esbuild"
 
 const SOURCE = fileURLToPath(new URL("..", import.meta.url))
 
-/** Plays a script of data: see there. */
+/** The module that plays a script of data: see main.ts. */
 const PLAYER = `import "./model/main${extname(import.meta.filename)}"`
 
 /**

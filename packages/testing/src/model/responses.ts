@@ -10,7 +10,7 @@ interface Item {
   readonly type?: string
   readonly role?: Said["role"] | "developer"
   readonly content?: Content
-  /** Of a tool's result. */
+  /** The output of a tool's result. */
   readonly output?: Content
 }
 

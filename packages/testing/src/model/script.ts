@@ -1,8 +1,8 @@
-/** What a model does when it is asked. */
+/** A model's answer to a request. */
 export type ModelReply = (
   | {
       readonly text: readonly string[]
-      /** Between two pieces of the text. */
+      /** The pause between two pieces of the text. */
       readonly pauseMs?: number
     }
   | { readonly tool: string; readonly arguments: Readonly<Record<string, unknown>> }
@@ -10,42 +10,42 @@ export type ModelReply = (
   | { readonly hangAfter: string }
   /** An answer whose connection breaks. */
   | { readonly cutAfter: string }
-  /** An answer that goes on with what is no JSON. */
+  /** An answer that continues with invalid JSON. */
   | { readonly malformedAfter: string }
   | { readonly status: number; readonly message: string; readonly retryAfterS?: number }
 ) & {
-  /** Before it answers at all. */
+  /** The pause before the answer begins. */
   readonly delayMs?: number
 }
 
-/** What an agent asks the model. */
+/** An agent's request to the model. */
 export interface ModelTurn {
   /** The last text of the user. */
   readonly prompt: string
-  /** What the tools answered since then, in order. */
+  /** The results of the tools since then, in order. */
   readonly toolResults: readonly string[]
-  /** How many messages the conversation has, with this one. */
+  /** The number of messages in the conversation, with this one. */
   readonly messages: number
-  /** Every text that the user said in it, oldest first. */
+  /** Every text of the user in the conversation, oldest first. */
   readonly userTexts: readonly string[]
   readonly model: string
   /** The names of the tools that the model may call. */
   readonly tools: readonly string[]
-  /** What the agent proves itself with; empty if it does not. */
+  /** The agent's API key; empty if there is none. */
   readonly key: string
 }
 
-/** What a model does at each prompt. It is data, so that it can be played anywhere. */
+/** The answers of a model to each prompt. It is data, so that it can be played anywhere. */
 export type ModelScript = readonly ScriptedPrompt[]
 
 export interface ScriptedPrompt {
   /** A part of the user's text. */
   readonly prompt: string
-  /** One for each time that it is asked while this is the last prompt; after them, the last again. */
+  /** The replies to requests while this is the last prompt, in order; after them, the last one again. */
   readonly replies: readonly [ModelReply, ...ModelReply[]]
 }
 
-/** Answers each turn with the next reply of the prompt that the user said last. */
+/** Answers each turn with the next reply of the user's last prompt. */
 export const playScript = (script: ModelScript): ((turn: ModelTurn) => ModelReply) => {
   const asked = new Map<ScriptedPrompt, number>()
   return ({ userTexts }) => {

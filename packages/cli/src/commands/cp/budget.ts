@@ -2,24 +2,27 @@ import { BerthError } from "@berth/protocol/errors"
 import { KEPT_BYTES, noRoom } from "../../keep-free.ts"
 import type { LocalFolder } from "./local-folder.ts"
 
-/** Each level holds a folder open on this side; real trees are far less deep. */
+/** The most levels: each holds a folder open on this side; real trees are far less deep. */
 const MAX_DEPTH = 256
 
-/** Entries of one copy. */
+/** The most entries of one copy. */
 const MAX_ENTRIES = 1_000_000
 
-/** Names and targets that are held, of the folders on the way to the entry that is copied; each costs more than itself. */
+/**
+ * The most bytes of names and targets that are held, of the folders on the way to the current entry; each costs more
+ * than itself.
+ */
 const MAX_HELD_BYTES = 256 * 1024 * 1024
 const NAME_COST_BYTES = 256
 
-/** Files that a copy leaves free on the disk. */
+/** Inodes that a copy leaves free on the disk. */
 const KEPT_FILES = 1_000
 
-/** Put into one folder between two looks at the disk: a small part of what is left free. */
+/** Files and bytes that are put into one folder between two checks of the disk: a small part of what is left free. */
 const UNSEEN_FILES = 100
 const UNSEEN_BYTES = 4 * 1024 * 1024
 
-/** Bounds what a sandbox can have one copy do to this machine. */
+/** Bounds the effects of a sandbox on this machine during one copy. */
 export class Budget {
   #entries = 0
   #heldBytes = 0
@@ -27,7 +30,7 @@ export class Budget {
   #unseenFiles = 0
   #unseenBytes = 0
 
-  /** Counts an entry of which so many bytes are held, and returns what is to be given back when they are not. */
+  /** Counts an entry of which so many bytes are held, and returns the amount to give back later. */
   hold(nameBytes: number, depth: number): number {
     const bytes = NAME_COST_BYTES + 2 * nameBytes
     this.count()
@@ -47,7 +50,9 @@ export class Budget {
     if (this.#entries > MAX_ENTRIES) throw tooLarge("entries", MAX_ENTRIES)
   }
 
-  /** Throws unless the folder's disk has room for a file of that size. The disk is looked at after some files or bytes. */
+  /**
+   * Throws unless the folder's disk has room for a file of that size. The disk is checked after some files or bytes.
+   */
   requireRoom(folder: LocalFolder, bytes: number): void {
     const isKnown = this.#looked === folder && this.#unseenFiles > 0 && bytes <= this.#unseenBytes
     if (!isKnown) {

@@ -9,7 +9,10 @@ import type { CopyOptions } from "./out.ts"
 import { pack } from "./pack.ts"
 import type { CopyReport } from "./report.ts"
 
-/** Copies a file or a folder of this machine into a sandbox, which is looked for when the file is known to be there. */
+/**
+ * Copies a file or a folder of this machine into a sandbox. The sandbox is looked up only when the file is known to
+ * exist.
+ */
 export const copyIn = async (
   find: () => Promise<Sandbox>,
   source: string,
@@ -28,7 +31,7 @@ export const copyIn = async (
     const isFolder = destination.endsWith("/") || (await isDirectory(files, destination, signal))
     const path = isFolder ? posix.join(destination, basename(resolve(source))) : destination
     if (status.isDirectory()) {
-      // Its owner is to fill it.
+      // The owner must be able to fill the folder.
       const mode = (status.mode & 0o777) | 0o700
       await files.makeDirectory(path, { parents: true, mode, signal })
       await sendFolder(source, report, (archive) => files.writeArchive(path, archive, { signal }))
@@ -42,10 +45,13 @@ export const copyIn = async (
   }
 }
 
-/** As much as is read at once. */
+/** The bytes that are read at once. */
 const BLOCK_BYTES = 256 * 1024
 
-/** A file that grows meanwhile is copied as long as it was. Files of the kernel say that they are empty. */
+/**
+ * The content of a file. A file that grows meanwhile is copied up to its first size. Files of the kernel report a size
+ * of 0.
+ */
 const contentOf = (file: FileHandle, size: number): ReadableStream<Uint8Array> => {
   const end = size > 0 ? { end: size - 1 } : {}
   const bytes = file.createReadStream({
@@ -57,7 +63,9 @@ const contentOf = (file: FileHandle, size: number): ReadableStream<Uint8Array> =
   return Readable.toWeb(bytes) as ReadableStream<Uint8Array>
 }
 
-/** Packs a folder as it is sent. A failure of this machine is told, and not that of the call which it ended. */
+/**
+ * Packs a folder while it is sent. A failure on this machine is reported, not the failure of the call that it ended.
+ */
 const sendFolder = async (
   folder: string,
   report: CopyReport,

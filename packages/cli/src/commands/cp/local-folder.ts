@@ -21,26 +21,26 @@ import { ofThisMachine } from "./of-this-machine.ts"
 const A_DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY
 const A_NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
-/** A folder is its owner's alone until it is filled. */
+/** Only the owner has access to a folder until it is filled. */
 const FILLING_MODE = 0o700
 
-/** Links that others keep putting in a folder's place are removed so many times. */
+/** The most attempts to remove links that others keep putting in a folder's place. */
 const MAX_ATTEMPTS = 3
 
-/** As an archive says them. */
+/** The attributes of an entry in an archive. */
 export interface Attributes {
   readonly mode: number
   readonly modifiedAtMs: number
 }
 
 /**
- * A folder of this machine, held open. Its entries are reached through the descriptor, and none of them is followed:
- * neither a link that the sandbox named nor one that another process puts there meanwhile leads elsewhere. Calls are
- * synchronous: of thousands of small files, waiting for each call would be most of the time.
+ * An open folder of this machine. Its entries are reached through the descriptor, and no link is followed: neither a
+ * link that the sandbox named nor one that another process puts there meanwhile leads elsewhere. Calls are synchronous:
+ * with thousands of small files, waiting for each call would take most of the time.
  */
 export class LocalFolder {
   readonly #fd: number
-  /** As people know it. */
+  /** The path as people know it. */
   readonly #path: string
   /** Mode bits that the kernel gave a folder which this copy made. Undefined for a folder that existed before. */
   readonly #inherited: number | undefined
@@ -56,7 +56,7 @@ export class LocalFolder {
     return new LocalFolder(openSync(path, A_DIRECTORY), path)
   }
 
-  /** Opens a folder in it, which is made unless it is there. A link in its place is removed. */
+  /** Opens a folder in it, made if it does not exist. A link in its place is removed. */
   enter(name: Buffer): LocalFolder {
     return this.#blaming(name, () => {
       for (let attempt = 1; ; attempt++) {
@@ -112,7 +112,7 @@ export class LocalFolder {
     })
   }
 
-  /** Gives a folder that this copy made its mode and time; one that was there before keeps its own. */
+  /** Gives a folder that this copy made its mode and time; an existing one keeps its own. */
   settle({ mode, modifiedAtMs }: Attributes): void {
     if (this.#inherited === undefined) return
     futimesSync(this.#fd, secondsOf(modifiedAtMs), secondsOf(modifiedAtMs))
@@ -130,12 +130,12 @@ export class LocalFolder {
     closeSync(this.#fd)
   }
 
-  /** A name of its own, in the same folder, for what is not whole. */
+  /** A temporary name in the same folder, for a file that is not whole yet. */
   #aside(): Buffer {
     return this.#at(Buffer.from(`.berth-${randomBytes(8).toString("hex")}.part`))
   }
 
-  /** Tells failures with the path that people know. */
+  /** Adds the path that people know to failures. */
   #blaming<Result>(name: Buffer, run: () => Result): Result {
     try {
       return run()
@@ -153,7 +153,7 @@ export class LocalFolder {
   }
 }
 
-/** Says whether it is new. */
+/** Makes a directory. Returns whether it is new. */
 const makeDirectory = (path: Buffer): boolean => {
   try {
     mkdirSync(path, FILLING_MODE)
@@ -164,18 +164,18 @@ const makeDirectory = (path: Buffer): boolean => {
   }
 }
 
-/** A disk that fills up takes a part, and refuses the rest. */
+/** Writes all bytes: a disk that fills up takes a part, and refuses the rest. */
 const writeAll = (fd: number, chunk: Uint8Array): void => {
   for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
 }
 
-/** A folder whose files belong to its group hands this down, and it is the caller's own. */
+/** The set-group-id bit, which a folder whose files belong to its group passes on. It is the caller's own. */
 const INHERITED_BITS = 0o2000
 
-/** No more than permissions, and of those what the caller's umask leaves. */
+/** The permission bits alone, as far as the caller's umask leaves them. */
 const permissionsOf = (mode: number): number => mode & 0o777 & ~process.umask()
 
-/** The year 9999: a later time is none that a file has. */
+/** The last second of the year 9999: no file has a later time. */
 const LAST_SECOND = 253_402_300_799
 
 const secondsOf = (ms: number): number => Math.min(Math.max(ms / 1000, 0), LAST_SECOND)

@@ -26,7 +26,7 @@ export class Names {
   }
 }
 
-/** The parts of a path in an archive, each of which is a name; the slash after a directory's is none of them. */
+/** The parts of a path in an archive, each of which is a name; a directory's trailing slash does not count. */
 export const partsOf = (path: Buffer, isDirectory: boolean): Buffer[] => {
   const text = path.toString("latin1")
   const parts = (isDirectory && text.endsWith("/") ? text.slice(0, -1) : text).split("/")
@@ -34,7 +34,7 @@ export const partsOf = (path: Buffer, isDirectory: boolean): Buffer[] => {
   throw violated("the sandbox sent what is no name")
 }
 
-/** The name that a copy has, unless its destination says another: that of its source. */
+/** The name of a copy by default: that of its source. */
 export const ownName = (path: Buffer): Buffer => {
   const parts = path.toString("latin1").split("/")
   const last = parts.findLast((part) => part !== "" && part !== ".") ?? ""
@@ -42,7 +42,7 @@ export const ownName = (path: Buffer): Buffer => {
   throw new BerthError("input.usage", "the copy has no name: say which, as in ./copy")
 }
 
-/** Where a link points to, which may be anywhere. */
+/** The target of a link, which may be anywhere. */
 export const targetOf = (target: Buffer): Buffer => {
   if (target.length > 0 && target.length <= MAX_TARGET_BYTES && !target.includes(0)) return target
   throw violated("the sandbox sent a link that points to no path")
@@ -59,7 +59,9 @@ const isName = (text: string): boolean =>
   !text.includes("/") &&
   !text.includes("\0")
 
-/** Equal for names that a file system can take for one. Names that are not UTF-8 are compared as bytes. */
+/**
+ * A key that is equal for names that a file system can take for one. Names that are not UTF-8 are compared as bytes.
+ */
 const fold = (name: Buffer): string => {
   const text = name.toString("utf8")
   if (PLAIN.test(text)) return text.toLowerCase()
@@ -72,7 +74,7 @@ const fold = (name: Buffer): string => {
     .normalize("NFD")
 }
 
-/** Most names: they have one form. */
+/** Most names are of these characters, and have one form. */
 const PLAIN = /^[\x20-\x7e]*$/
 
 const clash = (one: string, other: string): BerthError =>

@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** What the system says of files of this machine is no defect of ours. */
+/** Turns system errors about files of this machine into usage errors: they are no defect of Berth. */
 export const ofThisMachine = (thrown: unknown, name?: string): unknown => {
   const { code, path } = thrown as NodeJS.ErrnoException
   if (thrown instanceof BerthError || code === undefined || path === undefined) return thrown

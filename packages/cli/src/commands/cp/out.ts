@@ -10,7 +10,7 @@ import { ofThisMachine } from "./of-this-machine.ts"
 import type { CopyReport } from "./report.ts"
 import { unpack } from "./unpack.ts"
 
-/** Files of the kernel, as in /proc, say that they are empty, and are not: as much is taken of them. */
+/** The bytes that are copied of files of the kernel, as in /proc, which report a size of 0 but are not empty. */
 const MAX_UNSAID_BYTES = 16 * 1024 * 1024
 
 export interface CopyOptions {
@@ -19,8 +19,8 @@ export interface CopyOptions {
 }
 
 /**
- * Copies a file or a folder of a sandbox to this machine. All that a sandbox says is hostile: a name is one part of a
- * path and nothing more, no link is written through, no mode gives more than permissions, and all of it is bounded.
+ * Copies a file or a folder of a sandbox to this machine. Everything from a sandbox may be hostile: a name is one part
+ * of a path and nothing more, no link is written through, a mode has permission bits only, and everything is bounded.
  */
 export const copyOut = async (
   { files }: Sandbox,
@@ -51,7 +51,7 @@ export const copyOut = async (
     })
 }
 
-/** A file that grows meanwhile is copied as far as its size was told. */
+/** Writes a file. One that grows meanwhile is copied up to the size that was reported. */
 const putFile = async (
   folder: LocalFolder,
   name: Buffer,
@@ -85,7 +85,7 @@ async function* allOf(bytes: AsyncIterable<Uint8Array>, most: number) {
   }
 }
 
-/** Where the copy goes: a folder that the caller named or that the name stands in, and a name in it. */
+/** The destination of the copy: a folder that the caller named or that the name stands in, and a name in it. */
 const placeOf = async (
   source: string,
   destination: string,

@@ -25,15 +25,15 @@ const SLASH = Buffer.from("/")
 /** A folder that is being read, held open: its entries are reached through the descriptor. */
 interface Level {
   readonly fd: number
-  /** Below the top, with a slash behind it. */
+  /** The path below the top, with a trailing slash. */
   readonly within: Buffer
   readonly names: Iterator<Buffer>
 }
 
 /**
- * An archive of what is in a folder of this machine, which the caller names and may read. Links in it are packed as they are,
- * and none is followed, be it one that another process puts there meanwhile. Entries that are neither file, folder nor link
- * are told and left out.
+ * Packs a folder of this machine, which the caller names and may read, into an archive. Links in it are packed as they
+ * are, and none is followed, even if another process puts it there meanwhile. Entries that are neither file, folder nor
+ * link are reported and left out.
  */
 export function* pack(folder: string, report: CopyReport): Generator<Buffer> {
   const levels: Level[] = [levelOf(openSync(folder, A_DIRECTORY), Buffer.alloc(0))]
@@ -48,7 +48,7 @@ export function* pack(folder: string, report: CopyReport): Generator<Buffer> {
       const inner = yield* entryOf(level, name, folder, report)
       if (inner !== undefined) levels.push(inner)
     }
-    // Two empty blocks are the end.
+    // Two empty blocks are the end of the archive.
     yield Buffer.alloc(2 * BLOCK_BYTES)
   } finally {
     for (const { fd } of levels) closeSync(fd)
@@ -60,7 +60,7 @@ const levelOf = (fd: number, within: Buffer): Level => {
   return { fd, within, names: names.values() }
 }
 
-/** Packs an entry; of a folder, gives what is to be packed next. */
+/** Packs an entry; for a folder, returns the level to pack next. */
 function* entryOf(
   { fd, within }: Level,
   own: Buffer,
@@ -107,7 +107,7 @@ const kindOf = (found: Stats): "pipe" | "socket" | "device" => {
   return found.isSocket() ? "socket" : "device"
 }
 
-/** As long as its header says, whatever happens to it meanwhile. */
+/** Packs a file, exactly as long as its header says, whatever happens to it meanwhile. */
 function* fileOf(path: Buffer, name: Buffer, report: CopyReport): Generator<Buffer> {
   const fd = openSync(path, A_FILE)
   try {

@@ -3,11 +3,11 @@ import { saySize } from "../../say-size.ts"
 import { printable, type Terminal } from "../../terminal.ts"
 import { bytesOf } from "./bytes.ts"
 
-/** A copy that takes less shows nothing. */
+/** A copy that takes less time shows nothing. */
 const QUIET_MS = 1_000
 const SHOW_EVERY_MS = 200
 
-/** Names of a kind that are told; a sandbox can have as many as it likes. */
+/** The most names of a kind that are reported; a sandbox can have any number. */
 const MAX_TOLD = 20
 
 /** Moves to the start of the line and clears it. */
@@ -20,7 +20,7 @@ const KINDS: Readonly<Record<LeftOut["why"], string>> = {
   unreadable: "closed to the sandbox's user",
 }
 
-/** Tells a person how far a copy is, and what it leaves out. */
+/** Shows a person the progress of a copy, and the entries that it leaves out. */
 export class CopyReport implements Disposable {
   readonly #terminal: Pick<Terminal, "err" | "isScreen">
   readonly #shown: NodeJS.Timeout | undefined

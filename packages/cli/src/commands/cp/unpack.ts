@@ -13,7 +13,7 @@ interface Level {
   readonly name: Buffer
   readonly names: Names
   readonly attributes: Attributes
-  /** Made when the folder is full: no link of the sandbox's lies where others are put. */
+  /** The links of the folder, made when it is full: no link of the sandbox lies where other entries are put. */
   readonly links: Link[]
   heldBytes: number
 }
@@ -25,10 +25,10 @@ interface Link {
 }
 
 /**
- * Fills a folder of this machine with what is in an archive that a sandbox made. The archive is hostile: each entry lies in
- * a folder that came right before it, or in one of those above, as tar's own order has it. So every folder is made here and
- * held open while it is filled, a folder that was left is never entered again, and an entry's path is compared with the
- * names of the folders that are open, and leads nowhere.
+ * Fills a folder of this machine from an archive that a sandbox made. The archive is hostile: each entry must lie in
+ * the folder that came right before it, or in one above, as in tar's own order. So every folder is made here and held
+ * open while it is filled, a folder that was left is never entered again, and an entry's path is only compared with the
+ * names of the open folders, never followed.
  */
 export const unpack = async (
   top: LocalFolder,
@@ -51,7 +51,7 @@ export const unpack = async (
 class Unpacking {
   readonly #budget = new Budget()
   readonly #report: CopyReport
-  /** From the top to the folder that is being filled. */
+  /** The open folders, from the top to the one that is being filled. */
   readonly #levels: Level[]
 
   constructor(folder: LocalFolder, attributes: Attributes, report: CopyReport) {
@@ -85,7 +85,7 @@ class Unpacking {
     else throw violated("the sandbox sent an entry that is neither a file, a folder nor a link")
   }
 
-  /** The folder that an entry is in, which is open. Those below it are full. */
+  /** Goes to the open folder of an entry. The folders below it are full, and are left. */
   #goTo(parts: readonly Buffer[]): Level {
     const isOpen = parts.every((part, depth) => this.#levels[depth + 1]?.name.equals(part))
     const level = this.#levels[parts.length]
@@ -100,13 +100,13 @@ class Unpacking {
     while (this.#levels.length > 0) this.#leave()
   }
 
-  /** Leaves all folders of a copy that has failed: each gets its mode, and no link. */
+  /** Leaves all folders of a copy that has failed: each gets its mode, and no links. */
   giveUp(): void {
     for (const { folder, attributes } of this.#levels.splice(0).toReversed()) {
       try {
         settle(folder, attributes)
       } catch {
-        // The copy has failed of something else, which is told.
+        // The copy has failed for another reason, which is reported.
       }
     }
   }
@@ -150,7 +150,7 @@ const leftOutIn = ({ comment }: TarEntry): LeftOut => {
   }
 }
 
-/** A view of the same memory, in the form that tar is read from. */
+/** Views of the same memory as Buffers, from which tar is read. */
 async function* buffersOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   for await (const { buffer, byteOffset, byteLength } of chunks)
     yield Buffer.from(buffer, byteOffset, byteLength)

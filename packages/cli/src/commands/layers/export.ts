@@ -64,7 +64,7 @@ const toStandardOutput = async (bytes: AsyncIterable<Uint8Array>): Promise<void>
       throw new BerthError("cancelled", "whoever reads the archive has ended before it was whole")
 }
 
-/** Under another name until it is whole. */
+/** Writes the archive to a file, under another name until it is whole. */
 const toFile = async (
   bytes: AsyncIterable<Uint8Array>,
   file: string,

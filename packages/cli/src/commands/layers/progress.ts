@@ -4,7 +4,7 @@ import type { Terminal } from "../../terminal.ts"
 
 const SHOW_EVERY_MS = 200
 
-/** Tells a person at a screen how far an export or an import is. */
+/** Shows the progress of an export or an import to a person at a screen. */
 export class Progress implements Disposable {
   readonly #line: ReturnType<typeof movingLine> | undefined
   readonly #timer: NodeJS.Timeout | undefined

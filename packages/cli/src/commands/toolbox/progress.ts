@@ -11,7 +11,7 @@ export interface ShownProgress {
   end(): void
 }
 
-/** Shows how far a build is: one line that moves on a screen, a line for each step elsewhere. */
+/** Shows the progress of a build: one line that moves on a screen, a line for each step elsewhere. */
 export const showProgress = (
   write: (text: string) => void,
   { screen }: { readonly screen: boolean },

@@ -1,9 +1,9 @@
 import type { ToolboxEntry, ToolboxProblem } from "@berth/protocol/toolbox"
 
-/** More than these tell nobody anything new; `--json` has them all. */
+/** The most problems that are shown: more say nothing new, and `--json` has them all. */
 const MAX_PROBLEMS = 20
 
-/** A line for each. */
+/** A line for each entry. */
 export const sayEntries = (entries: readonly ToolboxEntry[]): string => {
   const width = Math.max(...entries.map(({ name }) => name.length))
   return entries.map(({ name, version }) => `  ${name.padEnd(width)}  ${version}\n`).join("")

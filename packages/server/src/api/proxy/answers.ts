@@ -20,10 +20,10 @@ import { problemOfListing } from "./listing.ts"
 /** The form of a successful answer of a sandbox. */
 export type Answer =
   | JsonAnswer
-  /** 204. */
+  /** Status 204. */
   | { readonly kind: "nothing" }
   | BytesAnswer
-  /** JSON, one a line. */
+  /** One JSON value a line. */
   | { readonly kind: "lines"; readonly schema: z.ZodType; readonly maxLines: number }
 
 export interface JsonAnswer {
@@ -34,11 +34,11 @@ export interface JsonAnswer {
 
 export interface BytesAnswer {
   readonly kind: "bytes"
-  /** As it is told to clients, whatever the sandbox says. */
+  /** The content type that clients get, whatever the sandbox says. */
   readonly type: string
-  /** Whether a part can be asked for. */
+  /** Whether a client can ask for a part. */
   readonly inParts?: boolean
-  /** Whether 204 is an answer as well. */
+  /** Whether 204 is a valid answer as well. */
   readonly mayBeNothing?: boolean
 }
 
@@ -50,11 +50,11 @@ const bytes = (type: string, more: Partial<BytesAnswer> = {}): BytesAnswer => ({
 })
 const NOTHING: Answer = { kind: "nothing" }
 
-/** Arguments of one command: as many as fit into the request that started it. */
+/** The most arguments of one command: as many as fit into the request that started it. */
 const MAX_WORDS = 100_000
 
 const words = listOf(z.string(), { max: MAX_WORDS })
-/** A command, bounded. */
+/** A command, with bounded lists. */
 export const command = CommandInfo.extend({ command: words })
 const commands = CommandList.extend({
   commands: listOf(command, { max: MAX_COMMANDS + MAX_ENDED_COMMANDS }),
@@ -72,7 +72,7 @@ const listing = FileList.extend({
 const written = WrittenFiles.extend({
   files: listOf(WrittenFiles.shape.files.element, { max: MAX_WRITE_FILES }),
 })
-/** A line may match at every byte, and twice where nothing matches as well. */
+/** A line may match at every byte, and twice where an empty match counts as well. */
 const MAX_RANGES = 2 * MAX_LINE_BYTES
 const [file, match, end] = SearchLine.options
 const range = match.shape.ranges.element
@@ -83,7 +83,7 @@ const searchLine = z.discriminatedUnion("type", [
 ])
 const commit = GitCommit.extend({ parents: listOf(z.string(), { max: MAX_WORDS }) })
 
-/** By method and path; a part that is an id is written `:id`. */
+/** The answers by method and path; an id in the path is written `:id`. */
 const ANSWERS: Readonly<Record<string, Answer>> = {
   "POST /commands": json(command, 201),
   "GET /commands": json(commands),

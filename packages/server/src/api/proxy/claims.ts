@@ -1,10 +1,10 @@
 import type { Claim } from "../../sandboxes/use.ts"
 import type { Feature } from "./target.ts"
 
-/** A preview that nobody looks at is not in use, though its connection stands. */
+/** A preview that nobody looks at is not in use, even if its connection is open. */
 export const QUIET_PREVIEW_MS = 5 * 60_000
 
-/** How those who call a sandbox use it, in words for whoever asks why it lives. */
+/** The claims of calls to a sandbox, with words for people who ask why it lives. */
 const CLAIMS: Readonly<Record<Feature, Claim>> = {
   commands: { kind: "exec", source: "call", holder: "a running command" },
   files: { kind: "exec", source: "call", holder: "a call for files" },
@@ -20,6 +20,6 @@ const CLAIMS: Readonly<Record<Feature, Claim>> = {
 
 export const claimOf = (feature: Feature): Claim => CLAIMS[feature]
 
-/** Whether what was asked for may go on after the call: a command in the background, a terminal. */
+/** Whether the call may leave something running: a command in the background, a terminal. */
 export const mayLeave = (method: string | undefined, feature: Feature): boolean =>
   method === "POST" && (feature === "commands" || feature === "terminals")

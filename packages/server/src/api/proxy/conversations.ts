@@ -13,16 +13,16 @@ import { isPathBelow } from "./listing.ts"
 import { MAX_ERROR_BYTES } from "./read-answer.ts"
 import { saidError } from "./said-error.ts"
 
-/** The form of what a sandbox says over a WebSocket. */
+/** The form of a sandbox's messages over a WebSocket. */
 export interface Conversation {
-  /** The schema of its messages in text frames. */
+  /** The schema of messages in text frames. */
   readonly schema: z.ZodType<{ readonly type: string }>
   readonly maxTextBytes: number
-  /** Zero: it has no binary frames. */
+  /** Zero: there are no binary frames. */
   readonly maxBinaryBytes: number
   /** The first byte of each binary frame is one of these; undefined: binary frames are bytes from the first on. */
   readonly channels?: ReadonlySet<number>
-  /** Messages that come first, and never again. Without any, binary frames may come first. */
+  /** Messages that come first, and never again. If there are none, binary frames may come first. */
   readonly first: readonly string[]
   /** Messages after which nothing comes but the close. */
   readonly last: readonly string[]
@@ -30,19 +30,19 @@ export interface Conversation {
   readonly isHalfOpen?: boolean
 }
 
-/** A read of a pipe or of a connection, and more. A supervisor's frames of output hold 64 KiB. */
+/** Room for a read of a pipe or of a connection, and more. A supervisor's frames of output hold 64 KiB. */
 const MAX_BINARY_BYTES = 1024 * 1024
 
 /** Room for a command with long arguments, or for some hundred changes with long names. */
 const MAX_TEXT_BYTES = 4 * 1024 * 1024
 const MAX_PORTS_BYTES = 1024 * 1024
-/** A few words and numbers. */
+/** Room for a few words and numbers. */
 const MAX_SMALL_BYTES = 64 * 1024
 
-/** Processes that outlived SIGKILL. */
+/** The most processes listed that outlived SIGKILL. */
 const MAX_LEFT = 100_000
 
-/** An error that a sandbox can have, in the words of the table. */
+/** An error that a sandbox can have, from the table of errors. */
 const error = z.unknown().transform((value, context) => {
   const said = saidError(value)
   const isShort = said !== undefined && JSON.stringify(said.details).length <= MAX_ERROR_BYTES
@@ -90,7 +90,7 @@ const terminal: Conversation = {
   last: ["exit"],
 }
 
-/** Clients make files by these names. */
+/** Clients make files by these names, so each must be a path below the folder. */
 const change = FileChange.refine(
   ({ path }) => path === "." || isPathBelow(path),
   "must be a path below the folder",

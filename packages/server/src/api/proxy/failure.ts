@@ -1,9 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** The headers of an answer. A supervisor's are a few hundred bytes. */
+/** The bound on the headers of an answer. A supervisor's are a few hundred bytes. */
 export const MAX_ANSWER_HEADER_BYTES = 8 * 1024
 
-/** What a connection to a sandbox failed of. Decided by codes alone: messages may be the sandbox's. */
+/** The error for a failed connection to a sandbox. Only codes decide: messages may be the sandbox's. */
 export const failureOf = (thrown: unknown): BerthError => {
   if (thrown instanceof BerthError) return thrown
   const { code = "" } = thrown as NodeJS.ErrnoException

@@ -1,6 +1,6 @@
 import { violated } from "./failure.ts"
 
-/** Kinds of frames of RFC 6455. */
+/** The opcodes of RFC 6455 that are used here. */
 export const OPCODE = { text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
 
 export interface FrameHeader {
@@ -11,11 +11,11 @@ export interface FrameHeader {
 
 const KNOWN: ReadonlySet<number> = new Set(Object.values(OPCODE))
 
-/** The longest payload of a frame that is about the connection. */
+/** The longest payload of a control frame. */
 const MAX_CONTROL_BYTES = 125
 
 /**
- * Reads the header of a frame from a sandbox; undefined: the bytes end before it does. A supervisor sends each message in
+ * Reads the header of a sandbox's frame; undefined: the bytes end before it does. A supervisor sends each message in
  * one frame, without a mask and without an extension, and writes lengths in the shortest form.
  */
 export const readFrameHeader = (bytes: Buffer, at: number): FrameHeader | undefined => {
@@ -38,10 +38,10 @@ export const readFrameHeader = (bytes: Buffer, at: number): FrameHeader | undefi
   return { opcode, headerBytes, payloadBytes }
 }
 
-/** Opcodes above it are about the connection. */
+/** Opcodes above this are of control frames. */
 const MAX_DATA_OPCODE = 7
 
-/** A frame from the server: whole, and without a mask. */
+/** A frame as a server sends it: whole, and without a mask. */
 export const writeFrame = (opcode: number, payload: Buffer): Buffer => {
   const { length } = payload
   const headerBytes = length < 126 ? 2 : length < 65_536 ? 4 : 10

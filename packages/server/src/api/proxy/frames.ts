@@ -4,12 +4,12 @@ import { OPCODE, readFrameHeader, writeClose, writeFrame } from "./frame-header.
 import { JsonScan, tooMuch } from "./json-scan.ts"
 
 /**
- * Estimated microseconds of processor time of a frame: one that is passed on, a message that is parsed, each of its bytes,
- * and a control frame, which has the client answer.
+ * Estimated microseconds of processor time: of a frame that is passed on, a message that is parsed, each of its bytes,
+ * and a control frame, which makes the client answer.
  */
 const COST_US = { frame: 1, message: 50, byte: 0.05, control: 1_000 } as const
 
-/** Codes that RFC 6455 gives to programs, beside those of programs' own from 3000 on. */
+/** The close codes that RFC 6455 allows programs, beside their own from 3000 on. */
 const CLOSE_CODES: ReadonlySet<number> = new Set([
   ...[1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014],
 ])
@@ -24,12 +24,12 @@ interface Held {
 
 /**
  * Reads the frames that a sandbox sends. Binary frames are passed on as they come, without a copy. Messages are parsed
- * and written anew. The first frame that is wrong is thrown, with all before it passed on.
+ * and written anew. The first invalid frame throws, after all before it were passed on.
  */
 export class Frames {
   readonly #conversation: Conversation
   readonly #pass: (bytes: Buffer) => void
-  /** Bytes of a header that are there. */
+  /** The bytes of an incomplete header. */
   #head: Buffer = Buffer.alloc(0)
   /** Bytes of the current frame that are still to come. */
   #left = 0
@@ -50,21 +50,21 @@ export class Frames {
     return this.#left > 0 && this.#held === undefined
   }
 
-  /** Whether the last message was said. */
+  /** Whether the last message was sent. */
   get isLast(): boolean {
     return this.#isLast
   }
 
-  /** Whether the close was said, after which nothing is passed on. */
+  /** Whether the close was sent, after which nothing is passed on. */
   get isClosed(): boolean {
     return this.#isClosed
   }
 
-  /** Passes on what the bytes hold, and returns an estimate of the microseconds that it took. */
+  /** Passes on the frames in the bytes, and returns an estimate of the microseconds that it took. */
   take(chunk: Buffer): number {
     const bytes = this.#head.length === 0 ? chunk : Buffer.concat([this.#head, chunk])
     let costUs = 0
-    /** The first byte that is not passed on, and the first that is not looked at. */
+    /** The first byte that is not passed on, and the first that is not parsed. */
     let [from, at] = [0, 0]
     const passUntil = (end: number) => {
       if (from < end) this.#pass(bytes.subarray(from, end))
@@ -97,7 +97,7 @@ export class Frames {
     return costUs
   }
 
-  /** Looks at a frame's header; undefined: it is not there yet. */
+  /** Reads a frame's header; undefined: it is not complete yet. */
   #begin(bytes: Buffer, at: number): number | undefined {
     const header = readFrameHeader(bytes, at)
     if (header === undefined) return undefined

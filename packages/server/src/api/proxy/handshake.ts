@@ -13,13 +13,13 @@ import {
 import { bearerOf } from "../authorize.ts"
 import { OPCODE, writeClose, writeFrame } from "./frame-header.ts"
 
-/** What a client says when it wants a WebSocket. */
+/** A client's request for a WebSocket. */
 export interface Handshake {
   readonly key: string
   readonly token: string | undefined
-  /** The answer to the subprotocols that it offers. It offers some exactly when it is a browser's. */
+  /** The answer to the offered subprotocols. Browsers offer some, other clients none. */
   readonly subprotocol: string | undefined
-  /** The answer with which it is refused. */
+  /** The subprotocol with which the client is refused. */
   readonly refusedBy: string | undefined
 }
 
@@ -39,14 +39,14 @@ export const readHandshake = ({ method, headers }: IncomingMessage): Handshake =
   return { key, token, subprotocol, refusedBy }
 }
 
-/** What RFC 6455 has the other side make of the key. */
+/** The accept value that RFC 6455 derives from the key. */
 export const acceptOf = (key: string): string =>
   createHash("sha1").update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64")
 
 export const accept = (
   socket: Duplex,
   { key, subprotocol }: Handshake,
-  /** The one that answers. */
+  /** The sandbox that answers. */
   sandbox?: SandboxId,
 ): void => {
   socket.write(
@@ -62,7 +62,7 @@ export const accept = (
   )
 }
 
-/** As an answer of HTTP; to those who could not see that, as a frame. */
+/** Refuses by an HTTP response, or by a frame to clients that could not see the response. */
 export const refuse = (
   socket: Duplex,
   error: { readonly status: number; readonly said: SocketRefusal["error"] },
@@ -86,7 +86,7 @@ export const refuse = (
   )
 }
 
-/** Says to a client that has a connection why it ends, in a frame, and closes it. */
+/** The frames that tell a connected client why its connection ends, and close it. */
 export const refusalFrames = (error: SocketRefusal["error"]): Buffer => {
   const refusal: SocketRefusal = { type: "refused", error }
   const text = writeFrame(OPCODE.text, Buffer.from(JSON.stringify(refusal)))

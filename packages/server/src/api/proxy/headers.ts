@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http"
 
-/** The rest stays here: what hops, what is between client and server alone, and what nobody asked for. */
+/** The request headers that a sandbox gets. Hop-by-hop headers and those between client and server stay here. */
 const TO_SANDBOX = ["accept", "content-type", "content-length", "range", "if-range"]
 
 export const headersToSandbox = (
@@ -9,7 +9,7 @@ export const headersToSandbox = (
 ): OutgoingHttpHeaders => ({
   ...pick(headers, TO_SANDBOX),
   authorization: `Bearer ${token}`,
-  // The server ends the connection, when it has the answer. A sandbox that ended it with its answer could do so while
+  // The server ends the connection when it has the answer. A sandbox that ended it with its answer could do so while
   // the server still writes: the write fails, and the answer is lost with the connection.
   connection: "keep-alive",
 })

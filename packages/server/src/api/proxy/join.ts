@@ -9,22 +9,22 @@ import { writeClose } from "./frame-header.ts"
 import { Frames } from "./frames.ts"
 import { refusalFrames } from "./handshake.ts"
 
-/** Bytes on their way when one side ends are given to the other, which has this long to take them. */
+/** When one side ends, the other has this long to take the bytes that are on their way. */
 const LINGER_MS = 10_000
 
-/** From the last message of a sandbox to its close; then the server closes in its place. */
+/** The time from a sandbox's last message to its close; after that the server closes in its place. */
 const CLOSE_MS = 1_000
 
 export interface JoinParts {
   readonly conversation: Conversation
-  /** In milliseconds of processor time, over all connections of the sandbox. */
+  /** The budget for parsing, in milliseconds of processor time over all connections of the sandbox. */
   readonly parsing: Throttle
 }
 
 /**
- * Passes both ways, each as fast as the other side takes it: bytes of the client as they are, and of the sandbox the frames
- * that the conversation has. A frame that is wrong ends it, and the client is told. Resolves when both are closed, with
- * what was wrong.
+ * Passes data both ways, each as fast as the other side takes it: bytes of the client as they are, and of the sandbox
+ * the frames that the conversation allows. An invalid frame ends it, and the client is told. Resolves with the error,
+ * if any, when both are closed.
  */
 export const join = async (
   client: Duplex,
@@ -79,7 +79,10 @@ export const join = async (
   return failure
 }
 
-/** Ends the client's side, which takes what is on its way. What it still sends is read, or it would see a reset first. */
+/**
+ * Ends the client's side after it has taken what is on its way. What it still sends is read, or it would see a reset
+ * first.
+ */
 const linger = (client: Duplex): void => {
   if (client.destroyed) return
   client.end()

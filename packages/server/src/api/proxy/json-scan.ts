@@ -1,9 +1,9 @@
 import { BerthError } from "@berth/protocol/errors"
 
-/** Levels of objects and lists in an answer. The deepest of ours has six. */
+/** The most levels of objects and lists in an answer. Berth's deepest has six. */
 export const MAX_DEPTH = 16
 
-/** Values in one answer: a listing of 10,000 files has less than a third of it. */
+/** The most values in one answer: a listing of 10,000 files has less than a third of it. */
 export const MAX_VALUES = 500_000
 
 const QUOTE = 0x22
@@ -11,8 +11,8 @@ const BACKSLASH = 0x5c
 const COMMA = 0x2c
 
 /**
- * Looks at JSON as it comes, before anything is built from it: a value of two bytes takes fifty of memory, and as
- * much time as they do.
+ * Scans JSON as it arrives, before anything is built from it: a value of two bytes takes fifty of memory, and as much
+ * time as they do.
  */
 export class JsonScan {
   #depth = 0
@@ -28,7 +28,7 @@ export class JsonScan {
         if (byte === BACKSLASH) this.#isEscaped = true
         else if (byte === QUOTE) this.#inString = false
       } else if (byte === QUOTE) this.#inString = true
-      // An opening bracket, and a closing one, of either kind.
+      // The opening and closing brackets of lists and objects.
       else if (byte === 0x5b || byte === 0x7b) {
         this.#values++
         if (++this.#depth > MAX_DEPTH) throw tooMuch("depth", MAX_DEPTH)

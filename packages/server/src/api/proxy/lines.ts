@@ -3,12 +3,15 @@ import type { z } from "zod"
 import { violated } from "./failure.ts"
 import { JsonScan, tooMuch } from "./json-scan.ts"
 
-/** Bound on a line: a path and a text of thousands of bytes, each of which JSON may write as six, and as many ranges. */
+/**
+ * The bound on a line: a path and a text of thousands of bytes, each of which JSON may write as six, and as many
+ * ranges.
+ */
 const MAX_LINE_BYTES = 256 * 1024
 
 const NEWLINE = 0x0a
 
-/** JSON, one a line, each parsed and written anew. It fails at the first that has not the form. */
+/** Parses one JSON value a line, and writes each anew. Fails at the first that does not match the schema. */
 export const parsedLines = (schema: z.ZodType, maxLines: number): Transform => {
   let rest: Buffer[] = []
   let restBytes = 0

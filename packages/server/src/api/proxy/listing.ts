@@ -1,15 +1,15 @@
 import type { FileList, FilePath } from "@berth/protocol/files"
 import { MAX_FILE_PATH_BYTES } from "@berth/protocol/files-limits"
 
-/** The kernel's own (NAME_MAX). */
+/** The kernel's own bound on a file name (NAME_MAX). */
 const MAX_NAME_BYTES = 255
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 /**
  * Why a listing cannot be one of a folder, or undefined. Clients make files by these names, so each names one place
- * below the folder, in one way, and nothing lies below what is no directory. Names that differ only by case are
- * two names here; a client whose disk takes them for one must look itself.
+ * below the folder, in one way, and nothing lies below a file. Names that differ only by case are two names here; a
+ * client whose disk treats them as one must check itself.
  */
 export const problemOfListing = ({ entries }: FileList): string | undefined => {
   const kinds = new Map<string, string>()
@@ -30,7 +30,10 @@ export const problemOfListing = ({ entries }: FileList): string | undefined => {
 /** Whether a path names one place below a folder, in one way. */
 export const isPathBelow = (path: FilePath): boolean => nameOf(path) !== undefined
 
-/** The bytes of a path below the folder, one character each; undefined: it is no such path, or written as it is not. */
+/**
+ * The bytes of a path below the folder, one character each; undefined: the path is not below it, or not in its normal
+ * form.
+ */
 const nameOf = (path: FilePath): string | undefined => {
   const bytes = typeof path === "string" ? ofText(path) : ofBase64(path.base64)
   if (bytes === undefined || bytes.length > MAX_FILE_PATH_BYTES || bytes.includes(0))
@@ -45,7 +48,7 @@ const nameOf = (path: FilePath): string | undefined => {
 const ofText = (text: string): Buffer | undefined =>
   text.isWellFormed() ? Buffer.from(text) : undefined
 
-/** Bytes are written so only where they are no text: otherwise one name could be written in two ways. */
+/** Base64 is valid only for bytes that are no text: otherwise one name could be written in two ways. */
 const ofBase64 = (base64: string): Buffer | undefined => {
   const bytes = Buffer.from(base64, "base64")
   if (bytes.toString("base64") !== base64) return undefined

@@ -13,7 +13,7 @@ interface Share extends Disposable {
 export class ParsingShares {
   readonly #taken = new Map<SandboxId, { readonly parsing: Throttle; count: number }>()
 
-  /** The share of a sandbox, to be given back with the connection. A share that nobody has is forgotten. */
+  /** The share of a sandbox, to be given back with the connection. A share without connections is forgotten. */
   take(sandbox: SandboxId): Share {
     const share = this.#taken.get(sandbox) ?? {
       parsing: new Throttle(PARSE_MS, performance.now()),

@@ -14,13 +14,13 @@ import { watchSilence } from "./silence.ts"
 import type { Target } from "./target.ts"
 import { writeAnswer } from "./write-answer.ts"
 
-/** A client that still sends after an early answer is read while it sends, and no longer than that. */
+/** A client that still sends after an early answer is read while it sends, and no longer than this. */
 const LINGER_SILENCE_MS = 5_000
 const MAX_LINGER_MS = 30_000
 
 /**
- * Passes a request to a sandbox and its answer back, each as fast as the other side takes it. Rejects when the
- * answer has not begun; one that has begun can only be cut off.
+ * Passes a request to a sandbox and its answer back, each as fast as the other side takes it. Rejects while the answer
+ * has not begun; later it can only be cut off.
  */
 export const passHttp = async (
   sandboxes: Sandboxes,
@@ -81,7 +81,7 @@ const passTo = async (
   }
 }
 
-/** Answers with an error while the request may still be coming. */
+/** Answers with an error while the request may still be arriving. */
 export const answerEarly = (
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -104,7 +104,7 @@ interface Exchange {
   readonly signal: AbortSignal
 }
 
-/** Sends the request, and gives the beginning of the answer. */
+/** Sends the request, and returns the beginning of the answer. */
 const exchange = async (
   sandboxes: Sandboxes,
   sandbox: Target["sandbox"],
@@ -143,8 +143,8 @@ const check = ({ statusCode = 0, headers }: IncomingMessage): void => {
 }
 
 /**
- * Reads what the client still sends. Node closes a connection with the end of its last answer, and a client that is
- * still writing then would lose the answer.
+ * Reads the rest of the request. Node closes a connection with the end of its last answer, and a client that is still
+ * writing then would lose the answer.
  */
 const linger = async (incoming: IncomingMessage): Promise<void> => {
   if (incoming.complete || incoming.destroyed) return

@@ -10,7 +10,7 @@ import { readError } from "./read-answer.ts"
 import { watchSilence } from "./silence.ts"
 import type { Target } from "./target.ts"
 
-/** A WebSocket to a sandbox: what it sent beside its handshake is put back. Rejects with why there is none. */
+/** Opens a WebSocket to a sandbox. Bytes that came with its handshake are put back. Rejects with why there is none. */
 export const openSocket = async (
   sandboxes: Sandboxes,
   { sandbox, dial }: Use,
@@ -22,7 +22,7 @@ export const openSocket = async (
   const onAbort = () => reject(signal.reason)
   signal.addEventListener("abort", onAbort)
   if (signal.aborted) onAbort()
-  // The client's own key: what both then say to each other is theirs. No extension is offered.
+  // The client's own key is passed, so that both ends speak to each other directly. No extension is offered.
   const sent = request({
     createConnection: () => socket,
     path,

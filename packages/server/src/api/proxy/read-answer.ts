@@ -5,13 +5,13 @@ import { failureOf, violated } from "./failure.ts"
 import { JsonScan, tooMuch } from "./json-scan.ts"
 import { saidError } from "./said-error.ts"
 
-/** Bound on an answer in JSON. A listing of 10,000 files with long names has a quarter of it. */
+/** The bound on a JSON answer. A listing of 10,000 files with long names has a quarter of it. */
 export const MAX_JSON_BYTES = 16 * 1024 * 1024
 
-/** The words that say why a sandbox refuses. */
+/** The bound on a sandbox's error response. */
 export const MAX_ERROR_BYTES = 64 * 1024
 
-/** An answer in JSON, of the form that it must have. What the form does not name is left out. */
+/** Reads a JSON answer and parses it with the schema. Fields that the schema does not name are left out. */
 export const readAnswer = async <Schema extends z.ZodType>(
   answer: IncomingMessage,
   schema: Schema,
@@ -26,7 +26,7 @@ export const readAnswer = async <Schema extends z.ZodType>(
   })
 }
 
-/** The failure that a sandbox answered with. */
+/** Reads the error that a sandbox answered with. */
 export const readError = async (
   answer: IncomingMessage,
   signal: AbortSignal,

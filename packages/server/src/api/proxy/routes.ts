@@ -6,10 +6,10 @@ import { berthErrorOf } from "../errors.ts"
 import { answerEarly, passHttp } from "./pass-http.ts"
 import { targetOf } from "./target.ts"
 
-/** What a sandbox serves itself: commands, files, terminals, ports and git. */
+/** The routes that a sandbox serves itself: commands, files, terminals, ports and git. */
 export const proxyRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.register(async (scope) => {
-    // Bodies are not read here.
+    // Bodies are passed on, not read here.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser("*", (_request, _payload, done) => done(null))
     for (const feature of SANDBOX_FEATURES) {
@@ -20,7 +20,7 @@ export const proxyRoutes = (api: FastifyInstance, provide: () => Promise<Sandbox
           exposeHeadRoute: false,
           config: { streams: true },
           handler: async (request, reply) => {
-            // From here on it has deadlines of its own.
+            // From here on the call has deadlines of its own.
             reply.hijack()
             reply.raw.setHeader("x-request-id", request.id)
             try {

@@ -1,10 +1,10 @@
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
 import { z } from "zod"
 
-/** Characters of the words of an error; what is longer is cut. */
+/** The most characters of an error's message; longer ones are cut. */
 const MAX_MESSAGE_CHARS = 4_096
 
-/** Errors of what a sandbox serves. All others are the server's own to say. */
+/** The error codes that a sandbox may use. All others are the server's own. */
 const FAMILIES = /^(?:input|files|commands|terminals|ports|git|process|repo)\./
 const OTHERS: readonly string[] = [
   ...["not_found", "route.unknown", "cancelled", "deadline.exceeded", "internal"],
@@ -16,7 +16,7 @@ const Said = z.object({
   details: z.record(z.string(), z.unknown()).default({}),
 })
 
-/** The error that a sandbox says it failed with; undefined: that is none that it can have. */
+/** The error that a sandbox reports; undefined: a sandbox cannot have this error. */
 export const saidError = (value: unknown): BerthError | undefined => {
   const said = Said.safeParse(value)
   if (!said.success || !isSandboxs(said.data.code)) return undefined

@@ -2,13 +2,13 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 
-/** How often a sandbox that owes an answer is looked at. */
+/** How often a sandbox that owes an answer is checked. */
 const LOOK_EVERY_MS = 1_000
 
 /** A snapshot halts a sandbox for a few seconds; one that is halted longer is paused. */
 const PAUSED_MS = 10_000
 
-/** Removing a large tree, or ending a process that clings to life, takes a while. */
+/** Removing a large tree, or ending a stubborn process, takes a while. */
 const SILENT_MS = 60_000
 
 export interface Silence {
@@ -19,7 +19,7 @@ export interface Silence {
   readonly onOver: (why: BerthError) => void
 }
 
-/** Bounds how long a sandbox may be silent before its answer begins. One that is frozen accepts a connection, too. */
+/** Bounds how long a sandbox may be silent before its answer begins. Even a frozen sandbox accepts connections. */
 export const watchSilence = (
   sandboxes: Sandboxes,
   sandbox: SandboxId,

@@ -1,10 +1,10 @@
 import { SandboxId } from "@berth/protocol/ids"
 import { SANDBOX_FEATURES } from "@berth/protocol/sandboxes"
 
-/** Which sandbox a call is for, and what it is called there. */
+/** The sandbox that a call is for, and the path inside it. */
 export interface Target {
   readonly sandbox: SandboxId
-  /** With its query, as it was written. */
+  /** The path with its query, as it was written. */
   readonly path: string
   readonly feature: Feature
 }
@@ -13,7 +13,7 @@ export type Feature = (typeof SANDBOX_FEATURES)[number]
 
 const FORM = new RegExp(`^/v1/sandboxes/([^/?]+)(/(${SANDBOX_FEATURES.join("|")})(?:[/?].*)?)$`)
 
-/** undefined: that is nothing that a sandbox serves. */
+/** undefined: a sandbox serves nothing under this URL. */
 export const targetOf = (url: string): Target | undefined => {
   const [, id, path, feature] = FORM.exec(url) ?? []
   const sandbox = SandboxId.safeParse(id)

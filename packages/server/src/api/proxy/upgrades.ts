@@ -24,7 +24,7 @@ export interface UpgradeOptions {
   readonly provide: () => Promise<Sandboxes>
 }
 
-/** WebSockets to what sandboxes serve. They go with the server: whoever holds one would hold up its end. */
+/** Passes WebSockets to sandboxes. They are closed when the server stops: open ones would hold up its end. */
 export const passUpgrades = (
   api: FastifyInstance,
   { log, token, provide }: UpgradeOptions,
@@ -88,7 +88,7 @@ export const passUpgrades = (
         outcome,
         durationMs: performance.now() - startedMs,
         sandbox,
-        // Not what follows: a path or a query may hold anything.
+        // The rest of the path is not logged: a path or a query may hold anything.
         feature,
         code,
         ...(err ? { err } : {}),

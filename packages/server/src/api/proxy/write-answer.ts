@@ -9,14 +9,14 @@ import { readAnswer, readError } from "./read-answer.ts"
 export interface AnswerParts {
   readonly asked: IncomingMessage
   readonly outgoing: ServerResponse
-  /** Fires when whoever asked is gone. */
+  /** Fires when the client is gone. */
   readonly signal: AbortSignal
 }
 
 /**
- * Gives a sandbox's answer to whoever asked. Everything in JSON is parsed and written anew, failures are thrown,
- * and bytes pass as they are, under the type that the call has. Rejects while nothing was written yet; later an
- * answer can only be cut off.
+ * Writes a sandbox's answer to the client. Everything in JSON is parsed and written anew, failures are thrown, and
+ * bytes pass as they are, under the content type of the call. Rejects while nothing was written yet; later an answer
+ * can only be cut off.
  */
 export const writeAnswer = async (
   expected: Answer,

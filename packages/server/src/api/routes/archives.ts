@@ -10,7 +10,9 @@ import { watchStall } from "../stall.ts"
 import { untilGone } from "../until-gone.ts"
 import type { OfWorkspace } from "./workspaces.ts"
 
-/** The files of workspaces as archives, which are never held whole. Each ends when its client goes. */
+/**
+ * The files of workspaces as archives, which are never held whole in memory. Each transfer ends when its client goes.
+ */
 export const archiveRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.register(async (scope) => {
     // Bodies are read as they come.
@@ -40,7 +42,10 @@ export const archiveRoutes = (api: FastifyInstance, provide: () => Promise<Sandb
   })
 }
 
-/** Runs what has no deadline of its own. A failure is answered while the answer has not begun; later it cuts it off. */
+/**
+ * Runs a handler without a deadline. A failure is answered while the answer has not begun; later it cuts the answer
+ * off.
+ */
 const withoutDeadline = async (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -58,7 +63,7 @@ const withoutDeadline = async (
   }
 }
 
-/** Sends what is written, once there is some: until then a failure has an error's answer. */
+/** Sends the output once there is some: until then a failure gets an error response. */
 const send = async (
   outgoing: ServerResponse,
   write: (to: PassThrough) => Promise<void>,
@@ -77,7 +82,7 @@ const send = async (
   await write(bytes)
 }
 
-/** Reads a body as it comes. Its connection is left for the answer, whatever becomes of the reading. */
+/** Reads a body as it comes. The connection is left open for the answer, even if reading fails. */
 const receive = async <Result>(
   incoming: IncomingMessage,
   read: (from: PassThrough) => Promise<Result>,

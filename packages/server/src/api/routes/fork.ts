@@ -7,14 +7,14 @@ import { parseInput, sandboxIdOf } from "../parse.ts"
 import { untilGone } from "../until-gone.ts"
 import type { OfSandbox } from "./sandboxes.ts"
 
-/** A fork takes the time that it needs, and tells how far it is. It is cancelled when whoever asked for it goes. */
+/** Forks a sandbox, without a deadline, and reports the progress. The fork is cancelled when its client goes. */
 export const forkRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post<OfSandbox>("/v1/sandboxes/:id/fork", async (request, reply) => {
     const id = sandboxIdOf(request.params.id)
     const { to } = parseInput(request.body, ForkSandbox)
     const signal = untilGone(reply.raw)
     const sandboxes = await provide()
-    // From here on it has no deadline of its own.
+    // From here on the call has no deadline of its own.
     reply.hijack()
     reply.raw.setHeader("x-request-id", request.id)
     const lines = openLines<ForkLine>(reply.raw, {

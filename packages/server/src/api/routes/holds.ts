@@ -11,7 +11,7 @@ interface OfHold {
   Params: OfSandbox["Params"] & { lease: string }
 }
 
-/** What keeps a sandbox because a person says so. */
+/** The routes by which a person holds a sandbox. */
 export const holdRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post<OfSandbox>(
     "/v1/sandboxes/:id/holds",
@@ -32,7 +32,7 @@ export const holdRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxe
   })
 }
 
-/** What cannot be an id names nothing. */
+/** A text that cannot be an id names no lease. */
 const leaseIdOf = (text: string): LeaseId => {
   const parsed = LeaseId.safeParse(text)
   if (parsed.success) return parsed.data

@@ -3,10 +3,10 @@ import type { FastifyInstance } from "fastify"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { parseInput } from "../parse.ts"
 
-/** Those that are stopped have their grace, some at a time. */
+/** Sandboxes that are stopped have their grace period, some at a time. */
 const RECONCILE_DEADLINE_MS = 300_000
 
-/** Has all sandboxes looked at now. */
+/** Looks at all sandboxes now. */
 export const reconcileRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post(
     "/v1/reconcile",

@@ -11,10 +11,10 @@ import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { parseInput, sandboxIdOf } from "../parse.ts"
 import { untilGone } from "../until-gone.ts"
 
-/** The first one waits for the toolbox to be built, which reads and writes some hundred megabytes. */
+/** The first creation waits for the toolbox to be built, which reads and writes some hundred megabytes. */
 export const CREATE_DEADLINE_MS = 300_000
 
-/** The grace that a sandbox has to end in order, and what its backend may take on top. */
+/** The grace period of a sandbox, and the time that its backend may take on top. */
 const END_DEADLINE_MS = 60_000
 
 export interface OfSandbox {
@@ -30,7 +30,7 @@ const NameQuery = z.object({
   start: z.stringbool().default(false),
 })
 
-/** Sandboxes, once their backend is open: what `provide` throws is the answer. */
+/** The routes of sandboxes. If their backend is not open, the error that `provide` throws is the answer. */
 export const sandboxRoutes = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {
   api.post("/v1/sandboxes", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const { workspace, mode, replace, retry } = parseInput(request.body, CreateSandbox)

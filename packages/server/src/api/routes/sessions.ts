@@ -17,7 +17,10 @@ interface OfSession {
   Params: { id: string }
 }
 
-/** As JSON: files in base64, each with its name, and a text of which every character may have to be escaped. */
+/**
+ * The largest prompt as JSON: files in base64, each with its name, and a text of which every character may have to be
+ * escaped.
+ */
 const PROMPT_BODY_BYTES =
   Math.ceil(MAX_ATTACHMENT_BYTES / 3) * 4 +
   MAX_ATTACHMENTS * 2048 +
@@ -25,12 +28,12 @@ const PROMPT_BODY_BYTES =
 
 const Key = z.object({ "idempotency-key": CreatePrompt.shape.key })
 
-/** Browsers that connect again send the header beside the query that they began with: it is the later one. */
+/** A browser that connects again sends the header beside the query that it began with: the header is newer. */
 const After = z.object({ after: z.coerce.number().int().min(0).default(0) })
 const LastEvent = z.object({ "last-event-id": z.coerce.number().int().min(0).optional() })
 
 export interface SessionRoutesOptions {
-  /** What it throws is the answer. */
+  /** The error that it throws is the answer. */
   readonly provide: () => Promise<Sessions>
   readonly heartbeatMs: number
 }
@@ -39,7 +42,7 @@ export const sessionRoutes = (
   api: FastifyInstance,
   { provide, heartbeatMs }: SessionRoutesOptions,
 ): void => {
-  // The system of a workspace that is described may be an image, which is fetched.
+  // The system of a new workspace may be an image that has to be fetched.
   api.post("/v1/sessions", { handlerTimeout: CREATE_DEADLINE_MS }, async (request, reply) => {
     const wanted = parseInput(request.body, CreateSession)
     const session = await (await provide()).create(wanted, untilGone(reply.raw))
@@ -116,7 +119,7 @@ export const sessionRoutes = (
       const { "last-event-id": last = after } = parseInput(request.headers, LastEvent)
       const signal = AbortSignal.any([untilGone(reply.raw), stopping.signal])
       const events = await (await provide()).events(id, last, signal)
-      // From here on it has no deadline, and a failure can only cut it off.
+      // From here on the stream has no deadline, and a failure can only cut it off.
       reply.hijack()
       reply.raw.setHeader("x-request-id", request.id)
       try {

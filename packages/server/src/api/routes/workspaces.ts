@@ -7,7 +7,7 @@ export interface OfWorkspace {
   Params: { slug: string }
 }
 
-/** The files of a large workspace are moved away in this time on a busy disk. */
+/** On a busy disk, the files of a large workspace are moved away in this time. */
 const REMOVE_DEADLINE_MS = 60_000
 
 export const workspaceRoute = (api: FastifyInstance, provide: () => Promise<Sandboxes>): void => {

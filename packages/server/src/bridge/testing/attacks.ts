@@ -4,7 +4,7 @@ import { deflateRawSync } from "node:zlib"
 import { MAX_MESSAGE_EVENTS } from "@berth/protocol/bridge-limits"
 import { acceptance, frame } from "./frames.ts"
 
-/** What a hostile supervisor does with its first connection. `sandbox` is the id that it was given. */
+/** The attack of a hostile supervisor on its first connection. `sandbox` is its own id. */
 export type Attack = (socket: Socket, sandbox: string) => void | Promise<void>
 
 const DRIP_MS = 20
@@ -28,10 +28,10 @@ export const helloOf = (sandbox: string, changes: object = {}) => ({
 const PROMPT = "pr-0123456789abcdefghjk"
 const OTHER_SANDBOX = "sb-zzzzzzzzzzzzzzzzzzzz"
 
-/** Small, and 64 MiB when it is unpacked. */
+/** A small payload that inflates to 64 MiB. */
 const BOMB = deflateRawSync(Buffer.alloc(64 * MIB))
 
-/** Writes again and again as fast as the other side takes it. */
+/** Writes again and again, as fast as the other side reads. */
 const flood = (socket: Socket, next: () => string | Buffer) => {
   const write = () => {
     while (!socket.destroyed && socket.write(next()));
@@ -44,13 +44,13 @@ const drip = (socket: Socket, bytes: Buffer | string) => {
   const all = Buffer.from(bytes)
   let place = 0
   const timer = setInterval(() => {
-    // The last byte never comes.
+    // The last byte is never sent.
     if (place < all.length - 1) socket.write(all.subarray(place, ++place))
   }, DRIP_MS)
   socket.on("close", () => clearInterval(timer))
 }
 
-/** Opens the connection as it should be, and then does something else. */
+/** Opens the connection properly, and then attacks. */
 const afterUpgrade =
   (act: Attack): Attack =>
   async (socket, sandbox) => {
@@ -58,7 +58,7 @@ const afterUpgrade =
     await act(socket, sandbox)
   }
 
-/** Says a proper hello first. */
+/** Says a proper hello first, and then attacks. */
 const afterHello = (act: Attack): Attack =>
   afterUpgrade(async (socket, sandbox) => {
     socket.write(frame(JSON.stringify(helloOf(sandbox))))
@@ -102,7 +102,7 @@ const askOf = (place: number, ask: unknown = { kind: "repo", repo: "r", have: []
 const asks = (ask: object): Attack => sends(askOf(1, ask))
 
 export const ATTACKS = {
-  // Before the connection is open.
+  // Attacks before the connection is open.
   "never answers": () => {},
   "closes at once": (socket) => void socket.destroy(),
   "sends garbage": (socket) => void socket.write(randomBytes(10_000)),
@@ -128,7 +128,7 @@ export const ATTACKS = {
   "turns compression on": async (socket) =>
     void socket.write(await acceptance(socket, "sec-websocket-extensions: permessage-deflate\r\n")),
 
-  // Instead of a hello.
+  // Attacks instead of a hello.
   "accepts and says nothing": afterUpgrade(() => {}),
   "drips its hello": afterUpgrade((socket, sandbox) =>
     drip(socket, frame(JSON.stringify(helloOf(sandbox)))),
@@ -142,7 +142,7 @@ export const ATTACKS = {
     (socket, sandbox) => void socket.write(frame(JSON.stringify(helloOf(sandbox)))),
   ),
 
-  // Frames.
+  // Attacks with frames.
   "announces a frame of a terabyte": afterHello(
     (socket) => void socket.write(frame("x", { length: 2n ** 40n })),
   ),
@@ -170,7 +170,7 @@ export const ATTACKS = {
   }),
   "falls silent": afterHello(() => {}),
 
-  // Messages.
+  // Attacks with messages.
   "sends what is not JSON": sends("nonsense"),
   "nests without end": sends("[".repeat(1_000_000)),
   "nests in an event": sends(
@@ -213,7 +213,7 @@ export const ATTACKS = {
     standing: { state: "accepted" },
   }),
 
-  // Numbers and ids.
+  // Attacks with numbers and ids.
   "skips a number": sendsEvents(1, 2, 4),
   "repeats a number": sendsEvents(1, 2, 2),
   "goes back": sendsEvents(1, 2, 1),
@@ -222,7 +222,7 @@ export const ATTACKS = {
   "counts in halves": sendsEvents(1, 1.5),
   "counts beyond all numbers": sendsEvents(1, 2 ** 53),
 
-  // Questions.
+  // Attacks with questions.
   "asks a thousand times": sends(...Array.from({ length: 1_000 }, (_, place) => askOf(place))),
   "asks twice under one id": sends(askOf(1), askOf(1)),
   "asks under an id of another kind": sends({ ...askOf(1), id: PROMPT }),
@@ -261,7 +261,7 @@ export const ATTACKS = {
     host: "x".repeat(500_000),
   }),
 
-  // All of it is valid, and there is no end of it.
+  // Attacks with valid messages without end.
   "floods with events": afterHello(floodWithEvents),
   "floods a slow store": afterHello(floodWithEvents),
 } as const satisfies Record<string, Attack>

@@ -6,7 +6,7 @@ export interface FrameOptions {
   readonly fin?: boolean
   readonly rsv1?: boolean
   readonly masked?: boolean
-  /** What the header says, whatever there is. */
+  /** The length in the header, whatever the payload is. */
   readonly length?: number | bigint
 }
 

@@ -1,7 +1,7 @@
 /**
- * A process full of hostile supervisors: `node hostile.ts DIRECTORY SANDBOX` serves each attack on a socket of
- * its own. The first connection is attacked; those after it are served as they should be, with three events.
- * So are all connections to `honest-1` and so on.
+ * A process full of hostile supervisors: `node hostile.ts DIRECTORY SANDBOX` serves each attack on a socket of its own.
+ * The first connection is attacked; later ones are served properly, with three events. So are all connections to
+ * `honest-1` and so on.
  */
 import { createServer as createHttpServer } from "node:http"
 import { createServer } from "node:net"
@@ -45,7 +45,7 @@ const listening = Object.entries({ ...ATTACKS, ...HONEST }).map(
     const server = createServer((socket) => {
       socket.on("error", () => {})
       if (connections++ > 0) return void honest.emit("connection", socket)
-      // What nobody reads stays in the kernel, as with a supervisor that hangs.
+      // Unread bytes stay in the kernel, as with a supervisor that hangs.
       void attack(socket, sandbox)
     })
     return new Promise<void>((resolve) =>

@@ -10,7 +10,7 @@ import { eventOf, helloOf } from "./attacks.ts"
 
 type Message = Record<string, unknown> & { readonly type: string }
 
-/** A supervisor whose every word the test says. It holds `last` events and sends those that are missing. */
+/** A supervisor whose every message the test sends. It holds `last` events and sends those that are missing. */
 export const playSupervisor = async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-played-"))
   const path = join(directory, "socket")
@@ -62,13 +62,13 @@ export const playSupervisor = async () => {
     hellos: () => received.filter(({ type }) => type === "hello"),
     acknowledged: () =>
       received.flatMap(({ type, upTo }) => (type === "acknowledge" ? [upTo] : [])),
-    /** So many more events happen, and are sent. */
+    /** Adds so many events, and sends them. */
     happen: (count: number) => {
       const first = played.last + 1
       played.last += count
       sendEvents(first)
     },
-    /** It holds the events from this one on, and no earlier one. */
+    /** Makes the supervisor hold the events from `first` to `last` alone. */
     hold: (first: number, last: number) => Object.assign(played, { first, last }),
     drop: () => current?.terminate(),
     close: (code: number, reason: string) => current?.close(code, reason),

@@ -1,2 +1,2 @@
-/** How a supervisor starves its server. */
+/** The ways in which a supervisor starves its server. */
 export type StarvingAttack = "empty" | "crowded" | "hints"

@@ -1,7 +1,7 @@
 /**
- * A process of supervisors that cost the server as much as they can, on every connection, without end:
- * `node starving.ts SOCKET SANDBOX ATTACK …`, three arguments for each. It takes the place of the socket that is there,
- * says "ready", and then the name of each attack that has begun.
+ * A process of supervisors that cost the server as much as they can, on every connection, without end: `node
+ * starving.ts SOCKET SANDBOX ATTACK …`, three arguments for each. It replaces the socket that is there, prints "ready",
+ * and then the name of each attack that has begun.
  */
 import { chmodSync, rmSync } from "node:fs"
 import { createServer, type Socket } from "node:net"
@@ -12,19 +12,19 @@ import type { StarvingAttack } from "./starving-attacks.ts"
 
 const MIB = 1024 * 1024
 
-/** A message of the largest size, without one event in it. */
+/** A message of the largest size, without one valid event in it. */
 const EMPTY = frame(`{"type":"events","events":[${"{},".repeat(MIB / 3 - 16)}{}]}`)
 
 const HINT = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"
 
 const attacks: Record<StarvingAttack, Attack> = {
-  /** Good messages, and then one of empty events, which ends the connection. */
+  /** Sends good messages, and then one of empty events, which ends the connection. */
   empty: (socket, sandbox) =>
     greet(socket, sandbox, (next) => {
       for (let count = 0; count < 8; count++) socket.write(eventsFrom(next + count, 1))
       socket.write(EMPTY)
     }),
-  /** Good messages of as many events as one may have, as fast as they are taken. */
+  /** Sends good messages with the most events allowed, as fast as they are read. */
   crowded: (socket, sandbox) =>
     greet(socket, sandbox, (first) => {
       let next = first
@@ -34,7 +34,7 @@ const attacks: Record<StarvingAttack, Attack> = {
         return message
       })
     }),
-  /** Interim answers without end to whatever is asked. */
+  /** Sends interim responses without end to any request. */
   hints: (socket) => void socket.once("data", () => repeat(socket, () => HINT.repeat(1_000))),
 }
 
@@ -43,7 +43,7 @@ const eventsFrom = (first: number, count: number): Buffer => {
   return frame(JSON.stringify({ type: "events", events }))
 }
 
-/** Opens the connection and says hello; then it is told the number of the event that comes next. */
+/** Opens the connection and says hello; then calls `act` with the number of the next event. */
 const greet = async (socket: Socket, sandbox: string, act: (next: number) => void) => {
   socket.write(await acceptance(socket))
   socket.once("data", (data) => {
@@ -51,12 +51,12 @@ const greet = async (socket: Socket, sandbox: string, act: (next: number) => voi
     const hello = { type: "hello", generation: 1, sandbox, first: lastSeen + 1, last: lastSeen }
     socket.write(frame(JSON.stringify(hello)))
     act(lastSeen + 1)
-    // Acknowledgements are read, and not looked at.
+    // Acknowledgements are read and dropped.
     socket.resume()
   })
 }
 
-/** The text of a short frame of a client, which masks what it sends. */
+/** The text of a client's short frame, which is masked. */
 const unmasked = (data: Buffer): string => {
   const start = (data[1] ?? 0) - 0x80 === 126 ? 4 : 2
   const mask = data.subarray(start, start + 4)
@@ -65,7 +65,7 @@ const unmasked = (data: Buffer): string => {
   return text.toString("latin1")
 }
 
-/** Writes as fast as the other side takes it. */
+/** Writes as fast as the other side reads. */
 const repeat = (socket: Socket, next: () => string | Buffer): void => {
   const write = () => {
     while (!socket.destroyed && socket.write(next()));

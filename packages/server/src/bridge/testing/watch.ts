@@ -60,10 +60,10 @@ export interface WatchedBridge {
   readonly states: BridgeState[]
   readonly events: Event[]
   readonly close: () => Promise<void>
-  /** Looks again at every state and every batch. */
+  /** Checks again at every state and every batch. */
   readonly until: <T>(isSo: () => T) => Promise<NonNullable<T>>
 }
 
-/** The first reason why it went down. */
+/** The first reason why the bridge went down. */
 export const firstFailure = async ({ states, until }: WatchedBridge) =>
   await until(() => states.flatMap((state) => (state.kind === "down" ? [state.reason] : []))[0])

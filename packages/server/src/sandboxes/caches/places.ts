@@ -4,16 +4,16 @@ import type { CacheName } from "@berth/protocol/workspace"
 
 interface Place {
   readonly target: string
-  /** By which the tools find it. */
+  /** The variables by which tools find the cache. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
 const ROOT = "/var/cache/berth"
 
 /**
- * Where each cache is inside. Outside of the home where a tool can be told so: what is in the home outlives the
- * sandbox, and whoever works there may put anything in the way. Cargo cannot be told of its downloads alone, and
- * apt has a place of its own already.
+ * The path of each cache inside. It is outside of the home where a tool can be told so: the home outlives the sandbox,
+ * and its user may put anything in the way. Cargo cannot be told where to put its downloads alone, and apt has a fixed
+ * place.
  */
 const PLACES: Readonly<Record<CacheName, Place>> = {
   npm: { target: `${ROOT}/npm`, environment: { npm_config_cache: `${ROOT}/npm` } },

@@ -7,9 +7,9 @@ import { PLAIN_ENV, run } from "../../host/run.ts"
 import { MOUNT_ENV } from "../../layers/tops/mount.ts"
 
 /**
- * Makes a directory in the files of a workspace that no sandbox has mounted yet, with those above it, for the user:
- * whatever mounts something there would make them root's. A link or a file in the way is refused, as it is the
- * user's. What layers show together only the kernel can say, so they are mounted for it, in a namespace of its own.
+ * Makes a directory in the files of a workspace that no sandbox has mounted yet, with its parents, owned by the user: a
+ * mount there would make them root's. A link or a file in the way is refused, as it is the user's. Only the kernel can
+ * tell what layers show together, so they are mounted in a mount namespace of their own.
  */
 export const prepareInStack = async (
   overlay: Overlay,
@@ -44,7 +44,7 @@ const isInTop = async ({ base, upper }: Overlay, path: string): Promise<boolean>
   return true
 }
 
-/** Nobody else sees what is mounted over /tmp. */
+/** The overlay is mounted over /tmp of the private mount namespace, where nobody else sees it. */
 const MAKE = `
 mount -t overlay overlay -o "$1" /tmp
 cd /tmp

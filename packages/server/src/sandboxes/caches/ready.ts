@@ -16,8 +16,8 @@ export interface CachesWanted {
 type CacheMount = Extract<Mount, { kind: "cache" }>
 
 /**
- * Makes a workspace's caches, and leaves out those that cannot be had: mount, environment and all. Each of these is
- * a warning in the engine's words. An engine would make up an empty volume for a mount that is not there.
+ * Makes a workspace's caches, and leaves out the mount and the environment of each that fails, with a warning in the
+ * engine's words. For a mount that is not there an engine would make up an empty volume.
  */
 export const withReadyCaches = async (
   backend: Pick<Backend, "ensureCaches" | "describe" | "idBase">,
@@ -50,7 +50,10 @@ const leftOut = (cache: CacheName, thrown: unknown): CacheResult => {
   return { cache, ready: false, engineSaid: typeof said === "string" ? said : message }
 }
 
-/** Of one that lies within the workspace's own files: somebody may have put something else there. */
+/**
+ * Prepares the mount point of a cache that lies within the workspace's files, where somebody may have put something
+ * else.
+ */
 const place = async (
   backend: Pick<Backend, "describe" | "idBase">,
   { cache, target }: CacheMount,

@@ -1,7 +1,7 @@
 import type { Slug } from "@berth/protocol/ids"
 import type { Backend } from "../../backends/backend.ts"
 
-/** Of a workspace that is no more. */
+/** Removes the caches of a workspace that was removed. */
 export const removeCaches = async (
   backend: Pick<Backend, "listCaches" | "removeCache">,
   workspace: Slug,

@@ -32,21 +32,21 @@ export const excessOf = (
   return undefined
 }
 
-/** Room that others free hides what a sandbox takes, so that a bounded one is measured from time to time in any case. */
+/** A bounded sandbox is measured at least this often, because room that others free hides what it takes. */
 const STALE_MS = 60_000
-/** A person makes room in a sandbox that takes too much, and waits for it to be seen. */
+/** A sandbox over its limit is measured this often: a person makes room in it, and waits for that to be seen. */
 const OVER_STALE_MS = 2_000
 /** Measuring takes at most a tenth of the time, and a fiftieth if the disk says that nothing was written. */
 const BUSY_SHARE = 10
 const QUIET_SHARE = 50
 
 /**
- * Decides whether a sandbox is measured. Its files cannot have grown by more than the disk has lost since the last time,
- * unless somebody else has freed room: then its age decides.
+ * Decides whether a sandbox is measured. Its files cannot have grown by more than the disk has lost since the last
+ * time, unless somebody else has freed room: then its age decides.
  *
- * A sandbox without bounds is measured for the day on which the disk runs short, when the writer is whoever grew. While
- * the disk is half free that is needless: whoever fills it then has most in any case. From there on each is measured
- * whenever half of what was free is gone.
+ * A sandbox without bounds is measured for the day on which the disk runs short, when the writer is the one that grew.
+ * While the disk is half free that is needless: the one that fills it then has most in any case. From there on each is
+ * measured whenever half of the room that was free is gone.
  */
 export const isDue = (
   measured: Measured | undefined,
@@ -72,7 +72,7 @@ export const isDue = (
 /** A bounded sandbox is looked at no sooner: it cannot be kept from taking a little too much. */
 const SOONEST_MS = 1_000
 
-/** When a sandbox can have taken all that it may. */
+/** The time after which a sandbox can have reached its limit. */
 export const untilFullMs = (measured: Measured | undefined, allowance: Allowance): number => {
   if (!isBounded(allowance)) return Number.POSITIVE_INFINITY
   if (measured === undefined) return SOONEST_MS
@@ -95,6 +95,6 @@ const said = (amount: number | undefined, words: (amount: number) => string): st
 
 const counted = (count: number): string => count.toLocaleString("en")
 
-/** `640 MB`, `12.1 GB` */
+/** Formats bytes: `640 MB`, `12.1 GB`. */
 const spoken = (bytes: number): string =>
   bytes < 1e9 ? `${Math.ceil(bytes / 1e6)} MB` : `${Number((bytes / 1e9).toFixed(1))} GB`

@@ -31,7 +31,7 @@ export interface GuardParts {
   readonly list: () => Promise<readonly Observed[]>
   /** The sandboxes that stand still while their files are copied. */
   readonly copying: ReadonlySet<SandboxId>
-  /** The sandboxes that the store knows, with what their files may take. */
+  /** The sandboxes that the store knows, with their disk limits. */
   readonly bounded: () => Promise<readonly Metered[]>
   readonly measure: (
     sandboxes: readonly Placed[],
@@ -47,22 +47,22 @@ export interface GuardParts {
   readonly read?: (dataDir: string) => Promise<Disk>
 }
 
-/** Halts the sandboxes that fill the disk, before it is full, and those that take more of it than they may. */
+/** Halts the sandboxes that fill the disk, before it is full, and those that are over their disk limit. */
 export interface Guard {
   /** Why a sandbox is halted, if it is, be it for a moment. */
   why(sandbox: SandboxId): string | undefined
-  /** Why it stays halted, if it does: until there is room. */
+  /** Why a sandbox stays halted until there is room, if it does. */
   held(sandbox: SandboxId): string | undefined
   /**
-   * Lets a halted sandbox go on for a while, so that a person can make room in it. All that runs in it ends, but its
-   * supervisor: what filled the disk is among that. One that is not halted is left alone.
+   * Lets a halted sandbox go on for a while, so that a person can make room in it. All its processes but the supervisor
+   * are ended: one of them filled the disk. A sandbox that is not halted is left alone.
    */
   relent(sandbox: Placed): Promise<void>
   /** Whether any sandbox stays halted. */
   readonly isHolding: boolean
-  /** From now on, again and again. Resolves after the first look. */
+  /** Looks at the disk again and again from now on. Resolves after the first look. */
   watch(): Promise<void>
-  /** Looks now: a measurement has come, or what a sandbox may take has changed. */
+  /** Looks now: there is a new measurement, or a limit has changed. */
   look(): Promise<void>
   close(): Promise<void>
 }
@@ -73,7 +73,7 @@ const WORDS: Readonly<Record<Short, string>> = {
 }
 const UNJUDGED = "the disk is full, and it is not known yet who fills it"
 
-/** Nobody is judged again before this part of what was left is gone. */
+/** Sandboxes are judged again only when this part of the free room of the last judgement is left. */
 const WORSE = 0.75
 
 export const openGuard = (parts: GuardParts): Guard => {
@@ -81,11 +81,11 @@ export const openGuard = (parts: GuardParts): Guard => {
   const over = new AbortController()
   const halts: Halts = openHalts()
   const respites = openRespites(clock)
-  /** Sandboxes whose files were too many to be counted are judged for that once. */
+  /** Sandboxes whose files were too many to be counted: each is judged for that once. */
   const uncounted: Record<Short, Map<SandboxId, number>> = { bytes: new Map(), inodes: new Map() }
   /** The room that was left when sandboxes were last judged. */
   let judged: Disk | undefined
-  /** Sandboxes may go on that stand still. At first, an earlier server may have halted some. */
+  /** Whether halted sandboxes may have to go on. True at first: an earlier server may have halted some. */
   let isToLetGo = true
   let timer: NodeJS.Timeout | undefined
   let looking: Promise<void> | undefined
@@ -97,9 +97,12 @@ export const openGuard = (parts: GuardParts): Guard => {
     await parts.tell(sandbox, `it is halted: ${reason}`).catch(() => {})
   }
 
-  /** All stand still meanwhile: whoever fills the disk would be done before it is found. */
+  /**
+   * Finds and halts the sandboxes that fill the disk. All stand still meanwhile: the writer would be done before it is
+   * found.
+   */
   const judge = async (disk: Disk, what: Short): Promise<void> => {
-    // Also if that fails in the middle.
+    // Set first, so that sandboxes go on even if the judgement fails midway.
     isToLetGo = true
     await rescue.halt()
     const there = (await parts.list()).map(({ identity }) => identity)
@@ -113,13 +116,16 @@ export const openGuard = (parts: GuardParts): Guard => {
     for (const sandbox of writers) await hold(sandbox, "disk", WORDS[what])
   }
 
-  /** Sandboxes that do not fill the disk can be used: little is written for that. The server keeps its half. */
+  /**
+   * Gives up reserve, so that sandboxes that do not fill the disk can be used: they write little. Half of it stays the
+   * server's.
+   */
   const giveRoom = async (): Promise<void> => {
     if ((await rescue.isFull()) && reserve.left() > PIECES / 2) reserve.release()
     judged = await read(dataDir)
   }
 
-  /** Held sandboxes stay as they are, and so do those whose files are being copied: their turn comes after that. */
+  /** Resumes all but the held sandboxes and those whose files are being copied: their turn comes after that. */
   const letOthersGo = async (): Promise<void> => {
     const observed = await parts.list()
     const copied = [...parts.copying]
@@ -127,11 +133,11 @@ export const openGuard = (parts: GuardParts): Guard => {
     const running = observed.filter(({ state }) => state === "running")
     const ids = (of: readonly Observed[]) => of.map(({ identity }) => identity.sandbox)
     await rescue.letGo(new Set([...halts.all(), ...copied]), new Set(ids(running)))
-    // Decisions that were taken while they stood still are taken anew.
+    // Decisions that were made while the sandboxes stood still are made again.
     for (const sandbox of ids(observed)) if (!halts.all().has(sandbox)) parts.wake(sandbox)
   }
 
-  /** Lets those go on that have filled the disk, if it has room; if not, ends the respites whose time is over. */
+  /** Resumes the sandboxes that filled the disk, if it has room; if not, ends the respites whose time is over. */
   const holdWriters = async (disk: Disk): Promise<void> => {
     const ended = respites.over()
     if (hasRoom(disk)) {
@@ -157,7 +163,7 @@ export const openGuard = (parts: GuardParts): Guard => {
     isToLetGo = true
   }
 
-  /** Halts the sandboxes that take more than they may, as far as that is known, and has the others measured. */
+  /** Halts the sandboxes that are over their limit, as far as that is known, and has the others measured. */
   const holdLimits = async (disk: Disk): Promise<number> => {
     const sandboxes = await parts.bounded()
     meter.look(disk, sandboxes, new Set(halts.of("disk")))
@@ -173,7 +179,7 @@ export const openGuard = (parts: GuardParts): Guard => {
     if (excessOf(measured, allowance) === undefined) respites.endOfLimit(sandbox)
     if (reason === undefined)
       return release(sandbox, "limit", "its files take no more than they may")
-    // A later measurement may tell another number.
+    // A later measurement may give another number, and so another reason.
     if (halts.has(sandbox, "limit")) halts.put(sandbox, "limit", reason)
     else await hold(sandbox, "limit", reason)
   }
@@ -191,7 +197,7 @@ export const openGuard = (parts: GuardParts): Guard => {
       }
       await holdWriters(disk)
       againInMs = Math.min(againInMs, await holdLimits(disk))
-      // Somebody else may have let one go on: an engine, or whoever copied its files.
+      // An engine, or the copier of its files, may have resumed a held sandbox.
       for (const sandbox of halts.all()) await rescue.hold(sandbox)
     } finally {
       const isLettingGo = rescue.isHalted || isToLetGo
@@ -203,13 +209,13 @@ export const openGuard = (parts: GuardParts): Guard => {
 
   const failed = (err: unknown): undefined => {
     if (!over.signal.aborted)
-      log.warn({ op: "disk.look", err }, "The disk cannot be looked at; trying again.")
+      log.warn({ op: "disk.look", err }, "The free space of the disk cannot be read; trying again.")
   }
   const lookOn = async (): Promise<void> => {
     const looked = await look().catch(failed)
     looking = undefined
     if (over.signal.aborted) return
-    // Nobody waits for that: it writes to the disk, and a server that starts has other things to do.
+    // Filling the reserve is not awaited: it writes to the disk, and a starting server has other things to do.
     if (looked !== undefined && hasRoom(looked.disk)) filling = reserve.fill().catch(failed)
     timer = setTimeout(startAgain, looked?.againInMs ?? RETRY_MS).unref()
   }
@@ -232,13 +238,13 @@ export const openGuard = (parts: GuardParts): Guard => {
       await looking
       if (halts.why(sandbox) === undefined) return
       const disk = await read(dataDir)
-      // It may have written on before it stood still.
+      // The sandbox may have written more before it stood still.
       await meter.measure(placed, disk)
       const diskReason = halts.of("disk").includes(sandbox) ? halts.why(sandbox) : undefined
       respites.begin(sandbox, { used: meter.of(sandbox)?.used ?? {}, diskReason })
       halts.forget(sandbox)
       for (const counts of Object.values(uncounted)) counts.delete(sandbox)
-      // Growth from here on is found out at the next look.
+      // Growth from here on is noticed at the next look.
       judged = disk
       await rescue.clear(sandbox)
       log.warn({ op: "disk.relent", sandbox }, "A person lets the sandbox go on, to make room.")
@@ -263,7 +269,7 @@ export const openGuard = (parts: GuardParts): Guard => {
   }
 }
 
-/** Where nobody watches the disk. */
+/** The guard where nobody watches the disk. */
 export const NO_GUARD: Guard = {
   why: () => undefined,
   held: () => undefined,
@@ -289,7 +295,7 @@ const roomier = (one: Disk, other: Disk): Disk => ({
 
 const readDisk = async (dataDir: string): Promise<Disk> => {
   const { bavail, blocks, bsize, files, ffree } = await statfs(dataDir)
-  // File systems that make inodes on demand tell a total of zero.
+  // File systems that make inodes on demand report a total of zero.
   const [inodes, all] = files === 0 ? [Number.POSITIVE_INFINITY, 0] : [ffree, files]
   return {
     free: { bytes: bavail * bsize, inodes },

@@ -1,6 +1,6 @@
 import type { SandboxId } from "@berth/protocol/ids"
 
-/** disk: it fills the disk. limit: its files take more than its workspace allows. */
+/** disk: the sandbox fills the disk. limit: its files take more than its workspace allows. */
 export type Cause = "disk" | "limit"
 
 /** The sandboxes that stay halted, with the reason of each cause. */
@@ -9,7 +9,7 @@ export interface Halts {
   why(sandbox: SandboxId): string | undefined
   has(sandbox: SandboxId, cause: Cause): boolean
   put(sandbox: SandboxId, cause: Cause, reason: string): void
-  /** False: it was not halted for that. */
+  /** Returns false if the sandbox was not halted for that cause. */
   drop(sandbox: SandboxId, cause: Cause): boolean
   forget(sandbox: SandboxId): void
   of(cause: Cause): SandboxId[]
@@ -22,7 +22,7 @@ export const openHalts = (): Halts => {
     limit: new Map(),
   }
   return {
-    // A limit can be mended where the sandbox is; of a full disk others may be the reason.
+    // The limit comes first: it can be mended in the sandbox itself, while others may be why the disk is full.
     why: (sandbox) => reasons.limit.get(sandbox) ?? reasons.disk.get(sandbox),
     has: (sandbox, cause) => reasons[cause].has(sandbox),
     put: (sandbox, cause, reason) => void reasons[cause].set(sandbox, reason),

@@ -13,12 +13,12 @@ export type Short = keyof FreeSpace
 const MB = 1_000_000
 
 /**
- * Writers are halted below this: what is left is enough for the server and for all that others write until a person has
- * read why. A small disk is given to its users but for a fiftieth.
+ * Writers are halted below this much free room: it is enough for the server and for all that others write until a
+ * person has read why. Of a small disk only a fiftieth is kept free.
  */
 const HALT: FreeSpace = { bytes: 256 * MB, inodes: 10_000 }
 const SMALL_SHARE = 50
-/** Halted sandboxes go on at this multiple of the room: one that goes on filling is not woken and halted in turns. */
+/** Halted sandboxes go on when this multiple of the room is free, so that a writer is not woken and halted in turns. */
 const ROOM = 2
 
 /** The resource of the disk that is short; undefined if none is. */
@@ -28,7 +28,7 @@ export const shortOf = (disk: Disk): Short | undefined => {
   return disk.free.inodes < least.inodes ? "inodes" : undefined
 }
 
-/** Whether those that were halted may go on. */
+/** Whether halted sandboxes may go on. */
 export const hasRoom = (disk: Disk): boolean => {
   const least = leastOf(disk)
   return disk.free.bytes >= ROOM * least.bytes && disk.free.inodes >= ROOM * least.inodes
@@ -39,12 +39,12 @@ const leastOf = ({ size }: Disk): FreeSpace => ({
   inodes: Math.min(HALT.inodes, size.inodes / SMALL_SHARE),
 })
 
-/** A disk takes no more than this in a second. */
+/** The most that a disk takes in a second. */
 export const FASTEST: FreeSpace = { bytes: 2_000 * MB, inodes: 200_000 }
 const SOONEST_MS = 50
 const LATEST_MS = 5_000
 
-/** When to look again: before anybody can have written what is left. */
+/** When to look again: before anybody can have written all that is left. */
 export const nextLookMs = (disk: Disk): number => {
   const least = leastOf(disk)
   const bytesMs = (1_000 * (disk.free.bytes - least.bytes)) / FASTEST.bytes
@@ -55,15 +55,16 @@ export const nextLookMs = (disk: Disk): number => {
 /** The room that each sandbox takes of the disk, in bytes or inodes. */
 export type Usage = ReadonlyMap<SandboxId, number>
 
-/** Beside the one that grew most, all are taken for writers that grew by this part of the whole. */
+/** Sandboxes that grew by this part of the whole growth count as writers, beside the one that grew most. */
 const WRITER_SHARE = 0.25
 
 /** Growth below this is no reason to halt a sandbox: any program writes as much in a moment. */
 const LITTLE: FreeSpace = { bytes: MB, inodes: 100 }
 
 /**
- * Finds the sandboxes that took what is missing: their files grew most since they were last measured. One that was
- * never measured took all that it has, but is not why the disk is full if that is less than what is to be left free.
+ * Finds the sandboxes that took the missing room: their files grew most since they were last measured. The growth of a
+ * sandbox that was never measured is all that it has; it is not why the disk is full if that is less than what is to be
+ * left free.
  */
 export const writersOf = (now: Usage, before: Usage, disk: Disk, what: Short): SandboxId[] => {
   const least = leastOf(disk)[what]

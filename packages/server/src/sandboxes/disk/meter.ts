@@ -9,7 +9,7 @@ import type { UsedBySandbox } from "./remembered.ts"
 
 export type Placed = Pick<SandboxIdentity, "sandbox" | "workspace">
 
-/** A sandbox that has processes, and what its files may take. */
+/** A sandbox that has processes, and its disk limit. */
 export interface Metered extends Placed {
   readonly allowance: Allowance
 }
@@ -22,7 +22,7 @@ export interface Taken {
 }
 
 export interface MeterParts {
-  /** Takes its time, behind everybody else's work, one sandbox after another. */
+  /** Measures with low priority, one sandbox after another. */
   readonly measure: (sandboxes: readonly Placed[], signal: AbortSignal) => AsyncIterable<Taken>
   /** The measurements of an earlier server. */
   readonly remembered: UsedBySandbox
@@ -36,8 +36,8 @@ export interface MeterParts {
 /** Knows how much the files of each sandbox take, as of its last measurement. */
 export interface Meter {
   /**
-   * Measures the sandboxes that are due, one after another, after the call. Forgets those that are not given. What was
-   * known of those that stand still for filling the disk stays as it is: the next server judges them by it.
+   * Measures the sandboxes that are due, one after another, after the call. Forgets those that are not given. The
+   * measurements of sandboxes that are halted for filling the disk stay as they are: the next server judges by them.
    */
   look(disk: Disk, sandboxes: readonly Metered[], still: ReadonlySet<SandboxId>): void
   /** Measures a sandbox now. */
@@ -49,7 +49,7 @@ export interface Meter {
   close(): Promise<void>
 }
 
-/** An earlier server's measurement has neither a time nor the disk's room: all of that can be gone since. */
+/** The time and the free room of an earlier server's measurement are not known: all of the room can be gone since. */
 const LONG_AGO = {
   free: { bytes: Number.POSITIVE_INFINITY, inodes: Number.POSITIVE_INFINITY },
   atMs: Number.NEGATIVE_INFINITY,
@@ -73,7 +73,10 @@ export const openMeter = (parts: MeterParts): Meter => {
       await parts.save(new Map([...last].map(([sandbox, { used }]) => [sandbox, used])))
     } catch (err) {
       if (!over.signal.aborted)
-        log.warn({ op: "disk.measure", err }, "Files cannot be measured, or that is not kept.")
+        log.warn(
+          { op: "disk.measure", err },
+          "The files of sandboxes cannot be measured, or the measurement cannot be saved.",
+        )
     }
   }
 

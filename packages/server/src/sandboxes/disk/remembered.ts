@@ -7,9 +7,9 @@ import type { FreeSpace } from "../../host/free-space.ts"
 /** The usage of each sandbox when it was last measured. */
 export type UsedBySandbox = ReadonlyMap<SandboxId, Partial<FreeSpace>>
 
-/** Keeps measurements for the next server, which may start on a full disk and has to tell who filled it. */
+/** Keeps measurements for the next server, which may start on a full disk and has to find out who filled it. */
 export interface Remembered {
-  /** Nothing, if there is none or it cannot be read. */
+  /** Empty if there is no file or it cannot be read. */
   read(): Promise<UsedBySandbox>
   save(used: UsedBySandbox): Promise<void>
 }

@@ -27,26 +27,26 @@ export interface RescueParts {
 /** Makes room for a write of the server that met a full disk. */
 export interface Rescue {
   /**
-   * Does the work. If the disk is full, halts all sandboxes, so that none of them takes what becomes free, gives up a
-   * piece of the reserve, and does the work again, until it is done or nothing is left to give up.
+   * Does the work. If the disk is full, halts all sandboxes, so that none of them takes the room that becomes free,
+   * gives up a piece of the reserve, and does the work again, until it is done or nothing is left to give up.
    */
   run<Result>(work: () => Promise<Result>): Promise<Result>
   /** Halts all sandboxes, until `letGo`. */
   halt(): Promise<void>
   readonly isHalted: boolean
   /**
-   * Lets all go on that were halted here, but those that are held. What runs for its engine was not halted by that, but
-   * perhaps by an earlier server.
+   * Resumes all sandboxes that were halted here, except the held ones. A sandbox that runs for its engine but stands
+   * still was halted by an earlier server, and is resumed as well.
    */
   letGo(held: ReadonlySet<SandboxId>, running: ReadonlySet<SandboxId>): Promise<void>
   /** Halts one sandbox, until `letGo`. */
   hold(sandbox: SandboxId): Promise<void>
-  /** Ends all that runs in a sandbox but its supervisor, which goes on. */
+  /** Ends all processes of a sandbox but its supervisor, which goes on. */
   clear(sandbox: SandboxId): Promise<void>
   pidsOf(sandboxes: ReadonlySet<SandboxId>): Promise<ReadonlyMap<SandboxId, number[]>>
   /** Whether the disk has too little left for a sandbox to end in order. */
   isFull(): Promise<boolean>
-  /** Ends a sandbox's processes before they take another step. */
+  /** Kills a sandbox's processes before they take another step. */
   end(sandbox: SandboxId): Promise<void>
   /** Called after each halt. */
   onHalt: () => void
@@ -61,7 +61,7 @@ const AGAIN_MS = 5_000
 
 export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
   let halting: Promise<void> | undefined
-  /** The cgroups of those that this server has halted. */
+  /** The cgroups that this server has halted. */
   const halted = new Set<string>()
   /** The operations that are being repeated. */
   const again = new Set<Promise<unknown>>()
@@ -70,7 +70,7 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
     await haltGroups(await findGroups(new Set((await namesOf(dataDir)).keys())))
   }
 
-  /** Groups that an engine has paused stay so when the others go on. */
+  /** Groups that an engine has paused are left out: they stay paused when the others go on. */
   const haltGroups = async (groups: readonly Group[]): Promise<void> => {
     const were = await Promise.all(groups.map(isHalted))
     const moving = groups.filter((_, index) => !were[index])
@@ -78,7 +78,7 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
     await halt(moving)
   }
 
-  /** Gives up no more of the reserve than it takes. */
+  /** Gives up the reserve piece by piece, no more of it than the work takes. */
   const workOnReserve = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     for (;;) {
       const isLast = !reserve.release()
@@ -108,7 +108,7 @@ export const openRescue = ({ dataDir, reserve, log }: RescueParts): Rescue => {
     },
     halt: async () => {
       halting ??= haltAll().catch((thrown) => {
-        // The next one is tried anew; groups that stand still already are let go by it.
+        // The next call tries again; groups that stand still already are then resumed as well.
         halting = undefined
         throw thrown
       })
@@ -169,7 +169,7 @@ interface OwnedGroup extends Group {
   readonly sandbox: SandboxId
 }
 
-/** Where nobody watches the disk. */
+/** The rescue where nobody watches the disk. */
 export const NO_RESCUE: Rescue = {
   run: (work) => work(),
   halt: async () => {},
@@ -183,13 +183,13 @@ export const NO_RESCUE: Rescue = {
   onHalt: () => {},
 }
 
-/** A disk that does not say is not full. */
+/** A disk that cannot be read does not count as full. */
 const isFull = async (dataDir: string): Promise<boolean> => {
   const free = await readFreeSpace(dataDir).catch(() => undefined)
   return free !== undefined && (free.bytes < FULL_BYTES || free.inodes < FULL_INODES)
 }
 
-/** Whether a failure, or what caused it, is that no space was left. */
+/** Whether an error, or its cause, says that no space was left. */
 export const isDiskFull = (thrown: unknown): boolean => {
   if (!(thrown instanceof Error)) return false
   const { code } = thrown as NodeJS.ErrnoException
@@ -200,10 +200,10 @@ export const isDiskFull = (thrown: unknown): boolean => {
 
 const FULL_CODES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT"])
 
-/** The name under which the engine has a sandbox, where its backend noted it beside the sandbox's files. */
+/** The note that a backend leaves beside the sandbox's files: the engine's name for the sandbox. */
 const Note = z.object({ engineId: z.string() })
 
-/** The names that the cgroups of this installation's sandboxes have, with the sandbox of each. */
+/** The names of the cgroups of this installation's sandboxes, with the sandbox of each. */
 const namesOf = async (dataDir: string): Promise<Map<string, SandboxId>> => {
   const names = new Map<string, SandboxId>()
   for (const backend of await namesIn(dataDir)) {

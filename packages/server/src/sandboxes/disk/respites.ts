@@ -3,16 +3,16 @@ import type { FreeSpace } from "../../host/free-space.ts"
 import type { Clock } from "../clock.ts"
 import type { Allowance } from "./allowance.ts"
 
-/** A person finds out what takes the room, and deletes it. */
+/** The time in which a person finds out which files take the room, and deletes them. */
 export const RESPITE_MS = 15 * 60_000
 
-/** Room for what programs write by the way, shells and the supervisor among them. */
+/** Room for incidental writes of programs, shells and the supervisor among them. */
 const SLACK: FreeSpace = { bytes: 32_000_000, inodes: 1_000 }
 
 interface Respite {
-  /** The room that its files took when it began. */
+  /** The room that the sandbox's files took when the respite began. */
   readonly used: Partial<FreeSpace>
-  /** Why it was halted, if that was for a full disk. */
+  /** Why the sandbox was halted, if that was for a full disk. */
   readonly diskReason: string | undefined
 }
 
@@ -20,11 +20,14 @@ interface Respite {
 export interface Respites {
   begin(sandbox: SandboxId, respite: Respite): void
   end(sandbox: SandboxId): void
-  /** There is room below its limit again; one that a full disk had halted goes on with its respite. */
+  /**
+   * Ends the respite of a sandbox that is below its limit again. If a full disk had halted the sandbox, the respite
+   * goes on.
+   */
   endOfLimit(sandbox: SandboxId): void
-  /** The allowance of a sandbox meanwhile: what it has, and hardly more. */
+  /** The allowance of a sandbox during its respite: the room that it has, and hardly more. */
   widen(sandbox: SandboxId, allowance: Allowance): Allowance
-  /** Ends those whose time is over. Those that a full disk had halted are given with that reason. */
+  /** Ends the respites whose time is over. Returns those that a full disk had halted, with that reason. */
   over(): [SandboxId, string][]
 }
 

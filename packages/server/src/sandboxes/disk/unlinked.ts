@@ -14,14 +14,14 @@ find -L "$@" -maxdepth 1 -type f -links 0 -printf '%D %i %b\\n' 2>/dev/null |
     $1 in isMeant && !(($1, $2) in seen) { seen[$1, $2] = 1; files++; blocks += $3 }
     END { printf "%d %.0f\\n", files, 512 * blocks }'`
 
-/** How a program measures: in what time, and with which priority. */
+/** Deadline and priority of a measuring program. */
 export interface How {
   readonly options: RunOptions
-  /** The command that lowers its priority; empty: it has everybody's. */
+  /** The command that lowers the program's priority; empty: the normal one. */
   readonly priority: readonly string[]
 }
 
-/** Measures files that no name leads to, but that processes of a sandbox still have: du finds none of them. */
+/** Measures files that no name leads to, but that processes of a sandbox still have open: du finds none of them. */
 export const measureUnlinked = async (
   dataDir: string,
   pids: readonly number[],
@@ -37,7 +37,10 @@ export const measureUnlinked = async (
   return { bytes, inodes }
 }
 
-/** The disk itself, and the overlays that a sandbox has on it. What lies in memory is no part of the disk. */
+/**
+ * The devices of the disk itself and of the overlays that a sandbox has on it. File systems in memory are no part of
+ * the disk.
+ */
 const writableDevices = async (dataDir: string, pids: readonly number[]): Promise<number[]> => {
   for (const pid of pids) {
     const text = await readFile(`/proc/${pid}/mountinfo`, "utf8").catch(() => "")
@@ -48,7 +51,7 @@ const writableDevices = async (dataDir: string, pids: readonly number[]): Promis
   return []
 }
 
-/** The device of a mount that is a writable overlay, as stat(2) tells it. */
+/** The device of a mount that is a writable overlay, as stat(2) reports it. */
 const overlayDevice = (line: string): number | undefined => {
   const found = /^\d+ \d+ (\d+):(\d+) .* - overlay \S+ rw\b/.exec(line)
   if (found === null) return undefined

@@ -11,9 +11,9 @@ import type { Short, Usage } from "./judge.ts"
 import type { Placed, Taken } from "./meter.ts"
 import { type How, measureUnlinked } from "./unlinked.ts"
 
-/** While all stand still: a tree of some hundred thousand files is measured in this time. */
+/** The deadline while all sandboxes stand still: a tree of some hundred thousand files is measured in this time. */
 const URGENT_DEADLINE_MS = 5_000
-/** With low priority, beside everybody's work: a disk of many millions of files is. */
+/** The deadline with low priority, beside other work: a disk of many millions of files is measured in this time. */
 const PATIENT_DEADLINE_MS = 10 * 60_000
 
 export interface UsageParts {
@@ -22,7 +22,7 @@ export interface UsageParts {
   readonly pidsOf: (sandboxes: ReadonlySet<SandboxId>) => Promise<ReadonlyMap<SandboxId, number[]>>
 }
 
-/** Measures at once what sandboxes take of one resource. Infinity: more than can be counted in that time. */
+/** Measures at once how much sandboxes take of one resource. Infinity: more than can be counted in that time. */
 export const measureUsage = async (
   parts: UsageParts,
   sandboxes: readonly Placed[],
@@ -44,7 +44,7 @@ export const measureUsage = async (
   )
 }
 
-/** Measures what sandboxes take, one after another, behind everybody else's work. */
+/** Measures how much sandboxes take, one after another, with low priority. */
 export async function* measurePatiently(
   parts: UsageParts,
   sandboxes: readonly Placed[],
@@ -66,7 +66,10 @@ export async function* measurePatiently(
 
 const UNCOUNTED: FreeSpace = { bytes: Number.POSITIVE_INFINITY, inodes: Number.POSITIVE_INFINITY }
 
-/** Where a sandbox can write on this disk: its tops, what is its own beside them, its caches, and files without names. */
+/**
+ * The places where a sandbox can write on this disk: its tops, its own directories beside them, its caches, and files
+ * without names.
+ */
 interface Places {
   readonly sandbox: SandboxId
   readonly directories: readonly string[]
@@ -106,7 +109,7 @@ const placesOf = async (
   }))
 }
 
-/** By a program: neither the depth nor the number of files is the server's matter. */
+/** A program adds up, so that neither the depth nor the number of files burdens the server. */
 const addUp = async (
   directories: readonly string[],
   what: Short,
@@ -116,7 +119,7 @@ const addUp = async (
   const flags = ["--summarize", "--total", "--one-file-system", unit, "--"]
   const [program = "", ...rest] = [...priority, "du", ...flags, ...directories]
   const { stdout } = await run([program, ...rest], options)
-  // Files that vanish meanwhile make it fail, and it tells a total all the same; one that was killed tells none.
+  // Files that vanish meanwhile make du fail, but it still prints a total; if it was killed, it prints none.
   const [, total] = /(?:^|\n)(\d+)\ttotal\n$/.exec(stdout) ?? []
   return total === undefined ? Number.POSITIVE_INFINITY : Number(total)
 }
@@ -133,7 +136,7 @@ const orInfinity = async <Amount>(
   }
 }
 
-/** An engine may keep caches on a disk of its own. */
+/** Whether a directory is on the data directory's disk: an engine may keep caches on another. */
 const isOnDisk = async (directory: string, dataDir: string): Promise<boolean> => {
   const [own, disk] = await Promise.all([directory, dataDir].map((each) => deviceOf(each)))
   return own === disk

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts"
 
-/** A time of the test's own. */
+/** A clock that the test sets. */
 export class FakeClock implements Clock {
   #wallMs = Date.UTC(2026, 0, 1)
   #monotonicMs = 5_000
@@ -18,7 +18,9 @@ export class FakeClock implements Clock {
     this.#monotonicMs += ms
   }
 
-  /** Somebody sets the wall's clock; or the host sleeps, in which the other one stands still. */
+  /**
+   * Moves the wall clock alone: somebody sets it, or the host sleeps, during which the monotonic clock stands still.
+   */
   jump(ms: number): void {
     this.#wallMs += ms
   }

@@ -2,9 +2,9 @@ import type { Activity } from "@berth/protocol/activity"
 import { abortable } from "../../host/abortable.ts"
 import type { LivesParts } from "../lives.ts"
 
-/** What a supervisor says of its sandbox, as the test wants it. */
+/** The answers of a supervisor, as the test wants them. */
 export class Inside {
-  /** How often it was asked. */
+  /** How often the supervisor was asked. */
   asked = 0
   #activity: Activity = {
     version: 1,
@@ -16,13 +16,13 @@ export class Inside {
   #isSilent = false
   #changed = Promise.withResolvers<void>()
 
-  /** Something begins or ends in it. */
+  /** Begins or ends something in the sandbox. */
   change(changes: Partial<Activity>): void {
     this.#activity = { ...this.#activity, version: this.#activity.version + 1, ...changes }
     this.#turn()
   }
 
-  /** Answers nobody, those who wait already neither. */
+  /** Lets all questions fail, also those that wait already. */
   silence(isSilent = true): void {
     this.#isSilent = isSilent
     this.#turn()

@@ -3,12 +3,14 @@ import type { SandboxId, Slug } from "@berth/protocol/ids"
 import type { SandboxSpec } from "@berth/protocol/sandbox"
 import type { Backend, BackendEvent, EngineState, ObservedSandbox } from "../../backends/backend.ts"
 
-/** What is called, and of which sandbox: awaited before anything is done. */
+/** Called with the name and the sandbox of each call, and awaited before anything is done. */
 export type BeforeCall = (call: string, sandbox: SandboxId | undefined) => void | Promise<void>
 
 import { openWatchers } from "../../backends/watchers.ts"
 
-/** An engine in memory, for what no real one can do: wait at every call, fail at any, and be looked at between. */
+/**
+ * An engine in memory, for what no real one can do: wait at every call, fail at any, and be inspected between calls.
+ */
 export class MemoryBackend {
   readonly name = "memory"
   readonly idBase = 0
@@ -28,7 +30,7 @@ export class MemoryBackend {
     return this.#sandboxes.get(sandbox)?.state
   }
 
-  /** Those of a workspace that have not ended. */
+  /** The sandboxes of a workspace that have not ended. */
   liveOf(workspace: Slug): SandboxId[] {
     const all = [...this.#sandboxes.values()]
     const live = all.filter(
@@ -41,13 +43,13 @@ export class MemoryBackend {
     return [...this.#sandboxes.values()]
   }
 
-  /** Made by nobody that a store knows. */
+  /** Adds a sandbox that no store knows. */
   plant(identity: ObservedSandbox["identity"], state: EngineState): void {
     const createdAt = new Date(0).toISOString()
     this.#sandboxes.set(identity.sandbox, { identity, state, createdAt, unheldLimits: [] })
   }
 
-  /** Its processes end by themselves. */
+  /** Ends the sandbox's processes as if they had ended by themselves. */
   exit(sandbox: SandboxId): void {
     this.#to(sandbox, "exited")
   }
@@ -115,7 +117,7 @@ export class MemoryBackend {
     return this.#watchers.watch(signal)
   }
 
-  /** What an engine says of its own accord. */
+  /** Reports an event, as an engine does on its own. */
   tell(event: BackendEvent): void {
     this.#watchers.emit(event)
   }

@@ -22,12 +22,15 @@ export interface MemoryHost {
   readonly backend: MemoryBackend
   readonly clock: Clock
   readonly policy: Policy
-  /** Of each boot: resolves when it is ready, rejects with why it failed. A BerthError names the step in its details. `link` is told whether it is reached. */
+  /**
+   * Runs each boot: resolves when it is ready, rejects with why it failed. A BerthError names the step in its details.
+   * `link` reports whether the sandbox is reached.
+   */
   readonly boot?: (sandbox: SandboxId, link: BridgeCall["onState"]) => void | Promise<void>
-  /** What lives in each. */
+  /** The contents of each sandbox. */
   readonly inside?: (sandbox: SandboxId) => Pick<Inside, "answer">
   readonly trace?: Bridges["trace"]
-  /** Called for the toolbox of each sandbox, before it is there. */
+  /** Called for the toolbox of each sandbox, before the toolbox is there. */
   readonly prepare?: () => Promise<void>
 }
 
@@ -40,7 +43,7 @@ const log = await createLogger({
   destination: { write: () => {} },
 })
 
-/** All of what sandboxes are about, on an engine, files and links in memory. */
+/** Opens sandboxes on an engine, files and links in memory. */
 export const openMemoryHost = ({
   db,
   backend,
@@ -125,7 +128,7 @@ const open = (
   }
 }
 
-/** What lies on the disk outlives a server. */
+/** The links of all servers: they are on disk and outlive a server. */
 const links: Links = (() => {
   const all = new Map<SandboxId, SandboxLink>()
   return {
@@ -153,7 +156,10 @@ const records: Records = (() => {
   }
 })()
 
-/** A workspace has files from its first sandbox to its removal, and they are one sandbox's at a time: that much of them is real. */
+/**
+ * Layers in memory. A workspace has files from its first sandbox to its removal, and only one sandbox at a time has
+ * them: that much is real.
+ */
 const layers = (): Layers => {
   const stacked = new Set<Slug>()
   const claims = new Map<string, SandboxId>()

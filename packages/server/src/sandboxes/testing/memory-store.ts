@@ -6,19 +6,19 @@ import { migrate } from "../../store/migrate.ts"
 import { MIGRATIONS } from "../../store/migrations/list.ts"
 
 class UnguardedAdapter extends SqliteAdapter {
-  /** No statement waits for another: whoever schedules them lets one happen at a time. */
+  /** No statement waits for another here: the schedule lets one happen at a time. */
   override get supportsMultipleConnections(): boolean {
     return true
   }
 }
 
-/** The store's own tables, in memory. `mutate` changes statements: what a fault in one of them does. */
+/** The store's own tables, in memory. `mutate` changes statements, to see what a fault in one of them does. */
 export const openMemoryStore = async (
   mutate: (statement: string) => string = (statement) => statement,
 ): Promise<Sqlite.Database> => {
   const sqlite = new Sqlite(":memory:")
   sqlite.pragma("foreign_keys = ON")
-  // The same few statements, thousands of times.
+  // The same few statements run thousands of times.
   const prepare = sqlite.prepare.bind(sqlite)
   const prepared = new Map<string, Sqlite.Statement>()
   sqlite.prepare = ((source: string) => {
@@ -30,14 +30,14 @@ export const openMemoryStore = async (
   return sqlite
 }
 
-/** What the statements of a store wait for. */
+/** The waits before the statements of a store. */
 export interface Hold {
   readonly beforeRead: () => Promise<void>
-  /** Of a statement that writes, or of a transaction. */
+  /** Awaited before a statement that writes, and before a transaction. */
   readonly beforeWrite: () => Promise<void>
 }
 
-/** The store's own statements, each of which waits first, and so does each transaction. */
+/** The store with a wait before each statement and each transaction. */
 export const heldUp = (
   sqlite: Sqlite.Database,
   { beforeRead, beforeWrite }: Hold,

@@ -27,7 +27,7 @@ export const apply = (world: World, action: Action, truth: Truth): World => {
     case "bury":
       return presumedDead({ ...inPhase(world, "stopping"), uses: [], keeps: [] })
     case "stop":
-      // As the store does: refused where somebody uses it, or keeps it and nobody asked.
+      // The store refuses a stop where somebody uses the sandbox, or keeps it and nobody asked.
       if (world.uses.length > 0 || (world.keeps.length > 0 && !action.isAsked)) return world
       return { ...inPhase(world, "stopping"), keeps: [] }
     case "drain":
@@ -39,7 +39,7 @@ export const apply = (world: World, action: Action, truth: Truth): World => {
   }
 }
 
-/** The same world later, in which nobody has done anything. */
+/** The same world later, if nobody does anything. */
 export const later = (world: World, ms: number): World => {
   const { known, life } = world
   return {

@@ -3,7 +3,7 @@ import type { StoredPhase } from "../../store/database.ts"
 import type { NewSandbox, Rows } from "../rows.ts"
 import { OLD_CONFIG } from "./world.ts"
 
-/** A sandbox in the store, in any phase; each of a workspace of its own, but for what is given. */
+/** Inserts a sandbox in any phase, each in a workspace of its own unless given otherwise. */
 export const insertRow = async (
   rows: Rows,
   phase: StoredPhase,

@@ -19,7 +19,7 @@ import { heldUp } from "./memory-store.ts"
 import { type Choose, type PassTime, Schedule } from "./schedule.ts"
 import { POLICY } from "./world.ts"
 
-/** More than any order takes. */
+/** More steps than any order takes. */
 const MAX_STEPS = 800
 
 /** Calls of an engine that change nothing. */
@@ -39,11 +39,11 @@ export interface SceneParts {
 }
 
 interface Length {
-  /** Until nobody else has anything to do, and not only for a moment. */
+  /** The use lasts until nobody else has anything to do, and not only for a moment. */
   readonly isLong?: boolean
 }
 
-/** One workspace with a sandbox that is ready, and what actors do with it. */
+/** A workspace with a sandbox that is ready, and what actors do with it. */
 export interface Scene {
   /** Runs a command. */
   use(length?: Length): Promise<void>
@@ -54,7 +54,7 @@ export interface Scene {
   hold(length?: Length): Promise<void>
   /** Opens a terminal, and comes back to it by another connection. */
   terminal(length?: Length): Promise<void>
-  /** The workspace as it is now, or changed. */
+  /** Brings the workspace up as it is now, or changed. */
   up(version: number): Promise<void>
   stop(): Promise<void>
   reconcile(): Promise<void>
@@ -63,8 +63,8 @@ export interface Scene {
 export type Actor = (scene: Scene) => Promise<void>
 
 /**
- * Notes what no order may come to, in the statement that does it: later statements of the same transaction, or of others, could
- * hide it.
+ * Notes violations in the statement that commits them: later statements of the same transaction, or of others, could
+ * hide them.
  */
 export const watchStore = (sqlite: Sqlite.Database): void => {
   sqlite.exec(`
@@ -85,7 +85,7 @@ export const watchStore = (sqlite: Sqlite.Database): void => {
       BEGIN INSERT INTO wrong VALUES ('two current sandboxes'); END;`)
 }
 
-/** Plays one order of all that the actors do. Returns what was wrong, and the order if anything was. */
+/** Plays one order of the actors' steps. Returns the violations, and the order if there were any. */
 export const play = async (
   actors: readonly Actor[],
   { sqlite, idleMs, choose, passTime }: SceneParts,
@@ -132,7 +132,7 @@ export const play = async (
     sessionKeepMs: SESSION_KEEP_MS,
     log,
   })
-  // A first use and its end: from there on it is idle.
+  // A first use ends here: from then on the sandbox is idle.
   await (await sandboxes.use(sandbox, claimOf("commands"), signal)).end()
   clock.pass(idleMs)
   await turn()
@@ -162,7 +162,7 @@ export const play = async (
       .catch((thrown) => wrong.push(String(thrown)))
       .finally(() => waiting.delete(actor))
   await schedule.run(MAX_STEPS, () => waiting.size === 0)
-  // Everybody got what they wanted, and nothing is left half done.
+  // By now all actors must have got what they wanted, and nothing may be left half done.
   for (const actor of waiting) wrong.push(`still waits: ${actor}`)
   const phases = look().filter((phase) => phase !== "gone")
   if (phases.some((phase) => phase !== "ready")) wrong.push(`ends ${phases.join(", ")}`)
@@ -197,7 +197,7 @@ interface StageParts {
   readonly sandbox: SandboxId
   readonly sandboxes: Sandboxes
   readonly presence: Presence
-  /** Where the session's last prompt ran. */
+  /** The sandbox in which the session's last prompt ran. */
   readonly last: { sandbox: SandboxId }
   readonly insideOf: (sandbox: SandboxId) => Inside
   readonly backend: MemoryBackend
@@ -225,9 +225,9 @@ const sceneOf = ({
     if (!states.includes(state)) wrong.push(`${state} ${when}`)
     look()
   }
-  /** What is used is there from the beginning of the use to its end. */
+  /** Checks that a used sandbox is there from the beginning of the use to its end. */
   const stay = async (used: SandboxId, what: string, { isLong = false }: Length) => {
-    // It may be frozen by who has just decided so, and is thawed again without being asked.
+    // The sandbox may be paused by a decision that was just made, and is resumed again without being asked.
     check(used, `when ${what} begins`, ["running", "paused"])
     await schedule.point(what)
     check(used, `during ${what}`, ["running", "paused"])
@@ -235,7 +235,10 @@ const sceneOf = ({
     await schedule.idle()
     check(used, `during ${what}, when all is done`, ["running"])
   }
-  /** As the driver of prompts does: where the session is, else in the workspace's current sandbox, as soon as there is one. */
+  /**
+   * Finds a sandbox as the driver of prompts does: the session's own, else the workspace's current one, as soon as
+   * there is one.
+   */
   const findUse = async (prompt: PromptId): Promise<Use> => {
     const claim = { kind: "prompt", source: "prompt", subject: prompt, holder: prompt } as const
     for (;;) {

@@ -1,13 +1,13 @@
 import { AsyncLocalStorage } from "node:async_hooks"
 import { setImmediate as turn } from "node:timers/promises"
 
-/** Timers that fire, at most, while there is nothing else to do. */
+/** The most timers that fire while there is nothing else to do. */
 const MAX_TIMERS = 200
 
 /** A place where an actor waits to go on. The schedule lets one go on at a time. */
 export type Point = (name: string) => Promise<void>
 
-/** Says which of so many goes on. The first is who follows from what went on last, if anybody does. */
+/** Chooses which of `count` waiting steps goes on. The first one follows from the last step, if any does. */
 export type Choose = (count: number) => number
 
 /** Lets time pass until the next timer fires. */
@@ -21,15 +21,15 @@ interface Waiting {
 }
 
 /**
- * Runs everything that passes its points one at a time, in the order that `choose` says: between two points
- * nobody else does anything, so an order of points is an order of events.
+ * Runs everything that passes its points one at a time, in the order that `choose` says: between two points nobody else
+ * does anything, so an order of points is an order of events.
  */
 export class Schedule {
   readonly trace: string[] = []
   readonly #actors = new AsyncLocalStorage<string>()
   readonly #choose: Choose
   readonly #passTime: PassTime
-  /** In the order in which they came; those of the last step apart. */
+  /** The waiting steps in the order in which they came; those of the last step are in `#arrived`. */
   #waiting: Waiting[] = []
   #arrived: Waiting[] = []
   #idlers: (() => void)[] = []
@@ -40,7 +40,7 @@ export class Schedule {
     this.#passTime = passTime
   }
 
-  /** An actor, who comes when the schedule lets it. What follows from it is the same actor's. */
+  /** Lets an actor begin when the schedule chooses it. Whatever follows from its steps counts as the same actor's. */
   async enter(actor: string, act: () => Promise<void>): Promise<void> {
     await this.#actors.run(actor, async () => {
       await this.point("comes")
@@ -50,7 +50,7 @@ export class Schedule {
 
   readonly point: Point = (name) => this.#wait(name, false)
 
-  /** Whatever one actor reads at once is one step: reads change nothing for each other. */
+  /** Reads that one actor makes at the same time are one step: reads change nothing for each other. */
   readonly readPoint: Point = (name) => this.#wait(name, true)
 
   #wait(name: string, isRead: boolean): Promise<void> {
@@ -63,7 +63,7 @@ export class Schedule {
     return promise
   }
 
-  /** From here on everybody waits at the points. */
+  /** Makes everybody wait at the points from here on. */
   begin(): void {
     this.#isHolding = true
   }
@@ -74,12 +74,12 @@ export class Schedule {
   }
 
   /**
-   * Until nobody has anything left to do. `isDone`: nobody waits for a timer either. Time passes only while nothing else can be
-   * done.
+   * Runs until nobody has anything left to do. `isDone`: nobody waits for a timer either. Time passes only while
+   * nothing else can be done.
    */
   async run(maxSteps: number, isDone: () => boolean): Promise<void> {
     for (let step = 0, timers = 0; ; ) {
-      // Whatever follows without passing a point happens first.
+      // Steps that follow without passing a point happen first.
       await turn()
       const ordered = [...this.#arrived.splice(0), ...this.#waiting]
       if (ordered.length === 0) {
@@ -101,7 +101,7 @@ export class Schedule {
     }
   }
 
-  /** From here on nobody is held up. */
+  /** Lets everybody go on without waiting from here on. */
   end(): void {
     this.#isHolding = false
     for (const { go } of [...this.#arrived.splice(0), ...this.#waiting.splice(0)])
@@ -115,8 +115,8 @@ interface Made {
 }
 
 /**
- * Every order with at most so many deviations: somebody else goes on than who would. Most faults of concurrent code show with
- * one or two. Each call of `run` is one order; resolves with how many there were.
+ * Runs every order with at most so many deviations: a step at which another actor goes on than the one that would. Most
+ * faults of concurrent code show with one or two. Each call of `run` is one order; resolves with how many there were.
  */
 export const everyOrder = async (
   maxDeviations: number,
@@ -139,7 +139,10 @@ export const everyOrder = async (
   }
 }
 
-/** The beginning of the next order: the last choice that has another one left takes it, and what came after is open again. */
+/**
+ * The beginning of the next order: the last choice that has an alternative left takes it, and what came after is open
+ * again.
+ */
 const nextOf = (made: readonly Made[], maxDeviations: number): readonly Made[] | undefined => {
   let deviations = made.filter(({ chosen }) => chosen > 0).length
   for (let at = made.length - 1; at >= 0; at -= 1) {
@@ -151,7 +154,7 @@ const nextOf = (made: readonly Made[], maxDeviations: number): readonly Made[] |
   return undefined
 }
 
-/** So many orders, drawn from those with at most so many deviations. */
+/** Runs so many orders, drawn from those with at most so many deviations. */
 export const drawnOrders = async (
   { orders, maxDeviations }: { readonly orders: number; readonly maxDeviations: number },
   random: () => number,

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { openStore, type Store } from "../../store/open.ts"
 
-/** One real store for all tests of a file: each has sandboxes of its own in it. */
+/** A real store for all tests of a file: each test has its own sandboxes in it. */
 export const storeOfFile = (): Pick<Store, "db"> => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-sandboxes-"))
   let store: Store | undefined

@@ -17,7 +17,7 @@ export const POLICY = {
   silentMs: MINUTE_MS,
 }
 
-/** Wanted as it is, running, and nobody uses it; but for what is given. */
+/** A sandbox that is wanted as it is, running and unused, but for what is given. */
 export const worldOf = ({
   known,
   ...given
@@ -45,5 +45,5 @@ export const worldOf = ({
   ...given,
 })
 
-/** What a sandbox would say if it were asked; it may also say nothing. */
+/** The answer that a sandbox would give if it were asked; it may also stay silent. */
 export type Truth = Exclude<Life["kind"], "not asked">

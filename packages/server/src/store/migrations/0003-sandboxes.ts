@@ -1,7 +1,7 @@
 import { sql } from "kysely"
 import type { Migration } from "./migration.ts"
 
-/** What is known of sandboxes, who uses them, and why each was kept or stopped. */
+/** Sandboxes, their leases, and why each was kept or stopped. */
 export const sandboxes: Migration = {
   name: "0003-sandboxes",
   up: async (trx) => {
@@ -23,7 +23,7 @@ export const sandboxes: Migration = {
         stop_cause TEXT,
         stop_reason TEXT
       ) STRICT`.execute(trx)
-    // A workspace has at most one sandbox that new uses go to, whoever asks for it at the same time.
+    // A workspace has at most one sandbox that new uses go to, even if several callers ask at the same time.
     await sql`
       CREATE UNIQUE INDEX sandboxes_current ON sandboxes (workspace)
       WHERE phase IN ('creating', 'booting', 'ready')`.execute(trx)

@@ -1,7 +1,7 @@
 import { sql } from "kysely"
 import type { Migration } from "./migration.ts"
 
-/** Tells a database that was put back from a backup: see ../epoch.ts. */
+/** The epoch, by which a database that was restored from a backup is recognised: see ../epoch.ts. */
 export const epoch: Migration = {
   name: "0004-epoch",
   up: async (trx) => {

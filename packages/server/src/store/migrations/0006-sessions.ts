@@ -1,11 +1,11 @@
 import { sql } from "kysely"
 import type { Migration } from "./migration.ts"
 
-/** Conversations: what was asked, how far it has come, and all that happened. */
+/** Sessions, their prompts and their events. */
 export const sessions: Migration = {
   name: "0006-sessions",
   up: async (trx) => {
-    // The last event that is stored here: the sandbox has forgotten it, or may.
+    // The last stored event of each sandbox, which the sandbox may have forgotten.
     await sql`ALTER TABLE sandboxes ADD COLUMN last_seen INTEGER NOT NULL DEFAULT 0`.execute(trx)
     await sql`
       CREATE TABLE sessions (

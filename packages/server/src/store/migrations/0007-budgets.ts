@@ -1,7 +1,7 @@
 import { sql } from "kysely"
 import type { Migration } from "./migration.ts"
 
-/** How much of the log each session holds and each sandbox has added, and what was left out of it. */
+/** The bytes of events that each session holds and each sandbox has added, and the output that was left out. */
 export const budgets: Migration = {
   name: "0007-budgets",
   up: async (trx) => {

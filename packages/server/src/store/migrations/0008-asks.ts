@@ -1,7 +1,7 @@
 import { sql } from "kysely"
 import type { Migration } from "./migration.ts"
 
-/** Finds the asks of agents, and their answers, among the events of a session: there are few, and events are many. */
+/** An index of the agents' asks and their answers: there are few among the many events of a session. */
 export const asks: Migration = {
   name: "0008-asks",
   up: async (trx) => {

@@ -1,11 +1,11 @@
 import { sql } from "kysely"
 import type { Migration } from "./migration.ts"
 
-/** Leases say as data who took them and what for; sandboxes and sessions whose workspace was removed are known as such. */
+/** Gives leases a source and a subject as data, and marks sandboxes and sessions whose workspace was removed. */
 export const leases: Migration = {
   name: "0009-leases",
   up: async (trx) => {
-    // Connections end with the server that had them.
+    // Leases of connections ended with the server that had them.
     await sql`DELETE FROM leases WHERE connection IS NOT NULL`.execute(trx)
     await sql`ALTER TABLE leases DROP COLUMN connection`.execute(trx)
     await sql`ALTER TABLE leases ADD COLUMN source TEXT NOT NULL DEFAULT 'sandbox'`.execute(trx)
@@ -30,7 +30,7 @@ export const leases: Migration = {
   },
 }
 
-/** The words that leases were known by; what follows them is the id of their subject. */
+/** The holder texts by which leases were told apart; the id of the subject follows them. */
 const HOLDERS = [
   { kind: "prompt", words: "prompt ", source: "prompt", yields: 0 },
   { kind: "prompt", words: "running prompt ", source: "sandbox", yields: 0 },

@@ -11,9 +11,9 @@ import { forks } from "./0010-forks.ts"
 import type { Migration } from "./migration.ts"
 
 /**
- * Every migration, in order. A database's version is how many of these it has run.
- * To add one: write `000N-what.ts` beside this file, append it here, describe its table in
- * ../database.ts, and give the upgrade test rows for it in samples.ts.
+ * Every migration, in order. A database's version is the number of these that it has run. To add one: write
+ * `000N-what.ts` beside this file, append it here, describe its table in ../database.ts, and give the upgrade test rows
+ * for it in samples.ts.
  */
 export const MIGRATIONS: readonly Migration[] = [
   installation,

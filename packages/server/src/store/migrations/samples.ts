@@ -11,7 +11,7 @@ interface Sample {
   readonly rewrites?: readonly string[]
 }
 
-/** What the upgrade test writes into a database at each version, one entry a migration. */
+/** The rows that the upgrade test writes into a database at each version, one entry for each migration. */
 export const SAMPLES: readonly Sample[] = [
   { rows: {} },
   {
@@ -170,7 +170,7 @@ export const SAMPLES: readonly Sample[] = [
         },
       ],
     },
-    // Each has a test of its own: 0009-leases.test.ts.
+    // Both have a test in 0009-leases.test.ts.
     rewrites: ["leases.connection", "sessions.state"],
   },
   {

@@ -4,16 +4,16 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { onTestFinished } from "vitest"
 
-/** A process of its own that runs one of the scripts beside this file and speaks JSON, a line each. */
+/** A process of its own that runs one of the scripts beside this file and prints JSON, one value a line. */
 export interface Child {
   readonly pid: number
-  /** The next line that it says; throws if it ends without one. */
+  /** The next line of the child; throws if it ends without one. */
   next<Line>(): Promise<Line>
-  /** Every further line, once it has ended. */
+  /** The remaining lines, once the child has ended. */
   rest<Line>(): Promise<Line[]>
   tell(line: string): void
   kill(signal: NodeJS.Signals): Promise<void>
-  /** Closes its standard input, at which every script ends by itself. */
+  /** Closes the child's standard input, at which every script ends by itself. */
   end(): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export const startChild = (script: string, { args, wrapper = [] }: ChildOptions)
       for (let line = await lines.next(); !line.done; line = await lines.next()) {
         rest.push(JSON.parse(line.value))
       }
-      // Its output ends a moment before it does.
+      // The output ends a moment before the process does.
       await gone
       return rest
     },

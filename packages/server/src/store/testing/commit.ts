@@ -4,7 +4,7 @@ import { addWorkspace } from "./workspaces.ts"
 
 const [, , dataDir = ""] = process.argv
 
-/** Written without a buffer, so that the mark stands in a trace of system calls where it was said. */
+/** The mark is written without a buffer, so that a trace of system calls shows it at its place. */
 const mark = (word: string) => writeSync(1, `${JSON.stringify(word)}\n`)
 
 /** Commits in both ways, with marks around each commit. */

@@ -4,7 +4,7 @@ import { openStore } from "../open.ts"
 
 const [, , dataDir = ""] = process.argv
 
-/** Opens the store with one migration more, which changes every table, says so, and never ends. */
+/** Opens the store with one migration more, which changes every table, reports that, and never ends. */
 await openStore({
   dataDir,
   migrations: [

@@ -5,7 +5,7 @@ import { openStore } from "../open.ts"
 const [, , dataDir = ""] = process.argv
 const say = (line: unknown) => console.log(JSON.stringify(line))
 
-/** At the first line that it is told, opens the store and says how that went; keeps it until its input ends. */
+/** Opens the store at the first line of input and reports the outcome; keeps it until the input ends. */
 say("waiting")
 const told = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
 await told.next()

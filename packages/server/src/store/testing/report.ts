@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { toWireError } from "@berth/protocol/errors"
 
-/** What a script did, a line each, for the test that started it. */
+/** Prints a line for the test that started the script. */
 export const say = (line: unknown): void => console.log(JSON.stringify(line))
 
-/** The code of the error that the promise rejects with, or what it resolved to. */
+/** The code of the error that the promise rejects with, or its value. */
 export const outcomeOf = (promise: Promise<unknown>): Promise<unknown> =>
   promise.catch((thrown: unknown) => toWireError(thrown).code)
 

@@ -21,7 +21,7 @@ export const INSIDE = "token-of-the-sandbox"
 export const SANDBOX = newId.sandbox()
 export const authorized = { authorization: `Bearer ${TOKEN}` }
 
-/** A server before one sandbox, played by `inside`, which listens on a socket as a supervisor does. */
+/** Starts a server in front of one sandbox, played by `inside`, which listens on a socket as a supervisor does. */
 export const start = async (inside: Server, state: "running" | "exited" = "running") => {
   const directory = mkdtempSync(join(tmpdir(), "berth-proxy-"))
   const path = join(directory, "socket")
