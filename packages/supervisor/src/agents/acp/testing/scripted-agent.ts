@@ -128,8 +128,11 @@ const ORDERS: Record<string, (turn: Turn) => Promise<unknown>> = {
   /** Closes its standard input (0) or output (1), and works on. */
   close: async (turn) => {
     spawn("sleep", ["1000"])
+    const closed = Number(turn.what)
+    // Its input is closed when its client hears of it, so that nothing is written that it never reads.
+    if (closed === 0) closeSync(closed)
     await say(turn, "closing")
-    closeSync(Number(turn.what))
+    if (closed !== 0) closeSync(closed)
     await new Promise((resolve) => setTimeout(resolve, 1_000_000))
   },
   fail: async ({ what }) => {
