@@ -123,7 +123,7 @@ const makeRepo = async (repo: string): Promise<string> => {
     ".opencode/command/hi.md": "Say hi.\n",
     ".opencode/package.json": "{}\n",
     ".opencode/tool/greet.ts": GREET,
-    ".gitignore": "made*\n",
+    ".gitignore": "made*\nlater.md\n",
     "AGENTS.md": "Be kind.\n",
     "model.mjs": await modelProgram(MODEL_MAIN),
   }

@@ -2,6 +2,7 @@ import { once } from "node:events"
 import { type ClientRequest, type IncomingMessage, request } from "node:http"
 import type { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { abortable } from "../host/abortable.ts"
 import { boundInterim } from "../host/bound-interim.ts"
 import { connectTo, type SandboxAddress } from "./address.ts"
 import { failureOf, failureOfStatus } from "./failure.ts"
@@ -78,11 +79,6 @@ const send = async (
   { fail, failed, inTime }: Waiting,
 ): Promise<void> => {
   const answered = Promise.withResolvers<void>()
-  answered.promise.catch(() => {})
-  failed.addEventListener("abort", () => {
-    answered.reject(failed.reason)
-    body.destroy()
-  })
   let isEnded = false
   boundInterim(sent)
   sent.on("error", (error) => fail(failureOf(error)))
@@ -93,12 +89,15 @@ const send = async (
     if (isTaken(statusCode) && isEnded) answered.resolve()
     else fail(refused(statusCode))
   })
-  for await (const chunk of body)
-    if (!sent.write(chunk)) await inTime(once(sent, "drain", { signal: failed }))
-  failed.throwIfAborted()
+  const chunks = body[Symbol.asyncIterator]()
+  for (;;) {
+    const { done, value } = await abortable(chunks.next(), failed)
+    if (done) break
+    if (!sent.write(value)) await inTime(once(sent, "drain", { signal: failed }))
+  }
   isEnded = true
   sent.end()
-  await inTime(answered.promise)
+  await inTime(abortable(answered.promise, failed))
 }
 
 const isTaken = (status: number): boolean => status === 204 || status === 200 || status === 201
