@@ -50,7 +50,11 @@ export default defineConfig({
           include: TESTS,
           exclude: together,
           // They end in the reverse order; the engine's fails the run for what tests left in it, and none would end after that.
-          globalSetup: ["packages/testing/src/docker/shared-setup.ts", "e2e/toolboxes/setup.ts"],
+          globalSetup: [
+            "packages/testing/src/memory-disk.ts",
+            "packages/testing/src/docker/shared-setup.ts",
+            "e2e/toolboxes/setup.ts",
+          ],
         },
       },
       { extends: true, test: { name: "together", include: together, isolate: false } },

@@ -43,7 +43,7 @@ export interface LiveCopy {
 const TELL_OF_MAPPED_WRITES = new Set([0xef53, 0x58465342, 0x9123683e, 0xf2f52010, 0xca451a4e])
 
 /** The times of files are those of the clock's last tick, and ticks come at most ten milliseconds apart. */
-const CLOCK_SLACK_MS = 100
+export const CLOCK_SLACK_MS = 100
 
 /**
  * A step larger than the clock's own correction: somebody has set the clock, and times before and after do not compare.
