@@ -15,8 +15,10 @@ import { isWholeRun } from "./sampled.ts"
 /** Where Linux keeps files in memory. */
 const MEMORY = "/dev/shm"
 const GIB = 1024 ** 3
-/** A run has at most two GiB of files at a time. The image takes memory for what was written to it only. */
-const SIZE_BYTES = 8 * GIB
+/** As large as tests expect a disk to be. The image takes memory only for what was written to it. */
+const SIZE_BYTES = 24 * GIB
+/** The memory that files of a run take at most, with room to spare. */
+const WRITTEN_BYTES = 8 * GIB
 /** A machine with less than this free keeps its memory for the tests themselves. */
 const NEEDED_BYTES = 12 * GIB
 
@@ -58,7 +60,7 @@ export default (): (() => void) | undefined => {
 const hasRoom = (): boolean => {
   try {
     const { bavail, bsize } = statfsSync(MEMORY)
-    return bavail * bsize > SIZE_BYTES && freemem() > NEEDED_BYTES
+    return bavail * bsize > WRITTEN_BYTES && freemem() > NEEDED_BYTES
   } catch {
     return false
   }
