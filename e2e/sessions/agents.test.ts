@@ -11,8 +11,8 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "real agents in embedded sandboxes",
   () => {
     const stage = useStage(openEmbeddedStage)
-    // The same ones in every group, which share a sandbox for each.
-    const names = sampled("agents, embedded", NAMES, 2)
+    // The same in every group, which share its sandbox.
+    const names = sampled("agents, embedded", NAMES, 1)
     describeByName(stage)
     describeTroubles(stage, names)
     describeInterruption(stage)
