@@ -1,6 +1,6 @@
 import type { SessionId } from "@berth/protocol/ids"
 import { benchmark } from "../benchmark.ts"
-import { makeDataDir, type StartedServer, startServer } from "../fixtures/served.ts"
+import { makeDataDir, removeAll, type StartedServer, startServer } from "../fixtures/served.ts"
 import { runPrompt } from "../fixtures/sessions.ts"
 import { median } from "../statistics.ts"
 
@@ -54,7 +54,6 @@ const firstWrittenAfter = async (
 }
 
 const end = async ({ client, stop }: StartedServer): Promise<void> => {
-  for (const { identity } of await client.sandboxes.list())
-    await client.sandboxes.remove(identity.sandbox, { force: true })
+  await removeAll(client)
   await stop()
 }

@@ -44,7 +44,7 @@ interface SandboxBackend {
   readonly markOf: (sandbox: SandboxId) => Promise<string>
 }
 
-/** The same on every backend. */
+/** Cases of a sandbox with its supervisor, run on each backend. */
 const describeSandbox = ({ choice, markOf }: SandboxBackend): void => {
   /** An engine may forget a container that was stopped. */
   const marks = new Map<SandboxId, string>()

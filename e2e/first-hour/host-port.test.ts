@@ -63,7 +63,7 @@ type Stage = Awaited<ReturnType<typeof openServer>>
 
 type Choose = (all: readonly Case[]) => readonly Case[]
 
-/** The same journeys on every backend, and `further` ones. With the network `open`, the server's host is in a company. */
+/** Journeys on one backend, and `further` ones. With the network `open`, the server's host is in a company. */
 const suite = (
   network: "none" | "open",
   choose: Choose,

@@ -215,7 +215,7 @@ export const describeLeases = ({ name, flags, freeze, few }: LeaseBackend): void
             stderr: "",
           })
           expect(await boxes[0].get()).toMatchObject({ phase: "gone", leases: [] })
-          // One that is refused does not keep the others.
+          // A refused removal does not keep the others from being made.
           expect(await stage.told("rm", "other", "forced")).toMatchObject({
             status: 1,
             stdout: `${boxes[0].id}\n`,

@@ -39,7 +39,7 @@ export const describePressure = (
           )
           expect(known).not.toContain("refused")
           expect(await phaseOf(held)).toBe("ready")
-          // Whoever has one keeps it: nothing new is begun for that.
+          // A sandbox that is there is given again: nothing new is begun for it.
           expect(await stage.up({ slug: "held" })).toBe(held)
 
           execFileSync("mount", ["-o", "remount,size=2g", disk])

@@ -11,12 +11,12 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "real agents in embedded sandboxes",
   () => {
     const stage = useStage(openEmbeddedStage)
-    // The same in every group, which share its sandbox.
+    // One agent for all groups, which share its sandbox.
     const names = sampled("agents, embedded", NAMES, 1)
     describeByName(stage)
     describeTroubles(stage, names)
     describeInterruption(stage)
-    // In the end their sandboxes are replaced.
+    // Comes last: it replaces the sandboxes.
     describeWork(stage, "embedded", names)
   },
 )

@@ -85,7 +85,7 @@ const readOf = (pid: string, file: string): Buffer => {
 const commandLines = (): Buffer =>
   Buffer.concat(processes().flatMap((pid) => [readOf(pid, "cmdline"), readOf(pid, "comm")]))
 
-/** Those of a sandbox that have the key in their environment: the agent, and what it runs. */
+/** Processes of a sandbox that have the key in their environment: the agent, and its children. */
 const holdersIn = (names: readonly string[]): string[] =>
   processes().filter(
     (pid) =>
@@ -93,14 +93,14 @@ const holdersIn = (names: readonly string[]): string[] =>
       readOf(pid, "environ").includes(CANARY),
   )
 
-/** Of a directory, with all below it. */
+/** Forms of the key in the files of a directory and of all below it. */
 const formsInFiles = (directory: string): string[] =>
   readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
     .flatMap((path) => formsIn(readIfThere(path)).map((form) => `${form} in ${path}`))
 
-/** What an engine keeps of a state may be gone by now. */
+/** An empty buffer for a file that is gone: the engine removes files of a state while they are listed. */
 const readIfThere = (path: string): Buffer => {
   try {
     return readFileSync(path)
@@ -212,7 +212,7 @@ for (const { backend, name } of CASES)
       return engine === undefined ? [sandbox] : own.map(({ Id }) => Id)
     }
 
-    /** What the engine says of its containers and volumes, and keeps of them while they run. */
+    /** Forms of the key in the engine's answers about its containers and volumes, and in its files of running ones. */
     const formsInEngine = async (): Promise<string[]> => {
       if (engine === undefined) return []
       const { containers: list, inspect, volumes, socket } = engine

@@ -12,7 +12,7 @@ const MEMORIES = ["opencode", "claude", "codex"] as const satisfies AgentName[]
 const placeOf = (events: readonly Event[], fits: (body: EventBody) => boolean): number =>
   events.findIndex(({ body }) => fits(body))
 
-/** What agents do, and what the first of them that has a memory of its own remembers; in a whole run, all that have. */
+/** Cases of agents at work, and of one agent that remembers; in a whole run, of all that remember. */
 export const describeWork = (stage: () => Stage, backend: string, names: readonly AgentName[]) => {
   for (const name of names)
     it(

@@ -21,7 +21,7 @@ const GROUPS = [
 
 export interface WorkspaceBackend {
   readonly backend: "embedded" | "docker"
-  /** What makes a server use it. */
+  /** The flags with which a server uses the backend. */
   readonly flags: () => Promise<readonly string[]>
   /** How many groups of cases, and how many cases of uses and archives, a run takes that leaves most out. */
   readonly few: InUseOptions["few"] & { readonly groups: number }

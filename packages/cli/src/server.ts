@@ -23,7 +23,7 @@ export const connect = async (
   })
 }
 
-/** The same, for a program that may outlive the server: a restarted server may answer elsewhere. */
+/** Connects like `connect`, for a program that may outlive the server: a restarted server may answer elsewhere. */
 export const connectForLong = async (
   options: Readonly<Record<string, unknown>>,
 ): Promise<Client> => {
