@@ -6,7 +6,7 @@ import { WorkspaceSpec as WorkspaceSchema, type WorkspaceSpec } from "@berth/pro
 import { createLogger } from "@berth/server/logging/logger"
 import { Secrets } from "@berth/server/logging/secrets"
 import type { BackendChoice } from "@berth/server/open-backend"
-import { type FoundLinks, findLinks } from "@berth/server/sandboxes/links"
+import { type FoundLinks, findLinks } from "@berth/server/sandboxes/state/links"
 import { openStandalone, type Standalone } from "@berth/server/standalone"
 import type { Toolbox } from "@berth/server/toolbox/store"
 import { modelProgram } from "@berth/testing/model/program"

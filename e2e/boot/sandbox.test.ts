@@ -11,7 +11,7 @@ import { WorkspaceSpec, type WorkspaceSpecInput } from "@berth/protocol/workspac
 import type { BackendEvent } from "@berth/server/backends/backend"
 import { readActivity } from "@berth/server/bridge/read-activity"
 import type { BackendChoice } from "@berth/server/open-backend"
-import { findLinks, type SandboxLink } from "@berth/server/sandboxes/links"
+import { findLinks, type SandboxLink } from "@berth/server/sandboxes/state/links"
 import { BERTH } from "@berth/testing/berth"
 import { requires } from "@berth/testing/requires"
 import { mattering } from "@berth/testing/sampled"

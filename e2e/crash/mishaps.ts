@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite"
 import { setTimeout as pause } from "node:timers/promises"
 import type { SandboxId } from "@berth/protocol/ids"
 import { openBridge } from "@berth/server/bridge/bridge"
-import { findLinks } from "@berth/server/sandboxes/links"
+import { findLinks } from "@berth/server/sandboxes/state/links"
 import { findInside, type Inside, kill } from "./inside.ts"
 import type { World } from "./world.ts"
 

@@ -1,5 +1,5 @@
 import type { BackendChoice } from "@berth/server/open-backend"
-import type { Policy } from "@berth/server/sandboxes/decide"
+import type { Policy } from "@berth/server/sandboxes/deciding/decide"
 import type { Toolbox } from "@berth/server/toolbox/store"
 
 export interface ChildSettings {

@@ -33,6 +33,13 @@ export type PlaceRules = Readonly<Record<string, readonly string[]>>
 /** Importable from every place in the server. */
 const BELOW_ALL = ["store", "logging"]
 
+/** The rooms of the server's `sandboxes`, from the top to the bottom: each imports only those below it. */
+const SANDBOX_ROOMS = [
+  ...["requests", "deciding", "making", "keeping", "files", "disk", "use", "state"].map(
+    (room) => `sandboxes/${room}`,
+  ),
+]
+
 /** The package that serves the tests of every package, and nothing else. */
 export const TESTING = "testing"
 
@@ -112,24 +119,58 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
     places: {
       main: [
         ...["start-sandboxes", "open-backend", "api", "sessions", "sandboxes", "bridge", "layers"],
-        ...["toolbox", "host", "doctor", "backends", "events", "repos", "keys", ...BELOW_ALL],
+        ...["toolbox", "host", "doctor", "backends", "events", "repos", "keys"],
+        ...[...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
       "start-sandboxes": [
         ...["open-backend", "sessions", "sandboxes", "backends", "layers", "bridges", "keys"],
-        ...BELOW_ALL,
+        ...[...SANDBOX_ROOMS, "host", ...BELOW_ALL],
       ],
       standalone: [
         ...["open-backend", "sessions", "sandboxes", "backends", "layers", "bridges", "keys"],
-        ...["repos", "toolbox", ...BELOW_ALL],
+        ...["repos", "toolbox", ...SANDBOX_ROOMS, ...BELOW_ALL],
       ],
-      bridges: ["bridge", "sandboxes"],
+      bridges: ["bridge", "sandboxes/keeping", "sandboxes/state"],
       "open-backend": ["backends", "backends/*", ...BELOW_ALL],
-      api: ["sessions", "sandboxes", "events", "doctor", "host", ...BELOW_ALL],
-      sessions: ["sandboxes", "events", "keys", "host", ...BELOW_ALL],
+      api: [
+        "sessions",
+        "sandboxes",
+        "sandboxes/requests",
+        "events",
+        "doctor",
+        "host",
+        ...BELOW_ALL,
+      ],
+      sessions: [
+        ...["sandboxes", "sandboxes/requests", "sandboxes/keeping", "sandboxes/state"],
+        ...["events", "keys", "host", ...BELOW_ALL],
+      ],
       sandboxes: [
+        ...[...SANDBOX_ROOMS, "backends", "layers", "certificates", "host", ...BELOW_ALL],
+      ],
+      "sandboxes/requests": [
+        ...["sandboxes/deciding", "sandboxes/making", "sandboxes/keeping", "sandboxes/files"],
+        ...["sandboxes/use", "sandboxes/state", "backends", "host", ...BELOW_ALL],
+      ],
+      "sandboxes/deciding": [
+        ...["sandboxes/making", "sandboxes/keeping", "sandboxes/files", "sandboxes/disk"],
+        ...["sandboxes/use", "sandboxes/state", "backends", "layers", "host", ...BELOW_ALL],
+      ],
+      "sandboxes/making": [
+        ...["sandboxes/keeping", "sandboxes/files", "sandboxes/use", "sandboxes/state"],
         ...["backends", "layers", "toolbox", "repos", "host-ports", "keys", "certificates"],
         ...["host", ...BELOW_ALL],
       ],
+      "sandboxes/keeping": [
+        ...["sandboxes/state", "backends", "repos", "host-ports", "keys", ...BELOW_ALL],
+      ],
+      "sandboxes/files": [
+        ...["sandboxes/use", "sandboxes/state", "backends", "layers", "host", ...BELOW_ALL],
+      ],
+      "sandboxes/disk": ["sandboxes/state", "backends", "host", ...BELOW_ALL],
+      "sandboxes/use": ["sandboxes/state", "host", ...BELOW_ALL],
+      "sandboxes/state": ["repos", "host", ...BELOW_ALL],
+      "sandboxes/*": [],
       backends: ["host", ...BELOW_ALL],
       "backends/*": ["backends", "backends/seccomp", "backends/connections", "host", ...BELOW_ALL],
       "backends/connections": [],

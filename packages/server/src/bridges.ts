@@ -4,7 +4,7 @@ import { readLeft } from "./bridge/left.ts"
 import { putToSandbox } from "./bridge/put.ts"
 import { readActivity } from "./bridge/read-activity.ts"
 import { readTrace } from "./bridge/read-trace.ts"
-import type { Bridges } from "./sandboxes/bridges.ts"
+import type { Bridges } from "./sandboxes/keeping/bridges.ts"
 
 /** The connections to sandboxes whose socket lies in a directory of this host. */
 export const bridges: Bridges = {

@@ -27,8 +27,8 @@ import type { Logger } from "./logging/logger.ts"
 import { operation, writeOperation } from "./logging/operation.ts"
 import { Secrets } from "./logging/secrets.ts"
 import type { BackendChoice } from "./open-backend.ts"
+import { policyOf } from "./sandboxes/deciding/policy.ts"
 import { openRescue } from "./sandboxes/disk/rescue.ts"
-import { policyOf } from "./sandboxes/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import { type OptionalAgent, optionalAgent } from "./toolbox/agents/optional.ts"
 import type { BuildCall } from "./toolbox/build.ts"
@@ -348,7 +348,7 @@ export const boots = async (options: HostOptions): Promise<HostBoots> => {
   const { dataDir } = configHere(options).config
   refuseForeign(dataDir)
   const [{ findLinks }, { readTrace }] = await Promise.all([
-    import("./sandboxes/links.ts"),
+    import("./sandboxes/state/links.ts"),
     import("./bridge/read-trace.ts"),
   ])
   const links = findLinks(join(dataDir, "links"))

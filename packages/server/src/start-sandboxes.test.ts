@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import { NO_KEYS } from "./keys/keys.ts"
 import { createLogger } from "./logging/logger.ts"
 import { Secrets } from "./logging/secrets.ts"
-import { DEFAULT_POLICY } from "./sandboxes/policy.ts"
+import { DEFAULT_POLICY } from "./sandboxes/deciding/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import { openStore } from "./store/open.ts"
 

@@ -3,16 +3,16 @@ import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import type { Backend } from "./backends/backend.ts"
+import { openShortage } from "./host/shortage.ts"
 import type { Keys } from "./keys/keys.ts"
 import type { Layers } from "./layers/layers.ts"
 import { type OperationFields, operation } from "./logging/operation.ts"
 import type { Secrets } from "./logging/secrets.ts"
 import { type BackendStart, openBackend } from "./open-backend.ts"
-import { systemClock } from "./sandboxes/clock.ts"
-import type { Policy } from "./sandboxes/decide.ts"
+import type { Policy } from "./sandboxes/deciding/decide.ts"
 import { NO_RESCUE } from "./sandboxes/disk/rescue.ts"
 import type { DiskParts, SandboxesParts } from "./sandboxes/sandboxes.ts"
-import { openShortage } from "./sandboxes/shortage.ts"
+import { systemClock } from "./sandboxes/state/clock.ts"
 import type { Stored } from "./sessions/stored.ts"
 import type { Store } from "./store/open.ts"
 
@@ -74,8 +74,8 @@ export const startSandboxes = (start: SandboxesStart) => {
     note({ backend: backend.name })
     const [{ openLayers }, { openLinks }, { openRecords }] = await Promise.all([
       import("./layers/open.ts"),
-      import("./sandboxes/links.ts"),
-      import("./sandboxes/records.ts"),
+      import("./sandboxes/state/links.ts"),
+      import("./sandboxes/state/records.ts"),
     ])
     const layers = await openLayers({
       root: join(dataDir, "layers"),

@@ -2,9 +2,9 @@ import { setTimeout as pause } from "node:timers/promises"
 import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId, SessionId } from "@berth/protocol/ids"
 import type { Logger } from "../logging/logger.ts"
+import { thinkingClaim, watchedClaim } from "../sandboxes/requests/session-claims.ts"
+import type { Claim, Use } from "../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../sandboxes/sandboxes.ts"
-import { thinkingClaim, watchedClaim } from "../sandboxes/session-claims.ts"
-import type { Claim, Use } from "../sandboxes/use.ts"
 import type { Rows } from "./rows.ts"
 
 export interface PresenceParts {

@@ -1,6 +1,6 @@
 import type { PromptId } from "@berth/protocol/ids"
 import type { PromptWait } from "@berth/protocol/session"
-import type { Clock } from "../sandboxes/clock.ts"
+import type { Clock } from "../sandboxes/state/clock.ts"
 
 /** Why a prompt does not run. The message is made when somebody looks: a boot goes on meanwhile. */
 export interface WaitReason {

@@ -2,7 +2,7 @@ import { type InstallationId, newId, type SandboxId, Slug } from "@berth/protoco
 import { SandboxConfig, type SandboxExit, type SystemIdentity } from "@berth/protocol/sandbox"
 import { expect, vi } from "vitest"
 import type { z } from "zod"
-import { configHash } from "../../sandboxes/config-hash.ts"
+import { configHash } from "../../sandboxes/making/config-hash.ts"
 import type { Backend } from "../backend.ts"
 
 export type ConfigInput = Partial<z.input<typeof SandboxConfig>>

@@ -3,7 +3,7 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { ObservedSandbox } from "../../backends/backend.ts"
 import { PIECES, type Reserve } from "../../host/reserve.ts"
 import type { Logger } from "../../logging/logger.ts"
-import type { Clock } from "../clock.ts"
+import type { Clock } from "../state/clock.ts"
 import { type Allowance, excessOf, untilFullMs } from "./allowance.ts"
 import { type Cause, type Halts, openHalts } from "./halts.ts"
 import {

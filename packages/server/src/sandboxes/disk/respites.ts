@@ -1,6 +1,6 @@
 import type { SandboxId } from "@berth/protocol/ids"
 import type { FreeSpace } from "../../host/free-space.ts"
-import type { Clock } from "../clock.ts"
+import type { Clock } from "../state/clock.ts"
 import type { Allowance } from "./allowance.ts"
 
 /** The time in which a person finds out which files take the room, and deletes them. */

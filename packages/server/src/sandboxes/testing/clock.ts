@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts"
+import type { Clock } from "../state/clock.ts"
 
 /** A clock that the test sets. */
 export class FakeClock implements Clock {

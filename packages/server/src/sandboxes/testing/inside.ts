@@ -1,6 +1,6 @@
 import type { Activity } from "@berth/protocol/activity"
 import { abortable } from "../../host/abortable.ts"
-import type { LivesParts } from "../lives.ts"
+import type { LivesParts } from "../use/lives.ts"
 
 /** The answers of a supervisor, as the test wants them. */
 export class Inside {

@@ -1,4 +1,5 @@
-import type { Action, Life, World } from "../decide.ts"
+import type { Action, World } from "../deciding/decide.ts"
+import type { Life } from "../use/lives.ts"
 import { NEW_CONFIG, type Truth } from "./world.ts"
 
 /** Does to a world what an action does to a real one, if nothing comes from outside. */

@@ -1,5 +1,6 @@
 import { ConfigHash } from "@berth/protocol/sandbox"
-import type { Known, Life, World } from "../decide.ts"
+import type { Known, World } from "../deciding/decide.ts"
+import type { Life } from "../use/lives.ts"
 
 export const [OLD_CONFIG, NEW_CONFIG] = ["a", "b"].map((letter) =>
   ConfigHash.parse(letter.repeat(64)),

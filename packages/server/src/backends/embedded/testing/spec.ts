@@ -1,7 +1,7 @@
 import { type InstallationId, newId, Slug } from "@berth/protocol/ids"
 import { SandboxConfig, type SandboxSpec } from "@berth/protocol/sandbox"
 import type { z } from "zod"
-import { configHash } from "../../../sandboxes/config-hash.ts"
+import { configHash } from "../../../sandboxes/making/config-hash.ts"
 
 /** A sandbox on the host's system that runs until it is stopped, unless the config says otherwise. */
 export const specFor = (

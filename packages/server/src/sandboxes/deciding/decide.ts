@@ -1,0 +1,289 @@
+import type { ConfigHash } from "@berth/protocol/sandbox"
+import type { EngineState } from "../../backends/backend.ts"
+import type { StopCause, StoredPhase } from "../../store/database.ts"
+import type { Life } from "../use/lives.ts"
+
+/** The times that sandboxes stay in each state before something is done about them. */
+export interface Policy {
+  /** A sandbox is paused after it was unused for this long; null: never. */
+  readonly pauseAfterMs: number | null
+  /** A sandbox is stopped after it was unused for this long, and its files are kept; null: never. */
+  readonly stopAfterMs: number | null
+  /** A sandbox whose boot failed stays up for this long, and longer while somebody uses it. */
+  readonly failedBootKeepMs: number
+  /** A quarantined sandbox is kept for this long. */
+  readonly quarantineMs: number
+  /** A sandbox may leave the question what lives in it unanswered for this long. */
+  readonly silentMs: number
+}
+
+/** The store's knowledge of a sandbox. */
+export interface Known {
+  readonly phase: StoredPhase
+  /** How long the sandbox has been in that phase. */
+  readonly phaseMs: number
+  readonly configHash: ConfigHash
+  /** The config hash that the workspace asks for now; undefined: not known yet. */
+  readonly wantedHash: ConfigHash | undefined
+  /** The workspace has another sandbox as its current one. */
+  readonly isReplaced: boolean
+  /** A person has asked for the successor of this sandbox, if it is stale. */
+  readonly isSuccessorAsked: boolean
+  /**
+   * The sandbox is stopping or gone because it was found dead. That may be wrong: an engine can lose sight of a
+   * sandbox.
+   */
+  readonly isPresumedDead: boolean
+  /** Why the boot failed, for a sandbox in the phase `failed`. */
+  readonly bootFailure?: string | undefined
+  /** The sandbox is being made or copied by this server right now. */
+  readonly isBeingMade: boolean
+}
+
+/** The facts that a decision rests on, read at one moment. */
+export interface World {
+  /** undefined: the store does not know the sandbox. */
+  readonly known: Known | undefined
+  /** undefined: the engine does not have the sandbox. */
+  readonly state: EngineState | undefined
+  readonly life: Life
+  /** The users of the sandbox, in words. */
+  readonly uses: readonly string[]
+  /** The holders of leases that yield: they give way to whatever somebody asks for. */
+  readonly keeps: readonly string[]
+  /** How long nobody has used the sandbox. */
+  readonly idleMs: number
+  /** The resource of the host that runs low, in words. */
+  readonly pressure: string | undefined
+  /** Why the processes of the sandbox are halted, if they are: it fills the disk. */
+  readonly halted: string | undefined
+  readonly canPause: boolean
+  readonly policy: Policy
+}
+
+export type Action =
+  | { readonly kind: "keep" }
+  /** Asks the sandbox what lives in it. */
+  | { readonly kind: "ask" }
+  | { readonly kind: "adopt" }
+  /** Stops the sandbox and keeps its files. */
+  | { readonly kind: "quarantine" }
+  | { readonly kind: "drain" }
+  /** Makes a draining sandbox current again: its config is wanted again. */
+  | { readonly kind: "undrain" }
+  | { readonly kind: "pause" }
+  | { readonly kind: "resume" }
+  /**
+   * Moves the sandbox to `stopping`: from then on nobody gets it. The store refuses if somebody has taken a lease
+   * since.
+   */
+  | {
+      readonly kind: "stop"
+      readonly cause: StopCause
+      /** A person asked for the successor: leases that yield give way. */
+      readonly isAsked?: boolean
+    }
+  /** Marks a dead sandbox as stopping, and ends its leases. */
+  | { readonly kind: "bury" }
+  /** Ends the sandbox's processes and removes it from its engine. */
+  | { readonly kind: "remove" }
+  /** Marks the sandbox as gone: its engine has nothing left of it. */
+  | { readonly kind: "forget" }
+
+export interface Decision {
+  readonly action: Action
+  readonly reason: string
+  /** When to look again if nothing happens before; undefined: nothing will change by itself. */
+  readonly againInMs?: number
+}
+
+/** The pause between two questions to a sandbox that does not answer. */
+const ASK_AGAIN_MS = 5_000
+/** The same pause once a sandbox has been silent for `silentMs`: nobody waits for it any more, but it may come back. */
+const ASK_SELDOM_MS = 60_000
+
+/** Decides the next action for a sandbox. Never removes one that is in use. */
+export const decide = (world: World): Decision => {
+  const { known, state, halted } = world
+  if (known === undefined) return halted === undefined ? decideUnknown(world) : keep(halted)
+  switch (known.phase) {
+    case "gone":
+      if (state === undefined) return keep("it is gone")
+      return (
+        decideReturned(world, known) ?? {
+          action: { kind: "remove" },
+          reason: "it is gone, but its engine still has it",
+        }
+      )
+    case "stopping":
+      if (state === undefined) return { action: { kind: "forget" }, reason: "it has ended" }
+      return (
+        decideReturned(world, known) ?? { action: { kind: "remove" }, reason: "it is stopping" }
+      )
+    case "quarantined":
+      return decideQuarantined(world, known)
+    default:
+      return decideLive(world, known)
+  }
+}
+
+/** Decides about a sandbox that was presumed dead and runs: it is asked before anything of it is ended. */
+const decideReturned = (world: World, { isPresumedDead }: Known): Decision | undefined => {
+  const { state, life } = world
+  if (!isPresumedDead || (state !== "running" && state !== "paused")) return undefined
+  if (state === "paused")
+    return { action: { kind: "resume" }, reason: "it was taken for dead, and is frozen" }
+  const question = ask(world)
+  if (question !== undefined || life.kind !== "alive") return question
+  return { action: { kind: "adopt" }, reason: `it was taken for dead, and has ${life.what}` }
+}
+
+const decideUnknown = (world: World): Decision => {
+  const { state, life } = world
+  if (state === undefined) return keep("it is gone")
+  if (state === "created" || state === "exited")
+    return { action: { kind: "quarantine" }, reason: "it is not known, and nothing runs in it" }
+  if (state === "paused")
+    return { action: { kind: "resume" }, reason: "it is not known, and cannot answer while frozen" }
+  const question = ask(world)
+  if (question !== undefined) return question
+  if (life.kind === "alive")
+    return { action: { kind: "adopt" }, reason: `it was not known, and has ${life.what}` }
+  const why = life.kind === "none" ? "nothing lives in it" : "it does not answer"
+  return { action: { kind: "quarantine" }, reason: `it is not known, and ${why}` }
+}
+
+/** Asks the sandbox what lives in it, or waits for its answer. Undefined: the decision can be made without asking. */
+const ask = ({ life, policy }: World): Decision | undefined => {
+  if (life.kind === "not asked")
+    return { action: { kind: "ask" }, reason: "what lives in it is not known" }
+  if (life.kind !== "silent") return undefined
+  const isGivenUp = life.forMs >= policy.silentMs
+  if (life.askedMs >= (isGivenUp ? ASK_SELDOM_MS : ASK_AGAIN_MS))
+    return { action: { kind: "ask" }, reason: "it has not answered" }
+  return isGivenUp ? undefined : keep("it does not answer", ASK_AGAIN_MS - life.askedMs)
+}
+
+const decideQuarantined = ({ state, policy }: World, { phaseMs }: Known): Decision => {
+  if (state === undefined) return { action: { kind: "forget" }, reason: "it has ended" }
+  const leftMs = policy.quarantineMs - phaseMs
+  if (leftMs <= 0)
+    return { action: { kind: "stop", cause: "ended" }, reason: "its time in quarantine is over" }
+  if (state === "running" || state === "paused")
+    return { action: { kind: "quarantine" }, reason: "it is quarantined, and still runs" }
+  return keep("it is quarantined: berth adopt takes it up again", leftMs)
+}
+
+const decideLive = (world: World, known: Known): Decision => {
+  const { state, uses, keeps } = world
+  if (known.isBeingMade) return keep("it is being made or copied")
+  if (state === undefined) return { action: { kind: "bury" }, reason: "its engine has lost it" }
+  if (state === "created")
+    return { action: { kind: "bury" }, reason: "whoever made it did not finish" }
+  if (state === "exited") return { action: { kind: "bury" }, reason: "its processes have ended" }
+  // A halted sandbox is neither asked nor woken until there is room, whoever uses it.
+  if (world.halted !== undefined) return keep(world.halted)
+  // A paused sandbox cannot answer, and nobody used it when it was paused.
+  const question = state === "running" ? ask(world) : undefined
+  if (question !== undefined) return question
+  if (known.phase === "failed") return decideFailed(world, known)
+  const givesWay = known.isSuccessorAsked && staleness(known) !== undefined
+  const isKept = keeps.length > 0 && !givesWay
+  return uses.length > 0 || isKept ? decideUsed(world, known) : decideUnused(world, known)
+}
+
+/** Why the sandbox is not the one that its workspace wants; undefined: it is. */
+const staleness = ({ wantedHash, configHash, isReplaced }: Known): string | undefined => {
+  if (isReplaced) return "its workspace has another one"
+  if (wantedHash !== undefined && wantedHash !== configHash) return "its workspace has changed"
+  return undefined
+}
+
+/**
+ * Decides about a sandbox whose boot failed and that stays up for a while. No session can go on in it, so leases that
+ * yield do not count.
+ */
+const decideFailed = ({ uses, pressure, policy }: World, known: Known): Decision => {
+  const why = `its boot failed: ${known.bootFailure ?? "not said why"}`
+  if (uses.length > 0) return keep(`${why}; used by ${listed(uses)}`)
+  const stop = (cause: StopCause, reason: string): Decision => ({
+    action: { kind: "stop", cause, isAsked: true },
+    reason,
+  })
+  const stale = staleness(known)
+  if (stale !== undefined) return stop("stale", `its boot failed, and ${stale}`)
+  if (pressure !== undefined) return stop("pressure", `${pressure}, and its boot failed`)
+  const { failedBootKeepMs } = policy
+  const leftMs = failedBootKeepMs - known.phaseMs
+  if (leftMs <= 0) return stop("idle", `${why}; it stayed up for ${spoken(failedBootKeepMs)}`)
+  return keep(`${why}; it stays up for ${spoken(failedBootKeepMs)} to be looked at`, leftMs)
+}
+
+const decideUsed = ({ state, uses, keeps }: World, known: Known): Decision => {
+  const users = uses.length > 0 ? `used by ${listed(uses)}` : `kept for ${listed(keeps)}`
+  const stale = staleness(known)
+  if (stale !== undefined && known.phase !== "draining")
+    return { action: { kind: "drain" }, reason: `${stale}; ${users}` }
+  if (stale === undefined && known.phase === "draining" && known.wantedHash !== undefined)
+    return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
+  if (state === "paused") return { action: { kind: "resume" }, reason: users }
+  if (stale !== undefined) return keep(`${stale}; it is replaced when it is no longer ${users}`)
+  return keep(users)
+}
+
+const decideUnused = (world: World, known: Known): Decision => {
+  const { state, idleMs, pressure, canPause, policy } = world
+  const stale = staleness(known)
+  if (stale !== undefined) {
+    // Users of a draining sandbox will want its successor. If nobody used the stale one, perhaps nobody wants the next.
+    const cause = known.phase === "draining" ? "drained" : "stale"
+    const action = { kind: "stop", cause } as const
+    return { action: known.isSuccessorAsked ? { ...action, isAsked: true } : action, reason: stale }
+  }
+  if (known.phase === "draining" && known.wantedHash !== undefined)
+    return { action: { kind: "undrain" }, reason: "its workspace is again as it was" }
+  if (known.phase === "ready" && pressure !== undefined)
+    return {
+      action: { kind: "stop", cause: "pressure" },
+      reason: `${pressure}, and nobody uses it`,
+    }
+  const { stopAfterMs, pauseAfterMs } = policy
+  if (stopAfterMs !== null && idleMs >= stopAfterMs)
+    return {
+      action: { kind: "stop", cause: "idle" },
+      reason: `nobody has used it for ${spoken(stopAfterMs)}`,
+    }
+  const stopsInMs = stopAfterMs === null ? undefined : stopAfterMs - idleMs
+  if (state === "paused") return keep("nobody uses it", stopsInMs)
+  if (known.phase !== "ready" || pauseAfterMs === null || !canPause)
+    return keep(known.phase === "booting" ? "it is booting" : "nobody uses it", stopsInMs)
+  if (idleMs >= pauseAfterMs)
+    return {
+      action: { kind: "pause" },
+      reason: `nobody has used it for ${spoken(pauseAfterMs)}`,
+    }
+  const pausesInMs = pauseAfterMs - idleMs
+  return keep("nobody uses it", Math.min(pausesInMs, stopsInMs ?? pausesInMs))
+}
+
+const keep = (reason: string, againInMs?: number): Decision => ({
+  action: { kind: "keep" },
+  reason,
+  ...(againInMs !== undefined && { againInMs }),
+})
+
+/** A reason names only the first few users: people read it. */
+const MAX_NAMED = 3
+
+const listed = (users: readonly string[]): string => {
+  const named = users.slice(0, MAX_NAMED).join(", ")
+  const others = users.length - MAX_NAMED
+  return others > 0 ? `${named} and ${others} more` : named
+}
+
+const spoken = (ms: number): string => {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 120) return `${seconds} s`
+  const minutes = Math.round(seconds / 60)
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`
+}

@@ -1,0 +1,93 @@
+import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import { expect, it } from "vitest"
+import { MemoryBackend } from "../testing/memory-backend.ts"
+import { OLD_CONFIG } from "../testing/world.ts"
+import type { Leases } from "../use/leases.ts"
+import type { Freezing as FreezingCall, WorkspaceFiles } from "./files.ts"
+import { openFreezing } from "./freezing.ts"
+
+const workspace = Slug.parse("app")
+const { signal } = new AbortController()
+
+/** A running sandbox, whose copies go on as the test says. */
+const setUp = () => {
+  const backend = new MemoryBackend()
+  const sandbox = newId.sandbox()
+  const installation = newId.installation()
+  backend.plant({ sandbox, workspace, installation, configHash: OLD_CONFIG }, "running")
+  const making = new Set<SandboxId>()
+  const copying = new Set<SandboxId>()
+  const begun: { live: NonNullable<FreezingCall["live"]>; end: () => void }[] = []
+  const freeze = openFreezing({
+    backend: backend.asBackend(),
+    leases: { acquire: async () => newId.lease(), release: async () => {} } as unknown as Leases,
+    files: {
+      freeze: (_workspace: Slug, { live }: FreezingCall) =>
+        new Promise((resolve) => {
+          if (live !== undefined) begun.push({ live, end: () => resolve(FROZEN) })
+        }),
+    } as unknown as WorkspaceFiles,
+    making,
+    copying,
+    wake: () => {},
+    held: () => undefined,
+    onThaw: () => {},
+  })
+  const begin = async () => {
+    const lease = { source: "export", subject: workspace, holder: "an export" } as const
+    const over = freeze({ workspace, sandbox, lease, signal, onProgress: () => {} })
+    const place = begun.length
+    await expect.poll(() => begun.length).toBe(place + 1)
+    const { live, end } = begun[place] as (typeof begun)[number]
+    const finish = async () => {
+      end()
+      await over
+    }
+    return { live, finish }
+  }
+  const standing = () => ({
+    state: backend.stateOf(sandbox),
+    isMarked: making.has(sandbox) && copying.has(sandbox),
+  })
+  return { begin, standing }
+}
+
+const FROZEN = { layers: [], frozenMs: 0, end: async () => {} }
+
+it("the end of one copy leaves the sandbox marked and still while another copies from it", async () => {
+  const { begin, standing } = setUp()
+  const [one, other] = [await begin(), await begin()]
+  await one.live.freeze()
+  await one.live.thaw()
+  expect(standing()).toEqual({ state: "running", isMarked: false })
+  await other.live.freeze()
+  await one.finish()
+  expect(standing()).toEqual({ state: "paused", isMarked: true })
+  await other.live.thaw()
+  await other.finish()
+  expect(standing()).toEqual({ state: "running", isMarked: false })
+})
+
+it("a sandbox that two copies have paused goes on after the last thaw", async () => {
+  const { begin, standing } = setUp()
+  const [one, other] = [await begin(), await begin()]
+  await one.live.freeze()
+  await other.live.freeze()
+  await one.live.thaw()
+  await one.finish()
+  expect(standing()).toEqual({ state: "paused", isMarked: true })
+  await other.live.thaw()
+  expect(standing()).toEqual({ state: "running", isMarked: false })
+  await other.finish()
+})
+
+it("a thaw after a pause that came late resumes the sandbox", async () => {
+  const { begin, standing } = setUp()
+  const { live, finish } = await begin()
+  const freezing = live.freeze()
+  await live.thaw()
+  await freezing
+  await live.thaw()
+  await finish()
+  expect(standing()).toEqual({ state: "running", isMarked: false })
+})

@@ -1,0 +1,131 @@
+import { newId, Slug } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { beforeEach, expect, it, onTestFinished } from "vitest"
+import type { Sandboxes } from "../sandboxes.ts"
+import { FakeClock } from "../testing/clock.ts"
+import { MemoryBackend } from "../testing/memory-backend.ts"
+import { openMemoryHost } from "../testing/memory-host.ts"
+import { storeOfFile } from "../testing/store.ts"
+import { OLD_CONFIG, POLICY } from "../testing/world.ts"
+
+const app = Slug.parse("app")
+const spec = WorkspaceSpec.parse({ slug: app })
+const { signal } = new AbortController()
+const store = storeOfFile()
+let backend: MemoryBackend
+let sandboxes: Sandboxes
+let prepare: () => Promise<void>
+
+beforeEach(async () => {
+  await forgetAll()
+  backend = new MemoryBackend()
+  prepare = async () => {}
+  sandboxes = await openMemoryHost({
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
+    prepare: () => prepare(),
+  })
+  onTestFinished(() => sandboxes.close())
+})
+
+const forgetAll = async (): Promise<void> => {
+  for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)
+    await store.db.deleteFrom(table).execute()
+}
+
+/** Leaves the files of a workspace that the store does not know any more. */
+const leaveFiles = async (): Promise<void> => {
+  const { sandbox } = await sandboxes.up(spec, { mode: "fresh" }, signal)
+  await sandboxes.stop(sandbox, { force: true })
+  await forgetAll()
+}
+
+const archive = async function* (...chunks: (string | Error)[]) {
+  for (const chunk of chunks) {
+    if (chunk instanceof Error) throw chunk
+    yield Buffer.from(chunk)
+  }
+}
+
+const slugs = async () =>
+  (await store.db.selectFrom("workspaces").select("slug").execute()).map(({ slug }) => slug)
+
+it("an import and a fork to the name of files that no workspace owns are refused, and the files stay", async () => {
+  await leaveFiles()
+  const refused = { code: "workspace.files_left" }
+  await expect(
+    sandboxes.importFrom(app, archive(new Error("a bad archive")), signal),
+  ).rejects.toMatchObject(refused)
+  const origin = WorkspaceSpec.parse({ slug: "origin" })
+  const { sandbox } = await sandboxes.up(origin, { mode: "fresh" }, signal)
+  await expect(
+    sandboxes.fork(sandbox, app, { signal, onProgress: () => {} }),
+  ).rejects.toMatchObject(refused)
+  expect(await slugs()).toEqual(["origin"])
+  // The files are still there.
+  await expect(sandboxes.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject(refused)
+})
+
+it("an import to the name of a sandbox that no workspace owns is refused", async () => {
+  const identity = { sandbox: newId.sandbox(), installation: newId.installation() }
+  backend.plant({ ...identity, workspace: app, configHash: OLD_CONFIG }, "exited")
+  await expect(sandboxes.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
+    code: "workspace.files_left",
+  })
+  expect(await slugs()).toEqual([])
+})
+
+it("a new workspace takes no files that were made for another of its name, unless they are replaced", async () => {
+  await leaveFiles()
+  await expect(sandboxes.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject({
+    code: "workspace.files_left",
+  })
+  expect(await slugs()).toEqual([])
+  await sandboxes.up(spec, { mode: "fresh", replace: true }, signal)
+  expect(await slugs()).toEqual([app])
+})
+
+it("a failed import leaves its name free", async () => {
+  const bad = archive("x", new Error("a bad archive"))
+  await expect(sandboxes.importFrom(app, bad, signal)).rejects.toThrow("a bad archive")
+  expect(await slugs()).toEqual([])
+  expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
+})
+
+it("a second import of a name is refused while the first is under way", async () => {
+  const upload = Promise.withResolvers<void>()
+  const slow = (async function* () {
+    await upload.promise
+    yield Buffer.from("x")
+  })()
+  const first = sandboxes.importFrom(app, slow, signal)
+  await expect.poll(slugs).toEqual([app])
+  await expect(sandboxes.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
+    code: "workspace.exists",
+  })
+  upload.resolve()
+  expect(await first).toMatchObject({ made: true })
+})
+
+it("an import that is cancelled before its sandbox is begun leaves nothing", async () => {
+  const cancelling = new AbortController()
+  prepare = async () => {
+    cancelling.abort()
+    cancelling.signal.throwIfAborted()
+  }
+  await expect(sandboxes.importFrom(app, archive("x"), cancelling.signal)).rejects.toThrow()
+  expect(await slugs()).toEqual([])
+  prepare = async () => {}
+  expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
+})
+
+it("a workspace without a sandbox is removed by its name, and one with a sandbox is not", async () => {
+  await sandboxes.describe(spec, {}, signal)
+  await sandboxes.removeWorkspace(app)
+  expect(await slugs()).toEqual([])
+  await expect(sandboxes.removeWorkspace(app)).rejects.toMatchObject({ code: "not_found" })
+  await sandboxes.up(spec, { mode: "fresh" }, signal)
+  await expect(sandboxes.removeWorkspace(app)).rejects.toMatchObject({ code: "sandbox.in_use" })
+})

@@ -1,0 +1,61 @@
+import type { SandboxId } from "@berth/protocol/ids"
+import type { ObservedSandbox } from "../../backends/backend.ts"
+import type { Logger } from "../../logging/logger.ts"
+import type { Links } from "../state/links.ts"
+import type { Rows } from "../state/rows.ts"
+import type { Keepers } from "./keepers.ts"
+
+export interface TakeUpParts {
+  /** The engine's sandboxes: one read serves everything at the start. */
+  readonly found: readonly ObservedSandbox[]
+  readonly rows: Pick<Rows, "list" | "listShown">
+  readonly links: Pick<Links, "list" | "remove">
+  readonly keepers: Pick<Keepers, "takeUp">
+  /** The sandboxes whose processes are frozen. */
+  readonly frozen: Set<SandboxId>
+  readonly log: Logger
+}
+
+/**
+ * Connects again to the sandboxes that the store knows; one that fails is left to its worker. Returns how many there
+ * are.
+ */
+export const takeUp = async ({
+  found: all,
+  rows,
+  keepers,
+  frozen,
+  log,
+}: TakeUpParts): Promise<number> => {
+  const live = new Set(
+    (await rows.list())
+      .filter(({ phase }) => phase !== "quarantined" && phase !== "stopping")
+      .map(({ id }) => id),
+  )
+  const found = all.filter(({ identity }) => live.has(identity.sandbox))
+  const taken = await Promise.allSettled(
+    found.map(async ({ identity: { sandbox }, state }) => {
+      if (state === "paused") frozen.add(sandbox)
+      const one = await keepers.takeUp(sandbox)
+      if (state === "exited") one?.exited()
+    }),
+  )
+  for (const each of taken)
+    if (each.status === "rejected")
+      log.warn(
+        { op: "sandboxes.adopt", err: each.reason },
+        "connecting to a running sandbox failed",
+      )
+  return found.length
+}
+
+/** Removes the links of sandboxes that neither the store nor the engine has. Returns how many there were. */
+export const removeOldLinks = async ({ found, rows, links }: TakeUpParts): Promise<number> => {
+  const here = new Set([
+    ...(await rows.listShown()).map(({ id }) => id),
+    ...found.map(({ identity }) => identity.sandbox),
+  ])
+  const old = (await links.list()).filter((sandbox) => !here.has(sandbox))
+  for (const sandbox of old) await links.remove(sandbox)
+  return old.length
+}

@@ -1,0 +1,71 @@
+import type { PlannedRepo } from "@berth/protocol/boot-plan"
+import { SUPERVISOR_FLAGS, TOOLBOX_TARGET } from "@berth/protocol/inside"
+import { LINK_TARGET } from "@berth/protocol/link"
+import { SandboxConfig, type SystemIdentity } from "@berth/protocol/sandbox"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import { COMPILED_SUPERVISOR } from "../../toolbox/inputs/supervisor.ts"
+import type { Toolbox } from "../../toolbox/store.ts"
+import { cacheEnvironment, cacheMounts } from "./caches/places.ts"
+import { CERTIFICATE_ENVIRONMENT } from "./certificate-environment.ts"
+import { proxyEnvironment } from "./host-proxy.ts"
+
+/** The host's settings that sandboxes with a network get. */
+export interface HostSettings {
+  /** The server's own environment, which may name a proxy. */
+  readonly variables: Readonly<Record<string, string | undefined>>
+  /** The authorities that the host trusts beside the usual ones, in PEM. */
+  readonly certificates: readonly string[]
+}
+
+/**
+ * The config of a workspace's sandbox, with this system and toolbox, on a host with these settings. Equal arguments
+ * give equal configs.
+ */
+export const sandboxConfig = (
+  workspace: WorkspaceSpec,
+  system: SystemIdentity,
+  repos: readonly PlannedRepo[],
+  toolbox: Pick<Toolbox, "id" | "directory">,
+  host: HostSettings,
+): SandboxConfig => {
+  const certificates = workspace.network.kind === "open" ? [...host.certificates] : []
+  const { hooks, environment, agent, sidecars, network, caches, hostPorts } = workspace
+  // The server enforces the disk limits itself, so a change of them makes no sandbox stale.
+  const { diskBytes: _bytes, diskInodes: _inodes, ...limits } = workspace.limits
+  return SandboxConfig.parse({
+    system,
+    command: [
+      `${TOOLBOX_TARGET}/bin/node`,
+      ...SUPERVISOR_FLAGS,
+      `${TOOLBOX_TARGET}/supervisor/main.cjs`,
+    ],
+    // The supervisor alone has this environment: the processes that it starts get nothing of it.
+    environment: {
+      NODE_COMPILE_CACHE: `${TOOLBOX_TARGET}/${COMPILED_SUPERVISOR}`,
+      NODE_COMPILE_CACHE_PORTABLE: "1",
+    },
+    mounts: [
+      { kind: "directory", source: toolbox.directory, target: TOOLBOX_TARGET, readOnly: true },
+      { kind: "link", target: LINK_TARGET },
+      ...cacheMounts(caches),
+    ],
+    limits,
+    network,
+    boot: {
+      repos: [...repos],
+      hooks,
+      agent,
+      sidecars,
+      ...(hostPorts.length > 0 && { hostPorts: hostPorts.toSorted((one, other) => one - other) }),
+      ...(certificates.length > 0 && { certificates }),
+      environment: {
+        ...cacheEnvironment(caches),
+        ...proxyEnvironment(host.variables, environment, network),
+        ...(certificates.length > 0 && CERTIFICATE_ENVIRONMENT),
+        ...environment,
+      },
+    },
+    agentGeneration: toolbox.id,
+    supervisorGeneration: toolbox.id,
+  })
+}

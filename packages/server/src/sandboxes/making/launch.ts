@@ -1,0 +1,59 @@
+import type { BootMode } from "@berth/protocol/boot"
+import { BootPlan } from "@berth/protocol/boot-plan"
+import type { InstallationId, SandboxId, Slug } from "@berth/protocol/ids"
+import type { Overlay } from "@berth/protocol/sandbox"
+import type { Backend } from "../../backends/backend.ts"
+import type { FailPoint } from "../state/fail-point.ts"
+import type { Links, SandboxLink } from "../state/links.ts"
+import { withReadyCaches } from "./caches/ready.ts"
+import type { Wanted } from "./wanted.ts"
+
+export interface LaunchParts {
+  readonly backend: Backend
+  readonly links: Links
+  readonly installation: InstallationId
+  readonly at: FailPoint
+}
+
+export interface Launch {
+  readonly sandbox: SandboxId
+  readonly workspace: Slug
+  readonly wanted: Wanted
+  readonly mode: BootMode
+  /** The workspace's files, for the mounts of kind `stack`. */
+  readonly overlays: readonly Overlay[]
+  /** Called with what the sandbox is made without, before it is made. */
+  readonly onWarnings: (warnings: readonly string[]) => Promise<void>
+}
+
+/**
+ * Makes and starts a sandbox for a workspace. It boots from here on: its link says how far it is. A cache that cannot
+ * be made is left out; the sandbox is current all the same.
+ */
+export const launch = async (
+  { backend, links, installation, at }: LaunchParts,
+  { sandbox, workspace, wanted, mode, overlays, onWarnings }: Launch,
+  signal: AbortSignal,
+): Promise<SandboxLink> => {
+  const identity = {
+    installation,
+    workspace,
+    sandbox,
+    configHash: wanted.hash,
+  }
+  const { config, ...cached } = await withReadyCaches(
+    backend,
+    { workspace, config: wanted.config, overlays },
+    signal,
+  )
+  const warnings = [...(wanted.warnings ?? []), ...cached.warnings]
+  if (warnings.length > 0) await onWarnings(warnings)
+  const link = await links.make(BootPlan.parse({ sandbox, mode, warnings, ...config.boot }))
+  const spec = { identity, config, overlays: [...overlays], link: link.directory }
+  await at("create.linked")
+  await backend.create(spec, { signal })
+  await at("create.created")
+  await backend.start(sandbox, { signal })
+  await at("create.started")
+  return link
+}

@@ -1,0 +1,89 @@
+import type { BootMode } from "@berth/protocol/boot"
+import { BerthError } from "@berth/protocol/errors"
+import type { SandboxId, Slug } from "@berth/protocol/ids"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { Logger } from "../../logging/logger.ts"
+import { operation } from "../../logging/operation.ts"
+import type { WorkspaceFiles } from "../files/files.ts"
+import { begunBoot } from "../keeping/boot-summary.ts"
+import type { Keepers } from "../keeping/keepers.ts"
+import type { Records } from "../state/records.ts"
+import type { Rows } from "../state/rows.ts"
+import type { Workspaces } from "../state/workspaces.ts"
+import type { Lives } from "../use/lives.ts"
+import { type LaunchParts, launch } from "./launch.ts"
+import type { Wanted } from "./wanted.ts"
+
+export interface MakeParts extends LaunchParts {
+  readonly rows: Rows
+  readonly workspaces: Workspaces
+  readonly records: Records
+  readonly files: WorkspaceFiles
+  readonly keepers: Keepers
+  readonly lives: Lives
+  /** Has the sandbox looked at. */
+  readonly wake: (sandbox: SandboxId) => void
+  readonly log: Logger
+  /** The sandboxes that are being made right now. */
+  readonly making: Set<SandboxId>
+}
+
+export interface NewRow {
+  readonly sandbox: SandboxId
+  readonly spec: WorkspaceSpec
+  readonly wanted: Wanted
+  readonly mode: BootMode
+}
+
+/** Makes a sandbox, with its row first: what a crash or a failure leaves of it is found by the row, and removed. */
+export const openMake = (parts: MakeParts) => {
+  const { rows, workspaces, records, files, keepers, lives, wake, log, making, at } = parts
+
+  const warn = async (sandbox: SandboxId, warnings: readonly string[]): Promise<void> => {
+    await rows.warn(sandbox, warnings)
+    for (const warning of warnings) log.warn({ op: "sandbox.create", sandbox }, warning)
+  }
+
+  const makeIt = async ({ sandbox, spec, wanted, mode }: NewRow, signal: AbortSignal) => {
+    const { slug: workspace } = spec
+    const row = { id: sandbox, workspace, configHash: wanted.hash, mode }
+    if (!(await rows.insert({ ...row, phase: "creating" }))) throw notAlone(workspace)
+    await at("create.inserted")
+    const record = { workspace: spec, mode }
+    await records.write(sandbox, record)
+    await at("create.recorded")
+    const overlays = await files.claim(workspace, sandbox)
+    await at("create.claimed")
+    const onWarnings = (warnings: readonly string[]) => warn(sandbox, warnings)
+    const launched = { sandbox, workspace, wanted, mode, overlays, onWarnings }
+    const link = await launch(parts, launched, signal)
+    await rows.move(sandbox, ["creating"], "booting")
+    await at("create.booting")
+    keepers.add(link, record, begunBoot(mode))
+  }
+
+  return (made: NewRow, signal: AbortSignal): Promise<void> => {
+    const { sandbox, spec, wanted, mode } = made
+    const ids = { sandbox, workspace: spec.slug, mode }
+    return operation(log, "sandbox.create", ids, async () => {
+      making.add(sandbox)
+      lives.born(sandbox)
+      try {
+        await makeIt(made, signal)
+      } catch (thrown) {
+        const why = thrown instanceof Error ? thrown.message : String(thrown)
+        if (!signal.aborted) await workspaces.bootFailed(spec.slug, wanted.hash, why)
+        await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why })
+        throw thrown
+      } finally {
+        making.delete(sandbox)
+        wake(sandbox)
+      }
+    })
+  }
+}
+
+const notAlone = (workspace: Slug): BerthError =>
+  new BerthError("backend.conflict", `${workspace} has a sandbox already`, {
+    details: { workspace },
+  })

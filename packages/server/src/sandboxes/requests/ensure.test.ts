@@ -1,0 +1,228 @@
+import { BerthError } from "@berth/protocol/errors"
+import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest"
+import type { Sandboxes } from "../sandboxes.ts"
+import { FakeClock } from "../testing/clock.ts"
+import { Inside } from "../testing/inside.ts"
+import { MemoryBackend } from "../testing/memory-backend.ts"
+import { openMemoryHost } from "../testing/memory-host.ts"
+import { storeOfFile } from "../testing/store.ts"
+import { OLD_CONFIG, POLICY } from "../testing/world.ts"
+import { MAX_FAILED_BOOTS } from "./ensure.ts"
+import { thinkingClaim } from "./session-claims.ts"
+
+const APP = Slug.parse("app")
+const { signal } = new AbortController()
+const store = storeOfFile()
+let backend: MemoryBackend
+let sandboxes: Sandboxes
+let calls: string[]
+let failing: boolean
+let boots: number
+let refusal: BerthError | undefined
+
+beforeEach(async () => {
+  for (const table of ["leases", "sandboxes", "workspaces", "decisions"] as const)
+    await store.db.deleteFrom(table).execute()
+  calls = []
+  failing = false
+  boots = 0
+  refusal = undefined
+  backend = new MemoryBackend((call) => {
+    if (call === "remove" && refusal !== undefined) throw refusal
+    if (call !== "inspect" && call !== "list") calls.push(call)
+  })
+  const opened = await openMemoryHost({
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
+    boot: (sandbox) => {
+      boots += 1
+      if (!failing) return
+      backend.exit(sandbox)
+      throw new Error("the setup hook failed")
+    },
+  })
+  onTestFinished(() => opened.close())
+  sandboxes = opened
+})
+
+const prompt = { kind: "prompt", source: "prompt", holder: "a prompt" } as const
+
+/** As if an earlier Berth had made it. */
+const outdate = async (sandbox: SandboxId): Promise<void> => {
+  await store.db
+    .updateTable("sandboxes")
+    .set({ config_hash: OLD_CONFIG })
+    .where("id", "=", sandbox)
+    .execute()
+}
+
+const specOf = (version: number): WorkspaceSpec =>
+  WorkspaceSpec.parse({ slug: APP, environment: { VERSION: String(version) } })
+
+const up = (version: number, waitMs?: number) =>
+  sandboxes.up(specOf(version), { mode: "fresh", ...(waitMs !== undefined && { waitMs }) }, signal)
+
+const use = async (sandbox: SandboxId): Promise<unknown> => {
+  try {
+    const one = await sandboxes.use(
+      sandbox,
+      { kind: "exec", source: "call", holder: "a test" },
+      signal,
+    )
+    await one.end()
+    return one.sandbox
+  } catch (thrown) {
+    return thrown instanceof BerthError ? thrown.code : thrown
+  }
+}
+
+describe("the current sandbox of a workspace", () => {
+  it("[R1.1] is one, whoever asks for it at the same time", async () => {
+    const all = await Promise.all(Array.from({ length: 10 }, () => up(1)))
+    expect(new Set(all.map(({ sandbox }) => sandbox)).size).toBe(1)
+    expect(all.filter(({ made }) => made)).toHaveLength(1)
+    expect(calls).toEqual(["create", "start"])
+  })
+
+  it("[R1.8] is replaced when it is stale and nobody uses it, also once for all", async () => {
+    const { sandbox: old } = await up(1)
+    calls = []
+    const all = await Promise.all(Array.from({ length: 5 }, () => up(2)))
+    const [{ sandbox } = { sandbox: old }] = all
+    expect(new Set(all.map((each) => each.sandbox))).toEqual(new Set([sandbox]))
+    expect(sandbox).not.toBe(old)
+    expect(calls).toEqual(["stop", "remove", "create", "start"])
+    expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
+  })
+
+  it("[R1.6] is waited for while somebody uses the stale one, with who that is", async () => {
+    const { sandbox: old } = await up(1)
+    const { id } = await sandboxes.hold(old, { holder: "maria" }, signal)
+    const refusal = await up(2, 20).catch((each) => each)
+    expect(refusal).toMatchObject({
+      code: "workspace.draining",
+      details: { workspace: APP, sandbox: old, users: [expect.stringContaining("hold of maria")] },
+    })
+    expect((await sandboxes.get(old, signal)).phase).toBe("draining")
+    const waiting = up(2)
+    await sandboxes.release(old, id)
+    const { sandbox } = await waiting
+    expect(sandbox).not.toBe(old)
+    expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
+  })
+
+  it("[R1.6] whoever waits for it may give up", async () => {
+    const { sandbox: old } = await up(1)
+    await sandboxes.hold(old, { holder: "maria" }, signal)
+    const patience = new AbortController()
+    const waiting = sandboxes.up(specOf(2), { mode: "fresh" }, patience.signal)
+    await expect
+      .poll(async () => (await sandboxes.get(old, signal)).phase, { interval: 5 })
+      .toBe("draining")
+    patience.abort()
+    const refusal = await waiting.catch((each) => each)
+    expect(refusal).toMatchObject({ code: "workspace.draining" })
+    expect(backend.stateOf(old)).toBe("running")
+  })
+
+  it("says why the one before it does not go, to whoever waits for that", async () => {
+    const { sandbox: old } = await up(1)
+    refusal = new BerthError("backend.engine_failed", "the engine refused: a mount is left")
+    const words = `which is stopping; the last attempt failed: remove: ${refusal.message}`
+    await expect(up(2, 500)).rejects.toMatchObject({
+      code: "workspace.draining",
+      message: `app waits for ${old}, ${words}`,
+    })
+    refusal = undefined
+    expect(await up(2)).toMatchObject({ made: true })
+  })
+
+  it("is the draining one again when its workspace is as it was, for those who wait as well", async () => {
+    const { sandbox } = await up(1)
+    await sandboxes.hold(sandbox, { holder: "maria" }, signal)
+    const waiting = up(2)
+    await expect
+      .poll(async () => (await sandboxes.get(sandbox, signal)).phase, { interval: 5 })
+      .toBe("draining")
+    expect(await up(1)).toEqual({ sandbox, made: false })
+    expect(await waiting).toEqual({ sandbox, made: false })
+    expect((await sandboxes.get(sandbox, signal)).phase).toBe("ready")
+  })
+
+  it("[R1.6] is not taken by a request from a stale one that has not said what lives in it", async () => {
+    const { sandbox: old } = await up(1)
+    await sandboxes.close()
+    const inside = new Inside()
+    inside.silence()
+    sandboxes = await openMemoryHost({
+      db: store.db,
+      backend,
+      clock: new FakeClock(),
+      policy: POLICY,
+      inside: () => inside,
+    })
+    onTestFinished(() => sandboxes.close())
+    await sandboxes.adopt(signal)
+    await expect(up(2, 20)).rejects.toMatchObject({ code: "workspace.draining" })
+    expect(inside.asked).toBeGreaterThan(0)
+    expect(backend.stateOf(old)).toBe("running")
+    expect((await sandboxes.get(old, signal)).phase).toBe("ready")
+  })
+
+  it.each(["a change of its workspace", "a request after an upgrade of Berth"])(
+    "[R1.7] is had within 5 s by %s, though a session keeps the stale one",
+    async (what) => {
+      const { sandbox: old } = await up(1)
+      await sandboxes.resume(old, thinkingClaim(newId.session(), 60_000))
+      const isChange = what.startsWith("a change")
+      if (!isChange) {
+        await outdate(old)
+        const used = sandboxes.useOf(APP, prompt, AbortSignal.timeout(2_000))
+        await expect(used).rejects.toMatchObject({ code: "workspace.draining" })
+      }
+      const { sandbox } = await up(isChange ? 2 : 1, 5_000)
+      expect(sandbox).not.toBe(old)
+    },
+  )
+
+  describe("whose boots keep failing", () => {
+    /** One that has been given up, by the id of its first sandbox. */
+    const giveUp = async (): Promise<SandboxId> => {
+      failing = true
+      const { sandbox } = await up(1)
+      await expect.poll(() => use(sandbox), { interval: 5 }).toBe("workspace.failing")
+      expect(boots).toBe(MAX_FAILED_BOOTS)
+      return sandbox
+    }
+
+    it("is not tried for ever, and says why", async () => {
+      const sandbox = await giveUp()
+      const thrown = await sandboxes
+        .use(sandbox, { kind: "exec", source: "call", holder: "a test" }, signal)
+        .catch((each) => each)
+      expect(thrown.message).toMatch(/the last 3 boots of app failed: .*the setup hook failed/)
+      expect(boots).toBe(MAX_FAILED_BOOTS)
+    })
+
+    it("is tried again when its workspace has changed", async () => {
+      const sandbox = await giveUp()
+      failing = false
+      const spec = JSON.stringify(specOf(2))
+      await store.db.updateTable("workspaces").set({ spec }).where("slug", "=", APP).execute()
+      expect(await use(sandbox)).toMatch(/^sb-/)
+      expect(boots).toBe(MAX_FAILED_BOOTS + 1)
+    })
+
+    it("is tried again when a person asks for it, and a boot that succeeds settles it", async () => {
+      const first = await giveUp()
+      failing = false
+      const { sandbox, made } = await up(1)
+      expect([made, boots]).toEqual([true, MAX_FAILED_BOOTS + 1])
+      await expect.poll(() => use(first), { interval: 5 }).toBe(sandbox)
+    })
+  })
+})

@@ -1,0 +1,94 @@
+import { newId, Slug } from "@berth/protocol/ids"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it, onTestFinished } from "vitest"
+import { FakeClock } from "../testing/clock.ts"
+import { MemoryBackend } from "../testing/memory-backend.ts"
+import { openMemoryHost } from "../testing/memory-host.ts"
+import { storeOfFile } from "../testing/store.ts"
+import { OLD_CONFIG, POLICY } from "../testing/world.ts"
+import { thinkingClaim } from "./session-claims.ts"
+
+const { signal } = new AbortController()
+const store = storeOfFile()
+const app = Slug.parse("app")
+
+it("a workspace that is removed is gone, though somebody waits for its next sandbox", async () => {
+  let waiting: Promise<unknown> | undefined
+  const backend = new MemoryBackend((call) => {
+    if (call === "stop")
+      waiting ??= sandboxes.useOf(
+        app,
+        { kind: "prompt", source: "call", holder: "the next prompt" },
+        signal,
+      )
+    waiting?.catch(() => {})
+  })
+  const sandboxes = await openMemoryHost({
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
+  })
+  try {
+    const spec = WorkspaceSpec.parse({ slug: app })
+    const { sandbox } = await sandboxes.up(spec, { mode: "fresh" }, signal)
+    await sandboxes.useOf(app, { kind: "prompt", source: "call", holder: "a prompt" }, signal)
+    await sandboxes.remove(sandbox, { force: true })
+    await expect(waiting).rejects.toMatchObject({ code: "not_found" })
+    await expect(sandboxes.workspace(app)).rejects.toMatchObject({ code: "not_found" })
+    expect(await sandboxes.list(signal)).toEqual([])
+  } finally {
+    await sandboxes.close()
+  }
+})
+
+it("a stale sandbox that a session keeps is stopped by the person who asks, and no other follows", async () => {
+  const sandboxes = await openMemoryHost({
+    db: store.db,
+    backend: new MemoryBackend(),
+    clock: new FakeClock(),
+    policy: POLICY,
+  })
+  onTestFinished(() => sandboxes.close())
+  const slug = Slug.parse("kept")
+  const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
+  await sandboxes.resume(sandbox, thinkingClaim(newId.session(), 60_000))
+  // Berth itself has another version since: nobody asked for a change.
+  await store.db
+    .updateTable("sandboxes")
+    .set({ config_hash: OLD_CONFIG })
+    .where("id", "=", sandbox)
+    .execute()
+  await sandboxes.reconcile({ dryRun: false })
+  expect(await sandboxes.get(sandbox, signal)).toMatchObject({ phase: "draining" })
+  await sandboxes.stop(sandbox, { force: false })
+  const stopped = store.db.selectFrom("sandboxes").selectAll().where("workspace", "=", slug)
+  expect(await stopped.execute()).toMatchObject([
+    { id: sandbox, phase: "gone", stop_cause: "person", stop_reason: "a person stopped it" },
+  ])
+})
+
+it("an agent that nothing holds to what the person says is refused, and its workspace is not noted", async () => {
+  const sandboxes = await openMemoryHost({
+    db: store.db,
+    backend: new MemoryBackend(),
+    clock: new FakeClock(),
+    policy: POLICY,
+  })
+  onTestFinished(() => sandboxes.close())
+  const slug = Slug.parse("unheld")
+  const agent = { kind: "acp", command: ["some-agent", "acp"], permissions: "deny" } as const
+  await expect(
+    sandboxes.up(WorkspaceSpec.parse({ slug, agent }), { mode: "fresh" }, signal),
+  ).rejects.toMatchObject({
+    code: "agent.unheld",
+    message:
+      "some-agent acp decides itself what it asks for, so nothing holds it to --permissions deny",
+  })
+  await expect(sandboxes.workspace(slug)).rejects.toMatchObject({ code: "not_found" })
+  for (const held of [
+    { ...agent, mode: "careful" },
+    { ...agent, permissions: "allow" },
+  ])
+    await sandboxes.describe(WorkspaceSpec.parse({ slug, agent: held }), {}, signal)
+})

@@ -1,0 +1,249 @@
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
+import { type Lease, userOf, usesAmong } from "@berth/protocol/lease"
+import type { BootSummary, HoldSandbox } from "@berth/protocol/sandboxes"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { Backend } from "../../backends/backend.ts"
+import type { Serially } from "../../host/serial.ts"
+import type { Workers } from "../deciding/workers.ts"
+import type { WorkspaceFiles } from "../files/files.ts"
+import { removeCaches } from "../making/caches/remove.ts"
+import type { FailPoint } from "../state/fail-point.ts"
+import type { Links } from "../state/links.ts"
+import type { Records } from "../state/records.ts"
+import type { Rows, SandboxRow } from "../state/rows.ts"
+import { detached, unknownSandbox, unknownWorkspace } from "../state/unknown.ts"
+import type { Workspaces } from "../state/workspaces.ts"
+import type { Leases } from "../use/leases.ts"
+import type { Uses } from "./use.ts"
+
+export interface RequestsParts {
+  readonly backend: Pick<Backend, "inspect" | "listCaches" | "removeCache">
+  readonly rows: Rows
+  /** Runs one operation at a time for each workspace. */
+  readonly serially: Serially
+  readonly workspaces: Workspaces
+  readonly records: Records
+  readonly leases: Leases
+  readonly workers: Workers
+  readonly files: WorkspaceFiles
+  readonly links: Links
+  /** The boot of a sandbox, also of one that has ended; null: not known. */
+  readonly bootOf: (sandbox: SandboxId) => Promise<BootSummary | null>
+  readonly lease: Uses["lease"]
+  /** Closes the sessions of a workspace whose files are about to be removed. */
+  readonly closeSessions: (workspace: Slug) => Promise<void>
+  readonly at: FailPoint
+}
+
+/**
+ * How long a stop waits for uses to end: a person who has just seen a command end may be faster than the end of its
+ * connection.
+ */
+const ENDING_MS = 1_000
+const ENDING_PAUSE_MS = 50
+
+/** The requests that people make about sandboxes. */
+export interface Requests {
+  /** Keeps a sandbox until it is released, or its time is over. A stopped one is started. */
+  hold(sandbox: SandboxId, hold: HoldSandbox, signal: AbortSignal): Promise<Lease>
+  release(sandbox: SandboxId, lease: LeaseId): Promise<void>
+  /** Gives the files of a quarantined sandbox back to its workspace: the next use starts it again. */
+  adoptQuarantined(sandbox: SandboxId): Promise<void>
+  /**
+   * Stops a sandbox and keeps its files: the next use starts it again. Refused while somebody uses it, unless forced.
+   */
+  stop(sandbox: SandboxId, options: { force: boolean }): Promise<void>
+  /**
+   * Removes a sandbox and its workspace; resolves when nothing is left. Refused while somebody uses it, unless forced.
+   */
+  remove(sandbox: SandboxId, options: { force: boolean }): Promise<void>
+  /**
+   * Removes a workspace that has no sandbox: one that was described and never used, or an import that a crash cut
+   * short.
+   */
+  removeWorkspace(workspace: Slug): Promise<void>
+  /** Removes the workspace of that name, and describes this one in its place. Refused while somebody uses it. */
+  replaceWorkspace(spec: WorkspaceSpec): Promise<void>
+}
+
+export const openRequests = (parts: RequestsParts): Requests => {
+  const { rows, workspaces, records, leases, workers, files, links, at } = parts
+
+  const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
+    const begin = force ? rows.beginStopRegardless : rows.beginStopUnlessUsed
+    const stop = { cause: "person", reason } as const
+    for (let waitedMs = 0; ; waitedMs += ENDING_PAUSE_MS) {
+      if (await begin(sandbox, stop)) return
+      const phase = (await rows.get(sandbox))?.phase
+      if (phase === "stopping" || phase === "gone") return
+      if (waitedMs >= ENDING_MS) throw inUse(sandbox, usesAmong(await leases.of(sandbox)))
+      await pause(ENDING_PAUSE_MS)
+    }
+  }
+
+  /** Finds the row of a sandbox. A sandbox that the store does not know is looked at first. */
+  const find = async (sandbox: SandboxId, force = false): Promise<SandboxRow> => {
+    const row = await rows.get(sandbox)
+    if (row !== undefined) return row
+    await workers.settle(sandbox)
+    const now = (await rows.get(sandbox)) ?? (force ? await takeOver(sandbox) : undefined)
+    if (now !== undefined) return now
+    if ((await parts.backend.inspect(sandbox)) === undefined) throw unknownSandbox(sandbox)
+    throw unanswered(sandbox)
+  }
+
+  /**
+   * Makes an unknown sandbox known as quarantined, by a person's word: it has not said whether anything lives in it.
+   */
+  const takeOver = async (sandbox: SandboxId): Promise<SandboxRow | undefined> => {
+    const observed = await parts.backend.inspect(sandbox)
+    if (observed === undefined) return undefined
+    const { workspace, configHash } = observed.identity
+    const row = { id: sandbox, workspace, configHash, mode: "fresh" as const }
+    await rows.insert({ ...row, phase: "quarantined" })
+    return await rows.get(sandbox)
+  }
+
+  const settle = async (sandbox: SandboxId): Promise<void> => {
+    const { failure } = await workers.settle(sandbox)
+    if (failure !== undefined) throw failure
+  }
+
+  const end = async (sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> => {
+    const row = await find(sandbox, force)
+    // After a restart the sandbox may not have been asked yet what lives in it.
+    if (!force) await workers.settle(sandbox)
+    await beginStop(sandbox, reason, force)
+    await settle(sandbox)
+    return row
+  }
+
+  /**
+   * Removes a workspace, its row last: what a crash leaves can be removed again, and boots anew if it is used instead.
+   */
+  const removeWorkspace = async (workspace: Slug): Promise<void> => {
+    await parts.closeSessions(workspace)
+    await at("removal.closed")
+    await workspaces.unbooted(workspace)
+    await at("removal.unbooted")
+    await files.remove(workspace)
+    await at("removal.files")
+    await removeCaches(parts.backend, workspace)
+    for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
+    await at("removal.links")
+    await workspaces.remove(workspace)
+  }
+
+  /**
+   * Restores the workspace of a quarantined sandbox: a store that lost the sandbox may have lost its workspace, too.
+   */
+  const restoreWorkspace = async ({ id: sandbox, workspace }: SandboxRow): Promise<void> => {
+    if ((await workspaces.get(workspace)) !== undefined) return
+    const record = await records.read(sandbox)
+    if (record === undefined) throw nothingKnown(sandbox)
+    const boot = await parts.bootOf(sandbox)
+    await workspaces.put(record.workspace)
+    if (typeof boot?.readyAtMs === "number") await workspaces.booted(workspace)
+  }
+
+  return {
+    hold: async (asked, { holder, forMs }, signal) => {
+      const time = forMs !== undefined && { ttlMs: forMs }
+      const claim = { kind: "hold", source: "person", holder, ...time } as const
+      const { sandbox, lease } = await parts.lease(asked, claim, signal)
+      // A paused sandbox is in use now, too.
+      workers.wake(sandbox)
+      const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
+      if (held === undefined) throw unknownSandbox(sandbox)
+      return held
+    },
+
+    release: async (sandbox, lease) => {
+      const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
+      if (held?.source !== "person")
+        throw new BerthError("not_found", `nobody holds ${sandbox} by ${lease}`, {
+          details: { sandbox, lease },
+        })
+      await leases.release(lease)
+    },
+
+    adoptQuarantined: async (sandbox) => {
+      const row = await find(sandbox)
+      if (row.phase !== "quarantined") throw notQuarantined(row)
+      await restoreWorkspace(row)
+      await rows.attach(sandbox)
+      const reason = "a person gave its files back to its workspace"
+      await rows.beginStop(sandbox, { cause: "ended", reason })
+      await settle(sandbox)
+    },
+
+    stop: async (sandbox, { force }) => {
+      const { phase, workspace, isDetached } = await find(sandbox, force)
+      if (isDetached && phase === "gone") throw detached(sandbox)
+      // A creation that runs right now ends first, and its caller gets the sandbox.
+      if (phase === "creating") await parts.serially(workspace, async () => {})
+      await end(sandbox, "a person stopped it", force)
+    },
+
+    remove: async (sandbox, { force }) => {
+      const { workspace, phase: before, isDetached } = await find(sandbox, force)
+      if (isDetached && before === "gone") throw detached(sandbox)
+      // The turn covers the end of the sandbox too, so that nobody who waits for the next one gets it in between.
+      await parts.serially(workspace, async () => {
+        // The successor may have been made since: then that one is meant.
+        const current = (await rows.current(sandbox))?.id ?? sandbox
+        const { phase } = await end(current, "a person removed it", force)
+        // A quarantined sandbox only claims its workspace, so removing it does not remove the workspace.
+        if (phase === "quarantined") return
+        if ((await rows.ofWorkspace(workspace)).length === 0) await removeWorkspace(workspace)
+      })
+    },
+
+    removeWorkspace: (workspace) =>
+      parts.serially(workspace, async () => {
+        if ((await workspaces.get(workspace)) === undefined) throw unknownWorkspace(workspace)
+        const [sandbox] = await rows.ofWorkspace(workspace)
+        if (sandbox !== undefined) throw hasSandbox(sandbox)
+        await removeWorkspace(workspace)
+      }),
+
+    replaceWorkspace: (spec) =>
+      parts.serially(spec.slug, async () => {
+        // A concurrent request may have replaced the workspace since.
+        if ((await workspaces.put(spec)) === undefined) return
+        for (const { id } of await rows.ofWorkspace(spec.slug))
+          await end(id, "a person replaced its workspace", false)
+        await removeWorkspace(spec.slug)
+        await workspaces.put(spec)
+      }),
+  }
+}
+
+const notQuarantined = ({ id: sandbox, phase }: SandboxRow): BerthError =>
+  new BerthError("sandbox.not_quarantined", `${sandbox} is ${phase}, not quarantined`, {
+    details: { sandbox, phase },
+  })
+
+const hasSandbox = ({ id: sandbox, workspace }: SandboxRow): BerthError =>
+  new BerthError("sandbox.in_use", `${workspace} has the sandbox ${sandbox}: remove that one`, {
+    details: { workspace, sandbox },
+  })
+
+const nothingKnown = (sandbox: SandboxId): BerthError =>
+  new BerthError("backend.state_damaged", `it is not known which workspace ${sandbox} was for`, {
+    details: { sandbox },
+  })
+
+const unanswered = (sandbox: SandboxId): BerthError =>
+  new BerthError("sandbox.in_use", `${sandbox} has not said yet whether anything lives in it`, {
+    details: { sandbox },
+  })
+
+const inUse = (sandbox: SandboxId, held: readonly Lease[]): BerthError => {
+  const users = held.map(userOf)
+  return new BerthError("sandbox.in_use", `${sandbox} is used by ${users.join(", ")}`, {
+    details: { sandbox, users },
+  })
+}

@@ -1,0 +1,117 @@
+import { type LeaseId, newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import type { Lease } from "@berth/protocol/lease"
+import { WorkspaceSpec } from "@berth/protocol/workspace"
+import { expect, it, onTestFinished } from "vitest"
+import type { BridgeCall } from "../keeping/bridges.ts"
+import { FakeClock } from "../testing/clock.ts"
+import { Inside } from "../testing/inside.ts"
+import { MemoryBackend } from "../testing/memory-backend.ts"
+import { type MemoryHost, openMemoryHost } from "../testing/memory-host.ts"
+import { storeOfFile } from "../testing/store.ts"
+import { POLICY } from "../testing/world.ts"
+import type { Leases } from "../use/leases.ts"
+import { watchedClaim } from "./session-claims.ts"
+import { openUses, type UseParts } from "./use.ts"
+
+const { signal } = new AbortController()
+const store = storeOfFile()
+const claim = { kind: "prompt", source: "call", holder: "a prompt" } as const
+
+const open = async (
+  slug: string,
+  boot: NonNullable<MemoryHost["boot"]>,
+  inside?: MemoryHost["inside"],
+) => {
+  const backend = new MemoryBackend()
+  const sandboxes = await openMemoryHost({
+    db: store.db,
+    backend,
+    clock: new FakeClock(),
+    policy: POLICY,
+    boot,
+    ...(inside && { inside }),
+  })
+  onTestFinished(() => sandboxes.close())
+  await sandboxes.adopt(signal)
+  await sandboxes.describe(WorkspaceSpec.parse({ slug }), {}, signal)
+  return { backend, sandboxes, use: () => sandboxes.useOf(Slug.parse(slug), claim, signal) }
+}
+
+it("[R3.4] a boot that is cut short from outside may be tried again, and the next is used", async () => {
+  const booting = Promise.withResolvers<SandboxId>()
+  let boots = 0
+  const { backend, use } = await open("cut", async (sandbox) => {
+    booting.resolve(sandbox)
+    if (++boots === 1) await new Promise(() => {})
+  })
+  const first = use()
+  const cut = await booting.promise
+  backend.exit(cut)
+  const exit = { code: null, reason: "signalled", at: new Date(0).toISOString() } as const
+  backend.tell({ kind: "exited", sandbox: cut, exit })
+  await expect(first).rejects.toMatchObject({ code: "bridge.dropped", retry: "now" })
+  const { sandbox } = await use()
+  expect(sandbox).not.toBe(cut)
+})
+
+it("a boot that fails by itself is not tried again", async () => {
+  const { use } = await open("fails", () => Promise.reject(new Error("the hook failed")))
+  await expect(use()).rejects.toMatchObject({ code: "boot.failed", retry: "never" })
+})
+
+it("a use that has ended does not begin again with what is late to renew it", async () => {
+  const { sandboxes, use } = await open("late", async () => {})
+  const { sandbox, end } = await use()
+  await end()
+  const watched = await sandboxes.resume(sandbox, watchedClaim(newId.session()))
+  await watched.end()
+  watched.renew()
+  // Written after whatever that began.
+  const next = await sandboxes.hold(sandbox, { holder: "a person" }, signal)
+  expect((await sandboxes.get(sandbox, signal)).leases).toEqual([next])
+})
+
+it("[R3.4] one that has ended unheard is not taken for a prompt that would go on in it", async () => {
+  const { backend, sandboxes, use } = await open("unheard", async () => {})
+  const { sandbox } = await use()
+  backend.exit(sandbox)
+  await expect(sandboxes.useOnly(sandbox, claim)).rejects.toMatchObject({ code: "sandbox.ended" })
+})
+
+it("[R3.3] a sandbox that is reached again is asked at once what runs in it", async () => {
+  const inside = new Inside()
+  let link: BridgeCall["onState"] = () => {}
+  const { sandboxes, use } = await open(
+    "again",
+    (_, state) => {
+      link = state
+    },
+    () => inside,
+  )
+  const { leave } = await use()
+  inside.silence()
+  await leave()
+  link({ kind: "down" })
+  await sandboxes.reconcile({ dryRun: false })
+  const before = inside.asked
+  inside.silence(false)
+  link({ kind: "up" })
+  await expect.poll(() => inside.asked).toBeGreaterThan(before)
+})
+
+it("[R1.6] a use that is resumed while its sandbox is halted keeps the lease that it had", async () => {
+  const released: LeaseId[] = []
+  const found = { id: newId.lease(), source: "prompt", subject: "prm-1" } as Partial<Lease> as Lease
+  const leases = {
+    of: async () => [found],
+    acquire: async () => newId.lease(),
+    release: async (lease) => void released.push(lease),
+  } as Partial<Leases> as Leases
+  const uses = openUses({ leases, held: () => "no room" } as Partial<UseParts> as UseParts)
+  const resume = (subject: string) =>
+    uses.resume(newId.sandbox(), { ...claim, source: "prompt", subject })
+  await expect(resume("prm-1")).rejects.toMatchObject({ code: "sandbox.halted" })
+  expect(released).toEqual([])
+  await expect(resume("prm-2")).rejects.toMatchObject({ code: "sandbox.halted" })
+  expect(released).toHaveLength(1)
+})

@@ -1,0 +1,279 @@
+import { setTimeout as pause } from "node:timers/promises"
+import { BerthError } from "@berth/protocol/errors"
+import type { LeaseId, SandboxId, Slug } from "@berth/protocol/ids"
+import type { Lease } from "@berth/protocol/lease"
+import type { BootSummary } from "@berth/protocol/sandboxes"
+import type { Backend } from "../../backends/backend.ts"
+import type { Workers } from "../deciding/workers.ts"
+import type { Bridges } from "../keeping/bridges.ts"
+import { type DialAhead, type Dialed, dialAhead } from "../keeping/dial-ahead.ts"
+import type { SandboxLink } from "../state/links.ts"
+import type { Rows } from "../state/rows.ts"
+import { detached, unknownSandbox } from "../state/unknown.ts"
+import type { Workspaces } from "../state/workspaces.ts"
+import type { LeaseRequest, Leases } from "../use/leases.ts"
+import type { Lives } from "../use/lives.ts"
+import { bootFailed, type Ensured, type openEnsure } from "./ensure.ts"
+
+/** A use of a sandbox. The sandbox is not taken away until the use ends. */
+export interface Use {
+  /** The sandbox in use: the successor, if the one that was asked for is gone. */
+  readonly sandbox: SandboxId
+  /** Connects to the supervisor. The caller ends the connection. */
+  dial(signal: AbortSignal): Promise<Dialed>
+  /** Renews a use that ends by time. */
+  renew(): void
+  /** Gives a lease of its own to whatever this use left running. */
+  leave(): Promise<void>
+  /** May be called twice. */
+  end(): Promise<void>
+}
+
+/** A claim on a sandbox. Claims of a call end with the server; others survive a restart, until ended. */
+export type Claim = Omit<LeaseRequest, "sandbox">
+
+/** The ways to use a sandbox. */
+export interface Uses {
+  /** Takes a lease on the sandbox; wakes it if it is paused, and makes its successor where it is gone. */
+  use(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Use>
+  /**
+   * The same for a workspace's current sandbox, made if there is none. Fails if its boot does. `onBooting` is called
+   * with the sandbox whose boot is waited for.
+   */
+  useOf(
+    workspace: Slug,
+    claim: Claim,
+    signal: AbortSignal,
+    onBooting?: (sandbox: SandboxId) => void,
+  ): Promise<Use>
+  /** The same for exactly this sandbox, stale or not. Fails where it is not to be used any more. */
+  useOnly(sandbox: SandboxId, claim: Claim): Promise<Use>
+  /** Takes the lease alone, on the sandbox or its successor: the holder calls nothing in it. */
+  lease(sandbox: SandboxId, claim: Claim, signal: AbortSignal): Promise<Leased>
+  /** Resumes a use that outlived a server. Fails where that sandbox is not to be used any more. */
+  resume(sandbox: SandboxId, claim: Claim): Promise<Use>
+}
+
+export interface UseParts {
+  readonly backend: Pick<Backend, "inspect">
+  readonly bridges: Pick<Bridges, "dial">
+  readonly rows: Rows
+  readonly workspaces: Workspaces
+  readonly leases: Leases
+  readonly lives: Lives
+  readonly workers: Workers
+  readonly ensure: ReturnType<typeof openEnsure>
+  /** The sandboxes whose processes are frozen, or are about to be. */
+  readonly frozen: ReadonlySet<SandboxId>
+  /** Why the sandbox stays halted, if it does. */
+  readonly held: (sandbox: SandboxId) => string | undefined
+  readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
+  readonly booted: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
+  readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
+}
+
+/** A caller that waits for longer than this gets an error that names the users, and may wait on. */
+const UNTOLD_MS = 1_000
+
+/** A sandbox that has just been started listens in a moment; on a busy host, in a few. */
+const DIAL_MS = 5_000
+const DIAL_PAUSE_MS = 20
+
+export const openUses = (parts: UseParts): Uses => {
+  const { leases, lives, workers, frozen, ensure } = parts
+
+  const begin = async (
+    { sandbox, lease: first }: Leased,
+    claim: Claim,
+    { ahead, isFound = false }: { readonly ahead?: DialAhead; readonly isFound?: boolean } = {},
+  ): Promise<Use> => {
+    let lease = first
+    let renewing: Promise<void> | undefined
+    let isOver = false
+    const end = async () => {
+      isOver = true
+      ahead?.drop()
+      await renewing
+      await leases.release(lease)
+    }
+    try {
+      const reason = parts.held(sandbox)
+      if (reason !== undefined) throw halted(sandbox, reason)
+      if (frozen.has(sandbox)) await thaw(workers, sandbox)
+    } catch (thrown) {
+      // A lease that was there before belongs to a use that goes on, and may be resumed later.
+      if (!isFound) await end()
+      throw thrown
+    }
+    const again = async () => {
+      lease = await leases.acquire({ ...claim, sandbox })
+    }
+    return {
+      sandbox,
+      dial: async (until) => (await ahead?.take()) ?? (await dial(parts, sandbox, until)),
+      renew: () => {
+        // Refused where the sandbox has been given up meanwhile: the connection ends with it.
+        if (isOver || claim.ttlMs === undefined || leases.renew(lease)) return
+        renewing ??= again()
+          .catch(() => {})
+          .finally(() => {
+            renewing = undefined
+          })
+      },
+      leave: () => lives.look(sandbox),
+      end,
+    }
+  }
+
+  return {
+    use: async (sandbox, claim, signal) => {
+      // The connection is made while the lease is being written: one less thing to wait for before every command.
+      const ahead = dialAhead(() => dialOnce(parts, sandbox, signal))
+      try {
+        const taken = await acquire(parts, sandbox, claim, signal)
+        if (taken.sandbox !== sandbox) ahead.drop()
+        return await begin(taken, claim, { ahead })
+      } catch (thrown) {
+        ahead.drop()
+        throw thrown
+      }
+    },
+
+    useOf: async (workspace, claim, signal, onBooting) => {
+      const options = { mode: "fresh", isRequested: false, waitMs: UNTOLD_MS } as const
+      const { sandbox } = await ensure(workspace, options, signal)
+      const use = await begin(await acquire(parts, sandbox, claim, signal), claim)
+      try {
+        onBooting?.(use.sandbox)
+        await parts.booted(use.sandbox, signal)
+        signal.throwIfAborted()
+        const boot = parts.bootOf(use.sandbox)
+        if (boot === undefined || boot.readyAtMs === null) throw notReady(use.sandbox, boot)
+        return use
+      } catch (thrown) {
+        await use.end()
+        throw thrown
+      }
+    },
+
+    useOnly: async (sandbox, claim) => {
+      // Finds out first if the sandbox has just ended.
+      await workers.settle(sandbox)
+      const lease = await leases.acquire({ ...claim, sandbox })
+      return await begin({ sandbox, lease }, claim)
+    },
+
+    lease: (sandbox, claim, signal) => acquire(parts, sandbox, claim, signal),
+
+    resume: async (sandbox, claim) => {
+      const isSame = ({ source, subject }: Pick<Lease, "source" | "subject">) =>
+        source === claim.source && subject === (claim.subject ?? null)
+      const found = (await leases.of(sandbox)).find(isSame)?.id
+      if (found !== undefined && claim.ttlMs !== undefined) await leases.retime(found, claim.ttlMs)
+      const lease = found ?? (await leases.acquire({ ...claim, sandbox }))
+      return await begin({ sandbox, lease }, claim, { isFound: found !== undefined })
+    },
+  }
+}
+
+export interface Leased {
+  readonly sandbox: SandboxId
+  readonly lease: LeaseId
+}
+
+const acquire = async (
+  parts: UseParts,
+  sandbox: SandboxId,
+  claim: Claim,
+  signal: AbortSignal,
+): Promise<Leased> => {
+  let next: Ensured = { sandbox, made: false }
+  for (;;) {
+    try {
+      const lease = await parts.leases.acquire({ ...claim, sandbox: next.sandbox })
+      return { sandbox: next.sandbox, lease }
+    } catch (thrown) {
+      if (!(thrown instanceof BerthError && thrown.code === "sandbox.ended")) throw thrown
+      if (next.made) await refuseFailed(parts, next.sandbox)
+      next = await successor(parts, next.sandbox, thrown, signal)
+    }
+  }
+}
+
+/** Throws if the boot of a sandbox that was made and has ended failed: another boot would fail as well. */
+const refuseFailed = async ({ rows, workspaces }: UseParts, sandbox: SandboxId): Promise<void> => {
+  const row = await rows.get(sandbox)
+  const failed = row && (await workspaces.get(row.workspace))?.failed
+  if (row !== undefined && failed?.hash === row.configHash) throw bootFailed(row, failed.why)
+}
+
+/** The successor of a sandbox that is not there to be used. */
+const successor = async (
+  { rows, workspaces, workers, ensure, booted, bootOf }: UseParts,
+  sandbox: SandboxId,
+  refusal: BerthError,
+  signal: AbortSignal,
+): Promise<Ensured> => {
+  const row = await rows.get(sandbox)
+  if (row === undefined) throw unknownSandbox(sandbox)
+  if (row.phase === "quarantined") throw refusal
+  if (row.isDetached || (await workspaces.get(row.workspace)) === undefined) throw detached(sandbox)
+  const options = { mode: "fresh", isRequested: false } as const
+  const next = await ensure(row.workspace, options, signal)
+  if (!next.made) return next
+  await booted(next.sandbox, signal)
+  // A sandbox whose boot failed may be used only if it is to be kept.
+  if (bootOf(next.sandbox)?.readyAtMs === null) await workers.settle(next.sandbox)
+  return next
+}
+
+/** Resumes a paused sandbox that is in use. */
+const thaw = async (workers: Workers, sandbox: SandboxId): Promise<void> => {
+  const { failure } = await workers.settle(sandbox)
+  if (failure !== undefined) throw failure
+}
+
+const dialOnce = async (
+  { bridges, linkOf }: UseParts,
+  sandbox: SandboxId,
+  signal: AbortSignal,
+): Promise<Dialed> => {
+  const link = await linkOf(sandbox)
+  return { socket: await bridges.dial(link, signal), token: link.token }
+}
+
+const dial = async (parts: UseParts, sandbox: SandboxId, signal: AbortSignal): Promise<Dialed> => {
+  for (let waitedMs = 0; ; waitedMs += DIAL_PAUSE_MS) {
+    try {
+      return await dialOnce(parts, sandbox, signal)
+    } catch (thrown) {
+      const isEarly = thrown instanceof BerthError && thrown.code === "bridge.unreachable"
+      if (!isEarly || waitedMs >= DIAL_MS) throw thrown
+      const state = (await parts.backend.inspect(sandbox, { signal }))?.state
+      if (state === undefined || state === "exited") throw ended(sandbox, thrown)
+      await pause(DIAL_PAUSE_MS, undefined, { signal })
+    }
+  }
+}
+
+const halted = (sandbox: SandboxId, reason: string): BerthError =>
+  new BerthError("sandbox.halted", `${sandbox} is halted: ${reason}`, {
+    details: { sandbox, reason },
+  })
+
+const ended = (sandbox: SandboxId, cause: unknown): BerthError =>
+  new BerthError("backend.unknown_sandbox", `${sandbox} has ended`, { details: { sandbox }, cause })
+
+/**
+ * The error of a sandbox that is not ready. One that gave no reason was ended from outside, and the next may succeed.
+ */
+const notReady = (sandbox: SandboxId, boot: BootSummary | undefined): BerthError => {
+  if (boot?.ending == null)
+    return new BerthError("bridge.dropped", `${sandbox} ended before it was ready`, {
+      details: { sandbox },
+    })
+  const { step, reason } = boot.ending
+  return new BerthError("boot.failed", `the boot of ${sandbox} failed: ${reason}`, {
+    details: { sandbox, step, reason },
+  })
+}

@@ -1,0 +1,153 @@
+import type { InstallationId, SandboxId } from "@berth/protocol/ids"
+import { type Lease, usesAmong } from "@berth/protocol/lease"
+import type { SandboxPhase } from "@berth/protocol/sandbox"
+import type { BootSummary, DecisionView, SandboxView, SandboxWhy } from "@berth/protocol/sandboxes"
+import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
+import { summaryOf } from "../keeping/boot-summary.ts"
+import type { Bridges } from "../keeping/bridges.ts"
+import type { Keepers } from "../keeping/keepers.ts"
+import type { Decisions } from "../state/decisions.ts"
+import type { FoundLinks } from "../state/links.ts"
+import { type Rows, type SandboxRow, USABLE_PHASES } from "../state/rows.ts"
+import { unknownSandbox } from "../state/unknown.ts"
+import type { Leases } from "../use/leases.ts"
+
+export interface ViewsParts {
+  readonly installation: InstallationId
+  readonly backend: Pick<Backend, "list" | "inspect">
+  readonly rows: Rows
+  readonly leases: Leases
+  readonly decisions: Decisions
+  readonly keepers: Keepers
+  readonly links: FoundLinks
+  readonly bridges: Pick<Bridges, "trace">
+  /** Why the sandbox stays halted, if it does. */
+  readonly held: (sandbox: SandboxId) => string | undefined
+}
+
+/** Sandboxes as the API shows them. */
+export interface Views {
+  /** Every sandbox that is not gone, and the last one of each workspace that has none; oldest first. */
+  list(signal: AbortSignal): Promise<SandboxView[]>
+  get(sandbox: SandboxId, signal: AbortSignal): Promise<SandboxView>
+  why(sandbox: SandboxId): Promise<SandboxWhy>
+}
+
+export const openViews = (parts: ViewsParts): Views => {
+  const { backend, rows, leases, decisions, keepers, links, bridges } = parts
+
+  const identityOf = ({ row, observed }: Found) => {
+    if (observed !== undefined) return observed.identity
+    const { id: sandbox, workspace, configHash } = row as SandboxRow
+    return { installation: parts.installation, workspace, sandbox, configHash }
+  }
+
+  const view = (found: Found, held: readonly Lease[], boot: BootSummary | undefined) => {
+    const { row, observed } = found
+    const identity = identityOf(found)
+    const reason = parts.held(identity.sandbox)
+    const hostPorts = keepers.get(identity.sandbox)?.hostPorts ?? []
+    return {
+      identity,
+      phase: phaseOf(found, reason),
+      ...(reason !== undefined && { halted: reason }),
+      createdAt: observed?.createdAt ?? new Date(row?.createdAtMs ?? 0).toISOString(),
+      unheldLimits: [...(observed?.unheldLimits ?? [])],
+      warnings: [...(row?.warnings ?? [])],
+      ...(observed?.exit && { exit: observed.exit }),
+      boot: boot ?? null,
+      ...(hostPorts.length > 0 && { hostPorts: [...hostPorts] }),
+      inUse: usesAmong(held).length > 0,
+      leases: [...held],
+    }
+  }
+
+  /**
+   * Reads the boot of a sandbox. If the sandbox does not answer, it is shown without; if it is gone, the trace that it
+   * left is read.
+   */
+  const readBoot = async (
+    sandbox: SandboxId,
+    signal: AbortSignal,
+  ): Promise<BootSummary | undefined> => {
+    const kept = keepers.get(sandbox)
+    if (kept !== undefined) {
+      if (kept.boot === undefined) await kept.readBoot(signal).catch(() => {})
+      return kept.boot
+    }
+    const link = await links.find(sandbox)
+    return link && (await bridges.trace(link, signal).then(summaryOf, () => undefined))
+  }
+
+  return {
+    list: async (signal) => {
+      const [known, found, held] = await Promise.all([
+        rows.listShown(),
+        backend.list({ signal }),
+        leases.all(),
+      ])
+      const observed = new Map(found.map((each) => [each.identity.sandbox, each]))
+      const isKnown = new Set(known.map(({ id }) => id))
+      const strangers = found.filter(({ identity }) => !isKnown.has(identity.sandbox))
+      const shown = known.map(async (row) =>
+        view(
+          { row, observed: observed.get(row.id) },
+          held.get(row.id) ?? [],
+          // Why a boot failed is shown after a restart, too.
+          row.phase === "failed" ? await readBoot(row.id, signal) : keepers.get(row.id)?.boot,
+        ),
+      )
+      return [
+        ...(await Promise.all(shown)),
+        ...strangers.map((each) => view({ row: undefined, observed: each }, [], undefined)),
+      ].sort((one, other) => (one.createdAt < other.createdAt ? -1 : 1))
+    },
+
+    get: async (sandbox, signal) => {
+      const boot = await readBoot(sandbox, signal)
+      const [row, observed, held] = await Promise.all([
+        rows.get(sandbox),
+        backend.inspect(sandbox, { signal }),
+        leases.of(sandbox),
+      ])
+      if (row === undefined && observed === undefined) throw unknownSandbox(sandbox)
+      return view({ row, observed }, held, boot)
+    },
+
+    why: async (sandbox) => {
+      const [row, observed] = await Promise.all([rows.get(sandbox), backend.inspect(sandbox)])
+      const said = await decisions.of(sandbox)
+      if (row === undefined && observed === undefined && said.length === 0)
+        throw unknownSandbox(sandbox)
+      const reason = parts.held(sandbox)
+      const held = await leases.of(sandbox)
+      return {
+        sandbox,
+        workspace: row?.workspace ?? observed?.identity.workspace ?? null,
+        phase: phaseOf({ row, observed }, reason),
+        ...(reason !== undefined && { halted: reason }),
+        inUse: usesAmong(held).length > 0,
+        leases: held,
+        decisions: withHeld(said, reason),
+      }
+    },
+  }
+}
+
+/** Adds the reason of a halt, also where the disk had no room to write it down. */
+const withHeld = (said: readonly DecisionView[], reason: string | undefined): DecisionView[] => {
+  if (reason === undefined || said[0]?.reason === reason) return [...said]
+  return [{ at: new Date().toISOString(), action: "keep", reason }, ...said]
+}
+
+interface Found {
+  readonly row: SandboxRow | undefined
+  readonly observed: ObservedSandbox | undefined
+}
+
+/** The shown phase. A sandbox that the store does not know is about to be asked, or quarantined. */
+const phaseOf = ({ row, observed }: Found, held: string | undefined): SandboxPhase => {
+  if (row === undefined) return observed === undefined ? "gone" : "quarantined"
+  if (held !== undefined && USABLE_PHASES.some((usable) => usable === row.phase)) return "halted"
+  return observed?.state === "paused" && row.phase === "ready" ? "paused" : row.phase
+}
