@@ -150,7 +150,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
       ],
       "sandboxes/requests": [
         ...["sandboxes/deciding", "sandboxes/making", "sandboxes/keeping", "sandboxes/files"],
-        ...["sandboxes/use", "sandboxes/state", "backends", "host", ...BELOW_ALL],
+        ...["sandboxes/disk", "sandboxes/use", "sandboxes/state", "backends", "host", ...BELOW_ALL],
       ],
       "sandboxes/deciding": [
         ...["sandboxes/making", "sandboxes/keeping", "sandboxes/files", "sandboxes/disk"],
@@ -162,7 +162,8 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
         ...["host", ...BELOW_ALL],
       ],
       "sandboxes/keeping": [
-        ...["sandboxes/state", "backends", "repos", "host-ports", "keys", ...BELOW_ALL],
+        ...["sandboxes/use", "sandboxes/state", "backends", "repos", "host-ports", "keys"],
+        ...BELOW_ALL,
       ],
       "sandboxes/files": [
         ...["sandboxes/use", "sandboxes/state", "backends", "layers", "host", ...BELOW_ALL],

@@ -4,7 +4,7 @@ import { createServer } from "node:http"
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { newId, type SandboxId } from "@berth/protocol/ids"
+import { newId } from "@berth/protocol/ids"
 import { expect, it, onTestFinished } from "vitest"
 import { WebSocket, WebSocketServer } from "ws"
 import { createLogger } from "../../logging/logger.ts"
@@ -12,6 +12,7 @@ import { Secrets } from "../../logging/secrets.ts"
 import { openUses, type UseParts } from "../../sandboxes/requests/use.ts"
 import type { Sandboxes } from "../../sandboxes/sandboxes.ts"
 import { openRows } from "../../sandboxes/state/rows.ts"
+import { Transients } from "../../sandboxes/state/transients.ts"
 import { FakeClock } from "../../sandboxes/testing/clock.ts"
 import { insertRow } from "../../sandboxes/testing/rows.ts"
 import { storeOfFile } from "../../sandboxes/testing/store.ts"
@@ -42,7 +43,7 @@ const start = async () => {
   const parts: Partial<UseParts> = {
     leases,
     rows,
-    frozen: new Set<SandboxId>(),
+    transients: new Transients(),
     held: () => undefined,
     linkOf: async () => ({ sandbox, directory, socket: path, token: "inside" }),
     bridges: {

@@ -6,6 +6,7 @@ import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
 import { NO_RESCUE } from "../disk/rescue.ts"
 import type { SandboxRow } from "../state/rows.ts"
+import { Transients } from "../state/transients.ts"
 import { type EffectsParts, openEffects } from "./effects.ts"
 
 const log = await createLogger({
@@ -39,7 +40,7 @@ const setUp = ({
     isHeld: () => false,
     log,
     at: () => {},
-    frozen: new Set(),
+    transients: new Transients(),
     onGone: () => {},
     bridges: { left },
     keepers: { letGo: nothing },

@@ -16,9 +16,10 @@ import type { FailPoint } from "../state/fail-point.ts"
 import type { Links, SandboxLink } from "../state/links.ts"
 import type { Records } from "../state/records.ts"
 import { isCurrentPhase, type Rows, type SandboxRow } from "../state/rows.ts"
+import type { Transients } from "../state/transients.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Lives } from "../use/lives.ts"
-import type { Effects } from "./look.ts"
+import type { Effects } from "./act.ts"
 
 export interface EffectsParts {
   readonly backend: Backend
@@ -34,8 +35,7 @@ export interface EffectsParts {
   readonly bridges: Pick<Bridges, "left" | "trace">
   readonly log: Logger
   readonly at: FailPoint
-  /** The sandboxes whose processes are frozen, or are about to be. */
-  readonly frozen: Set<SandboxId>
+  readonly transients: Transients
   readonly rescue: Pick<Rescue, "isFull" | "end">
   /** Whether the sandbox stays halted until the disk has room. */
   readonly isHeld: (sandbox: SandboxId) => boolean
@@ -56,7 +56,7 @@ const REMOVALS_AT_ONCE = 32
 
 /** The effects on sandboxes. A crash may cut each short, and it is done again. */
 export const openEffects = (parts: EffectsParts): Effects => {
-  const { backend, rows, links, records, keepers, lives, files, log, at, frozen } = parts
+  const { backend, rows, links, records, keepers, lives, files, log, at, transients } = parts
   const inTurn = bounded(REMOVALS_AT_ONCE)
 
   /** Stops a sandbox in order; does nothing if the sandbox is not there any more. */
@@ -169,7 +169,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
       else if (failure !== undefined)
         await parts.workspaces.bootFailed(workspace, configHash, failure)
       await keepers.takeUp(sandbox)
-      if (state === "paused") frozen.add(sandbox)
+      if (state === "paused") transients.of(sandbox).isFrozen = true
       // The store knows the sandbox now, so the prompts, commands and terminals in it get their leases.
       await lives.ask(sandbox)
       log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a running sandbox was adopted")
@@ -201,13 +201,13 @@ export const openEffects = (parts: EffectsParts): Effects => {
     },
 
     pause: async (sandbox) => {
-      frozen.add(sandbox)
+      transients.of(sandbox).isFrozen = true
       await backend.pause(sandbox)
     },
 
     resume: async (sandbox) => {
       await backend.resume(sandbox)
-      frozen.delete(sandbox)
+      transients.of(sandbox).isFrozen = false
     },
 
     remove: (sandbox) =>
@@ -228,7 +228,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
       await takeLeft(sandbox)
       await at("forget.heard")
       lives.forget(sandbox)
-      frozen.delete(sandbox)
+      transients.of(sandbox).isFrozen = false
       await files.release(workspace, sandbox)
       await at("forget.released")
       // The link of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
@@ -238,6 +238,7 @@ export const openEffects = (parts: EffectsParts): Effects => {
       await tell(sandbox, "gone", row.stop?.reason ?? "it has ended")
       await rows.move(sandbox, ["stopping", "quarantined"], "gone")
       await at("forget.gone")
+      transients.forget(sandbox)
       parts.onGone(row)
     },
   }

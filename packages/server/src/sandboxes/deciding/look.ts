@@ -2,48 +2,21 @@ import { BerthError } from "@berth/protocol/errors"
 import type { SandboxId } from "@berth/protocol/ids"
 import { keepsAmong, userOf, usesAmong } from "@berth/protocol/lease"
 import type { ConfigHash } from "@berth/protocol/sandbox"
-import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
-import type { Logger } from "../../logging/logger.ts"
+import type { Backend } from "../../backends/backend.ts"
 import type { Clock } from "../state/clock.ts"
-import type { Decisions } from "../state/decisions.ts"
-import type { FailPoint } from "../state/fail-point.ts"
-import type { Rows, SandboxRow, Stop } from "../state/rows.ts"
-import { CURRENT_PHASES, isCurrentPhase } from "../state/rows.ts"
+import type { Rows, SandboxRow } from "../state/rows.ts"
+import { isCurrentPhase } from "../state/rows.ts"
 import type { Leases } from "../use/leases.ts"
-import type { Lives } from "../use/lives.ts"
-import { type Action, type Decision, decide, type Policy, type World } from "./decide.ts"
+import { type ActParts, act, type Seen } from "./act.ts"
+import { type Decision, decide, type Policy, type World } from "./decide.ts"
 
-/** The effects that a decision can have on a sandbox. */
-export interface Effects {
-  adopt(observed: ObservedSandbox): Promise<void>
-  quarantine(observed: ObservedSandbox): Promise<void>
-  /** Marks a dead sandbox as stopping, and ends its leases. */
-  bury(row: SandboxRow, reason: string): Promise<void>
-  pause(sandbox: SandboxId): Promise<void>
-  resume(sandbox: SandboxId): Promise<void>
-  /** Removes the sandbox from its engine. */
-  remove(sandbox: SandboxId): Promise<void>
-  /** Tells the sessions of a sandbox that it is draining or gone. */
-  tell(sandbox: SandboxId, phase: "draining" | "gone", reason: string): Promise<void>
-  /** Removes what is left beside a sandbox that its engine no longer has, and frees its files. */
-  forget(row: SandboxRow): Promise<void>
-}
-
-export interface LookParts {
+export interface LookParts extends ActParts {
   readonly backend: Pick<Backend, "inspect">
-  readonly rows: Rows
   readonly leases: Leases
-  readonly lives: Lives
-  readonly decisions: Decisions
-  readonly effects: Effects
   readonly clock: Clock
-  readonly log: Logger
   readonly policy: Policy
   readonly canPause: boolean
-  readonly at: FailPoint
-  readonly isBooting: (sandbox: SandboxId) => boolean
   readonly isBeingMade: (sandbox: SandboxId) => boolean
-  readonly idleMs: (sandbox: SandboxId) => number
   /** Why the sandbox is to make room, if it is. */
   readonly pressure: (sandbox: SandboxId) => string | undefined
   /** Why the sandbox's processes are halted, if they are. */
@@ -53,14 +26,6 @@ export interface LookParts {
   readonly bootFailure: (row: SandboxRow) => Promise<string | undefined>
   /** Whether somebody asked for the sandbox's successor, or described its workspace differently since it was made. */
   readonly isSuccessorAsked: (row: SandboxRow) => Promise<boolean>
-}
-
-export interface Seen {
-  readonly row: SandboxRow | undefined
-  readonly observed: ObservedSandbox | undefined
-  /** How long nobody had used the sandbox. */
-  readonly idleMs: number
-  readonly decision: Decision
 }
 
 /** The outcome of a look at a sandbox. */
@@ -161,80 +126,5 @@ const leftBy = ({ looked, isStale }: Before): Pick<Seen, "observed"> | undefined
       return { observed: undefined }
     default:
       return undefined
-  }
-}
-
-const act = async (parts: LookParts, sandbox: SandboxId, seen: Seen): Promise<void> => {
-  const { row, observed, decision } = seen
-  const { action, reason } = decision
-  const isThere = row !== undefined && row.phase !== "gone"
-  if (isThere || action.kind !== "keep") await parts.decisions.add(sandbox, action.kind, reason)
-  else parts.decisions.end(sandbox)
-  if (row === undefined) return await actOnUnknown(parts, sandbox, action, observed)
-  // The sandbox is not stopped for being idle if somebody has asked for it since.
-  const isWanted = parts.idleMs(sandbox) < seen.idleMs
-  if (action.kind === "stop" && action.cause === "idle" && isWanted) return
-  await actOnKnown(parts, row, { action, reason }, observed)
-  if (action.kind === "forget") parts.decisions.end(sandbox)
-}
-
-const actOnUnknown = async (
-  { lives, effects }: LookParts,
-  sandbox: SandboxId,
-  { kind }: Action,
-  observed: ObservedSandbox | undefined,
-): Promise<void> => {
-  if (observed === undefined) return
-  if (kind === "ask") await lives.ask(sandbox)
-  if (kind === "resume") await effects.resume(sandbox)
-  if (kind === "adopt") await effects.adopt(observed)
-  if (kind === "quarantine") await effects.quarantine(observed)
-}
-
-const actOnKnown = async (
-  { rows, lives, effects, log, at, isBooting }: LookParts,
-  row: SandboxRow,
-  { action, reason }: Pick<Decision, "action" | "reason">,
-  observed: ObservedSandbox | undefined,
-): Promise<void> => {
-  const { id: sandbox, workspace } = row
-  const stop = async (begin: Rows["beginStop"], cause: Stop["cause"]) => {
-    if (!(await begin(sandbox, { cause, reason }))) return
-    log.info({ op: "sandbox.stop", sandbox, workspace, cause, reason }, "the sandbox is stopping")
-    await at("stop.begun")
-  }
-  switch (action.kind) {
-    case "keep":
-      return
-    case "ask":
-      await lives.ask(sandbox)
-      return
-    case "quarantine":
-      if (observed !== undefined) await effects.quarantine(observed)
-      return
-    case "drain":
-      if (!(await rows.move(sandbox, CURRENT_PHASES, "draining"))) return
-      log.warn({ op: "sandbox.drain", sandbox, workspace, reason }, "the sandbox is draining")
-      await effects.tell(sandbox, "draining", reason)
-      return await at("drain.moved")
-    case "undrain":
-      await rows.move(sandbox, ["draining"], isBooting(sandbox) ? "booting" : "ready")
-      return
-    case "pause":
-      return await effects.pause(sandbox)
-    case "resume":
-      return await effects.resume(sandbox)
-    case "stop":
-      return await stop(action.isAsked ? rows.beginStopUnlessUsed : rows.beginStop, action.cause)
-    case "bury":
-      await effects.bury(row, reason)
-      return await at("stop.begun")
-    case "remove":
-      return await effects.remove(sandbox)
-    case "forget":
-      return await effects.forget(row)
-    case "adopt":
-      if (observed !== undefined) await effects.adopt(observed)
-      return
   }
 }

@@ -4,6 +4,7 @@ import type { FoundCache } from "../../backends/backend.ts"
 import type { Lack, ShortageLevel } from "../../host/shortage.ts"
 import { createLogger } from "../../logging/logger.ts"
 import { Secrets } from "../../logging/secrets.ts"
+import { Transients } from "../state/transients.ts"
 import { openPressure, type PressureParts, RELIEVE_EVERY_MS } from "./pressure.ts"
 
 const [a, b, c] = [newId.sandbox(), newId.sandbox(), newId.sandbox()]
@@ -44,7 +45,7 @@ const open = async ({
   const looks: ShortageLevel[] = []
   const left = [...finds]
   const gone = new Set<SandboxId>()
-  const makingRoom = new Map<SandboxId, string>()
+  const transients = new Transients()
   const names = new Map([a, b, c].map((id, place) => [id, `sandbox ${"abc"[place]}`]))
   const row = (id: SandboxId) => ({
     id,
@@ -68,7 +69,7 @@ const open = async ({
       settle: async (id: SandboxId) => {
         if (failing.includes(id)) return { failure: new Error("the engine is away") }
         if (kept.includes(id)) return {}
-        done.push(`${names.get(id)}: ${makingRoom.get(id)}`)
+        done.push(`${names.get(id)}: ${transients.get(id).pressure}`)
         gone.add(id)
         return {}
       },
@@ -92,14 +93,14 @@ const open = async ({
       secrets: new Secrets(),
       destination: { write: (line: string) => void lines.push(line) },
     }),
-    makingRoom,
+    transients,
   } as unknown as PressureParts
   const pressure = openPressure(parts)
   return {
     pressure,
     done,
     looks,
-    makingRoom,
+    isAsked: () => [a, b, c].some((id) => transients.get(id).pressure !== undefined),
     said: () => lines.map((line) => JSON.parse(line).msg),
   }
 }
@@ -108,13 +109,13 @@ const stopped = (name: string, { words }: Lack = DISK) => `sandbox ${name}: ${wo
 
 describe("when the host runs low", () => {
   it("stops what nobody uses, longest unused first, and looks again after each", async () => {
-    const { pressure, done, looks, makingRoom, said } = await open({
+    const { pressure, done, looks, isAsked, said } = await open({
       finds: [DISK, DISK, undefined],
     })
     await pressure.relieve()
     expect(done).toEqual([stopped("b"), stopped("a")])
     expect(looks).toEqual(["low", "low", "low"])
-    expect(makingRoom.size).toBe(0)
+    expect(isAsked()).toBe(false)
     expect(said()).toEqual([
       `${DISK.words}: ${b} is stopped, which nobody uses`,
       `${DISK.words}: ${a} is stopped, which nobody uses`,
@@ -129,10 +130,10 @@ describe("when the host runs low", () => {
 
   it("never stops one that is used, and goes on with the next where one cannot be stopped", async () => {
     const setting = { held: [b], failing: [a], finds: [DISK, undefined] }
-    const { pressure, done, makingRoom } = await open(setting)
+    const { pressure, done, isAsked } = await open(setting)
     await pressure.relieve()
     expect(done).toEqual([stopped("c")])
-    expect(makingRoom.size).toBe(0)
+    expect(isAsked()).toBe(false)
   })
 
   it("does not take one for stopped that somebody came to use meanwhile", async () => {

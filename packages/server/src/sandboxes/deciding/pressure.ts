@@ -5,6 +5,7 @@ import type { Lack, Shortage } from "../../host/shortage.ts"
 import type { Layers } from "../../layers/layers.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Rows } from "../state/rows.ts"
+import type { Transients } from "../state/transients.ts"
 import type { Idle } from "../use/idle.ts"
 import type { Leases } from "../use/leases.ts"
 import type { Workers } from "./workers.ts"
@@ -18,8 +19,7 @@ export interface PressureParts {
   readonly workers: Pick<Workers, "settle">
   readonly layers: Pick<Layers, "collect">
   readonly log: Logger
-  /** Why a sandbox is to make room; its worker decides. */
-  readonly makingRoom: Map<SandboxId, string>
+  readonly transients: Transients
 }
 
 /** Makes room when the host runs short of something. Never touches a sandbox that is in use. */
@@ -150,18 +150,19 @@ const unusedSandboxes = async ({ rows, leases, idle }: PressureParts): Promise<S
 }
 
 const stop = async (
-  { rows, workers, makingRoom }: PressureParts,
+  { rows, workers, transients }: PressureParts,
   sandbox: SandboxId,
   why: string,
 ): Promise<boolean> => {
-  makingRoom.set(sandbox, why)
+  // The worker of the sandbox reads the reason, and decides.
+  transients.of(sandbox).pressure = why
   try {
     const { failure } = await workers.settle(sandbox)
     if (failure !== undefined) throw failure
     const phase = (await rows.get(sandbox))?.phase
     return phase === undefined || phase === "gone"
   } finally {
-    makingRoom.delete(sandbox)
+    transients.of(sandbox).pressure = undefined
   }
 }
 

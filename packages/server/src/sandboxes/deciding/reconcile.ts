@@ -3,7 +3,8 @@ import type { SandboxId } from "@berth/protocol/ids"
 import type { ReconciledSandbox, ReconcileReport } from "@berth/protocol/sandboxes"
 import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
 import type { Rows } from "../state/rows.ts"
-import { type LookParts, type Seen, see } from "./look.ts"
+import type { Seen } from "./act.ts"
+import { type LookParts, see } from "./look.ts"
 import type { Workers } from "./workers.ts"
 
 export interface ReconcileParts {

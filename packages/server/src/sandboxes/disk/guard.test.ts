@@ -33,7 +33,7 @@ const openStage = () => {
   })
   const told: string[] = []
   const guard = openGuard({
-    copying: new Set(),
+    copied: () => [],
     dataDir: "/nowhere",
     meter,
     clock,

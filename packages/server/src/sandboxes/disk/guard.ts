@@ -30,7 +30,7 @@ export interface GuardParts {
   /** The sandboxes that have processes. */
   readonly list: () => Promise<readonly Observed[]>
   /** The sandboxes that stand still while their files are copied. */
-  readonly copying: ReadonlySet<SandboxId>
+  readonly copied: () => readonly SandboxId[]
   /** The sandboxes that the store knows, with their disk limits. */
   readonly bounded: () => Promise<readonly Metered[]>
   readonly measure: (
@@ -128,7 +128,7 @@ export const openGuard = (parts: GuardParts): Guard => {
   /** Resumes all but the held sandboxes and those whose files are being copied: their turn comes after that. */
   const letOthersGo = async (): Promise<void> => {
     const observed = await parts.list()
-    const copied = [...parts.copying]
+    const copied = parts.copied()
     if (copied.length > 0) isToLetGo = true
     const running = observed.filter(({ state }) => state === "running")
     const ids = (of: readonly Observed[]) => of.map(({ identity }) => identity.sandbox)

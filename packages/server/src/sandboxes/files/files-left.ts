@@ -16,6 +16,8 @@ export interface FilesLeftParts {
  * Looks for files that an earlier workspace of the same name left: the database that knew it was lost, or restored from
  * a copy. A new workspace never takes them, since they were not made for it.
  */
+export type FilesLeft = ReturnType<typeof openFilesLeft>
+
 export const openFilesLeft = ({ files, backend, rows, workspaces }: FilesLeftParts) => ({
   /** Whether nobody owns the files of that name: no workspace, and no sandbox that is used. */
   areLeft: async (workspace: Slug): Promise<boolean> => {

@@ -6,14 +6,14 @@ import type { Rows } from "../state/rows.ts"
 import { detached, unknownSandbox } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { WorkspaceFiles } from "./files.ts"
-import type { openFreezing } from "./freezing.ts"
+import type { Freeze } from "./freezing.ts"
 import type { Newcomers } from "./newcomers.ts"
 
 export interface ForkParts {
   readonly rows: Rows
   readonly workspaces: Workspaces
   readonly files: WorkspaceFiles
-  readonly freeze: ReturnType<typeof openFreezing>
+  readonly freeze: Freeze
   readonly newcomers: Newcomers
   readonly log: Logger
 }

@@ -1,5 +1,6 @@
-import { newId, type SandboxId, Slug } from "@berth/protocol/ids"
+import { newId, Slug } from "@berth/protocol/ids"
 import { expect, it } from "vitest"
+import { Transients } from "../state/transients.ts"
 import { MemoryBackend } from "../testing/memory-backend.ts"
 import { OLD_CONFIG } from "../testing/world.ts"
 import type { Leases } from "../use/leases.ts"
@@ -15,8 +16,7 @@ const setUp = () => {
   const sandbox = newId.sandbox()
   const installation = newId.installation()
   backend.plant({ sandbox, workspace, installation, configHash: OLD_CONFIG }, "running")
-  const making = new Set<SandboxId>()
-  const copying = new Set<SandboxId>()
+  const transients = new Transients()
   const begun: { live: NonNullable<FreezingCall["live"]>; end: () => void }[] = []
   const freeze = openFreezing({
     backend: backend.asBackend(),
@@ -27,8 +27,7 @@ const setUp = () => {
           if (live !== undefined) begun.push({ live, end: () => resolve(FROZEN) })
         }),
     } as unknown as WorkspaceFiles,
-    making,
-    copying,
+    transients,
     wake: () => {},
     held: () => undefined,
     onThaw: () => {},
@@ -47,7 +46,7 @@ const setUp = () => {
   }
   const standing = () => ({
     state: backend.stateOf(sandbox),
-    isMarked: making.has(sandbox) && copying.has(sandbox),
+    isMarked: transients.isReserved(sandbox) && transients.copied().includes(sandbox),
   })
   return { begin, standing }
 }

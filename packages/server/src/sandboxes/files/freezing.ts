@@ -3,6 +3,7 @@ import type { LeaseSource } from "@berth/protocol/lease"
 import type { Backend } from "../../backends/backend.ts"
 import type { CopyProgress } from "../../layers/live-copy.ts"
 import type { Freezer } from "../../layers/while-frozen.ts"
+import type { Transients } from "../state/transients.ts"
 import type { Leases } from "../use/leases.ts"
 import type { FrozenFiles, WorkspaceFiles } from "./files.ts"
 
@@ -11,10 +12,7 @@ export interface FreezingParts {
   readonly leases: Leases
   readonly files: WorkspaceFiles
   readonly wake: (sandbox: SandboxId) => void
-  /** The sandboxes that nobody else is to touch. */
-  readonly making: Set<SandboxId>
-  /** The sandboxes that stand still for their files to be copied. */
-  readonly copying: Set<SandboxId>
+  readonly transients: Transients
   /** Why a sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
   /** Called when the files of a sandbox that stood still are copied: it may now be resumed, or halted. */
@@ -39,41 +37,33 @@ export interface FreezeFiles {
  * Freezes the files of a workspace as they are at one moment. The users of its sandbox go on with it, after a moment in
  * which it stands still.
  */
-export const openFreezing = (parts: FreezingParts) => {
-  const { backend, leases, files, making, copying } = parts
+export type Freeze = (wanted: FreezeFiles) => Promise<FrozenFiles>
 
-  /** The copies for which each sandbox stands still: it goes on when the last of them is done. */
-  const copiesOf = new Map<SandboxId, Set<symbol>>()
-  /** Sandboxes that a copy has paused. */
-  const paused = new Set<SandboxId>()
+export const openFreezing = (parts: FreezingParts): Freeze => {
+  const { backend, leases, files, transients } = parts
 
   const isOnlyCopy = (sandbox: SandboxId, copy: symbol): boolean =>
-    [...(copiesOf.get(sandbox) ?? [])].every((other) => other === copy)
+    [...transients.get(sandbox).copies].every((other) => other === copy)
 
   const endCopy = (sandbox: SandboxId, copy: symbol): void => {
-    copiesOf.get(sandbox)?.delete(copy)
-    if (!isOnlyCopy(sandbox, copy)) return
-    copiesOf.delete(sandbox)
-    paused.delete(sandbox)
-    making.delete(sandbox)
-    copying.delete(sandbox)
+    const transient = transients.of(sandbox)
+    transient.copies.delete(copy)
+    if (transient.copies.size === 0) transient.isPausedForCopy = false
   }
 
   /** Pauses and resumes a sandbox for a copy. While it stands still, nobody else wakes or pauses it. */
   const freezerOf = (sandbox: SandboxId, copy: symbol): Freezer => ({
     freeze: async () => {
-      const copies = copiesOf.get(sandbox) ?? new Set()
-      copiesOf.set(sandbox, copies.add(copy))
-      making.add(sandbox)
-      copying.add(sandbox)
+      transients.of(sandbox).copies.add(copy)
       if ((await backend.inspect(sandbox))?.state === "paused") return
-      paused.add(sandbox)
+      transients.of(sandbox).isPausedForCopy = true
       await backend.pause(sandbox)
     },
     thaw: async () => {
       // A sandbox that was halted meanwhile for its disk use stays paused.
       const isLast = isOnlyCopy(sandbox, copy)
-      if (isLast && paused.has(sandbox) && parts.held(sandbox) === undefined)
+      const { isPausedForCopy } = transients.get(sandbox)
+      if (isLast && isPausedForCopy && parts.held(sandbox) === undefined)
         await backend.resume(sandbox)
       endCopy(sandbox, copy)
       if (!isLast) return

@@ -9,14 +9,14 @@ import type { Rows } from "../state/rows.ts"
 import { unknownWorkspace } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { WorkspaceFiles } from "./files.ts"
-import type { openFreezing } from "./freezing.ts"
+import type { Freeze } from "./freezing.ts"
 import type { Newcomers } from "./newcomers.ts"
 
 export interface TransferParts {
   readonly rows: Pick<Rows, "ofWorkspace">
   readonly workspaces: Workspaces
   readonly files: WorkspaceFiles
-  readonly freeze: ReturnType<typeof openFreezing>
+  readonly freeze: Freeze
   readonly newcomers: Newcomers
   readonly shortage: Shortage
   /** Whether there are files of that name that nobody owns. */

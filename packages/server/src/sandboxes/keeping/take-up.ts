@@ -1,8 +1,8 @@
-import type { SandboxId } from "@berth/protocol/ids"
 import type { ObservedSandbox } from "../../backends/backend.ts"
 import type { Logger } from "../../logging/logger.ts"
 import type { Links } from "../state/links.ts"
 import type { Rows } from "../state/rows.ts"
+import type { Transients } from "../state/transients.ts"
 import type { Keepers } from "./keepers.ts"
 
 export interface TakeUpParts {
@@ -11,8 +11,7 @@ export interface TakeUpParts {
   readonly rows: Pick<Rows, "list" | "listShown">
   readonly links: Pick<Links, "list" | "remove">
   readonly keepers: Pick<Keepers, "takeUp">
-  /** The sandboxes whose processes are frozen. */
-  readonly frozen: Set<SandboxId>
+  readonly transients: Transients
   readonly log: Logger
 }
 
@@ -24,7 +23,7 @@ export const takeUp = async ({
   found: all,
   rows,
   keepers,
-  frozen,
+  transients,
   log,
 }: TakeUpParts): Promise<number> => {
   const live = new Set(
@@ -35,7 +34,7 @@ export const takeUp = async ({
   const found = all.filter(({ identity }) => live.has(identity.sandbox))
   const taken = await Promise.allSettled(
     found.map(async ({ identity: { sandbox }, state }) => {
-      if (state === "paused") frozen.add(sandbox)
+      if (state === "paused") transients.of(sandbox).isFrozen = true
       const one = await keepers.takeUp(sandbox)
       if (state === "exited") one?.exited()
     }),

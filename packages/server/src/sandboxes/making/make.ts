@@ -9,6 +9,7 @@ import { begunBoot } from "../keeping/boot-summary.ts"
 import type { Keepers } from "../keeping/keepers.ts"
 import type { Records } from "../state/records.ts"
 import type { Rows } from "../state/rows.ts"
+import type { Transients } from "../state/transients.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Lives } from "../use/lives.ts"
 import { type LaunchParts, launch } from "./launch.ts"
@@ -24,8 +25,7 @@ export interface MakeParts extends LaunchParts {
   /** Has the sandbox looked at. */
   readonly wake: (sandbox: SandboxId) => void
   readonly log: Logger
-  /** The sandboxes that are being made right now. */
-  readonly making: Set<SandboxId>
+  readonly transients: Transients
 }
 
 export interface NewRow {
@@ -37,7 +37,7 @@ export interface NewRow {
 
 /** Makes a sandbox, with its row first: what a crash or a failure leaves of it is found by the row, and removed. */
 export const openMake = (parts: MakeParts) => {
-  const { rows, workspaces, records, files, keepers, lives, wake, log, making, at } = parts
+  const { rows, workspaces, records, files, keepers, lives, wake, log, transients, at } = parts
 
   const warn = async (sandbox: SandboxId, warnings: readonly string[]): Promise<void> => {
     await rows.warn(sandbox, warnings)
@@ -66,7 +66,7 @@ export const openMake = (parts: MakeParts) => {
     const { sandbox, spec, wanted, mode } = made
     const ids = { sandbox, workspace: spec.slug, mode }
     return operation(log, "sandbox.create", ids, async () => {
-      making.add(sandbox)
+      transients.of(sandbox).isBeingMade = true
       lives.born(sandbox)
       try {
         await makeIt(made, signal)
@@ -76,7 +76,7 @@ export const openMake = (parts: MakeParts) => {
         await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why })
         throw thrown
       } finally {
-        making.delete(sandbox)
+        transients.of(sandbox).isBeingMade = false
         wake(sandbox)
       }
     })

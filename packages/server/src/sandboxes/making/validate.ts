@@ -15,7 +15,7 @@ export interface ValidateParts {
   readonly networks: BackendDescription["networks"]
   readonly keys: Keys
   /** The port on which this server listens. */
-  readonly apiPort: number | undefined
+  readonly apiPort?: number | undefined
 }
 
 /**

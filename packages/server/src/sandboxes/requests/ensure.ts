@@ -2,11 +2,16 @@ import type { BootMode } from "@berth/protocol/boot"
 import { BerthError } from "@berth/protocol/errors"
 import { newId, type SandboxId, type Slug } from "@berth/protocol/ids"
 import { keepsAmong, type Lease, userOf, usesAmong } from "@berth/protocol/lease"
-import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { BootSummary } from "@berth/protocol/sandboxes"
 import type { Serially } from "../../host/serial.ts"
+import { undrain } from "../deciding/undrain.ts"
+import { isBootOver } from "../keeping/boot-summary.ts"
 import type { NewRow } from "../making/make.ts"
 import type { Wants } from "../making/wanted.ts"
+import type { Decisions } from "../state/decisions.ts"
+import type { Departures } from "../state/departures.ts"
 import { isCurrentPhase, type Rows, type SandboxRow } from "../state/rows.ts"
+import type { Transients } from "../state/transients.ts"
 import { unknownWorkspace } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { Leases } from "../use/leases.ts"
@@ -31,21 +36,18 @@ export interface EnsureParts {
   /** Runs one operation at a time for each workspace. */
   readonly serially: Serially
   readonly isBooting: (sandbox: SandboxId) => boolean
-  readonly hasFailed: (sandbox: SandboxId) => boolean
+  readonly bootOf: (sandbox: SandboxId) => BootSummary | undefined
+  readonly transients: Transients
+  readonly decisions: Pick<Decisions, "failureOf">
+  readonly departures: Pick<Departures, "of">
   /** Rejects where the host has no room. */
   readonly admit: () => Promise<void>
   /** Makes the sandbox of this row. */
   readonly make: (row: NewRow, signal: AbortSignal) => Promise<void>
-  /** Notes that a person asks for the sandbox's successor: leases that yield give way. */
-  readonly askSuccessor: (sandbox: SandboxId) => void
   /** Has the sandbox looked at. */
   readonly wake: (sandbox: SandboxId) => void
   /** The same, and resolves when that is done: a dead sandbox is not current any more then. */
   readonly settle: (sandbox: SandboxId) => Promise<unknown>
-  /** Why the sandbox is not gone yet, if its last action failed; undefined: nothing failed. */
-  readonly whyNotGone: (sandbox: SandboxId) => string | undefined
-  /** Resolves when the store has the sandbox as gone. */
-  readonly gone: (sandbox: SandboxId, signal: AbortSignal) => Promise<void>
 }
 
 export interface EnsureOptions {
@@ -68,7 +70,9 @@ export interface Ensured {
  * Gives the current sandbox of a workspace, made if there is none. A stale one is replaced as soon as nobody uses it:
  * until then the caller waits, for `waitMs` at most.
  */
-export const openEnsure = (parts: EnsureParts) => {
+export type Ensure = (slug: Slug, options: EnsureOptions, signal: AbortSignal) => Promise<Ensured>
+
+export const openEnsure = (parts: EnsureParts): Ensure => {
   const { rows, leases, workspaces, wants, serially } = parts
   /** The waiting requests of each workspace: when one of them gets its sandbox, the others look again. */
   const waiting = new Map<Slug, AbortController>()
@@ -76,9 +80,6 @@ export const openEnsure = (parts: EnsureParts) => {
     waiting.get(slug)?.abort()
     waiting.delete(slug)
   }
-
-  const undrain = (sandbox: SandboxId): Promise<boolean> =>
-    rows.move(sandbox, ["draining"], parts.isBooting(sandbox) ? "booting" : "ready")
 
   /** The sandbox that there is now, or the one to wait for. */
   const step = async (
@@ -96,16 +97,17 @@ export const openEnsure = (parts: EnsureParts) => {
       const isSame = there.configHash === wanted.hash
       const isFailed = there.phase === "failed"
       if (isSame && isFailed && !retry) throw bootFailed(there, failed?.why)
-      const isRight = isSame && !isFailed && !parts.hasFailed(there.id)
+      const isRight = isSame && !isFailed && !hasFailed(parts.bootOf(there.id))
       // A draining sandbox whose config is wanted again becomes current again.
-      if (isRight && (isCurrent(there) || (await undrain(there.id))))
+      if (isRight && (isCurrent(there) || (await undrain(parts, there.id))))
         return { sandbox: there.id, made: false }
       if (isSame && (isFailed || isCurrent(there))) {
         // A lease that yields gives way to a request.
         const begin = isRequested ? rows.beginStopUnlessUsed : rows.beginStop
         await begin(there.id, { cause: "stale", reason: "its boot had failed" })
       }
-      if (!isSame && isRequested) parts.askSuccessor(there.id)
+      // Leases that yield give way to a successor that a person asks for.
+      if (!isSame && isRequested) parts.transients.of(there.id).isSuccessorAsked = true
       parts.wake(there.id)
       return { waitFor: there }
     }
@@ -137,17 +139,20 @@ export const openEnsure = (parts: EnsureParts) => {
         ...[patience, others.signal, AbortSignal.timeout(LOOK_AGAIN_MS)],
       ])
       try {
-        await parts.gone(waitFor.id, aWhile)
+        await parts.departures.of(waitFor.id, aWhile)
       } catch (thrown) {
         if (patience.aborted) {
           const held = await leases.of(waitFor.id)
-          throw draining(slug, waitFor, held, parts.whyNotGone(waitFor.id))
+          throw draining(slug, waitFor, held, parts.decisions.failureOf(waitFor.id))
         }
         if (!aWhile.aborted) throw thrown
       }
     }
   }
 }
+
+const hasFailed = (boot: BootSummary | undefined): boolean =>
+  boot !== undefined && isBootOver(boot) && boot.readyAtMs === null
 
 const isCurrent = ({ phase }: SandboxRow): boolean => isCurrentPhase(phase)
 

@@ -9,11 +9,12 @@ import type { Bridges } from "../keeping/bridges.ts"
 import { type DialAhead, type Dialed, dialAhead } from "../keeping/dial-ahead.ts"
 import type { SandboxLink } from "../state/links.ts"
 import type { Rows } from "../state/rows.ts"
+import type { Transients } from "../state/transients.ts"
 import { detached, unknownSandbox } from "../state/unknown.ts"
 import type { Workspaces } from "../state/workspaces.ts"
 import type { LeaseRequest, Leases } from "../use/leases.ts"
 import type { Lives } from "../use/lives.ts"
-import { bootFailed, type Ensured, type openEnsure } from "./ensure.ts"
+import { bootFailed, type Ensure, type Ensured } from "./ensure.ts"
 
 /** A use of a sandbox. The sandbox is not taken away until the use ends. */
 export interface Use {
@@ -62,9 +63,8 @@ export interface UseParts {
   readonly leases: Leases
   readonly lives: Lives
   readonly workers: Workers
-  readonly ensure: ReturnType<typeof openEnsure>
-  /** The sandboxes whose processes are frozen, or are about to be. */
-  readonly frozen: ReadonlySet<SandboxId>
+  readonly ensure: Ensure
+  readonly transients: Pick<Transients, "get">
   /** Why the sandbox stays halted, if it does. */
   readonly held: (sandbox: SandboxId) => string | undefined
   readonly linkOf: (sandbox: SandboxId) => Promise<SandboxLink>
@@ -80,7 +80,7 @@ const DIAL_MS = 5_000
 const DIAL_PAUSE_MS = 20
 
 export const openUses = (parts: UseParts): Uses => {
-  const { leases, lives, workers, frozen, ensure } = parts
+  const { leases, lives, workers, transients, ensure } = parts
 
   const begin = async (
     { sandbox, lease: first }: Leased,
@@ -99,7 +99,7 @@ export const openUses = (parts: UseParts): Uses => {
     try {
       const reason = parts.held(sandbox)
       if (reason !== undefined) throw halted(sandbox, reason)
-      if (frozen.has(sandbox)) await thaw(workers, sandbox)
+      if (transients.get(sandbox).isFrozen) await thaw(workers, sandbox)
     } catch (thrown) {
       // A lease that was there before belongs to a use that goes on, and may be resumed later.
       if (!isFound) await end()

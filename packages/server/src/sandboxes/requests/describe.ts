@@ -1,0 +1,66 @@
+import { isDeepStrictEqual } from "node:util"
+import type { Slug } from "@berth/protocol/ids"
+import type { WorkspaceSpec } from "@berth/protocol/workspace"
+import type { Serially } from "../../host/serial.ts"
+import type { Guard } from "../disk/guard.ts"
+import { filesLeft } from "../files/files-left.ts"
+import type { FilesRoom } from "../files/open.ts"
+import { requireHeld } from "../making/require-held.ts"
+import type { openValidate } from "../making/validate.ts"
+import type { Wants } from "../making/wanted.ts"
+import { otherRepo, otherRepoError } from "../state/other-repo.ts"
+import type { Workspaces } from "../state/workspaces.ts"
+import type { Requests } from "./requests.ts"
+
+export interface DescribeParts extends Pick<FilesRoom, "files" | "filesLeft"> {
+  readonly workspaces: Workspaces
+  readonly wants: Pick<Wants, "refresh">
+  readonly validate: ReturnType<typeof openValidate>
+  /** Runs one operation at a time for each workspace. */
+  readonly serially: Serially
+  readonly replaceWorkspace: Requests["replaceWorkspace"]
+  readonly guard: Pick<Guard, "isHolding" | "look">
+}
+
+export interface DescribeOptions {
+  /**
+   * Removes the workspace of that name first if it is for another repo, and files of that name that no workspace owns.
+   * Default: refused.
+   */
+  readonly replace?: boolean
+}
+
+/** Stores the description of a workspace. If it is refused, nothing is changed. */
+export type Describe = (
+  spec: WorkspaceSpec,
+  options: DescribeOptions,
+  signal: AbortSignal,
+) => Promise<void>
+
+export const openDescribe = (parts: DescribeParts): Describe => {
+  const { workspaces, wants, files, validate, serially, guard } = parts
+  const { areLeft } = parts.filesLeft
+  const removeLeft = (workspace: Slug): Promise<void> =>
+    serially(workspace, async () => {
+      // A concurrent request may have made the workspace since.
+      if (await areLeft(workspace)) await files.remove(workspace)
+    })
+  return async (spec, { replace = false }, signal) => {
+    const known = (await workspaces.get(spec.slug))?.spec
+    if (isDeepStrictEqual(known, spec)) return wants.refresh()
+    const isOnLeftFiles = known === undefined && (await areLeft(spec.slug))
+    if (isOnLeftFiles && !replace) throw filesLeft(spec.slug)
+    const other = known && otherRepo(known, spec)
+    if (other !== undefined && !replace) throw otherRepoError(spec, other)
+    requireHeld(spec.agent)
+    await validate(spec, other === undefined ? known : undefined, signal)
+    if (isOnLeftFiles) await removeLeft(spec.slug)
+    // A concurrent request may have described the workspace since it was read.
+    const refusal = await workspaces.put(spec)
+    if (refusal !== undefined && !replace) throw otherRepoError(spec, refusal)
+    if (refusal !== undefined) await parts.replaceWorkspace(spec)
+    wants.refresh()
+    // A halted sandbox may have a higher limit now.
+    if (guard.isHolding) await guard.look()
+  }
+}

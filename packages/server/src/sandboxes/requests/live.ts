@@ -1,0 +1,88 @@
+import { Readable } from "node:stream"
+import type { SandboxId } from "@berth/protocol/ids"
+import type { LeaseSource } from "@berth/protocol/lease"
+import type { Backend, EngineState } from "../../backends/backend.ts"
+import type { Bridges } from "../keeping/bridges.ts"
+import type { Kept } from "../keeping/kept.ts"
+import { type Keeping, linkOf } from "../keeping/open.ts"
+import type { State } from "../state/open.ts"
+import { unknownSandbox } from "../state/unknown.ts"
+import type { Leases } from "../use/leases.ts"
+
+export interface LiveParts extends Pick<Keeping, "keepers">, Pick<State, "links" | "departures"> {
+  readonly backend: Pick<Backend, "inspect">
+  readonly bridges: Pick<Bridges, "put">
+  readonly leases: Pick<Leases, "by" | "release">
+  readonly wake: (sandbox: SandboxId) => void
+}
+
+/** The sandboxes that run, as the sessions in them see them. */
+export interface Live {
+  /** The connection to a sandbox. Fails where there is none. */
+  kept(sandbox: SandboxId): Kept
+  /** Resolves when the sandbox is ready or never will be, or the signal fires. */
+  booted(sandbox: SandboxId, signal: AbortSignal): Promise<void>
+  /** Writes a file into the sandbox, for its user. */
+  putFile(sandbox: SandboxId, path: string, content: Buffer, signal: AbortSignal): Promise<void>
+  /** The engine's state of a sandbox; undefined: it has none. A sandbox that is paused in use is woken. */
+  stateOf(sandbox: SandboxId): Promise<EngineState | undefined>
+  /** Resolves when the store has the sandbox as gone, and all its events are stored. Rejects when the signal fires. */
+  gone(sandbox: SandboxId, signal: AbortSignal): Promise<void>
+  /** The sandbox that has a lease of these sources for a subject: the latest one. */
+  usedFor(sources: readonly LeaseSource[], subject: string): Promise<SandboxId | undefined>
+  /** Ends the leases of these sources whose subject is over. */
+  endUses(
+    sources: readonly LeaseSource[],
+    isOver: (subject: string | null) => boolean,
+  ): Promise<void>
+}
+
+export const openLive = (parts: LiveParts): Live => {
+  const { keepers, backend, bridges, leases, departures, wake } = parts
+
+  const kept = (sandbox: SandboxId): Kept => {
+    const found = keepers.get(sandbox)
+    if (found !== undefined) return found
+    throw unknownSandbox(sandbox)
+  }
+
+  return {
+    kept,
+
+    booted: async (sandbox, signal) => {
+      const fired = Promise.withResolvers<void>()
+      const onAbort = () => fired.resolve()
+      signal.addEventListener("abort", onAbort)
+      if (signal.aborted) onAbort()
+      try {
+        const booting = kept(sandbox)
+          .booted(signal)
+          .catch(() => {})
+        await Promise.race([booting, fired.promise])
+      } finally {
+        signal.removeEventListener("abort", onAbort)
+      }
+    },
+
+    putFile: async (sandbox, path, content, signal) => {
+      const query = new URLSearchParams({ path, parents: "true" })
+      const body = Readable.from([content])
+      await bridges.put(await linkOf(parts, sandbox), `/files/content?${query}`, body, signal)
+    },
+
+    stateOf: async (sandbox) => {
+      const state = (await backend.inspect(sandbox))?.state
+      if (state === "paused") wake(sandbox)
+      return state
+    },
+
+    gone: (sandbox, signal) => departures.of(sandbox, signal),
+
+    usedFor: async (sources, subject) => (await leases.by(sources, subject)).at(-1)?.sandbox,
+
+    endUses: async (sources, isOver) => {
+      for (const { id, subject } of await leases.by(sources))
+        if (isOver(subject)) await leases.release(id)
+    },
+  }
+}

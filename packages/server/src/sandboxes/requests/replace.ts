@@ -1,0 +1,25 @@
+import type { Logger } from "../../logging/logger.ts"
+import type { SandboxRow } from "../state/rows.ts"
+import type { Ensure } from "./ensure.ts"
+
+export interface ReplaceParts {
+  readonly ensure: Ensure
+  readonly log: Logger
+  /** Fires when the server stops. */
+  readonly signal: AbortSignal
+}
+
+/** Makes the successor of a drained sandbox, so that those who used the workspace find it there. */
+export const openReplace =
+  ({ ensure, log, signal }: ReplaceParts) =>
+  async ({ workspace }: Pick<SandboxRow, "workspace">): Promise<void> => {
+    try {
+      await ensure(workspace, { mode: "fresh", isRequested: false }, signal)
+    } catch (err) {
+      if (!signal.aborted)
+        log.warn(
+          { op: "sandbox.replace", workspace, err },
+          "a drained sandbox cannot be replaced now; its successor is made at the next use",
+        )
+    }
+  }
