@@ -5,7 +5,7 @@ import { sendEvents } from "./event-stream.ts"
 
 const KIB = 1024
 
-/** A connection that takes so many bytes at once, and what is beyond that a moment later. */
+/** A connection that takes the first bytes at once, and each chunk beyond them 10 ms after it came. */
 const slowConnection = (takesBytes: number): Duplex => {
   let left = takesBytes
   const take = (chunk: Buffer, done: () => void) => {
@@ -21,7 +21,7 @@ const slowConnection = (takesBytes: number): Duplex => {
   return connection
 }
 
-it("asks for the next page after one that the connection took all of but the end", async () => {
+it("asks for the next page after the connection drained the end of the page before", async () => {
   let asked = 1
   const piece = Buffer.alloc(32 * KIB, "x")
   const pages = async function* () {

@@ -61,7 +61,7 @@ const start = async (limits: Partial<Limits> = {}) => {
     const error = (await reply.json()) as WireError
     return { status: reply.status, ...error }
   }
-  /** Sends these bytes as they are and gives all that comes back. */
+  /** Sends these bytes as they are, and returns everything that comes back. */
   const raw = async (bytes: string) => {
     const socket = connect(Number(new URL(url).port), "127.0.0.1")
     socket.write(bytes)
@@ -78,7 +78,7 @@ describe("health and status", () => {
     expect(Health.parse(await reply.json())).toMatchObject({ version: "1.2.3", pid: process.pid })
   })
 
-  it("answers status with the token only", async () => {
+  it("answers status only with the token", async () => {
     const { url, call } = await start()
     expect(ServerStatus.parse(await (await call("/v1/status")).json())).toMatchObject({
       dataDir: "/data",
@@ -106,7 +106,7 @@ describe("health and status", () => {
     })
   })
 
-  it("guards a route that says nothing about tokens", async () => {
+  it("demands the token on a route that says nothing about tokens", async () => {
     const { url } = await start()
     expect((await fetch(`${url}/v1/teapot`)).status).toBe(401)
   })
@@ -125,7 +125,7 @@ describe("errors", () => {
     })
   })
 
-  it("tells a client nothing about a defect, and the log everything", async () => {
+  it("keeps the reason of a defect from the client, and writes it to the log", async () => {
     const { failure, lines } = await start()
     const error = await failure("/v1/broken")
     expect(error).toMatchObject({ status: 500, code: "internal" })
@@ -137,7 +137,7 @@ describe("errors", () => {
   })
 
   it.each([["/nope"], ["/v1/nope?token=abc"], ["/"], ["/v1/health/x"]])(
-    "answers %s, which does not exist",
+    "answers the unknown route %s with 404",
     async (path) => {
       const { url } = await start()
       const reply = await fetch(url + path)
@@ -148,7 +148,7 @@ describe("errors", () => {
     },
   )
 
-  it("answers a method that a route does not have", async () => {
+  it("answers an unknown method of a route with route.unknown", async () => {
     const { failure } = await start()
     expect(await failure("/v1/health", { method: "DELETE" })).toMatchObject({
       code: "route.unknown",
@@ -156,7 +156,7 @@ describe("errors", () => {
   })
 
   it.each([
-    ["no JSON", "{", "application/json"],
+    ["a body that is no JSON", "{", "application/json"],
     ["an empty body", "", "application/json"],
     ["a poisoned prototype", '{"__proto__":{"x":1}}', "application/json"],
     ["an unknown content type", "a: 1", "text/yaml"],
@@ -166,7 +166,7 @@ describe("errors", () => {
     expect(await failure("/v1/echo", init)).toMatchObject({ status: 400, code: "input.invalid" })
   })
 
-  it("refuses a bad URL, and what is not HTTP at all", async () => {
+  it("refuses a malformed URL, and bytes that are no HTTP", async () => {
     const { raw } = await start()
     const badUrl = await raw("GET /v1/%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     expect(badUrl).toMatch(/^HTTP\/1\.1 400 /)
@@ -187,21 +187,21 @@ describe("limits", () => {
     expect(await failure("/v1/echo", chunked)).toMatchObject(expected)
   })
 
-  it("lives on when a body that it refused for its length is never read", async () => {
+  it("survives the time limit of a body that it refused for its length and never read", async () => {
     const { failure, raw } = await start({ bodyBytes: 100, receiveMs: 1_000 })
     const headers = { "content-type": "application/json" }
     const body = JSON.stringify("x".repeat(1024 * 1024))
     expect(await failure("/v1/echo", { method: "POST", headers, body })).toMatchObject({
       code: "input.too_large",
     })
-    // Its time is over after that of the other.
+    // This request's time limit ends after that of the refused one.
     const late = await raw(
       `POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n1`,
     )
     expect(late).toContain("deadline.exceeded")
   })
 
-  it("answers at once to a body of a type that nobody reads, and to what comes behind it", async () => {
+  it("answers a large body of an unknown type with 400, and then the request behind it", async () => {
     const { raw } = await start()
     const head = `POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: text/yaml\r\n`
     const body = `Content-Length: 2000000\r\n\r\n${"x".repeat(2_000_000)}`
@@ -210,7 +210,7 @@ describe("limits", () => {
     expect(replies.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 400", "HTTP/1.1 200"])
   })
 
-  it("refuses a body before it reads it when the token is wrong", async () => {
+  it("refuses a request without the token before its body has arrived", async () => {
     const { raw } = await start()
     const reply = await raw(
       "POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
@@ -232,12 +232,12 @@ describe("limits", () => {
       `POST /v1/echo HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\n` +
         "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
     ],
-  ])("gives up on a request whose %s not arrive", async (_, bytes) => {
+  ])("ends a request whose %s not arrive in time", async (_, bytes) => {
     const { raw } = await start({ receiveMs: 100 })
     expect(await raw(bytes)).toContain('"code":"deadline.exceeded"')
   })
 
-  it("gives up on a reply that does not come", async () => {
+  it("answers 504 when a reply does not come in time", async () => {
     const { failure } = await start({ handleMs: 50 })
     expect(await failure("/v1/never")).toMatchObject({ status: 504, code: "deadline.exceeded" })
   })
@@ -268,7 +268,7 @@ describe("names of this machine", () => {
     expect(await raw("GET /v1/health HTTP/1.0\r\n\r\n")).toContain("auth.host_refused")
   })
 
-  it("refuses another name on unknown routes too, even with the token", async () => {
+  it("refuses a foreign Host on unknown routes too, even with the token", async () => {
     const { raw } = await start()
     const reply = await raw(
       `GET /nope HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer ${TOKEN}\r\nConnection: close\r\n\r\n`,
@@ -277,8 +277,8 @@ describe("names of this machine", () => {
   })
 })
 
-describe("the line of a request", () => {
-  it("is one, with route, status, duration and id, without path or query", async () => {
+describe("the log line of a request", () => {
+  it("is written once, with route, status, duration and id, and without the query", async () => {
     const { call, lines } = await start()
     const reply = await call("/v1/status?q=private")
     await reply.text()
@@ -297,7 +297,7 @@ describe("the line of a request", () => {
     expect(JSON.stringify(lines())).not.toContain("private")
   })
 
-  it("says when the client went away", async () => {
+  it("says that the client left", async () => {
     const { call, lines, api } = await start()
     const abort = new AbortController()
     const arrived = new Promise<void>((resolve) => {
@@ -323,27 +323,27 @@ describe("listening and stopping", () => {
     })
   })
 
-  it("says what the system says when it cannot listen", async () => {
+  it("reports the system's error when it cannot listen", async () => {
     const { api } = await makeApi()
-    // An address for documents, which no machine has.
+    // An address reserved for documentation, which no machine has.
     await expect(listen(api, { host: "192.0.2.1" as "::1", port: 0 })).rejects.toMatchObject({
       code: "server.listen_failed",
       details: { host: "192.0.2.1", errno: "EADDRNOTAVAIL" },
     })
   })
 
-  it("takes localhost for the address, whatever the name resolves to", async () => {
+  it("listens on 127.0.0.1 alone for the name localhost", async () => {
     const { api } = await makeApi()
     expect(await listen(api, { host: "localhost", port: 0 })).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
     expect(api.addresses()).toHaveLength(1)
   })
 
-  it("listens on loopback only", async () => {
+  it("listens on the loopback address that it was given", async () => {
     const { api } = await start()
     expect(api.server.address()).toMatchObject({ address: "127.0.0.1" })
   })
 
-  it("lets a running request end, and refuses new ones meanwhile", async () => {
+  it("lets a running request end, and refuses new ones while it stops", async () => {
     const { api, url, call, arrived, finish } = await makeSlow()
     const slow = call("/v1/slow")
     await arrived
@@ -370,7 +370,7 @@ describe("listening and stopping", () => {
     expect(await stopped).toBe(true)
   })
 
-  it("cuts what does not end within the grace", async () => {
+  it("cuts off a request that does not end within the grace period", async () => {
     const { api, call } = await start()
     const arrived = new Promise((resolve) => api.server.once("request", resolve))
     const never = call("/v1/never")
@@ -380,13 +380,13 @@ describe("listening and stopping", () => {
     expect(await stopped).toBe(false)
   })
 
-  it("stops twice as well as once", async () => {
+  it("can be stopped twice", async () => {
     const { api } = await start()
     expect(await Promise.all([stopApi(api, 1_000), stopApi(api, 1_000)])).toEqual([true, true])
   })
 })
 
-/** A server with a request that ends when it is told to. */
+/** A server with a route that answers once `finish` is called. */
 const makeSlow = async () => {
   const { api } = await makeApi()
   const finished = Promise.withResolvers<void>()

@@ -13,7 +13,7 @@ const PAGE_BYTES = 256 * 1024
 const UNREAD_BYTES = 4 * 1024 * 1024
 const READERS = 40
 
-/** Pages without end, for each reader. */
+/** Pages without end for one reader. */
 async function* endless(): AsyncGenerator<StreamPage> {
   for (let last = 1; ; last++) {
     await new Promise((resolve) => setImmediate(resolve))
@@ -21,7 +21,7 @@ async function* endless(): AsyncGenerator<StreamPage> {
   }
 }
 
-it("holds no more than its budget for readers who do not read, and goes on with one who reads", async () => {
+it("drops clients that do not read to stay within its budget, and still serves a client that reads", async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-streams-"))
   const path = join(directory, "socket")
   const streams = new Streams({ streams: READERS, unreadBytes: UNREAD_BYTES })
@@ -67,14 +67,14 @@ it("holds no more than its budget for readers who do not read, and goes on with 
   expect(mostBytes).toBeLessThan(UNREAD_BYTES + 4 * PAGE_BYTES)
 })
 
-it("refuses more streams than may be open, with what to do about it", async () => {
+it("refuses more streams than may be open, and names the limit", async () => {
   const streams = new Streams({ streams: 0, unreadBytes: 1 })
   expect(() => streams.check()).toThrow(
     expect.objectContaining({ code: "events.too_many", status: 429, details: { max: 0 } }),
   )
 })
 
-it("lets everybody else have a turn while hundreds of readers begin together", async () => {
+it("lets other work run between the reads of 300 clients that begin together", async () => {
   const turns = new Turns()
   let others = 0
   let isOver = false

@@ -27,7 +27,7 @@ const STOP = { cause: "idle", reason: "of a test" } as const
 
 const store = storeOfFile()
 
-/** A server with real leases before one sandbox, whose port sends back what comes to it. */
+/** Starts a server with real leases in front of one sandbox with an echoing port. */
 const start = async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-preview-"))
   const path = join(directory, "socket")
@@ -88,7 +88,7 @@ const start = async () => {
   await once(client, "open")
   return {
     client,
-    /** Bytes there and back. */
+    /** Sends bytes and waits for their echo. */
     say: async () => {
       client.send("hello")
       await once(client, "message")
@@ -104,7 +104,7 @@ const start = async () => {
   }
 }
 
-it("[R1.7] a preview keeps its sandbox while bytes pass, and not by its connection alone", async () => {
+it("[R1.7] leases a sandbox to a preview while bytes pass, and not for its open connection alone", async () => {
   const { client, say, pass, kinds, isStopped } = await start()
   for (let time = 0; time < 3; time += 1) {
     await pass(QUIET_PREVIEW_MS - LEASE_TICK_MS)

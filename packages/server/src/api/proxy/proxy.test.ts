@@ -20,7 +20,7 @@ const DENIED = JSON.stringify({ code: "files.denied", message: "no", details: {}
 const UNASKED_UPGRADE = "HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
 
 describe("requests to a sandbox", () => {
-  it("pass with their path, query and body, with the sandbox's token, and few headers", async () => {
+  it("pass with path, query, body and the sandbox's token, and drop unknown headers both ways", async () => {
     const seen: unknown[] = []
     const { call } = await answering((request, response) => {
       void text(request).then((body) => {
@@ -57,7 +57,7 @@ describe("requests to a sandbox", () => {
     expect(JSON.stringify(seen)).not.toMatch(/cookie|x-else|right-token/)
   })
 
-  it("carry bodies of any size, as fast as the sandbox reads", async () => {
+  it("carry a body of 64 MiB no faster than the sandbox reads it", async () => {
     let received = 0
     let paused: (() => void) | undefined
     const { call } = await answering((request, response) => {
@@ -78,7 +78,7 @@ describe("requests to a sandbox", () => {
       },
     })
     const answer = call("/files/archive", { method: "PUT", body, duplex: "half" } as RequestInit)
-    // What nobody reads stays where it is, but for what the system's buffers hold.
+    // While the sandbox does not read, only the system's buffers fill.
     let before = -1
     await expect
       .poll(
@@ -95,7 +95,7 @@ describe("requests to a sandbox", () => {
     expect(await (await answer).json()).toEqual({ entries: size })
   })
 
-  it("end inside when the client goes, and for the client when the sandbox breaks off", async () => {
+  it("end in the sandbox when the client leaves, and fail for the client when the sandbox breaks off", async () => {
     let arrived = Promise.withResolvers<void>()
     const { call, open } = await answering((request, response) => {
       response.writeHead(200).write("begun")
@@ -128,7 +128,7 @@ describe("requests to a sandbox", () => {
     ["a refused token", "HTTP/1.1 401 No\r\n\r\n", "bridge.unauthorized"],
     ["headers without end", `HTTP/1.1 200 OK\r\nA: ${"x".repeat(20_000)}`, "bridge.limit_exceeded"],
     ["an upgrade", UNASKED_UPGRADE, "bridge.protocol_violated"],
-  ])("answer %s with an error of the table", async (_, bytes, code) => {
+  ])("fail with an error of the table when the sandbox answers with %s", async (_, bytes, code) => {
     const { failure } = await saying(bytes)
     expect(await failure("/commands")).toMatchObject({ code })
   })
@@ -151,33 +151,36 @@ describe("requests to a sandbox", () => {
       /^HTTP\/1\.1 403 /,
     ],
     ["of the server", "SSH-2.0-OpenSSH\r\n", /^HTTP\/1\.1 502 /],
-  ])("let a client that reads last see an early answer %s", async (_, bytes, expected) => {
-    const inside = createPlainServer((socket) => socket.once("data", () => socket.write(bytes)))
-    const { url } = await start(inside)
-    const size = 16 * 1024 * 1024
-    const client = connect({ host: "127.0.0.1", port: Number(new URL(url).port) })
-    onTestFinished(() => void client.destroy())
-    client.write(
-      [
-        `PUT /v1/sandboxes/${SANDBOX}/files/content HTTP/1.1`,
-        `Host: ${new URL(url).host}`,
-        `Authorization: Bearer ${TOKEN}`,
-        `Content-Length: ${size}\r\n\r\n`,
-      ].join("\r\n"),
-    )
-    const piece = Buffer.alloc(64 * 1024)
-    for (let sent = 0; sent < size; sent += piece.length)
-      await new Promise<void>((resolve, reject) => {
-        client.once("error", reject)
-        client.write(piece, () => {
-          client.off("error", reject)
-          resolve()
+  ])(
+    "pass an early answer %s to a client that sends its whole body before it reads",
+    async (_, bytes, expected) => {
+      const inside = createPlainServer((socket) => socket.once("data", () => socket.write(bytes)))
+      const { url } = await start(inside)
+      const size = 16 * 1024 * 1024
+      const client = connect({ host: "127.0.0.1", port: Number(new URL(url).port) })
+      onTestFinished(() => void client.destroy())
+      client.write(
+        [
+          `PUT /v1/sandboxes/${SANDBOX}/files/content HTTP/1.1`,
+          `Host: ${new URL(url).host}`,
+          `Authorization: Bearer ${TOKEN}`,
+          `Content-Length: ${size}\r\n\r\n`,
+        ].join("\r\n"),
+      )
+      const piece = Buffer.alloc(64 * 1024)
+      for (let sent = 0; sent < size; sent += piece.length)
+        await new Promise<void>((resolve, reject) => {
+          client.once("error", reject)
+          client.write(piece, () => {
+            client.off("error", reject)
+            resolve()
+          })
         })
-      })
-    expect(await text(client)).toMatch(expected)
-  })
+      expect(await text(client)).toMatch(expected)
+    },
+  )
 
-  it("say that a sandbox has ended instead of waiting for it", async () => {
+  it("fail when the sandbox has ended, without waiting for it", async () => {
     const { failure } = await start(
       createServer(() => {}),
       "exited",
@@ -185,8 +188,9 @@ describe("requests to a sandbox", () => {
     expect(await failure("/commands")).toMatchObject({ code: "backend.unknown_sandbox" })
   })
 
-  it("reach what sandboxes serve to clients, and nothing else", async () => {
+  it("reach only what sandboxes serve to clients, and only with the token and a known sandbox", async () => {
     const { call, url } = await answering((_, response) => response.end("reached"))
+    expect(await (await call("/files/content?path=a")).text()).toBe("reached")
     const others = ["/bridge", "/health", "/bundles/x", "/activity", "/activity?after=1&wait=1"]
     for (const path of [...others, "/commandsx", "/%63ommands", "/files/else", "/commands/x/y"])
       expect((await call(path)).status).toBe(404)
@@ -196,7 +200,7 @@ describe("requests to a sandbox", () => {
   })
 })
 
-describe("what a hostile sandbox answers", () => {
+describe("the answer of a hostile sandbox", () => {
   const entry = (path: unknown, more: object = {}) => ({
     path,
     kind: "file",
@@ -212,7 +216,7 @@ describe("what a hostile sandbox answers", () => {
   const answers = (body: string | Buffer, status = 200, headers: object = {}) =>
     answering((_, response) => response.writeHead(status, { ...headers }).end(body))
 
-  it("reaches a client as it should be, and without what nobody asked for", async () => {
+  it("reaches a client as JSON of the call's form, without unknown fields", async () => {
     const list = [
       ...[entry("a", { kind: "directory" }), entry("a/b"), entry("A")],
       ...[entry({ base64: "/w==" }), entry("l", { kind: "link", target: "../../etc" })],
@@ -227,20 +231,20 @@ describe("what a hostile sandbox answers", () => {
   })
 
   it.each([
-    ["a name twice", [entry("a", { kind: "link" }), entry("a", { kind: "directory" })]],
-    ["a name in two ways", [entry("a"), entry({ base64: "YQ==" })]],
+    ["one name twice", [entry("a", { kind: "link" }), entry("a", { kind: "directory" })]],
+    ["one name in two encodings", [entry("a"), entry({ base64: "YQ==" })]],
     ["a file below a link", [entry("a", { kind: "link" }), entry("a/b")]],
-    ["a path to elsewhere", [entry("../a")]],
-    ["a path from the root", [entry("/etc/passwd")]],
-    ["a path that leads back", [entry("a/../../b")]],
-    ["a folder itself", [entry(".")]],
+    ["a path that leads out", [entry("../a")]],
+    ["an absolute path", [entry("/etc/passwd")]],
+    ["a path that leads up on its way", [entry("a/../../b")]],
+    ["the listed folder itself", [entry(".")]],
     ["a NUL", [entry("a\0b")]],
     ["a NUL in bytes", [entry({ base64: "AP8=" })]],
-    ["half a character", [entry("\ud800")]],
-    ["a name that no disk takes", [entry("a".repeat(256))]],
-    ["a mode that is none", [entry("a", { mode: 0o170_000 })]],
-    ["a field of its own", [entry("a", { more: "x" })]],
-  ])("is no listing with %s", async (_, entries) => {
+    ["half a surrogate pair", [entry("\ud800")]],
+    ["a name of 256 characters", [entry("a".repeat(256))]],
+    ["a mode beyond the permission bits", [entry("a", { mode: 0o170_000 })]],
+    ["an unknown field", [entry("a", { more: "x" })]],
+  ])("is refused as a listing with %s", async (_, entries) => {
     const { failure } = await answers(listing(...entries))
     expect(await failure("/files/list?path=.")).toMatchObject({
       status: 502,
@@ -250,19 +254,19 @@ describe("what a hostile sandbox answers", () => {
 
   it.each([
     ["more values than any answer has", `{"entries":[${"{},".repeat(600_000)}{}]}`],
-    ["a nest", `{"entries":${"[".repeat(100_000)}`],
-    ["no end", Buffer.alloc(17 * 1024 * 1024, " ")],
-  ])("ends where it is %s", async (_, body) => {
+    ["100,000 levels", `{"entries":${"[".repeat(100_000)}`],
+    ["17 MiB", Buffer.alloc(17 * 1024 * 1024, " ")],
+  ])("is refused with %s", async (_, body) => {
     const { failure } = await answers(body)
     expect(await failure("/files/list?path=.")).toMatchObject({ code: "bridge.limit_exceeded" })
   })
 
-  it("is looked at no further than its first wrong value", async () => {
+  it("is refused at its first wrong value", async () => {
     const { failure } = await answers(`{"entries":[${"{},".repeat(200_000)}{}],"cut":false}`)
     const { failure: other } = await answers(
       JSON.stringify({ commands: [{ command: Array(400_000).fill(1) }] }),
     )
-    // A schema that names each of them takes seconds, in which nobody else is answered.
+    // A schema that names every wrong value takes seconds, in which no other client is answered.
     expect(await failure("/files/list?path=.")).toMatchObject({
       code: "bridge.protocol_violated",
       details: { where: "entries" },
@@ -270,7 +274,7 @@ describe("what a hostile sandbox answers", () => {
     expect(await other("/commands")).toMatchObject({ code: "bridge.protocol_violated" })
   })
 
-  it("is an error that a sandbox can have, in the words of the table, or none", async () => {
+  it("becomes an error only under a code that a sandbox can have, with the table's status and hint", async () => {
     const say = (error: unknown, status = 500) => answers(JSON.stringify(error), status)
     const said = { code: "files.failed", message: "m".repeat(9_000), details: { a: 1 } }
     const { failure } = await say({ ...said, hint: "run curl | sh", retry: "now" }, 418)
@@ -291,7 +295,7 @@ describe("what a hostile sandbox answers", () => {
     expect(await much("/commands")).toMatchObject({ code: "bridge.limit_exceeded" })
   })
 
-  it("is bytes under the type that the call has, and as long as it says", async () => {
+  it("is bytes of the call's own type, and fails when it is cut short or is a part unasked", async () => {
     const html = { "content-type": "text/html", "content-disposition": "inline" }
     const { call } = await answers("<script>", 200, html)
     for (const [path, type] of [
@@ -315,12 +319,12 @@ describe("what a hostile sandbox answers", () => {
     })
   })
 
-  it("is lines of the form, one after the other, and cut off at the first that is not", async () => {
+  it("is passed on line by line, and breaks off at the first line of the wrong form", async () => {
     const found = { type: "file", path: "a" }
     const end = { type: "end", results: 1, cut: false }
     const lines = (...each: unknown[]) => each.map((one) => `${JSON.stringify(one)}\n`).join("")
     const { call } = await answering((_, response) => {
-      // In pieces that are no lines.
+      // Written character by character, so that no piece is a line.
       for (const byte of lines(found, { ...found, path: "ü" }, end)) response.write(byte)
       response.end()
     })
@@ -337,7 +341,7 @@ describe("what a hostile sandbox answers", () => {
 })
 
 describe("a use of a sandbox", () => {
-  it("[R1.7] is claimed as what it is, and ends with its call", async () => {
+  it("[R1.7] is claimed under the kind of its call, and ends with the call", async () => {
     const { call, uses } = await answering((_request, reply) => reply.end("{}"))
     for (const [method, path] of [
       ...[
@@ -355,7 +359,7 @@ describe("a use of a sandbox", () => {
       ...["exec", "exec", "exec", "terminal", "preview"],
     ])
     await expect.poll(() => uses.open.size).toBe(0)
-    // A command in the background and a terminal go on: they have leases of their own before this one ends.
+    // A background command and a terminal continue: they get leases of their own before this use ends.
     expect(uses.left).toBe(2)
   })
 

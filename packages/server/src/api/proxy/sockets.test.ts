@@ -7,7 +7,7 @@ import { stopApi } from "../stop.ts"
 import { answering, INSIDE, saying, start, TOKEN } from "./testing/played-sandbox.ts"
 
 describe("WebSockets to a sandbox", () => {
-  /** Says what it hears. */
+  /** A sandbox that sends the request's URL and token first, and then echoes. */
   const echoing = () => {
     const server = createServer()
     const sockets = new WebSocketServer({ server })
@@ -46,7 +46,7 @@ describe("WebSockets to a sandbox", () => {
     expect((await once(other, "close"))[0]).toBe(1006)
   })
 
-  it("take the token as a subprotocol, from pages of this machine", async () => {
+  it("take the token as a subprotocol, and only from pages of this machine", async () => {
     const { socket } = await echoing()
     const bearer = `berth.bearer.${TOKEN}`
     const page = { origin: "http://localhost:3000" }
@@ -65,7 +65,7 @@ describe("WebSockets to a sandbox", () => {
     expect(await failed(socket("/bridge"))).toBe(404)
   })
 
-  it("tell those who see no status why they are refused", async () => {
+  it("tell a client that sees no HTTP status why it is refused", async () => {
     const { socket } = await answering((_, response) => response.end())
     const said = JSON.stringify({ code: "not_found", message: "no such", details: {} })
     const { socket: refusing } = await saying(
@@ -87,8 +87,8 @@ describe("WebSockets to a sandbox", () => {
     expect(await failed(refusing("/commands/x/attach"))).toBe(404)
   })
 
-  it("tell a refusal of any length in a frame that says how long it is", async () => {
-    // Each byte that is no text becomes three.
+  it("send a refusal longer than 64 KiB as one frame", async () => {
+    // Each byte is no UTF-8, and becomes the three bytes of U+FFFD.
     const bytes = Buffer.alloc(60_000, 0xff).toString("latin1")
     const said = `{"code":"process.not_found","message":"m","details":{"x":"${bytes}"}}`
     const { socket } = await start(
@@ -109,12 +109,15 @@ describe("WebSockets to a sandbox", () => {
     ["a wrong key", "HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"],
     ["no upgrade", "HTTP/1.1 200 OK\r\n\r\n"],
     ["nothing", ""],
-  ])("do not come about with %s", async (_, bytes) => {
-    const { socket } = await saying(bytes)
-    expect(await failed(socket("/commands/run"))).toBeGreaterThan(500)
-  })
+  ])(
+    "fail with a status above 500 when the sandbox answers the upgrade with %s",
+    async (_, bytes) => {
+      const { socket } = await saying(bytes)
+      expect(await failed(socket("/commands/run"))).toBeGreaterThan(500)
+    },
+  )
 
-  it("do not hold up the server's end", async () => {
+  it("do not hold up a server that stops", async () => {
     const { socket, api } = await echoing()
     const client = socket("/ports/80/connect")
     await once(client, "message")

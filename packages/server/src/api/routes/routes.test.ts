@@ -14,7 +14,7 @@ import { workspaceRoute } from "./workspaces.ts"
 const SANDBOX = newId.sandbox()
 const LEASE = newId.lease()
 
-/** The routes before sandboxes that only say what they were asked for. */
+/** The routes in front of sandboxes that only record their calls. */
 const open = () => {
   const asked: unknown[] = []
   const told =
@@ -51,8 +51,8 @@ const open = () => {
 
 const at = (path: string) => `/v1/sandboxes/${SANDBOX}${path}`
 
-describe("what is asked of sandboxes", () => {
-  it("holds and releases", async () => {
+describe("the API of sandboxes", () => {
+  it("places and releases a hold", async () => {
     const { asked, call } = open()
     const hold = { holder: "me", forMs: MAX_HOLD_MS }
     expect(await call("POST", at("/holds"), hold)).toEqual({ status: 201, body: { id: LEASE } })
@@ -78,7 +78,7 @@ describe("what is asked of sandboxes", () => {
     expect(asked).toEqual([])
   })
 
-  it("finds nothing by what cannot be an id", async () => {
+  it("answers 404 to an id of the wrong form", async () => {
     const { asked, call } = open()
     expect(await call("DELETE", at("/holds/x"))).toMatchObject({ status: 404 })
     expect(await call("GET", "/v1/sandboxes/x/why")).toMatchObject({ status: 404 })
@@ -86,14 +86,14 @@ describe("what is asked of sandboxes", () => {
     expect(asked).toEqual([])
   })
 
-  it("shows a workspace", async () => {
+  it("shows a workspace, and answers 404 to a name that is no slug", async () => {
     const { asked, call } = open()
     expect(await call("GET", "/v1/workspaces/app")).toEqual({ status: 200, body: { slug: "app" } })
     expect(await call("GET", "/v1/workspaces/No")).toMatchObject({ status: 404 })
     expect(asked).toEqual([["workspace", "app"]])
   })
 
-  it("forces nothing, and does what there is to do, unless it is said otherwise", async () => {
+  it("stops and removes without force, and reconciles for real, unless the request says otherwise", async () => {
     const { asked, call } = open()
     for (const body of [undefined, {}, { force: true }])
       expect(await call("POST", at("/stop"), body)).toMatchObject({ status: 204 })
@@ -112,7 +112,7 @@ describe("what is asked of sandboxes", () => {
     ])
   })
 
-  it("waits for others as long as it is said, and then says for whom", async () => {
+  it("passes on how long to wait for a draining sandbox, and refuses to wait longer than 25 s", async () => {
     const { asked, call } = open()
     const body = { workspace: { slug: "app" } }
     expect(await call("POST", "/v1/sandboxes?wait=500", body)).toMatchObject({
@@ -129,7 +129,7 @@ describe("a fork", () => {
   const taken = new BerthError("workspace.exists", "there is a workspace copy already")
   const PROGRESS = { stage: "copying", files: 5, of: 7 } as const
 
-  /** The answer when the fork does that. */
+  /** The route's answer when sandboxes are forked by this function. */
   const forked = async (fork: Sandboxes["fork"]) => {
     const api = Fastify({ logger: false })
     forkRoute(api, async () => ({ fork, get: async () => VIEW }) as unknown as Sandboxes)
@@ -154,12 +154,12 @@ describe("a fork", () => {
     })
   })
 
-  it("is refused with an error's answer", async () => {
+  it("answers a refusal with the error and its status", async () => {
     const refusal = await forked(() => Promise.reject(taken))
     expect(refusal).toMatchObject({ status: 409, lines: [{ code: "workspace.exists" }] })
   })
 
-  it("tells how far it is, and then why it failed", async () => {
+  it("reports its progress, and then why it failed", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] })
     onTestFinished(() => void vi.useRealTimers())
     const { lines } = await forked(async (_sandbox, _to, { onProgress }) => {

@@ -20,7 +20,7 @@ const TOKEN = "right-token-0123456789"
 const SESSION = newId.session()
 const PROMPT = newId.prompt()
 
-/** The API, on loopback, before sessions that only say what they were asked for. */
+/** The API, on loopback, in front of sessions that only record their calls. */
 const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {}) => {
   const asked: unknown[][] = []
   const told =
@@ -79,7 +79,7 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
     const { status } = reply
     return { status, body: answer === "" ? undefined : JSON.parse(answer), headers: reply.headers }
   }
-  /** The events, not yet read. */
+  /** Opens the stream of events and reads nothing of it. */
   const open = async (query = "", headers = {}): Promise<IncomingMessage> => {
     const request = get(`${url}/${SESSION}/events${query}`, {
       headers: { authorization, ...headers },
@@ -95,8 +95,8 @@ const start = async (over: Partial<Sessions> = {}, limits: Partial<Limits> = {})
 
 const at = (path: string) => `/${SESSION}${path}`
 
-describe("what is asked of sessions", () => {
-  it("makes one, and says where it is", async () => {
+describe("the API of sessions", () => {
+  it("creates a session and names its location", async () => {
     const { asked, call } = await start()
     const made = await call("POST", "", { workspace: "app" })
     expect(made).toMatchObject({ status: 201, body: { id: SESSION } })
@@ -104,7 +104,7 @@ describe("what is asked of sessions", () => {
     expect(asked).toEqual([["create", { workspace: "app", replace: false, onInterrupt: "wait" }]])
   })
 
-  it("lists, shows, closes, removes, stops and answers", async () => {
+  it("lists, shows, closes and removes sessions, stops prompts, answers asks and shows turns", async () => {
     const { asked, call } = await start()
     const permission = { kind: "permission", ask: "a1", allow: true }
     expect(await call("GET", "")).toMatchObject({ status: 200, body: { sessions: [] } })
@@ -131,7 +131,7 @@ describe("what is asked of sessions", () => {
     ])
   })
 
-  it("[R3.1] takes a prompt with 202, and its key from the body or the header", async () => {
+  it("[R3.1] accepts a prompt with 202, with its key from the body or the header", async () => {
     const { asked, call } = await start()
     const text = "do it"
     const header = { "idempotency-key": "k2" }
@@ -149,7 +149,7 @@ describe("what is asked of sessions", () => {
     expect(keys).toEqual([undefined, "k1", "k2", "k1"])
   })
 
-  it("takes the largest prompt that is allowed, and none that is larger", async () => {
+  it("accepts the largest prompt that is allowed, and refuses a larger one", async () => {
     const { asked, call } = await start()
     const each = Buffer.alloc(MAX_ATTACHMENT_BYTES / MAX_ATTACHMENTS).toString("base64")
     const name = "n".repeat(200)
@@ -190,7 +190,7 @@ describe("what is asked of sessions", () => {
     expect(asked).toEqual([])
   })
 
-  it("finds nothing by what cannot be an id", async () => {
+  it("answers 404 to an id of the wrong form", async () => {
     const { asked, call } = await start()
     for (const path of ["/x", "/x/prompts", "/x/messages", "/x/events"])
       expect(await call("GET", path)).toMatchObject({
@@ -212,7 +212,7 @@ const page = (first: number, last = first, filler = ""): StreamPage => {
   return { last, pieces: numbers.map((number) => Buffer.from(frame(number, filler))) }
 }
 
-/** Gives those up to that number, and then nothing until its end. */
+/** The events up to that number, and then none until the reader leaves. */
 const only = (last: number): Sessions["events"] => {
   return async (_session, after, signal) =>
     (async function* () {
@@ -222,7 +222,7 @@ const only = (last: number): Sessions["events"] => {
 }
 
 describe("the stream of events", () => {
-  it("[R3.2] sends what comes after the number that the client saw last", async () => {
+  it("[R3.2] sends the events after the last number that the client saw", async () => {
     const { open } = await start({ events: only(3) })
     for (const [query, headers, first] of [
       ["", {}, 1],
@@ -239,7 +239,7 @@ describe("the stream of events", () => {
     }
   })
 
-  it("answers as every route does while it has not begun", async () => {
+  it("answers with the error's status when the events cannot be opened", async () => {
     const unknown = new BerthError("session.unknown", "there is no such session")
     const { call } = await start({ events: () => Promise.reject(unknown) })
     expect(await call("GET", at("/events"))).toMatchObject({
@@ -248,14 +248,14 @@ describe("the stream of events", () => {
     })
   })
 
-  it("says that it is still there while nothing happens, past every deadline of requests", async () => {
+  it("sends heartbeats while no event comes, beyond the deadline of other requests", async () => {
     const { open } = await start({ events: only(0) }, { heartbeatMs: 20, handleMs: 50 })
     const reply = await open()
     for (let beats = 0; beats < 5; beats += 1)
       expect(String((await once(reply, "data"))[0])).toMatch(/^(: still here\n\n)+$/)
   })
 
-  it("ends its reading when the client goes, and writes one line", async () => {
+  it("stops reading events when the client leaves, and logs one line", async () => {
     const gone = Promise.withResolvers<void>()
     const { open, lines } = await start({
       events: async (_session, _after, signal) => {
@@ -269,7 +269,7 @@ describe("the stream of events", () => {
     await expect.poll(lines).toMatchObject([{ route: "/v1/sessions/:id/events" }])
   })
 
-  it("[R3.2] reads no further than a slow client does, and goes on when it reads", async () => {
+  it("[R3.2] reads at most 32 MiB ahead of a client that does not read, and continues when it reads", async () => {
     const filler = "x".repeat(64 * 1024)
     const { open } = await start({ events: endless(filler) })
     const reply = await open()
@@ -280,7 +280,7 @@ describe("the stream of events", () => {
     await expect.poll(() => pulled).toBeGreaterThan(buffered + 100)
   })
 
-  it("does not hold up a stop, whether it is read or not", async () => {
+  it("does not hold up the server's stop, whether the client reads or not", async () => {
     const { api, open } = await start({ events: endless("x".repeat(64 * 1024)) })
     const idle = await open()
     await untilStuck()
@@ -295,7 +295,7 @@ describe("the stream of events", () => {
     await expect.poll(() => [idle, read].every(({ closed }) => closed)).toBe(true)
   })
 
-  it("ends a quiet one in order at a stop", async () => {
+  it("ends in order at the server's stop when no event is pending", async () => {
     const { api, open } = await start({ events: only(1) })
     const reply = await open()
     const [bytes] = await once(reply, "data")
@@ -305,7 +305,7 @@ describe("the stream of events", () => {
     expect(await rest).toBe("")
   })
 
-  it("is cut off when the events fail, and the log says why", async () => {
+  it("breaks off when the events fail, and the log says why", async () => {
     const { open, lines } = await start({
       events: async () =>
         (async function* () {
@@ -314,15 +314,15 @@ describe("the stream of events", () => {
         })(),
     })
     const reply = await open()
-    await text(reply).catch(() => {})
+    await expect(text(reply)).rejects.toThrow()
     await expect.poll(lines).toMatchObject([{ code: "store.io" }])
   })
 })
 
-/** How many events the last endless one gave. */
+/** How many events the latest endless stream has given. */
 let pulled = 0
 
-/** Until what lies between the server and who does not read is full. */
+/** Waits until the buffers between the server and a client that does not read are full. */
 const untilStuck = async () => {
   let before = -1
   const isStuck = () => {
@@ -333,7 +333,7 @@ const untilStuck = async () => {
   await expect.poll(isStuck).toBe(true)
 }
 
-/** As fast as they are read. */
+/** Events without end, as fast as they are read. */
 const endless = (filler: string): Sessions["events"] => {
   pulled = 0
   return async (_session, _after, signal) =>
