@@ -14,7 +14,7 @@ const askOf = (place: number) => ({
   ask: { kind: "credential", protocol: "https", host: "example.test", path: String(place) },
 })
 
-/** A bridge to a played supervisor that asks. */
+/** Opens a bridge to a played supervisor, whose questions `onAsk` answers. */
 const play = async (onAsk?: OnAsk) => {
   const supervisor = await playSupervisor()
   const { address, sandbox } = supervisor
@@ -28,7 +28,7 @@ const play = async (onAsk?: OnAsk) => {
 const GRANTED: Answer = { kind: "credential", username: "u", password: "p" }
 
 describe("a question of a sandbox", () => {
-  it("is answered under its id, in words that hold no details when it is refused", async () => {
+  it("is answered under its id, and refused without an error's details", async () => {
     const { supervisor, answers, untilAnswered } = await play(async ({ ask }) => {
       if (ask.kind === "credential" && ask.path === "1") return GRANTED
       if (ask.kind === "credential" && ask.path === "2")
@@ -52,14 +52,14 @@ describe("a question of a sandbox", () => {
     ])
   })
 
-  it("is refused where nobody answers", async () => {
+  it("is refused where the server has no answers", async () => {
     const { supervisor, answers, untilAnswered } = await play()
     supervisor.send(askOf(1))
     await untilAnswered(1)
     expect(answers()).toMatchObject([{ answer: { kind: "refused", code: "bridge.refused" } }])
   })
 
-  it("waits while another of its kind is answered, and for none of the other kind", async () => {
+  it("waits while another of its kind is answered, and not for one of another kind", async () => {
     const waiting = { credential: [] as (() => void)[], repo: [] as (() => void)[] }
     let most = 0
     const { supervisor, untilAnswered } = await play(async ({ ask: { kind } }) => {
@@ -87,7 +87,7 @@ describe("a question of a sandbox", () => {
     expect(most).toBe(1)
   })
 
-  it("is answered no faster than all may ask, whatever connection it comes on", async () => {
+  it("is answered no faster than the rate of the sandbox, over all its connections", async () => {
     const { supervisor, watched, answers, untilAnswered } = await play(async () => GRANTED)
     const startedMs = performance.now()
     const more = 4
@@ -106,7 +106,7 @@ describe("a question of a sandbox", () => {
     expect(performance.now() - startedMs).toBeGreaterThan(leastMs)
   })
 
-  it("is given up with its connection, and asked again on the next", async () => {
+  it("is given up with its connection, and answered when it is asked again on the next", async () => {
     const signals: AbortSignal[] = []
     const { supervisor, answers, untilAnswered } = await play(async (_, signal) => {
       if (signals.push(signal) > 1) return GRANTED

@@ -8,7 +8,7 @@ import { firstFailure, TOKEN, watchBridge } from "./testing/watch.ts"
 
 const upTo = (last: number) => Array.from({ length: last }, (_, place) => place + 1)
 
-/** A bridge to a played supervisor. */
+/** Opens a bridge to a played supervisor. */
 const play = async (options: Partial<Parameters<typeof watchBridge>[0]> = {}) => {
   const supervisor = await playSupervisor()
   const { address, sandbox } = supervisor
@@ -19,7 +19,7 @@ const play = async (options: Partial<Parameters<typeof watchBridge>[0]> = {}) =>
 }
 
 describe("a bridge", () => {
-  it("[R3.2] says the last number it has, stores what follows, and acknowledges that", async () => {
+  it("[R3.2] says hello with its last number, stores the events after it, and acknowledges them", async () => {
     const { supervisor, watched, numbers, untilUp } = await play()
     await untilUp()
     expect(supervisor.received[0]).toEqual({
@@ -36,7 +36,7 @@ describe("a bridge", () => {
     expect(watched.bridge.lastSeen).toBe(5)
   })
 
-  it("[R3.4] goes on after a drop with the number that it has stored", async () => {
+  it("[R3.4] says hello with the last number that it stored after each of five drops", async () => {
     const { supervisor, watched, numbers, untilUp } = await play()
     await untilUp()
     for (let round = 1; round <= 5; round++) {
@@ -52,7 +52,7 @@ describe("a bridge", () => {
     ])
   })
 
-  it("[R3.2] stores a long message in parts that are short, in order", async () => {
+  it("[R3.2] stores a message of 1,000 events in order, in parts of at most 256", async () => {
     const lengths: number[] = []
     const { supervisor, numbers, watched, untilUp } = await play({
       onEvents: async (events) => void lengths.push(events.length),
@@ -65,7 +65,7 @@ describe("a bridge", () => {
     await supervisor.until(() => supervisor.acknowledged().at(-1) === 1_000)
   })
 
-  it("waits longer after each wrong answer, whatever good the sandbox does in between", async () => {
+  it("doubles its least pause after each wrong answer, also when the sandbox behaves in between", async () => {
     const { supervisor, watched, numbers, untilUp } = await play()
     const waits = () =>
       watched.states.flatMap((state) =>
@@ -84,10 +84,11 @@ describe("a bridge", () => {
       await watched.until(() => waits().length === round)
       await supervisor.until(() => supervisor.hellos().length === 2 * round + 1)
     }
-    expect(waits()[4]).toBeGreaterThanOrEqual(400)
+    for (const [place, waitMs] of waits().entries())
+      expect(waitMs).toBeGreaterThanOrEqual(25 * 2 ** place)
   })
 
-  it("[R3.2] stores one event in the place of those that the sandbox does not hold any more", async () => {
+  it("[R3.2] stores one gap in place of the events that the sandbox no longer holds", async () => {
     const { supervisor, watched, numbers, untilUp } = await play()
     await untilUp()
     supervisor.hold(7, 9)
@@ -101,7 +102,7 @@ describe("a bridge", () => {
     await supervisor.until(() => supervisor.acknowledged().at(-1) === 9)
   })
 
-  it("[R3.4] acknowledges nothing that is not stored, and gets it again when storing fails", async () => {
+  it("[R3.4] acknowledges events only once they are stored, and gets them again when storing fails", async () => {
     const stored = Promise.withResolvers<void>()
     let calls = 0
     const { supervisor, watched, numbers, untilUp } = await play({
@@ -125,7 +126,7 @@ describe("a bridge", () => {
     expect(supervisor.hellos()).toMatchObject([{ lastSeen: 0 }, { lastSeen: 0 }])
   })
 
-  it("[R3.4] waits for what is being stored before it says hello again", async () => {
+  it("[R3.4] waits until events are stored before it says hello again", async () => {
     const stored = Promise.withResolvers<void>()
     let calls = 0
     const { supervisor, watched, numbers, untilUp } = await play({
@@ -146,7 +147,7 @@ describe("a bridge", () => {
     expect(numbers()).toEqual(upTo(4))
   })
 
-  it("asks how far a prompt has come, and gets the answers in order", async () => {
+  it("starts and stops a prompt, and gets the answers in order", async () => {
     const { supervisor, untilUp, bridge } = await play()
     await untilUp()
     const start = { prompt: newId.prompt(), session: newId.session(), text: "do it" }
@@ -162,7 +163,7 @@ describe("a bridge", () => {
     expect(await Promise.all(asked)).toEqual([{ state: "accepted" }, ended])
   })
 
-  it("passes on why the sandbox refused a prompt, without what a terminal would obey", async () => {
+  it("passes on why the sandbox refused a prompt, without control characters", async () => {
     const { supervisor, untilUp, bridge } = await play()
     await untilUp()
     const prompt = newId.prompt()
@@ -177,7 +178,7 @@ describe("a bridge", () => {
     })
   })
 
-  it("gives an answer up in time, and does not take a late one for the next", async () => {
+  it("gives up on an answer at its deadline, and does not take a late answer for the next", async () => {
     const { supervisor, untilUp, bridge } = await play({ deadlines: { answerMs: 200 } })
     await untilUp()
     const prompt = newId.prompt()
@@ -192,7 +193,7 @@ describe("a bridge", () => {
     expect(await second).toEqual({ state: "started" })
   })
 
-  it("says that it is down, and why, instead of keeping a prompt", async () => {
+  it("fails a question while it is down or when it drops, with the reason", async () => {
     const address = { path: "/nowhere/socket" }
     const watched = watchBridge({ address })
     const { code } = await firstFailure(watched)
@@ -212,7 +213,7 @@ describe("a bridge", () => {
     })
   })
 
-  it("bounds the questions without an answer", async () => {
+  it("has at most 256 questions without an answer", async () => {
     const { untilUp, bridge, watched } = await play()
     await untilUp()
     const asked = Array.from({ length: 300 }, () =>
@@ -228,13 +229,13 @@ describe("a bridge", () => {
 
   it.each<[string, number, ErrorCode]>([
     ["goes down", CLOSE.stopping, "bridge.dropped"],
-    ["was connected to by another", CLOSE.replaced, "bridge.replaced"],
+    ["has another client", CLOSE.replaced, "bridge.replaced"],
     ["is of another generation", CLOSE.generationMismatch, "bridge.generation_mismatch"],
-    ["does not hold what comes next", CLOSE.historyLost, "bridge.history_lost"],
+    ["does not hold the next event", CLOSE.historyLost, "bridge.history_lost"],
     ["does not understand", CLOSE.protocolViolated, "bridge.protocol_violated"],
     ["cannot use its journal", CLOSE.journalUnusable, "bridge.refused"],
     ["closes for another reason", 4999, "bridge.dropped"],
-  ])("tells when the sandbox %s", async (_what, closeCode, code) => {
+  ])("reports that the sandbox %s", async (_what, closeCode, code) => {
     const { supervisor, watched, untilUp } = await play()
     await untilUp()
     supervisor.close(closeCode, "its own words")
@@ -245,7 +246,7 @@ describe("a bridge", () => {
     expect(ERRORS[code].hint).not.toBe("")
   })
 
-  it("ends when it is told to, whatever it does: connecting, up, storing, or waiting", async () => {
+  it("closes while it stores, waits or connects, and does not open once it is aborted", async () => {
     const storing = Promise.withResolvers<void>()
     let calls = 0
     const { supervisor, watched, untilUp } = await play({

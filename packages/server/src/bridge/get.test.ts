@@ -9,7 +9,7 @@ import { TOKEN } from "./testing/watch.ts"
 const Document = z.strictObject({ fine: z.boolean() })
 const never = new AbortController().signal
 
-/** How to ask a sandbox that answers as told. */
+/** Plays a sandbox that answers in this way, and returns the call that asks it. */
 const asked = async (answer: (socket: Socket) => void) => {
   const { path, requests, sockets } = await answering(answer)
   const get = (options: { deadlineMs?: number; signal?: AbortSignal } = {}) =>
@@ -59,11 +59,15 @@ describe("a document of a sandbox", () => {
       (socket) => socket.end(reply('{"fine":true}', "content-encoding: gzip\r\n")),
     ],
     [
-      "that is elsewhere",
+      "that redirects",
       "bridge.protocol_violated",
       (socket) => socket.end(reply("", "location: http://127.0.0.1:9/\r\n", "302 Found")),
     ],
-    ["without a token", "bridge.unauthorized", (socket) => socket.end(reply("", "", "401 No"))],
+    [
+      "that is refused to the token",
+      "bridge.unauthorized",
+      (socket) => socket.end(reply("", "", "401 No")),
+    ],
     [
       "that is another protocol",
       "bridge.protocol_violated",
@@ -106,7 +110,7 @@ describe("a document of a sandbox", () => {
       },
     ],
   ])(
-    "%s is a typed error within its deadline, and leaves no connection",
+    "%s is a typed error within 2 s of its deadline, and leaves no connection",
     async (_what, code, answer) => {
       const { get, sockets } = await asked(answer)
       const startedMs = performance.now()

@@ -16,9 +16,9 @@ import { firstFailure, TOKEN, watchBridge } from "./testing/watch.ts"
 
 const HOSTILE = join(import.meta.dirname, "testing", "hostile.ts")
 const DEADLINES = { openMs: 1_500, pingEveryMs: 100, pongMs: 500 }
-/** For what is waited for to its end. */
+/** The deadlines of attacks that last until a deadline ends them. */
 const SHORT_DEADLINES = { openMs: 500, pingEveryMs: 100, pongMs: 300 }
-/** What a busy machine may add to a deadline. */
+/** The time that a busy machine may add to a deadline. */
 const SLACK_MS = 5_000
 const MIB = 1024 * 1024
 const FLOODED_MS = sized("milliseconds of a flood of events", { few: 1_000, all: 3_000 })
@@ -46,7 +46,7 @@ afterAll(async () => {
 
 const never = new AbortController().signal
 
-/** How much more memory is in use than now, at most. */
+/** Watches by how much the memory in use grows at most from now on. */
 const watchMemory = () => {
   const used = () => {
     const { heapUsed, external, arrayBuffers } = process.memoryUsage()
@@ -96,7 +96,7 @@ describe("a hostile supervisor", () => {
     ["closes in the middle of a frame", "bridge.dropped"],
     ["drips an event", "bridge.timed_out"],
     ["falls silent", "bridge.timed_out"],
-    ["sends what is not JSON", "bridge.protocol_violated"],
+    ["sends no JSON", "bridge.protocol_violated"],
     ["nests without end", "bridge.limit_exceeded"],
     ["nests in an event", "bridge.limit_exceeded"],
     ["sends empty events without number", "bridge.limit_exceeded"],
@@ -107,7 +107,7 @@ describe("a hostile supervisor", () => {
     ["tells of a sandbox's phase", "bridge.protocol_violated"],
     ["sends a prototype", "bridge.protocol_violated"],
     ["sends no events", "bridge.protocol_violated"],
-    ["answers what was not asked", "bridge.protocol_violated"],
+    ["answers without a question", "bridge.protocol_violated"],
     ["skips a number", "bridge.wrong_number"],
     ["repeats a number", "bridge.wrong_number"],
     ["goes back", "bridge.wrong_number"],
@@ -118,16 +118,19 @@ describe("a hostile supervisor", () => {
     ["asks a thousand times", "bridge.limit_exceeded"],
     ["asks twice under one id", "bridge.protocol_violated"],
     ["asks under an id of another kind", "bridge.protocol_violated"],
-    ["asks for what is not known", "bridge.protocol_violated"],
+    ["asks for an unknown thing", "bridge.protocol_violated"],
     ["asks for a repo above", "bridge.protocol_violated"],
     ["asks for a path of the host", "bridge.protocol_violated"],
     ["asks for an option", "bridge.protocol_violated"],
     ["asks for a range", "bridge.protocol_violated"],
     ["has more than a repo", "bridge.protocol_violated"],
-    ["has what is no commit", "bridge.protocol_violated"],
+    ["has an option for a commit", "bridge.protocol_violated"],
+    ["asks for a submodule above", "bridge.protocol_violated"],
+    ["asks for a submodule of a ref", "bridge.protocol_violated"],
+    ["asks for a submodule without a bottom", "bridge.protocol_violated"],
     ["asks about a host without end", "bridge.protocol_violated"],
   ])(
-    "that %s is ended with %s in time, and the bridge goes on when it behaves",
+    "that %s is cut off with %s in time, and heard again when it behaves",
     async (attack, code) => {
       const memory = watchMemory()
       const startedMs = performance.now()
@@ -143,18 +146,18 @@ describe("a hostile supervisor", () => {
     },
   )
 
-  it("that floods with events is read at the rate that all may have, in flat memory, beside the others", async () => {
+  it("that floods with events is read at a bounded rate, in less than 64 MiB, beside another bridge", async () => {
     const memory = watchMemory()
     const flooding = watchBridge({
       address: at("floods with events"),
       sandbox,
-      // It has a core for itself, or half of one: whether it answers in time is not what is looked at.
+      // The flood keeps its sandbox busy. This test does not look at how soon the sandbox answers.
       deadlines: { ...DEADLINES, pongMs: 5_000 },
     })
     await flooding.until(() => flooding.events.length > 0)
     const other = watchBridge({ address: at("redirects"), sandbox, deadlines: DEADLINES })
     await other.until(() => other.bridge.state.kind === "up")
-    // The events themselves are kept by this test alone.
+    // Takes the events away, since only this test keeps them.
     const seen = () => flooding.events.splice(0).length
     let count = 0
     let answered = 0
@@ -163,7 +166,7 @@ describe("a hostile supervisor", () => {
       expect(await other.bridge.stopPrompt(newId.prompt())).toEqual({ state: "unknown" })
       answered += 1
     }
-    // Who waits behind a flood is not answered again and again in this time.
+    // A bridge that had to wait behind the flood would not be answered so often in this time.
     expect(answered).toBeGreaterThan(FLOODED_MS / 1_000)
     expect(count).toBeGreaterThan(FLOODED_MS / 3)
     expect(count).toBeLessThan(50 * FLOODED_MS)
@@ -171,9 +174,9 @@ describe("a hostile supervisor", () => {
     expect(flooding.states.filter(({ kind }) => kind === "down")).toEqual([])
   })
 
-  it("that floods while the store is slow is not read ahead of it, and not taken for dead", async () => {
+  it("that floods a slow store is read in batches below 2 MiB, and not taken for dead", async () => {
     const memory = watchMemory()
-    // Longer than a busy machine takes for an answer, so that only what is not read could be taken for dead.
+    // Longer than a busy machine takes for an answer, so that only an unread sandbox could be taken for dead.
     const pongMs = 1_500
     let batches = 0
     let mostBytes = 0
@@ -194,10 +197,10 @@ describe("a hostile supervisor", () => {
   })
 })
 
-describe("in the place of the socket", () => {
+describe("the place of a sandbox's socket", () => {
   let honest = 0
 
-  /** A socket of the host that nobody may be led to. */
+  /** Makes a socket of the host that no bridge may be led to. */
   const hostSocket = async (path: string) => {
     const connections: unknown[] = []
     const server = createServer((socket) => {
@@ -222,7 +225,7 @@ describe("in the place of the socket", () => {
     ["a file", (path) => writeFileSync(path, "")],
     ["a directory", (path) => mkdirSync(path)],
     ["a fifo", (path) => execFileSync("mkfifo", [path])],
-  ])("%s is refused, and the bridge goes on when a socket is there", async (_what, make) => {
+  ])("is refused with %s in it, and used once a socket is there", async (_what, make) => {
     const own = place()
     const path = join(own, "socket")
     const host = join(own, "host")
@@ -242,7 +245,7 @@ describe("in the place of the socket", () => {
     await watched.until(() => watched.bridge.state.kind === "up")
   })
 
-  it("nothing is a sandbox that is not there yet: it is found as soon as it is", async () => {
+  it("is tried again within 100 ms while it is empty, and used once a socket is there", async () => {
     const path = join(place(), "socket")
     const watched = watchBridge({ address: { path }, sandbox, deadlines: DEADLINES })
     expect(await firstFailure(watched)).toMatchObject({ code: "bridge.unreachable" })

@@ -21,7 +21,7 @@ const record = (message: string): Buffer =>
     ),
   )
 
-/** The directory of a sandbox that has ended, with these pieces of a journal. */
+/** Makes the directory of a sandbox that has ended, with these segments of a journal. */
 const leave = (segments: Readonly<Record<string, readonly Buffer[]>>) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-left-"))
   onTestFinished(() => rmSync(directory, { recursive: true }))
@@ -45,14 +45,14 @@ const TWO = {
   [segmentName(6, "log")]: [record("6"), record("7")],
 }
 
-describe("what a sandbox had written when it ended", () => {
-  it("is refused when the sandbox filled the directory with names", async () => {
+describe("the journal of an ended sandbox", () => {
+  it("is refused when its directory holds thousands of names", async () => {
     const { directory, journal } = leave(TWO)
     await spread(journal, 2_000, 100, "file")
     await expect(read(directory, 3)).rejects.toMatchObject({ code: "journal.damaged" })
   })
 
-  it("[R3.4] is read after what is known, up to what a write that never ended left", async () => {
+  it("[R3.4] is read after the last known event, up to an unfinished write", async () => {
     const { directory, journal } = leave(TWO)
     expect(await read(directory, 3)).toEqual([
       [4, "4"],
@@ -69,7 +69,7 @@ describe("what a sandbox had written when it ended", () => {
     expect(await read(directory, 5)).toEqual([[6, "6"]])
   })
 
-  it("has numbers after what was seen last where a power loss left them open", async () => {
+  it("gets numbers after the last known event where a power loss left them uncertain", async () => {
     const { directory } = leave({
       [segmentName(4, "log")]: [record("4")],
       [segmentName(5, "uncertain")]: [record("a"), record("b")],
@@ -85,7 +85,7 @@ describe("what a sandbox had written when it ended", () => {
     ])
   })
 
-  it("[R3.4] has a gap in place of what it had forgotten, and goes on behind it", async () => {
+  it("[R3.4] begins with a gap in place of the events that it has dropped", async () => {
     const { directory } = leave(TWO)
     expect(await read(directory, 1)).toEqual([
       [3, "gap"],
@@ -107,14 +107,14 @@ describe("what a sandbox had written when it ended", () => {
     expect(found).toEqual([4, 5, 6, 7])
   })
 
-  it("is nothing where there is no journal", async () => {
+  it("has no events where it is empty or missing", async () => {
     const { directory, journal } = leave({})
     expect(await read(directory, 0)).toEqual([])
     rmSync(journal, { recursive: true })
     expect(await read(directory, 0)).toEqual([])
   })
 
-  it("is not believed where it is none: other files, links out of it", async () => {
+  it("is refused with a record of another form, a forged gap, a link out of it or a folder", async () => {
     const damaged = { code: "journal.damaged" }
     const wrong = leave({ [segmentName(1, "log")]: [encodeRecord(Buffer.from('{"at":1}'))] })
     await expect(read(wrong.directory, 0)).rejects.toMatchObject({

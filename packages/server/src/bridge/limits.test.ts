@@ -18,7 +18,7 @@ describe("the depth of a message", () => {
       ? 1 + Math.max(0, ...Object.values(value).map(depthOf))
       : 0
 
-  it("is counted as JSON nests, whatever stands in its strings", () => {
+  it("is counted as JSON nests, whatever its strings hold", () => {
     const nesting = fc.jsonValue({ maxDepth: 6 })
     fc.assert(
       fc.property(nesting, fc.nat(18), (inner, wraps) => {
@@ -33,7 +33,7 @@ describe("the depth of a message", () => {
     )
   })
 
-  it("is known before anything is built from it", () => {
+  it("is judged before the message is parsed", () => {
     const bomb = Buffer.from("[".repeat(1_000_000))
     expect(() => parseFromSandbox(bomb, z.unknown())).toThrow(
       expect.objectContaining({ code: "bridge.limit_exceeded" }),
@@ -44,7 +44,7 @@ describe("the depth of a message", () => {
 describe("the cost of a message", () => {
   const parse = (text: string) => () => parseSupervisorMessage(Buffer.from(text))
 
-  it("is known by its values before anything is built from it, whatever stands in its strings", () => {
+  it("is judged by the number of its values, whatever its strings hold", () => {
     expect(parse(`{"type":"events","events":[${"{},".repeat(349_000)}{}]}`)).toThrow(
       expect.objectContaining({
         code: "bridge.limit_exceeded",
@@ -55,7 +55,7 @@ describe("the cost of a message", () => {
     expect(parseFromSandbox(Buffer.from(text), z.string())).toHaveLength(3 * MAX_MESSAGE_VALUES)
   })
 
-  it("does not grow with what is wrong in it: the first wrong element is the last that is looked at", () => {
+  it("does not grow with its errors: the first wrong element is the last one that is looked at", () => {
     let looks = 0
     const wrong = z.custom<never>(() => {
       looks++
@@ -76,7 +76,7 @@ describe("the cost of a message", () => {
     expect(looks).toBe(1)
   })
 
-  it("is a few milliseconds of the processor, whatever it says", () => {
+  it("is less than 600 ms of the processor for six attacks together", () => {
     const prompt = newId.prompt()
     const at = "2026-01-02T03:04:05.678Z"
     const inEvent = (body: string) =>
@@ -94,13 +94,13 @@ describe("the cost of a message", () => {
     for (const attack of attacks) expect(parse(attack)).toThrow()
     const before = threadMs()
     for (const attack of attacks) expect(parse(attack)).toThrow()
-    // Some 60 ms together. Each took up to 400 ms when all that is wrong was collected.
+    // They take some 60 ms together. Collecting every error of one attack takes up to 400 ms.
     expect(threadMs() - before).toBeLessThan(600)
   })
 })
 
 describe("the pace of a sandbox", () => {
-  it("is bounded by the time that parsing takes, however little it sends", () => {
+  it("is bounded by the time that parsing takes, also for ten bytes", () => {
     const pace = new Pace(0)
     const dear = { bytes: 10, events: 0, parseMs: BURST_PARSE_MS }
     expect(pace.take(dear, 0)).toBe(0)
@@ -109,13 +109,13 @@ describe("the pace of a sandbox", () => {
 })
 
 describe("the sandbox's words", () => {
-  it("are short, and obeyed by no terminal", () => {
+  it("are cut to 500 characters, without control characters", () => {
     expect(words(`a${"\u001b[2J"}\r\n${"\u202e"}${"x".repeat(1_000)}`)).toMatch(/^a�\[2J���x{492}$/)
   })
 })
 
 describe("the throttle", () => {
-  it("lets a burst pass, and then no more than its rate, however it is asked for", () => {
+  it("lets a burst pass, and then no more than its rate, in whatever amounts", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(50), fc.nat(200)), { minLength: 1 }), (takes) => {
         const throttle = new Throttle({ perSecond: 1000, burst: 100 }, 0)
@@ -139,7 +139,7 @@ describe("the throttle", () => {
 })
 
 describe("the pause before another try", () => {
-  it("grows to ten seconds for what answers wrongly, to one for what breaks, to 100 ms for what is not there", () => {
+  it("grows to ten seconds after wrong answers, to one after drops, to 100 ms while nothing is there", () => {
     const delays = (code: ErrorCode, random: number) =>
       [1, 2, 3, 10, 1_000].map((failures) => retryDelayMs(failures, code, random))
     expect(delays("bridge.unreachable", 1)).toEqual([10, 20, 40, 100, 100])
@@ -148,7 +148,7 @@ describe("the pause before another try", () => {
     expect(delays("bridge.wrong_number", 0)).toEqual([25, 50, 100, 5_000, 5_000])
   })
 
-  it("remembers wrong answers until time has passed without one", () => {
+  it("counts wrong answers up to ten, and forgets one a minute", () => {
     const wrongs = new Wrongs()
     expect([0, 1, 2, 59_000].map((nowMs) => wrongs.add(nowMs))).toEqual([1, 2, 3, 4])
     expect(wrongs.add(59_000 + 2 * 60_000)).toBe(3)

@@ -22,7 +22,7 @@ const place = () => {
   return join(directory, "socket")
 }
 
-/** A sandbox that does with each connection as told. */
+/** Plays a sandbox that treats each connection in this way, and returns its socket. */
 const behaving = async (behave: (socket: Socket) => void) => {
   const path = place()
   const sockets = new Set<Socket>()
@@ -40,7 +40,7 @@ const behaving = async (behave: (socket: Socket) => void) => {
   return path
 }
 
-/** A stream that counts what was taken of it. */
+/** A stream that counts the bytes that were taken of it. */
 const counting = (bytes: number) => {
   const counted = { taken: 0 }
   function* chunks() {
@@ -96,7 +96,11 @@ describe("a stream to a sandbox", () => {
     ["has no space", "bridge.refused", (socket) => socket.write(answer("507 Full"))],
     ["refuses the token", "bridge.unauthorized", (socket) => socket.write(answer("401 No"))],
     ["redirects it", "bridge.refused", (socket) => socket.write(answer("302 Found"))],
-    ["has it before it was sent", "bridge.refused", (socket) => socket.write(answer("204 Ok"))],
+    [
+      "accepts it before it has read it",
+      "bridge.refused",
+      (socket) => socket.write(answer("204 Ok")),
+    ],
     ["closes", "bridge.dropped", (socket) => socket.destroy()],
     ["does not read", "bridge.timed_out", (socket) => socket.pause()],
     ["answers garbage", "bridge.protocol_violated", (socket) => socket.write("garbage\r\n\r\n")],
@@ -108,14 +112,14 @@ describe("a stream to a sandbox", () => {
     expect(body.counted.taken).toBeLessThan(4 * MIB)
   })
 
-  it("is ended when all was read and no answer comes", async () => {
+  it("is ended when the sandbox has read all of it and does not answer", async () => {
     const path = await behaving((socket) => socket.resume())
     await expect(put(path, counting(MIB), { idleMs: 300 })).rejects.toMatchObject({
       code: "bridge.timed_out",
     })
   })
 
-  it("may pause for as long as there is nothing to send, and ends with what fails it", async () => {
+  it("may pause beyond its idle time while its source does, and fails with its source", async () => {
     const path = await behaving((socket) => socket.resume())
     async function* slow() {
       yield Buffer.from("x")
@@ -126,7 +130,7 @@ describe("a stream to a sandbox", () => {
     await expect(put(path, body, { idleMs: 100 })).rejects.toThrow("git failed")
   })
 
-  it("keeps nothing of the chunks that were sent", async () => {
+  it("keeps no promise for each chunk that was sent", async () => {
     const path = await behaving((socket) => socket.resume())
     const kept: number[] = []
     async function* chunks() {
@@ -142,7 +146,7 @@ describe("a stream to a sandbox", () => {
     expect(after - before).toBeLessThan(CHUNKS / 2)
   })
 
-  it("is given up with its caller", async () => {
+  it("is ended when its caller gives up", async () => {
     const stop = new AbortController()
     const path = await behaving((socket) => {
       socket.pause()

@@ -24,7 +24,7 @@ const sandbox = async (body: string | (() => void)) => {
   return { link: { socket: path, token: TOKEN }, requests }
 }
 
-describe("what lives in a sandbox", () => {
+describe("the activity of a sandbox", () => {
   it("is asked for with the token, and parsed", async () => {
     const { link, requests } = await sandbox(JSON.stringify({ ...busy, more: "unknown" }))
     expect(await readActivity(link, {}, never)).toEqual(busy)
@@ -35,25 +35,25 @@ describe("what lives in a sandbox", () => {
   })
 
   it.each<[string, object]>([
-    ["a version that is none", { version: 1.5 }],
+    ["a version that is no integer", { version: 1.5 }],
     ["a version below zero", { version: -1 }],
-    ["a prompt that is none", { prompts: ["pr-1"] }],
+    ["a prompt of another form", { prompts: ["pr-1"] }],
     ["prompts without end", { prompts: Array(MAX_ACTIVE_PROMPTS + 1).fill(newId.prompt()) }],
-    ["a command that is none", { commands: ["../../etc"] }],
+    ["a command of another form", { commands: ["../../etc"] }],
     ["commands without end", { commands: Array(1_025).fill(busy.commands[0]) }],
     ["terminals without end", { terminals: Array(65).fill(busy.terminals[0]) }],
     ["viewers below zero", { terminals: [{ ...busy.terminals[0], viewers: -1 }] }],
     ["processes below zero", { leftProcesses: -1 }],
     ["processes beyond number", { leftProcesses: 1e300 }],
-    ["nothing of processes", { leftProcesses: undefined }],
-  ])("is not believed with %s", async (_, wrong) => {
+    ["no number of processes", { leftProcesses: undefined }],
+  ])("is refused with %s", async (_, wrong) => {
     const { link } = await sandbox(JSON.stringify({ ...NOTHING, ...wrong }))
     await expect(readActivity(link, {}, never)).rejects.toMatchObject({
       code: "bridge.protocol_violated",
     })
   })
 
-  it("has no more room than all that there may be takes", async () => {
+  it("is accepted with the most of everything, and refused beyond 600,000 bytes", async () => {
     const most = {
       ...NOTHING,
       prompts: Array.from({ length: MAX_ACTIVE_PROMPTS }, () => newId.prompt()),
@@ -68,7 +68,7 @@ describe("what lives in a sandbox", () => {
     })
   })
 
-  it("is given up a while after the wait, or when its caller gives up", async () => {
+  it("is given up at the deadline after the wait, or when its caller gives up", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
     onTestFinished(() => void vi.useRealTimers())
     const came = Promise.withResolvers<void>()

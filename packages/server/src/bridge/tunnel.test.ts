@@ -10,7 +10,7 @@ import { openTunnel } from "./tunnel.ts"
 const never = new AbortController().signal
 const UPGRADED = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: bytes\r\n\r\n"
 
-/** A sandbox's socket that answers the first words of each connection as the test says. */
+/** Plays a sandbox's socket that answers the first bytes of each connection in this way. */
 const play = async (answer: (socket: Socket, said: string) => void) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-tunnel-"))
   const path = join(directory, "socket")
@@ -32,7 +32,7 @@ const play = async (answer: (socket: Socket, said: string) => void) => {
 }
 
 describe("a connection for plain bytes", () => {
-  it("brings the token and the path, then what was said with the answer and after it, and ends each way by itself", async () => {
+  it("sends the token and the path, loses no early bytes, and ends each way by itself", async () => {
     let head = ""
     const { open } = await play((socket, said) => {
       head = said
@@ -55,7 +55,7 @@ describe("a connection for plain bytes", () => {
     ["refuses the token", "HTTP/1.1 401 Unauthorized\r\n\r\n", "bridge.unauthorized"],
     ["talks nonsense", "hello\r\n\r\n", "bridge.protocol_violated"],
     [
-      "says too much",
+      "sends a header of 64 KiB",
       `HTTP/1.1 101 X\r\na: ${"x".repeat(64 * 1024)}\r\n\r\n`,
       "bridge.limit_exceeded",
     ],

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
 
-/** A sandbox that answers every connection as told, after the request has come. */
+/** Plays a sandbox that answers every connection in this way, once the request has come. */
 export const answering = async (answer: (socket: Socket) => void) => {
   const directory = mkdtempSync(join(tmpdir(), "berth-get-"))
   const path = join(directory, "socket")

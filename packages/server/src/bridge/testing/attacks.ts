@@ -171,7 +171,7 @@ export const ATTACKS = {
   "falls silent": afterHello(() => {}),
 
   // Attacks with messages.
-  "sends what is not JSON": sends("nonsense"),
+  "sends no JSON": sends("nonsense"),
   "nests without end": sends("[".repeat(1_000_000)),
   "nests in an event": sends(
     `{"type":"events","events":[${'{"a":'.repeat(40)}1${"}".repeat(40)}]}`,
@@ -207,7 +207,7 @@ export const ATTACKS = {
     '{"type":"events","events":[{"sequence":1,"at":"2026-01-01T00:00:00Z","body":{"type":"warning","message":"x"},"__proto__":{"a":1}}]}',
   ),
   "sends no events": sends({ type: "events", events: [] }),
-  "answers what was not asked": sends({
+  "answers without a question": sends({
     type: "prompt.standing",
     prompt: PROMPT,
     standing: { state: "accepted" },
@@ -226,7 +226,7 @@ export const ATTACKS = {
   "asks a thousand times": sends(...Array.from({ length: 1_000 }, (_, place) => askOf(place))),
   "asks twice under one id": sends(askOf(1), askOf(1)),
   "asks under an id of another kind": sends({ ...askOf(1), id: PROMPT }),
-  "asks for what is not known": asks({ kind: "file", path: "/etc/shadow" }),
+  "asks for an unknown thing": asks({ kind: "file", path: "/etc/shadow" }),
   "asks for a repo above": asks({ kind: "repo", repo: "../repo", have: [] }),
   "asks for a path of the host": asks({ kind: "repo", repo: "/etc", have: [] }),
   "asks for an option": asks({ kind: "repo", repo: "r", ref: "--upload-pack=x", have: [] }),
@@ -237,7 +237,7 @@ export const ATTACKS = {
     have: [],
     submodule: { of: "0".repeat(40), paths: ["lib/../../.."] },
   }),
-  "asks for a submodule of what is no commit": asks({
+  "asks for a submodule of a ref": asks({
     kind: "repo",
     repo: "r",
     have: [],
@@ -254,7 +254,7 @@ export const ATTACKS = {
     repo: "r",
     have: Array.from({ length: 10_000 }, () => "0".repeat(40)),
   }),
-  "has what is no commit": asks({ kind: "repo", repo: "r", have: ["--all"] }),
+  "has an option for a commit": asks({ kind: "repo", repo: "r", have: ["--all"] }),
   "asks about a host without end": asks({
     kind: "credential",
     protocol: "https",
