@@ -41,14 +41,14 @@ const MANY = { deadlineMs: 60_000 }
 /** Longer than any grace that a well-behaved process needs here. */
 const GRACE_MS = 5_000
 
-/** The bound of what is kept of a sandbox's output, and more than that. */
+/** The most output that a backend keeps of a sandbox, and an output that is longer. */
 const MAX_LOG_BYTES = 8 * MIB
 const FLOOD_BYTES = MAX_LOG_BYTES + MIB
 
 const MOUNTS_REFUSED = ["/", "/proc", "/proc/x", "/sys", "/dev/shm", "/usr", "/etc/passwd", "/bin"]
 
 interface ContractOptions {
-  /** How many cases are drawn, of a twin of what passes the whole suite. Default: all are run. */
+  /** How many cases a partial run draws, where a twin of this backend passes the whole suite. Default: all. */
   readonly drawn?: number
 }
 
@@ -106,7 +106,7 @@ export const backendContract = (
       return { sandbox, exit, output: await harness.backend.logs(sandbox) }
     }
 
-    /** Stops a sandbox and gives its exit. */
+    /** Stops a sandbox and returns its exit. */
     const stop = async (sandbox: SandboxId, graceMs = GRACE_MS) => {
       await harness.backend.stop(sandbox, { graceMs })
       return (await harness.backend.inspect(sandbox))?.exit
@@ -119,7 +119,7 @@ export const backendContract = (
       expect.poll(() => harness.backend.logs(sandbox), { timeout: 10_000 }).toContain(words)
 
     sampledCases(`cases of the backend contract, ${name}`, drawn, (it, describe) => {
-      it("says what it can do here", async () => {
+      it("describes its engine and capabilities", async () => {
         expect(await harness.backend.describe()).toMatchObject({
           backend: harness.backend.name,
           engine: expect.stringMatching(/\d/),
@@ -146,13 +146,13 @@ export const backendContract = (
           expect(await harness.census()).toEqual(empty)
         })
 
-        it("makes a process end that ignores the request, when its grace is over", async () => {
+        it("kills a process that ignores the stop after its grace period", async () => {
           const sandbox = await boot({ command: STUBBORN })
           await said(sandbox, "up")
           expect(await stop(sandbox, 50)).toMatchObject({ code: 137, reason: "signalled" })
         })
 
-        it("stops and removes twice as well as once, and what is unknown", async () => {
+        it("stops twice, and removes twice and an unknown sandbox, without error", async () => {
           const sandbox = await boot()
           const first = await stop(sandbox)
           expect(first).toBeDefined()
@@ -162,7 +162,7 @@ export const backendContract = (
           await harness.backend.remove(newId.sandbox())
         })
 
-        it("removes by force from every state", async () => {
+        it("removes created, running, paused and exited sandboxes by force", async () => {
           const created = specOf()
           await harness.backend.create(created)
           const running = await boot({ command: STUBBORN })
@@ -175,7 +175,7 @@ export const backendContract = (
           expect(await harness.census()).toEqual(empty)
         })
 
-        it("starts a sandbox that runs already without doing anything, and refuses an ended one", async () => {
+        it("leaves a running sandbox as it is when it is started again, and refuses to start an ended one", async () => {
           const sandbox = await boot()
           await harness.backend.start(sandbox)
           expect(await state(sandbox)).toBe("running")
@@ -185,7 +185,7 @@ export const backendContract = (
           })
         })
 
-        it("makes one sandbox of an id, however many callers ask at once", async () => {
+        it("makes one sandbox of an id for three callers at the same time", async () => {
           const spec = specOf()
           const all = await Promise.all([1, 2, 3].map(() => harness.backend.create(spec)))
           expect(new Set(all.map((each) => each.createdAt)).size).toBe(1)
@@ -204,7 +204,7 @@ export const backendContract = (
           expect(await state(spec.identity.sandbox)).toBe("created")
         })
 
-        it(`creates, starts and removes ${atOnce} at once`, async () => {
+        it(`creates, starts and removes ${atOnce} sandboxes at once`, async () => {
           const specs = Array.from({ length: atOnce }, () => specOf({ command: IDLE }))
           await Promise.all(
             specs.map(async (spec) => {
@@ -221,14 +221,14 @@ export const backendContract = (
         }, 200_000)
       })
 
-      describe("how a sandbox ended", () => {
-        it("tells the exit status", async () => {
+      describe("the exit of a sandbox", () => {
+        it("has the status of the first process", async () => {
           const { exit, sandbox } = await run("exit 7")
           expect(exit).toMatchObject({ code: 7, reason: "exited" })
           expect((await harness.backend.inspect(sandbox))?.exit).toEqual(exit)
         })
 
-        it("tells a signal from an exit", async () => {
+        it("tells a signal from a status", async () => {
           const { exit } = await run("kill -KILL $$")
           expect(exit).toMatchObject({ code: 137, reason: "signalled" })
         })
@@ -240,7 +240,7 @@ export const backendContract = (
           expect(exit.reason).toBe("out-of-memory")
         })
 
-        it("tells at once, without being asked, and says so when a sandbox is removed", async () => {
+        it("is reported once by an event, and so is a removal", async () => {
           await using events = collect(harness.backend)
           const sandbox = await boot({ command: ["/bin/sh", "-c", "exit 4"] })
           await expect
@@ -258,7 +258,7 @@ export const backendContract = (
           expect(exits.filter((event) => event.sandbox === sandbox)).toHaveLength(1)
         })
 
-        it("keeps the end of what was written, and no more than a bound", async () => {
+        it("leaves the end of the output to read, within a bound", async () => {
           const { sandbox, output } = await run(
             `echo first; yes 0123456789 | head -c ${FLOOD_BYTES}; echo last`,
           )
@@ -269,7 +269,7 @@ export const backendContract = (
       })
 
       describe("pause", () => {
-        it("halts every process and lets them go on", async () => {
+        it("halts the processes of a sandbox, and resume lets them continue", async () => {
           const sandbox = await boot({
             command: [
               "/bin/sh",
@@ -282,7 +282,7 @@ export const backendContract = (
           expect(await state(sandbox)).toBe("paused")
           const halted = await harness.backend.stats(sandbox)
           const before = await harness.backend.logs(sandbox)
-          // A process that still ran would use time and write within these many turns.
+          // A process that still ran would use processor time and write within this many turns.
           for (let turn = 0; turn < 20; turn += 1) await harness.backend.inspect(sandbox)
           expect(await harness.backend.logs(sandbox)).toBe(before)
           expect((await harness.backend.stats(sandbox)).cpuSeconds).toBe(halted.cpuSeconds)
@@ -293,14 +293,14 @@ export const backendContract = (
             .not.toBe(before)
         })
 
-        it("is undone by a stop, which is as graceful as ever", async () => {
+        it("is undone by a stop, which stays graceful", async () => {
           const sandbox = await boot()
           await said(sandbox, "up")
           await harness.backend.pause(sandbox)
           expect(await stop(sandbox)).toMatchObject({ code: 0, reason: "exited" })
         })
 
-        it("is the same twice, and so is resume", async () => {
+        it("is idempotent, and so is resume", async () => {
           const sandbox = await boot()
           await harness.backend.resume(sandbox)
           await harness.backend.pause(sandbox)
@@ -312,7 +312,7 @@ export const backendContract = (
         })
       })
 
-      describe("what a sandbox is given", () => {
+      describe("the inside of a sandbox", () => {
         it("runs the command with its environment, and with nothing of the server's", async () => {
           const { output } = await run("env", { environment: { GIVEN: "a b=c\n$d" } })
           expect(output).toContain("GIVEN=a b=c\n$d")
@@ -332,7 +332,7 @@ export const backendContract = (
           expect(names.filter((variable) => !usual.includes(variable ?? ""))).toEqual([])
         })
 
-        it("says which limits hold, and holds those", async () => {
+        it("has the limits for open files, /tmp and processes that the backend reports as held", async () => {
           const { limits } = await harness.backend.describe()
           expect(Object.keys(limits).sort()).toEqual(Object.keys(WorkspaceLimits.shape).sort())
           const asked = { memoryBytes: 256 * MIB, pids: 64, openFiles: 777, tmpBytes: 2 * MIB }
@@ -347,16 +347,16 @@ export const backendContract = (
           if (limits.pids.held) expect(Number(/forked (\d+)/.exec(output)?.[1])).toBeLessThan(64)
         })
 
-        it("says in a sandbox's status which of its limits do not hold", async () => {
+        it("comes with a status that lists exactly the limits that are not held", async () => {
           const { limits } = await harness.backend.describe()
           const observed = await harness.backend.create(specOf())
           for (const [limit, { held }] of Object.entries(limits)) {
             const unheld = observed.unheldLimits.some((each) => each.limit === limit)
-            if (!held) expect(unheld).toBe(true)
+            expect(unheld).toBe(!held)
           }
         })
 
-        it("tells what a sandbox uses", async () => {
+        it("is measured by its memory, processes and processor time", async () => {
           const sandbox = await boot()
           await said(sandbox, "up")
           const stats = await harness.backend.stats(sandbox)
@@ -365,7 +365,7 @@ export const backendContract = (
           expect(stats.cpuSeconds).toBeGreaterThanOrEqual(0)
         })
 
-        it("gives each sandbox a /workspace, /home and /tmp of its own", async () => {
+        it("has a /workspace, /home and /tmp of its own", async () => {
           const script =
             "ls -A /workspace /tmp; for d in /workspace /home /tmp; do echo x > $d/mine && echo wrote $d; done"
           for (const _ of [1, 2]) {
@@ -383,15 +383,15 @@ export const backendContract = (
         })
       })
 
-      describe("which sandboxes are ours", () => {
-        it("[R1.1] finds sandboxes by their labels: installation, workspace, sandbox, config hash", async () => {
+      describe("the sandboxes of an installation", () => {
+        it("[R1.1] are listed by their labels: installation, workspace, sandbox, config hash", async () => {
           const spec = specOf()
           await harness.backend.create(spec)
           const listed = await harness.backend.list()
           expect(listed.map((each) => each.identity)).toEqual([spec.identity])
         })
 
-        it("[R1.1] neither lists nor touches another installation's", async () => {
+        it("[R1.1] are listed without those of another installation, which calls do not touch", async () => {
           const { backend, installation } = await harness.other()
           await backend.recover()
           const foreign = specOf()
@@ -416,7 +416,7 @@ export const backendContract = (
           }
         })
 
-        it("[R1.9] finds running, paused and ended sandboxes again after a restart of the server", async () => {
+        it("[R1.9] are found running, paused and ended after a restart of the server", async () => {
           const [running, paused] = [await boot(), await boot()]
           await harness.backend.pause(paused)
           const { sandbox: ended, exit } = await run("exit 9")
@@ -447,7 +447,7 @@ export const backendContract = (
           expect(found.map((each) => each.workspace)).toEqual([workspace, workspace])
           for (const { usedAt, directory } of found) {
             expect(Date.parse(usedAt ?? "")).toBeGreaterThanOrEqual(before - 1)
-            // Where the server measures what its workspace takes.
+            // The server measures the disk usage of the workspace here.
             expect(statSync(directory ?? "").isDirectory()).toBe(true)
           }
           expect(await names()).toEqual(["go", "npm"])
@@ -460,7 +460,7 @@ export const backendContract = (
           await harness.backend.removeCache(workspace, "go")
         })
 
-        it("stay while a sandbox has them", async () => {
+        it("are not removed while a sandbox has them", async () => {
           await harness.backend.ensureCaches(workspace, ["pip"])
           const mounts = [{ kind: "cache" as const, cache: "pip" as const, target: "/cache" }]
           const sandbox = await boot({ mounts })
@@ -472,7 +472,7 @@ export const backendContract = (
         })
       })
 
-      describe("what cannot be done", () => {
+      describe("a call that cannot succeed", () => {
         const unknown = newId.sandbox()
         const calls: Record<string, (backend: Backend) => Promise<unknown>> = {
           start: (backend) => backend.start(unknown),
@@ -483,14 +483,14 @@ export const backendContract = (
           logs: (backend) => backend.logs(unknown),
         }
         for (const [name, call] of Object.entries(calls)) {
-          it(`[R1.14] is a typed error: ${name} of an unknown sandbox`, async () => {
+          it(`[R1.14] fails with a typed error: ${name} of an unknown sandbox`, async () => {
             await expect(call(harness.backend)).rejects.toMatchObject({
               code: "backend.unknown_sandbox",
             })
           })
         }
 
-        it("[R1.14] ends a create that is cancelled or late, with nothing left", async () => {
+        it("[R1.14] leaves nothing: a create that is cancelled or misses its deadline", async () => {
           const cancelled = AbortSignal.abort()
           const failures: BerthError[] = []
           for (const call of [{ signal: cancelled }, { deadlineMs: 1 }, { deadlineMs: 8 }]) {
@@ -503,11 +503,12 @@ export const backendContract = (
           }
           expect(failures.length).toBeGreaterThanOrEqual(2)
           const left = (await harness.backend.list()).map((each) => each.identity.sandbox)
+          expect(left).toHaveLength(3 - failures.length)
           await Promise.all(left.map((sandbox) => harness.backend.remove(sandbox)))
           expect(await harness.census()).toEqual(empty)
         })
 
-        it("[R1.14] keeps the engine's own words when a command cannot be run", async () => {
+        it("[R1.14] tells the engine's own words: a command that does not exist", async () => {
           const spec = specOf({ command: ["/no/such/program"] })
           const failure = await harness.backend
             .create(spec)
@@ -528,7 +529,7 @@ export const backendContract = (
         })
 
         for (const target of MOUNTS_REFUSED) {
-          it(`refuses a mount over ${target}`, async () => {
+          it(`is refused: a mount over ${target}`, async () => {
             const mounts = [{ kind: "directory" as const, source: "/tmp", target }]
             await expect(harness.backend.create(specOf({ mounts }))).rejects.toMatchObject({
               code: "input.invalid",
@@ -536,7 +537,7 @@ export const backendContract = (
           })
         }
 
-        it("refuses a mount whose source does not exist", async () => {
+        it("is refused: a mount whose source does not exist", async () => {
           const mounts = [
             { kind: "directory" as const, source: "/no/such/source", target: "/data" },
           ]

@@ -62,7 +62,7 @@ export interface IsolationHarness {
 export interface IsolationNetwork extends Omit<GivenNetwork, "neighbour"> {
   /** The answer to a connection from the host. */
   dial(address: string, port: number): Promise<string>
-  /** Waits for this packet, and gives all that have come to any listener by then. */
+  /** Waits for this packet, and returns all packets that any listener has got by then. */
   packetsUntil(last: string): Promise<readonly string[]>
   /** Runs the work while the rules between sandboxes and the rest are away. */
   withoutFence<Result>(work: () => Promise<Result>): Promise<Result>
@@ -111,7 +111,7 @@ type Part = keyof typeof PARTS
 
 interface Extent {
   readonly part?: Part
-  /** Whether a sandbox fills a small disk, too: of a whole suite, on a host of its own. */
+  /** A whole suite fills a small disk as well, on a host of its own. */
   readonly onSmallDisk?: boolean
 }
 
@@ -281,7 +281,7 @@ export const isolationSuite = (
         })
       }
 
-      it("has no packet arrive where no connection leads; without the rules, they do", () => {
+      it("gets no packet to a place where no connection leads; without the rules, packets arrive", () => {
         const stray = (texts: readonly string[]) => texts.filter((it) => it.startsWith(STRAY))
         expect(stray(packets.fenced)).toEqual([])
         const { host, metadata, notInternet } = harness.network
@@ -325,7 +325,7 @@ export const isolationSuite = (
         })
       }
 
-      it("dies before the server where the whole host is out of memory", async () => {
+      it("has higher out-of-memory scores than a process of the host", async () => {
         const own = Number(await readFile("/proc/self/oom_score_adj", "utf8"))
         const read = ["/bin/sh", "-c", "cat /proc/1/oom_score_adj /proc/self/oom_score_adj"]
         const scores = (await sandboxes.run(read)).output.trim().split("\n").map(Number)
@@ -416,12 +416,14 @@ export const isolationSuite = (
       })
     })
 
-    describe("afterwards", () => {
-      it("the host is as it was", async () => {
+    describe("the host after all attempts", () => {
+      it("has its devices, mounted file, name and handler of core dumps as before", async () => {
         expect(await planted.look()).toEqual(before)
       })
+    })
 
-      it("the neighbour has all that it had, and was never signalled", async () => {
+    describe("the neighbour after all attempts", () => {
+      it("has its files and its memory, and was never signalled", async () => {
         if (neighbour === undefined) throw new Error("there is no neighbour")
         await harness.backend.stop(neighbour, { graceMs: GRACE_MS })
         const output = await harness.backend.logs(neighbour)

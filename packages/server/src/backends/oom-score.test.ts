@@ -17,7 +17,7 @@ describe("the out-of-memory score of sandboxes", () => {
     ["900\n", 1_000],
     ["-1000\n", 500],
     ["", 500],
-  ])("is above the server's own, here %j", async (own, expected) => {
+  ])("is above the server's own score where that allows it, %j", async (own, expected) => {
     await writeFile(file, own)
     expect(sandboxOomScore(file)).toBe(expected)
   })

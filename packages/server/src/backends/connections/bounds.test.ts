@@ -7,7 +7,7 @@ const CLOSED_SECONDS = 120
 
 describe("the bounds for connections", () => {
   it.each([4_096, 65_536, 262_144, 4_000_000])(
-    "leave a part of %d tracked connections to the host",
+    "leave 15 percent of %d tracked connections to the host",
     (tracked) => {
       const { together, togetherPerSecond, togetherBurst } = boundsOf(tracked, EPHEMERAL)
       const most = together + togetherPerSecond * CLOSED_SECONDS + togetherBurst
@@ -15,19 +15,22 @@ describe("the bounds for connections", () => {
     },
   )
 
-  it.each([4_096, 65_536, 262_144, 4_000_000])("let no few sandboxes use up %d", (tracked) => {
-    const bounds = boundsOf(tracked, EPHEMERAL)
-    expect(bounds.sandbox * 16).toBeLessThanOrEqual(bounds.together)
-    expect(bounds.sandboxPerSecond * 4).toBeLessThanOrEqual(bounds.togetherPerSecond)
-  })
+  it.each([4_096, 65_536, 262_144, 4_000_000])(
+    "give one sandbox at most a sixteenth of all, and a quarter of the rate, of %d",
+    (tracked) => {
+      const bounds = boundsOf(tracked, EPHEMERAL)
+      expect(bounds.sandbox * 16).toBeLessThanOrEqual(bounds.together)
+      expect(bounds.sandboxPerSecond * 4).toBeLessThanOrEqual(bounds.togetherPerSecond)
+    },
+  )
 
-  it("are wider than a browser and a package manager need, on a usual host", () => {
+  it("let a sandbox have 2,048 connections and over 100 new ones a second on a usual host", () => {
     const { sandbox, sandboxPerSecond } = boundsOf(262_144, EPHEMERAL)
     expect(sandbox).toBe(2_048)
     expect(sandboxPerSecond).toBeGreaterThan(100)
   })
 
-  it("keep to ports that the host does not take for itself", () => {
+  it("keep to ports outside the host's ephemeral range", () => {
     expect(boundsOf(262_144, EPHEMERAL).ports).toEqual({ first: 1_024, last: 32_767 })
     expect(boundsOf(262_144, { first: 1_024, last: 40_000 }).ports).toEqual({
       first: 40_001,
@@ -36,7 +39,7 @@ describe("the bounds for connections", () => {
     expect(boundsOf(262_144, { first: 1_024, last: 65_535 }).ports).toBeUndefined()
   })
 
-  it("are read from this host's kernel", () => {
+  it("follow from the settings of this host's kernel", () => {
     expect(readBounds().together).toBeGreaterThan(0)
   })
 })

@@ -25,12 +25,12 @@ import { specFor } from "./testing/spec.ts"
 
 /** Far above what a healthy engine takes, far below the operations' own deadlines. */
 const DEADLINE_MS = 1_500
-/** Of calls that are never answered. */
+/** The deadline of calls that are never answered. */
 const WAITED_FOR_MS = 200
 /** A caller that gave up waits for a creation that is under way. */
 const SETTLED_MS = DEADLINE_MS + 2_000 + 1_500
 
-/** Holds the image and a little more, and is soon full. */
+/** The engine's disk holds the image and a little more, so that it is soon full. */
 const ENGINE_DISK_BYTES = 192 * 1024 * 1024
 
 const AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] as const
@@ -56,7 +56,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     harness = await openHarness({ liveRestore: true, diskBytes: ENGINE_DISK_BYTES })
     faulty = await startFaultyEngine(harness.engine.socket)
     backend = await harness.openThrough(faulty.address)
-    // An image is looked into once: the faults are for what comes after.
+    // The backend looks into an image once. It does so here, so that the faults hit other calls.
     const spec = specFor(harness)
     await harness.backend.create(spec)
     await harness.backend.remove(spec.identity.sandbox)
@@ -83,36 +83,42 @@ requires("docker").describe("docker behind a faulty connection", () => {
     remove: (of, call) => of.remove(newId.sandbox(), call),
   }
 
-  it.each(FAULTS)("[R1.14] ends every call in time with a typed error: %s", async (fault) => {
-    faulty.fail(/./, fault)
-    const waits = fault === "hang" || fault === "slow"
-    const deadlineMs = waits ? WAITED_FOR_MS : DEADLINE_MS
-    const begun = performance.now()
-    const failures = await Promise.all(
-      Object.values(operations).map((operation) => failureOf(operation(backend, { deadlineMs }))),
-    )
-    expect(performance.now() - begun).toBeLessThan(deadlineMs + 1_000)
-    for (const { code, details } of failures) {
-      expect(code).toBe(waits ? "deadline.exceeded" : "backend.engine_failed")
-      if (!waits) expect(details.engineSaid).toEqual(expect.stringMatching(/./))
-      if (fault === "500") expect(details).toMatchObject({ status: 500, engineSaid: ERROR_WORDS })
-    }
-  })
+  it.each(FAULTS)(
+    "[R1.14] ends describe, list, inspect and remove in time with a typed error: %s",
+    async (fault) => {
+      faulty.fail(/./, fault)
+      const waits = fault === "hang" || fault === "slow"
+      const deadlineMs = waits ? WAITED_FOR_MS : DEADLINE_MS
+      const begun = performance.now()
+      const failures = await Promise.all(
+        Object.values(operations).map((operation) => failureOf(operation(backend, { deadlineMs }))),
+      )
+      expect(performance.now() - begun).toBeLessThan(deadlineMs + 1_000)
+      for (const { code, details } of failures) {
+        expect(code).toBe(waits ? "deadline.exceeded" : "backend.engine_failed")
+        if (!waits) expect(details.engineSaid).toEqual(expect.stringMatching(/./))
+        if (fault === "500") expect(details).toMatchObject({ status: 500, engineSaid: ERROR_WORDS })
+      }
+    },
+  )
 
-  it.each(FAULTS)("[R1.14] leaves nothing of a create that fails: %s", async (fault) => {
-    const spec = specFor(harness)
-    faulty.fail(/POST \S*\/containers\/create/, fault)
-    const begun = performance.now()
-    const failure = await failureOf(backend.create(spec, { deadlineMs: DEADLINE_MS }))
-    expect(performance.now() - begun).toBeLessThan(SETTLED_MS)
-    expect(ERRORS).toHaveProperty([failure.code])
-    expect(await harness.census()).toEqual(empty)
-    faulty.fail(/./, undefined)
-    expect(await backend.create(spec)).toMatchObject({ state: "created" })
-    expect(await backend.list()).toHaveLength(1)
-  })
+  it.each(FAULTS)(
+    "[R1.14] leaves nothing of a create that fails, and can repeat it: %s",
+    async (fault) => {
+      const spec = specFor(harness)
+      faulty.fail(/POST \S*\/containers\/create/, fault)
+      const begun = performance.now()
+      const failure = await failureOf(backend.create(spec, { deadlineMs: DEADLINE_MS }))
+      expect(performance.now() - begun).toBeLessThan(SETTLED_MS)
+      expect(ERRORS).toHaveProperty([failure.code])
+      expect(await harness.census()).toEqual(empty)
+      faulty.fail(/./, undefined)
+      expect(await backend.create(spec)).toMatchObject({ state: "created" })
+      expect(await backend.list()).toHaveLength(1)
+    },
+  )
 
-  it("[R1.9] keeps a sandbox that was there already when a create of it gets no answer", async () => {
+  it("[R1.9] keeps an existing sandbox when a repeated create gets no answer", async () => {
     const spec = specFor(harness)
     await backend.create(spec)
     await backend.start(spec.identity.sandbox)
@@ -123,7 +129,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     expect(await backend.create(spec)).toMatchObject({ state: "running" })
   })
 
-  it("[R1.14] leaves nothing of a look into an image that fails, and looks again", async () => {
+  it("[R1.14] leaves nothing of a failed look into an image, and looks once more for three sandboxes", async () => {
     const images = join(harness.directory, "images")
     await rm(images, { recursive: true })
     const forgetful = await harness.openThrough(faulty.address)
@@ -150,7 +156,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       return sandbox
     }
 
-    /** As programs do that keep containers up to date: under the same name, with another id. */
+    /** Recreates a container under its name with another id, as programs do that update containers. */
     const recreate = async (sandbox: SandboxId, changes: object = {}) => {
       const { engine } = harness
       const at = `/containers/berth-${sandbox}`
@@ -166,7 +172,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
 
     const IN_ORDER = { state: "exited", exit: { code: 0 } }
 
-    it("is graceful to a paused one that the engine refuses to signal", async () => {
+    it("is graceful to a paused sandbox that the engine refuses to signal", async () => {
       const sandbox = await boot()
       await backend.pause(sandbox)
       faulty.fail(/\/kill/, "409", 1)
@@ -174,7 +180,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
     })
 
-    it("comes after a pause that the engine refused at first, as a busy host makes it", async () => {
+    it("is graceful after a pause that the engine refused twice, as it does on a busy host", async () => {
       const sandbox = await boot()
       faulty.fail(/\/pause/, "500", 2)
       await backend.pause(sandbox)
@@ -183,14 +189,14 @@ requires("docker").describe("docker behind a faulty connection", () => {
       expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
     })
 
-    it("has not ended what the engine refused to signal and runs", async () => {
+    it("signals a running sandbox again that the engine refused to signal", async () => {
       const sandbox = await boot()
       faulty.fail(/\/kill/, "409", 1)
       await backend.stop(sandbox, { graceMs: 5_000 })
       expect(await backend.inspect(sandbox)).toMatchObject(IN_ORDER)
     })
 
-    it("and a removal find one that was made anew under its name", async () => {
+    it("finds a container that was recreated under its name, and so does a removal", async () => {
       const sandbox = await boot()
       await recreate(sandbox)
       await backend.stop(sandbox, { graceMs: 5_000 })
@@ -199,7 +205,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       expect(await backend.inspect(sandbox)).toBeUndefined()
     })
 
-    it("and a removal leave another one alone that somebody gave its name", async () => {
+    it("leaves another sandbox alone whose container was given the name, and so does a removal", async () => {
       const [gone, other] = [await boot(), await boot()]
       const { engine } = harness
       await askEngine(engine, "DELETE", `/containers/berth-${gone}?force=1`)
@@ -212,7 +218,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       ])
     })
 
-    it("lets a paused one go on whose own stop signal is another", async () => {
+    it("is graceful to a paused sandbox whose container has another stop signal", async () => {
       const sandbox = await boot()
       await recreate(sandbox, { StopSignal: "SIGINT" })
       await backend.pause(sandbox)
@@ -221,10 +227,10 @@ requires("docker").describe("docker behind a faulty connection", () => {
     })
   })
 
-  describe("many inspected at once", () => {
+  describe("sandboxes inspected at the same time", () => {
     const inspections = () => faulty.asked.filter((line) => /\/containers\/\S*json/.test(line))
 
-    it("are found by one list, as each by itself", async () => {
+    it("are read from one list, with the same result as one by one", async () => {
       const command = ["/bin/sh", "-c", "sleep 1000"]
       const create = async () =>
         (await backend.create(specFor(harness, { command }))).identity.sandbox
@@ -241,14 +247,14 @@ requires("docker").describe("docker behind a faulty connection", () => {
       ])
       const before = inspections().length
       expect(await Promise.all(all.map((sandbox) => backend.inspect(sandbox)))).toEqual(alone)
-      // A list does not tell how one ended: that one is asked for by itself.
+      // A list does not tell how a sandbox ended, so the ended one is inspected by itself.
       expect(inspections().slice(before)).toEqual([
         expect.stringContaining("/containers/json?"),
         expect.stringContaining(`/containers/berth-${ended}/json`),
       ])
     })
 
-    it("[R1.14] end in time with a typed error each, and are asked for anew after", async () => {
+    it("[R1.14] fail with a typed error each, and are asked for anew later", async () => {
       const all = Array.from({ length: 5 }, () => newId.sandbox())
       const inspectAll = (deadlineMs = DEADLINE_MS) =>
         all.map((sandbox) => backend.inspect(sandbox, { deadlineMs }))
@@ -265,7 +271,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     })
   })
 
-  it("is the same over TCP", async () => {
+  it("creates, lists and removes a sandbox over TCP", async () => {
     const forward = createServer((socket) => {
       const onward = connect(harness.engine.socket)
       pipeline(socket, onward, socket, () => {})
@@ -281,7 +287,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     forward.close()
   })
 
-  it("[R1.14] does not start twice what started without an answer", async () => {
+  it("[R1.14] accepts a second start of a sandbox whose first start got no answer", async () => {
     const spec = specFor(harness)
     await backend.create(spec)
     faulty.fail(/\/start/, "lost" satisfies Fault)
@@ -307,7 +313,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       }
     }
 
-    it("says after a gap that anything may have changed, and goes on", async () => {
+    it("contain a resync after a gap, and continue", async () => {
       await using events = collect(backend)
       faulty.cut()
       await expect.poll(() => events.seen, { timeout: 10_000 }).toContainEqual({ kind: "resync" })
@@ -325,7 +331,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
         )
     })
 
-    it("[R1.9] ends processes after a gap that the engine no longer knows of a sandbox", async () => {
+    it("[R1.9] let a removal after a gap end processes that the engine no longer knows", async () => {
       const spec = specFor(harness)
       await backend.create(spec)
       await backend.start(spec.identity.sandbox)
@@ -342,7 +348,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       expect(await ended).toEqual([null, "SIGKILL"])
     })
 
-    it("[R3.4] survives an engine that is killed and started again, and so do sandboxes", async () => {
+    it("[R3.4] continue after the engine was killed and started again, and so do sandboxes", async () => {
       const spec = specFor(harness)
       await backend.create(spec)
       await backend.start(spec.identity.sandbox)
@@ -357,8 +363,8 @@ requires("docker").describe("docker behind a faulty connection", () => {
     }, 60_000)
   })
 
-  describe("what the engine refuses", () => {
-    it("tells an image that does not exist", async () => {
+  describe("a create that fails", () => {
+    it("names an image that does not exist", async () => {
       const digest = `sha256:${"0".repeat(64)}`
       const failure = await failureOf(
         backend.create(specFor(harness, { system: { kind: "image", digest } })),
@@ -370,7 +376,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       expect(failure.details.engineSaid).toContain("No such image")
     })
 
-    it("[R1.10] leaves a container alone that is someone else's, and says that it has the name", async () => {
+    it("[R1.10] leaves somebody else's container alone, and says that it has the name", async () => {
       const spec = specFor(harness)
       const name = `berth-${spec.identity.sandbox}`
       const theirs = { Image: harness.image, Entrypoint: ["/bin/sh"] }
@@ -388,7 +394,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       }
     })
 
-    it("[R1.12] takes no volume that is someone else's, or has other options, and leaves it alone", async () => {
+    it("[R1.12] leaves somebody else's volume alone, and says that it has the name", async () => {
       const mounts = [{ kind: "stack" as const, stack: "files", target: "/workspace" }]
       const overlay = { base: harness.directory, lower: ["l"], upper: "u", work: "w", options: [] }
       const spec = {
@@ -410,7 +416,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       }
     })
 
-    it("tells what of a configuration the engine does not take", async () => {
+    it("names the part of a configuration that the engine refuses", async () => {
       const hardening = { capabilities: ["NO_SUCH"] }
       expect(await failureOf(backend.create(specFor(harness, { hardening })))).toMatchObject({
         code: "input.invalid",
@@ -418,7 +424,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
       })
     })
 
-    it("refuses a system that is no image", async () => {
+    it("names the supported systems for a system that is no image", async () => {
       const failure = await failureOf(
         backend.create(specFor(harness, { system: { kind: "host" } })),
       )
@@ -429,7 +435,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     })
   })
 
-  it("[R1.14] tells that the engine's disk is full, leaves nothing, and goes on when it is not", async () => {
+  it("[R1.14] reports that the engine's disk is full, leaves nothing, and works once there is room", async () => {
     const full = join(harness.engine.data, "full")
     const spec = specFor(harness)
     await run(["dd", "if=/dev/zero", `of=${full}`, "bs=64k"], {
@@ -459,7 +465,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     const specs = Array.from({ length: 8 }, () => specFor(harness))
     const settled = (work: (of: SandboxSpec) => Promise<unknown>) =>
       Promise.all(specs.map((spec) => work(spec).then(() => undefined, asFailure)))
-    /** Kills the engine once it has begun with some of these. */
+    /** Kills the engine once it has begun to answer more than three of these requests. */
     const killAmid = async (asked: RegExp, work: (of: SandboxSpec) => Promise<unknown>) => {
       const from = faulty.asked.length
       const working = settled(work)
@@ -493,7 +499,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
     expect(await backend.list()).toEqual([])
   })
 
-  it("[R1.4] puts right what it can where one removal fails, and leaves that one to be found", async () => {
+  it("[R1.4] removes the other leftovers where one removal fails, and reports that one", async () => {
     const [stuck, other] = [specFor(harness), specFor(harness)]
     const engineIds: string[] = []
     for (const spec of [stuck, other]) {
@@ -510,7 +516,7 @@ requires("docker").describe("docker behind a faulty connection", () => {
   })
 })
 
-describe("an engine that cannot be asked", () => {
+describe("opening a backend on an engine that does not answer", () => {
   let directory: string
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), "berth-no-engine-"))
@@ -527,14 +533,14 @@ describe("an engine that cannot be asked", () => {
       }),
     )
 
-  it("[R1.14] is told when there is none", async () => {
+  it("[R1.14] fails with the reason when no engine runs", async () => {
     expect(await openAt(join(directory, "none.sock"))).toMatchObject({
       code: "backend.unavailable",
       details: { reason: "not-running", engineSaid: expect.stringContaining("ENOENT") },
     })
   })
 
-  it("[R1.14] is told when something else listens there", async () => {
+  it("[R1.14] fails with a typed error when another program listens on the socket", async () => {
     const socketPath = join(directory, "other.sock")
     const server = createServer((socket) => socket.end("hello\n")).listen(socketPath)
     await once(server, "listening")
@@ -542,21 +548,24 @@ describe("an engine that cannot be asked", () => {
     server.close()
   })
 
-  requires("root").it("[R1.14] is told when the server may not use the socket", async () => {
-    const socketPath = join(directory, "closed.sock")
-    const server = createServer((socket) => socket.end()).listen(socketPath)
-    await once(server, "listening")
-    await chmod(socketPath, 0o600)
-    await chmod(directory, 0o755)
-    const child = join(import.meta.dirname, "testing/open-child.ts")
-    const { stdout } = await run(
-      [...AS_NOBODY, process.execPath, "--conditions=source", child, socketPath],
-      { signal: AbortSignal.timeout(20_000) },
-    )
-    server.close()
-    expect(JSON.parse(stdout)).toMatchObject({
-      code: "backend.forbidden",
-      details: { engine: socketPath, engineSaid: expect.stringContaining("EACCES") },
-    })
-  })
+  requires("root").it(
+    "[R1.14] fails with backend.forbidden when the server may not use the socket",
+    async () => {
+      const socketPath = join(directory, "closed.sock")
+      const server = createServer((socket) => socket.end()).listen(socketPath)
+      await once(server, "listening")
+      await chmod(socketPath, 0o600)
+      await chmod(directory, 0o755)
+      const child = join(import.meta.dirname, "testing/open-child.ts")
+      const { stdout } = await run(
+        [...AS_NOBODY, process.execPath, "--conditions=source", child, socketPath],
+        { signal: AbortSignal.timeout(20_000) },
+      )
+      server.close()
+      expect(JSON.parse(stdout)).toMatchObject({
+        code: "backend.forbidden",
+        details: { engine: socketPath, engineSaid: expect.stringContaining("EACCES") },
+      })
+    },
+  )
 })

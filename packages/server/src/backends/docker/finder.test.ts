@@ -16,12 +16,12 @@ const finderOn = (read: Engine["read"]) => {
   return openFinder({ installation, info, engine: { read } as Engine } as Parts)
 }
 
-/** As many as are worth a list. */
+/** Sandboxes enough that one list is asked for instead of each. */
 const specs = () =>
   Array.from({ length: 4 }, () => specFor({ installation, system: { kind: "host" } }))
 
-describe("many that are looked for at once", () => {
-  it("are found in a list that tells no more of each than is needed", async () => {
+describe("sandboxes that are looked for at the same time", () => {
+  it("are found in a list that has only the needed fields of each", async () => {
     const all = specs()
     const containers = all.map((spec) => ({
       Id: "a".repeat(64),
@@ -29,14 +29,14 @@ describe("many that are looked for at once", () => {
       Names: [`/${containerName(spec.identity.sandbox)}`],
       Labels: sandboxLabels(spec, new Date(0).toISOString()),
     }))
-    // One that is half made, or half removed, has none.
+    // A container that is half made or half removed has no names.
     const nameless = { Id: "b".repeat(64), State: "dead", Names: null, Labels: null }
     const { find } = finderOn(async (_, schema) => schema.parse([...containers, nameless]))
     const found = await Promise.all(all.map(({ identity }) => find(identity.sandbox, signal)))
     expect(found.map((seen) => seen?.identity)).toEqual(all.map(({ identity }) => identity))
   })
 
-  it("[R1.14] are told by a typed error that the list took too long, whoever has more time", async () => {
+  it("[R1.14] fail with a typed error when the list takes too long, also for callers with more time", async () => {
     vi.useFakeTimers()
     onTestFinished(() => void vi.useRealTimers())
     const { find } = finderOn(

@@ -35,7 +35,7 @@ requires("docker").describe("the fences around a docker sandbox", () => {
   const run = async (script: string, config = {}) =>
     (await sandboxes.run(["/bin/sh", "-c", script], config)).output
 
-  it("stand: few capabilities, no new privileges, a filter of system calls", async () => {
+  it("are few capabilities, no new privileges and a filter of system calls", async () => {
     const status = await run("cat /proc/self/status")
     for (const set of ["CapPrm", "CapEff", "CapBnd"]) {
       const mask = new RegExp(`^${set}:\\s*([0-9a-f]+)$`, "m").exec(status)?.[1] ?? "none"
@@ -53,24 +53,21 @@ requires("docker").describe("the fences around a docker sandbox", () => {
 
   it.skipIf(process.arch !== "x64")("judge system calls by their arguments", async () => {
     const said = readProbes(await run(probing(CONDITIONAL.map(([call]) => call))))
-    // Older engines have one answer to all that is not known: EPERM.
+    // Older engines answer every unknown call with EPERM.
     const sameError = (line: string) =>
       /place memory|the page at zero/.test(line) ? line.replace("EPERM", "ENOSYS") : line
     expect(said.map(sameError)).toEqual(CONDITIONAL.map(([[name], answer]) => `${name} ${answer}`))
   })
 
-  it.skipIf(process.arch !== "x64")(
-    "end a process that calls as another architecture does",
-    async () => {
-      const script = `perl -e 'syscall(${X32_BIT + GETPID}); print "went on\\n"'; echo $?`
-      const said = await run(script)
-      // 128 + SIGSYS.
-      expect(said).toContain("159\n")
-      expect(said).not.toContain("went on")
-    },
-  )
+  it.skipIf(process.arch !== "x64")("kill a process that makes a system call of x32", async () => {
+    const script = `perl -e 'syscall(${X32_BIT + GETPID}); print "went on\\n"'; echo $?`
+    const said = await run(script)
+    // 128 + SIGSYS.
+    expect(said).toContain("159\n")
+    expect(said).not.toContain("went on")
+  })
 
-  it("are taken away only by name", async () => {
+  it("are taken away where the configuration says so", async () => {
     const hardening = { capabilities: ["CHOWN"], noNewPrivileges: false, seccomp: "off" }
     const status = await run("cat /proc/self/status", { hardening })
     expect(status).toMatch(/^CapEff:\s*0*1$/m)
@@ -78,14 +75,14 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     expect(status).toMatch(/^Seccomp:\s*0$/m)
   })
 
-  it("hide what tells of the kernel's memory", async () => {
+  it("hide the files that tell of the kernel's memory", async () => {
     const files = "/proc/kcore /proc/slabinfo /proc/vmallocinfo /proc/kpagecount /proc/kpageflags"
     const script = `for f in ${files}; do echo "$f $(head -c 64 $f 2>/dev/null | wc -c)"; done`
     const lines = (await run(script)).trim().split("\n")
     expect(lines.map((line) => line.split(" ")[1])).toEqual(lines.map(() => "0"))
   })
 
-  it("have devices of their own, whatever is done to them", async () => {
+  it("give the sandbox device nodes of its own", async () => {
     const names = ["null", "zero", "full", "random", "urandom", "tty"]
     const inside = (await run(`cd /dev && stat -c '%d:%i' ${names.join(" ")}`)).trim().split("\n")
     const outside = names
@@ -95,14 +92,14 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     expect(inside).toHaveLength(names.length)
   })
 
-  it("leave the system as it is: nothing of the image can be changed", async () => {
+  it("make /, /usr, /etc and /usr/bin of the image read-only", async () => {
     const script = "for d in / /usr /etc /usr/bin /home/.. ; do touch $d/new 2>&1 || true; done"
     const output = await run(script)
     expect(output.match(/Read-only file system/g)).toHaveLength(5)
   })
 
   describe("and the users of the image", () => {
-    it("have the one that agents run as among them", async () => {
+    it("include the user that agents run as", async () => {
       const ask =
         "for (0, 1000) { print join(q(:), (getpwuid $_)[0, 3, 7, 8], scalar getgrgid $_), qq(\\n) }"
       expect(await run(`perl -e '${ask}'`)).toBe(
@@ -124,7 +121,7 @@ requires("docker").describe("the fences around a docker sandbox", () => {
       return harness.backend.create(specFor(harness, { system, mounts }))
     }
 
-    it("is refused for want of glibc", async () => {
+    it("is refused because it lacks glibc", async () => {
       await importHostImage(harness.engine)
       const { body } = await askEngine(harness.engine, "GET", `/images/${HOST_IMAGE}/json`)
       await expect(create((body as { Id: string }).Id)).rejects.toMatchObject({
@@ -133,7 +130,7 @@ requires("docker").describe("the fences around a docker sandbox", () => {
       })
     })
 
-    it("is refused for want of a library, and leaves nothing", async () => {
+    it("is refused because it lacks a library, and leaves no container", async () => {
       const image = await importSystemImage(harness.engine, { name: "berth-test/small:latest" })
       await expect(create(image)).rejects.toMatchObject({
         code: "backend.image_unsuitable",
@@ -143,7 +140,7 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     })
   })
 
-  it("are as wide as the limits of the configuration", async () => {
+  it("hold the limits of the configuration", async () => {
     const limits = { memoryBytes: 64 * MIB, cpus: 0.5, pids: 77, openFiles: 333, tmpBytes: 3 * MIB }
     const script = `
       cd /sys/fs/cgroup
@@ -162,13 +159,13 @@ requires("docker").describe("the fences around a docker sandbox", () => {
     ])
   })
 
-  it("keep below the host's limits on what is counted for both", async () => {
+  it("bound queued signals and message queues, which count for sandbox and host together", async () => {
     const limits = await run("cat /proc/self/limits")
     expect(limits).toMatch(/^Max pending signals +1024 +1024 /m)
     expect(limits).toMatch(/^Max msgqueue size +409600 +409600 /m)
   })
 
-  it("begin with an init that reaps what nobody waits for", async () => {
+  it("make an init the first process", async () => {
     expect(await run("cat /proc/1/comm")).toMatch(/init|tini/)
   })
 })

@@ -24,14 +24,14 @@ requires("docker").describe("images of an engine", () => {
     await harness?.close()
   }, 60_000)
 
-  it("[R1.2] are known by their digests", async () => {
+  it("[R1.2] are resolved to their digests, without a pull", async () => {
     expect(await images.digestOf("berth-test/system", never)).toBe(harness.image)
     expect(await images.digestOf("berth-test/system:latest", never)).toBe(harness.image)
     expect(await images.digestOf(harness.image, never)).toBe(harness.image)
     expect(told).toEqual([])
   })
 
-  it("are pulled once for all who wait, with progress", async () => {
+  it("are pulled once for five callers at the same time, with progress", async () => {
     const { reference } = registry
     const digests = await Promise.all(
       Array.from({ length: 5 }, () => images.digestOf(reference, never)),
@@ -43,7 +43,7 @@ requires("docker").describe("images of an engine", () => {
     expect(registry.pulls()).toBe(1)
   })
 
-  it("[R1.14] that nobody has are told in the engine's words", async () => {
+  it("[R1.14] are unavailable in the engine's words when no registry has them", async () => {
     for (const absent of [registry.reference.replace(/:1$/, ":2"), "127.0.0.1:1/no-registry:1"])
       await expect(images.digestOf(absent, never)).rejects.toMatchObject({
         code: "backend.image_unavailable",

@@ -5,7 +5,7 @@ import { openMountVolumes } from "./mount-volumes.ts"
 const never = new AbortController().signal
 
 describe("volumes that an engine would not remove", () => {
-  it("are each tried again, also when it refuses one of them another time", async () => {
+  it("are all tried again, also when the engine refuses one of them again", async () => {
     const refused = new Set(["one", "two", "three"])
     const tried: string[] = []
     const ask: Engine["ask"] = async ({ method, path }, statuses) => {

@@ -30,7 +30,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
     await rm(directory, { recursive: true })
   })
 
-  /** Runs a script to its end and gives what it wrote. */
+  /** Runs a script to its end and returns its output. */
   const run = async (script: string, more: Partial<SandboxSpec["config"]>, extra: object = {}) => {
     const command = ["/bin/sh", "-c", script]
     const spec = { ...specFor(harness, { ...more, command }), ...extra }
@@ -81,7 +81,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       return { stack, base: directory, ...paths, options: [...options, "lowerdir=high:low"] }
     }
 
-    it("is seen as one, and what is written goes into its top alone", async () => {
+    it("is seen as one tree, and writes go into its top alone", async () => {
       const overlays = [await makeOverlay()]
       const script = "cat both; rm removed; echo mine > new; ls"
       expect(await run(script, { mounts }, { overlays })).toBe("highboth\nnew\n")
@@ -95,7 +95,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       expect(await harness.census()).toMatchObject({ volumes: 0 })
     })
 
-    it("leads no mount out of the sandbox by a link that an earlier sandbox left", async () => {
+    it("keeps a mount inside the sandbox where an earlier sandbox left a link that leads out", async () => {
       const overlays = [await makeOverlay()]
       const outside = join(directory, "outside")
       const data = join(directory, "data")
@@ -120,7 +120,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       }
     })
 
-    it("is not taken from a volume that an earlier creation left with other layers", async () => {
+    it("replaces a volume with other options that an earlier creation left", async () => {
       const spec = { ...specFor(harness, { mounts }), overlays: [await makeOverlay()] }
       const { installation, sandbox } = spec.identity
       const left = {
@@ -150,7 +150,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       }
     }
 
-    it("[R1.13] are volumes that the sandboxes of a workspace share and its user may write", async () => {
+    it("[R1.13] are volumes of the agent's user that the sandboxes of a workspace share", async () => {
       const results = await harness.backend.ensureCaches(WORKSPACE, ["npm", "pip"])
       expect(results).toEqual([
         { cache: "npm", ready: true },
@@ -164,7 +164,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       await removeCaches()
     })
 
-    it("[R1.13] are left out with the engine's words when they fail, each for itself", async () => {
+    it("[R1.13] fail with a reason each by itself", async () => {
       const Name = cacheVolume(harness.installation, WORKSPACE, "npm")
       await askEngine(harness.engine, "POST", "/volumes/create", { Name })
       const results = await harness.backend.ensureCaches(WORKSPACE, ["npm", "pip"])
@@ -175,7 +175,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       await removeCaches()
     })
 
-    it("[R1.13] are asked for once by all who want them at the same time, and by what is made with them", async () => {
+    it("[R1.13] are made once for five callers at the same time and the sandboxes made with them", async () => {
       const counting = await startFaultyEngine(harness.engine.socket)
       const backend = await harness.openThrough(counting.address)
       const mounts = [{ kind: "cache" as const, cache: "npm" as const, target: "/cache" }]
@@ -195,8 +195,7 @@ requires("docker").describe("mounts of a docker sandbox", () => {
       await removeCaches()
     })
 
-    it("[R1.13] are never made up silently", async () => {
-      // One that nobody has had just now.
+    it("[R1.13] are not made silently by the engine where they were not ensured", async () => {
       const mounts = [{ kind: "cache" as const, cache: "go" as const, target: "/cache" }]
       await expect(harness.backend.create(specFor(harness, { mounts }))).rejects.toMatchObject({
         code: "backend.mount_invalid",

@@ -30,10 +30,10 @@ const readAll = (pid: string, ...files: readonly string[]): string => {
   }
 }
 const processes = () => readdirSync("/proc").filter((name) => /^\d+$/.test(name))
-/** The processes of a container, and the one outside that watches over them. */
+/** The processes of a container, and the shim outside that watches them. */
 const processesNaming = (engineId: string): string[] =>
   processes().filter((pid) => readAll(pid, "cgroup", "cmdline").includes(engineId))
-/** Whether the runtime has made a container's first process, which has the top mounted and waits to be started. */
+/** Tells whether the runtime has made a container's first process, which has the top mounted and waits for its start. */
 const isMade = (engineId: string, top: string): boolean =>
   processesNaming(engineId).every((pid) => !readAll(pid, "cmdline").includes("\0create\0")) &&
   processes().some(
@@ -45,7 +45,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   let root: string
   let layers: Layers
   beforeAll(async () => {
-    // It is killed and started again.
+    // Tests kill this engine and start it again.
     harness = await openHarness({ liveRestore: true })
   }, 120_000)
   afterAll(() => harness?.close(), DEADLINE_MS)
@@ -102,11 +102,11 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
       await isIn(sandbox, expect.stringMatching(/created|running/))
       const isKnown = (await harness.backend.inspect(sandbox))?.state === "running"
       if (!isKnown && isMade(engineId, top)) return { sandbox, engineId }
-      // The engine was faster, and knows of it, or did not come as far.
+      // The engine knows of the start already, or did not get that far.
       await release(SHOP, sandbox)
     }
   }
-  /** Runs a script in a new sandbox on a stack, to its end; gives what it wrote. */
+  /** Runs a script in a new sandbox on a stack to its end, and returns its output. */
   const runOn = async (
     key: StackKey,
     ...how: [script: string, target?: string, image?: string]
@@ -130,7 +130,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   const WAIT = "echo up; while [ ! -e done ]; do sleep 0.02; done"
 
   it(
-    "[R3.5] finds the files again that the one before it left, frozen or not",
+    "[R3.5] finds the files that the sandbox before it left, frozen or not",
     async () => {
       await runOn(SHOP, "mkdir -p src/deep; echo one > src/deep/a; echo two > b; ln -s b link")
       expect(await runOn(SHOP, "cat src/deep/a b link")).toBe("one\ntwo\ntwo\n")
@@ -147,7 +147,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   )
 
   it(
-    "can be forked, and neither fork sees what the other writes",
+    "can be forked, and neither fork sees the other's writes",
     async () => {
       await runOn(SHOP, "echo shared > file; echo gone > gone")
       const { layer } = await layers.freeze(SHOP)
@@ -191,7 +191,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   )
 
   it(
-    "is never filled with what the image has at its place",
+    "shows none of the files that the image has at its place",
     async () => {
       const { engine } = harness
       const Cmd = ["/bin/sh", "-c", "mkdir /data; echo image > /data/file"]
@@ -213,7 +213,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   )
 
   it(
-    "[R3.5] leaves its files to the next one when the engine is killed under it",
+    "[R3.5] leaves its files to the next sandbox when the engine is killed under it",
     async () => {
       const sandbox = await startOn(SHOP, `echo kept > kept; ${WAIT}`)
       await isUp(sandbox)
@@ -244,7 +244,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   }
 
   it(
-    "[R1.8] [R1.9] goes on through a restart of an engine with live-restore, and is stopped and removed after it",
+    "[R1.8] [R1.9] runs through a restart of an engine with live-restore, and is stopped and removed after it",
     async () => {
       await leavesNothing(await outliveEngine())
       const { notes } = await harness.backend.describe()
@@ -254,7 +254,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
   )
 
   it(
-    "leaves no mount behind when somebody has looked into it after a restart of the engine",
+    "leaves no mount and no volume behind when its files were read after a restart of the engine",
     async () => {
       const sandbox = await outliveEngine()
       // As `docker cp` does.
@@ -267,14 +267,14 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
 
   it.each([
     {
-      how: "by a server that sees it to the end",
+      how: "by the server that started it",
       remove: async (sandbox: SandboxId) => {
         await harness.backend.stop(sandbox, { graceMs: 0 })
         await harness.backend.remove(sandbox)
       },
     },
     {
-      // As a server does that dies in the middle of a removal, or `docker container prune` while none runs.
+      // A server that dies amid a removal leaves this, and so does `docker container prune` while no server runs.
       how: "by the next server, where only its container was removed",
       remove: async (sandbox: SandboxId) => {
         const path = `/containers/berth-${sandbox}?force=1`
@@ -283,7 +283,7 @@ requires("root", "docker").describe("a docker sandbox on stacks of layers", () =
       },
     },
   ])(
-    "[R1.8] is removed with the processes that an engine has left which was killed in the middle of its start, $how",
+    "[R1.8] is removed with the processes that an engine killed amid its start has left, $how",
     async ({ remove }) => {
       const { sandbox, engineId } = await startHalfway()
       expect(await harness.backend.inspect(sandbox)).toMatchObject({ state: "created" })

@@ -49,7 +49,7 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
     return path
   }
 
-  it("has no root of the host's inside, and its description does not say so", async () => {
+  it("maps root inside to an unused id, and its description does not warn of the host's root", async () => {
     const { notes } = await harness.backend.describe()
     expect(notes.join("\n")).not.toContain("host's root")
     const sandbox = await boot(["/bin/sh", "-c", "echo up; exec sleep 1000"])
@@ -75,7 +75,7 @@ requires("root", "docker", "userNamespaces").describe("an engine with user names
     expect(await run(script)).toBe("all\n")
   })
 
-  it("gives the sandbox's files to those inside: its own, the link, layers, and caches", async () => {
+  it("gives the users inside their files: the link, layers, the home and caches", async () => {
     const link = await owned(join(directory, "link"), ROOT_ID)
     for (const name of ["low", "top", "work"]) await owned(join(directory, name), AGENT_ID)
     await writeFile(join(directory, "low/file"), "of a layer\n")

@@ -10,7 +10,7 @@ import { openHarnessOnRunc } from "./testing/on-runc.ts"
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("embedded", () => {
   backendContract("embedded", openHarness)
 
-  it("[R1.2] tells a rootfs whose programs have changed from what it was, and says what the host has", async () => {
+  it("[R1.2] identifies a rootfs by its programs, and the host's system by its contents", async () => {
     const path = await mkdtemp(join(tmpdir(), "berth-rootfs-"))
     const { backend, close } = await openHarness()
     onTestFinished(async () => {
@@ -27,7 +27,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe("emb
     expect(host).toEqual({ kind: "host", contents: expect.stringMatching(/^[0-9a-f]{64}$/) })
   })
 
-  it("keeps the tree that it has prepared of the host for the next server, and removes others", async () => {
+  it("keeps the prepared tree of the host's system for the next server, and removes others", async () => {
     const harness = await openHarness()
     onTestFinished(() => harness.close())
     const systems = join(harness.directory, "systems")

@@ -38,7 +38,7 @@ const mountAt = (config: ReturnType<typeof bundle>["config"], target: string) =>
   config.mounts.filter(({ destination }) => destination === target)
 
 describe("makeBundle", () => {
-  it("gives every namespace its own, and root inside an ordinary id outside", () => {
+  it("makes seven new namespaces, and maps root inside to an ordinary id of the host", () => {
     const { linux, process } = bundle().config
     expect(linux.namespaces.map(({ type }) => type).sort()).toEqual(
       ["cgroup", "ipc", "mount", "network", "pid", "user", "uts"].sort(),
@@ -49,7 +49,7 @@ describe("makeBundle", () => {
     expect(process.user).toEqual({ uid: 0, gid: 0, umask: 0o022 })
   })
 
-  it("keeps the capabilities that the spec lists, and lets none be passed on", () => {
+  it("keeps the capabilities that the spec lists, and makes none inheritable or ambient", () => {
     const { capabilities } = bundle({ hardening: { capabilities: ["KILL", "CHOWN"] } }).config
       .process
     const kept = ["CAP_KILL", "CAP_CHOWN"]
@@ -89,7 +89,7 @@ describe("makeBundle", () => {
     expect(unheldLimits).toEqual([])
   })
 
-  it("says so where the server's own limit of open files is lower", () => {
+  it("reports the limit of open files as unheld where the server's own is lower", () => {
     const { config, unheldLimits } = bundle({ limits: { openFiles: 4096 } }, { maxOpenFiles: 1024 })
     expect(config.process.rlimits[0]).toEqual({ type: "RLIMIT_NOFILE", soft: 1024, hard: 1024 })
     expect(unheldLimits).toEqual([
@@ -126,7 +126,7 @@ describe("makeBundle", () => {
     ])
   })
 
-  it("lets a mount of the spec take the place of the private directory", () => {
+  it("puts a mount of the spec in place of the private directory", () => {
     const mounts = [{ source: "/srv/repo", target: "/workspace", readOnly: true }]
     const { config } = bundle({}, { mounts })
     expect(mountAt(config, "/workspace")).toEqual([
@@ -139,7 +139,7 @@ describe("makeBundle", () => {
     ])
   })
 
-  it("bounds what lives in memory", () => {
+  it("bounds the file systems in memory", () => {
     const { config } = bundle({ limits: { tmpBytes: 8 * 1024 * 1024 } })
     for (const target of ["/tmp", "/run", "/root", "/var", "/dev/shm"]) {
       expect(mountAt(config, target)[0]?.options).toContain(`size=${8 * 1024 * 1024}`)
@@ -147,7 +147,7 @@ describe("makeBundle", () => {
     expect(mountAt(bundle().config, "/var")[0]?.options).toContain(`size=${64 * 1024 * 1024}`)
   })
 
-  it("follows the spec's hardening", () => {
+  it("sets no-new-privileges and the filter as the spec's hardening says", () => {
     const soft = bundle(
       { hardening: { noNewPrivileges: false, seccomp: "off" } },
       { compiledFilter: "AAAA" },

@@ -2,7 +2,7 @@ import { once } from "node:events"
 import { expect, it, onTestFinished } from "vitest"
 import { openLaunchers } from "./conmon.ts"
 
-it("has a launcher end with the server, which holds its input", async () => {
+it("ends a launcher when its input closes, as it does when the server dies", async () => {
   const launchers = openLaunchers()
   onTestFinished(() => launchers.close())
   const launcher = launchers.take(new AbortController().signal)

@@ -14,7 +14,7 @@ import { specFor } from "./testing/spec.ts"
 
 const CHILD = fileURLToPath(new URL("./testing/crash-child.ts", import.meta.url))
 
-/** Passes the plan's operation in a process of its own; gives the steps that it came by. */
+/** Runs the plan's operation in a process of its own, and returns the steps that it passed. */
 const play = async (plan: CrashPlan): Promise<{ steps: string[]; signal: string | null }> => {
   const child = spawn(
     process.execPath,
@@ -41,10 +41,10 @@ const open = async () => {
 }
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "a server that is killed",
+  "recovery after a crash",
   () => {
     it.each(["create", "remove"] as const)(
-      "at a step of %s leaves nothing that its successor does not clean up",
+      "leaves nothing of a %s whose server was killed at a step",
       async (operation) => {
         const { harness, planOf, empty } = await open()
         const whole = planOf(operation)
@@ -62,7 +62,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
           await successor.recover()
           expect(await successor.list(), step).toEqual([])
           expect(await harness.census(), step).toEqual(empty)
-          // Nothing of it stands in the way of the same sandbox.
+          // The same sandbox can be created again.
           await successor.create(plan.spec)
           await successor.remove(plan.spec.identity.sandbox)
         }
@@ -70,7 +70,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       120_000,
     )
 
-    it("[R1.9] at any step of start leaves a sandbox that its successor knows and can use", async () => {
+    it("[R1.9] finds a usable sandbox when the server was killed before or after its start", async () => {
       const { harness, planOf, empty } = await open()
       for (const [step, state] of [
         ["starting", "created"],
@@ -89,15 +89,16 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       }
     }, 60_000)
 
-    it("between a start and its note leaves a sandbox that its successor finds running", async ({
+    it("finds a sandbox running that was started and not yet noted as started", async ({
       skip,
     }) => {
       const { harness, planOf } = await open()
-      if (!(await harness.backend.describe()).engine.startsWith("crun")) skip()
+      if (!(await harness.backend.describe()).engine.startsWith("crun"))
+        skip("needs crun: the backend runs on runc")
       const { spec } = planOf("create")
       const { sandbox } = spec.identity
       await harness.backend.create(spec)
-      // What a start does first: the file that crun tells a created sandbox by is still there.
+      // The first act of a start. The file that marks a created sandbox for crun is still there.
       const fifo = join(harness.directory, "runtime", sandbox, "exec.fifo")
       await writeFile(fifo, "1", { flag: constants.O_WRONLY })
       await expect.poll(() => harness.backend.logs(sandbox)).toBe("up\n")
@@ -108,7 +109,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(existsSync(fifo)).toBe(false)
     })
 
-    it("whose sandbox has lost its monitor as well still sees that it ended", async () => {
+    it("reports the exit of a sandbox as unknown when its monitor was killed as well", async () => {
       const { harness, planOf } = await open()
       const { spec } = planOf("create")
       const { sandbox } = spec.identity
@@ -123,7 +124,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await harness.backend.remove(sandbox)
     })
 
-    it("never takes a process for a sandbox's that only has its pid", async () => {
+    it("leaves a process alone that only has the pid of a sandbox's", async () => {
       const { harness, planOf, empty } = await open()
       const { spec } = planOf("create")
       const { sandbox } = spec.identity
@@ -143,7 +144,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(await harness.census()).toEqual(empty)
     })
 
-    it("after a power loss that tore a state file keeps the sandbox's files aside", async () => {
+    it("keeps files, and nothing else, of a sandbox whose state file a power loss tore", async () => {
       const { harness, planOf } = await open()
       const { spec } = planOf("create")
       const { sandbox } = spec.identity

@@ -20,7 +20,7 @@ const temporary = async (): Promise<string> => {
   return directory
 }
 
-/** A place of programs with the real ones, some of them replaced by a script. */
+/** A directory with the real programs, some of them replaced by a script. */
 const programs = async (scripts: Readonly<Record<string, string>>): Promise<string> => {
   const directory = await temporary()
   for (const tool of ["conmon", "tini", "crun"]) {
@@ -35,7 +35,7 @@ const programs = async (scripts: Readonly<Record<string, string>>): Promise<stri
   return directory
 }
 
-/** A crun that tells its version as the real one does, and does something else when it is to create. */
+/** A crun that is the real one but for its version and for `create`, which runs this script. */
 const faulty = (create: string) => `case "$*" in
 *--version*) echo "crun version 1.8.1" ;;
 *create*) ${create} ;;
@@ -49,7 +49,7 @@ const openFaulty = async (scripts: Readonly<Record<string, string>>) => {
 }
 
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
-  "faults of the host",
+  "an embedded backend on a faulty host",
   () => {
     it("[R1.14] names the program that is missing", async () => {
       const directory = await temporary()
@@ -87,7 +87,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(await harness.census()).toEqual(empty)
     })
 
-    it("[R1.14] keeps the words of a runtime that refuses, and leaves nothing", async () => {
+    it("[R1.14] reports the words of a runtime that refuses a creation, and leaves nothing", async () => {
       const { harness, empty } = await openFaulty({
         crun: faulty("echo 'the moon is in the way' >&2; exit 1"),
       })
@@ -102,16 +102,13 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       ["dies", "kill -KILL $$"],
       ["says garbage", 'echo \'{"data": "x\' >&3; exit 0'],
       ["says nothing", "exit 0"],
-    ])(
-      "[R1.14] fails within its deadline when conmon %s, and leaves nothing",
-      async (_, script) => {
-        const { harness, empty } = await openFaulty({ conmon: script })
-        await expect(harness.backend.create(specFor(harness.installation))).rejects.toMatchObject({
-          code: "backend.engine_failed",
-        })
-        expect(await harness.census()).toEqual(empty)
-      },
-    )
+    ])("[R1.14] fails a creation when conmon %s, and leaves nothing", async (_, script) => {
+      const { harness, empty } = await openFaulty({ conmon: script })
+      await expect(harness.backend.create(specFor(harness.installation))).rejects.toMatchObject({
+        code: "backend.engine_failed",
+      })
+      expect(await harness.census()).toEqual(empty)
+    })
 
     it.each([
       ["that ends when it is asked to", "exec sleep 1000"],
@@ -126,7 +123,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       const monitor = Number(await readFile(noted, "utf8"))
       process.kill(monitor, "SIGKILL")
       await vi.waitUntil(() => identifyProcess(monitor) === undefined)
-      // Whoever waits for the exit file, which nobody writes any more, waits longer than this test may take.
+      // Nobody writes the exit file any more. A wait for it would last longer than this test may take.
       const graceMs = kind.includes("killed") ? 100 : 3_600_000
       await harness.backend.stop(sandbox, { graceMs }, { deadlineMs: 3_600_000 })
       expect(await harness.backend.inspect(sandbox)).toMatchObject({
@@ -136,7 +133,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await harness.backend.remove(sandbox)
     })
 
-    it("waits for conmon's own pid where the container is there before it", async () => {
+    it("waits for conmon's own pid where conmon notes it after the container is made", async () => {
       const script = `for argument do
   shift
   case "$argument" in
@@ -155,7 +152,7 @@ mv "$noted.late" "$noted"`
       expect(await harness.census()).toEqual(empty)
     })
 
-    it("[R1.14] says so when a rootfs is not there, and leaves nothing", async () => {
+    it("[R1.14] refuses a rootfs that does not exist, and leaves nothing", async () => {
       const { harness, empty } = await openFaulty({})
       const spec = specFor(harness.installation, {
         system: { kind: "rootfs", path: "/no/such/rootfs" },
@@ -166,7 +163,7 @@ mv "$noted.late" "$noted"`
       expect(await harness.census()).toEqual(empty)
     })
 
-    it("[R1.14] says that the disk is full, leaves nothing, and goes on when there is space", async () => {
+    it("[R1.14] reports that the disk is full, leaves nothing, and works once there is space", async () => {
       const { harness, empty } = await openFaulty({})
       const disk = join(harness.directory, "sandboxes")
       const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=256k", "berth-small", disk])
@@ -188,7 +185,7 @@ mv "$noted.late" "$noted"`
       expect(await harness.census()).toEqual({ ...empty, mounts: 1 })
     })
 
-    it("says which limits do not hold where cgroups cannot be written, and runs without them", async () => {
+    it("names the limits that do not hold where cgroups cannot be written, and runs without them", async () => {
       const directory = await temporary()
       const child = fileURLToPath(new URL("./testing/without-cgroups.ts", import.meta.url))
       const { stdout, stderr } = spawnSync(

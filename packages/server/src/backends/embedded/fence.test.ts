@@ -8,7 +8,7 @@ import { specFor } from "./testing/spec.ts"
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "networkNamespaces").describe(
   "the fence of embedded sandboxes",
   () => {
-    it("[R1.11] is put back for running sandboxes after somebody flushed it, at the server's start and while it runs", async () => {
+    it("[R1.11] is put back after it was flushed, at the server's start and while the server runs", async () => {
       const told: string[] = []
       const harness = await openHarness({ onFence: ({ kind }) => told.push(kind) })
       try {

@@ -16,7 +16,7 @@ import { openHarnessOnRunc } from "./testing/on-runc.ts"
 const unfence = (installation: InstallationId) => [
   `nft delete table inet ${namesOf(installation).table}`,
   `nft delete table inet ${namesOf(installation).connectionsTable}`,
-  // Of a network namespace of the test's own.
+  // Flushes the policies of a network namespace of the test's own.
   "ip xfrm policy flush",
 ]
 const EMBEDDED = { file: join(import.meta.dirname, "testing/server.ts"), unfence }

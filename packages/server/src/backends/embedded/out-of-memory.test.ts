@@ -12,7 +12,7 @@ import { openHarness } from "./testing/harness.ts"
 
 const MIB = 1024 * 1024
 const HOST_BYTES = 200 * MIB
-/** By far the largest part: without a score, it would be the first to die. */
+/** By far the largest part: without a score, the kernel would kill the server first. */
 const SERVER_MIB = 140
 const POLL = { timeout: 30_000, interval: 50 }
 
@@ -45,7 +45,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       await host?.remove()
     })
 
-    it("loses what runs in a sandbox, and keeps the server, which has more", async () => {
+    it("kills a process of a sandbox, and spares a server that has more memory", async () => {
       const fill = `$| = 1; my @all; push @all, "x" x (1 << 20) for 1 .. ${SERVER_MIB}; print "full\\n"; <STDIN>;`
       const server = spawn("sh", [
         "-c",

@@ -18,7 +18,7 @@ const open = () => {
   return { reclaims, begun, ended }
 }
 
-it("takes memory back from what stays paused, not from what is halted for a moment", () => {
+it("reclaims memory from a sandbox that stays paused, not from one that is halted for a moment", () => {
   const { reclaims, begun } = open()
   reclaims.begin(one)
   reclaims.begin(other)
@@ -28,7 +28,7 @@ it("takes memory back from what stays paused, not from what is halted for a mome
   expect(begun).toEqual([other])
 })
 
-it("ends with the pause, and with the backend", () => {
+it("ends a reclaim with the pause, and every reclaim with the backend", () => {
   const { reclaims, ended } = open()
   reclaims.begin(one)
   reclaims.begin(other)

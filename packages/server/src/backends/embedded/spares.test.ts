@@ -21,7 +21,7 @@ const open = (refusals: readonly number[] = []) => {
   return { made, discarded, spares: openSpares(make, (spare) => discarded.push(spare)) }
 }
 
-it("makes what is taken, and has the next one ready a moment later", () => {
+it("makes the first spare when it is taken, and has the next one ready a moment later", () => {
   const { made, spares } = open()
   expect(made).toEqual([])
   expect(spares.take(signal)).toBe(0)
@@ -32,14 +32,14 @@ it("makes what is taken, and has the next one ready a moment later", () => {
   expect(made).toEqual([0, 1])
 })
 
-it("gives nothing to two, and keeps only one ready", () => {
+it("hands out each spare once, and keeps only one ready", () => {
   const { made, spares } = open()
   expect([1, 2, 3].map(() => spares.take(signal))).toEqual([0, 1, 2])
   vi.runAllTimers()
   expect(made).toEqual([0, 1, 2, 3])
 })
 
-it("lets whoever needs one hear that it cannot be made, and nobody else", () => {
+it("reports a spare that cannot be made to a caller that needs it, and to no other", () => {
   const { spares } = open([1, 2])
   expect(spares.take(signal)).toBe(0)
   vi.runAllTimers()
@@ -47,7 +47,7 @@ it("lets whoever needs one hear that it cannot be made, and nobody else", () => 
   expect(spares.take(signal)).toBe(3)
 })
 
-it("discards what waits when it is closed, and makes no other", () => {
+it("discards the waiting spare when it is closed, and keeps none ready from then on", () => {
   const { made, discarded, spares } = open()
   spares.take(signal)
   vi.runAllTimers()

@@ -67,7 +67,7 @@ const open = async () => {
 requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
   "an embedded sandbox on stacks of layers",
   () => {
-    it("[R3.5] finds the files again that the sandbox before it left, frozen or not", async () => {
+    it("[R3.5] finds the files that the sandbox before it left, frozen or not", async () => {
       const { harness, layers, runOnStacks, empty } = await open()
       await runOnStacks(
         "mkdir -p src/deep; echo one > src/deep/a; echo two > b; echo me > /home/note",
@@ -83,7 +83,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces").describe(
       expect(await harness.census()).toEqual(empty)
     })
 
-    it("leaves files to the same users for the next sandbox and for a fork, frozen or not", async () => {
+    it("keeps the owners of files for the next sandbox and for a fork, frozen or not", async () => {
       const { harness, layers, runOnStacks } = await open()
       const show = "stat -c '%n %u:%g %a' . kept moved/by-root renamed copied"
       await runOnStacks(

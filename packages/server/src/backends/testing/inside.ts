@@ -48,7 +48,7 @@ sub sys {
   my $result = syscall($number, @args);
   return $result == -1 ? undef : $result || "0E0";
 }
-# Tries something and tells how it ended: a false result is an error, one that begins with "=" tells itself.
+# Tries something and prints its outcome: an error for a false result, the rest of a result that begins with "=".
 sub try_to {
   my ($what, $code) = @_;
   $! = 0;
@@ -77,7 +77,7 @@ sub each_file {
 }
 # The ids of the processes inside.
 sub processes { opendir(my $proc, "/proc"); return grep { /^\d+$/ } readdir $proc }
-# What is heard over TCP: "=heard" where a listener of the test answers.
+# The outcome of a connection by TCP: "=heard" where a listener of the test answers.
 sub dial {
   my ($address, $port) = @_;
   my $family = $address =~ /:/ ? AF_INET6 : AF_INET;

@@ -12,9 +12,9 @@ export const POLL = { timeout: 30_000, interval: 10 }
 
 export interface Sandboxes {
   boot(command: readonly string[], config?: ConfigInput): Promise<SandboxId>
-  /** Waits for a sandbox that ends by itself, and gives its exit. */
+  /** Waits for a sandbox that ends by itself, and returns its exit. */
   ended(sandbox: SandboxId): Promise<SandboxExit>
-  /** Waits until the sandbox has written these words, and gives all that it wrote. */
+  /** Waits until the sandbox has written these words, and returns its whole output. */
   said(sandbox: SandboxId, words: string | RegExp): Promise<string>
   /** Boots a sandbox, waits for its end and removes it. */
   run(

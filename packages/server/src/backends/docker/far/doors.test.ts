@@ -9,7 +9,7 @@ import { LINK } from "@berth/protocol/link"
 import { expect, it, onTestFinished, vi } from "vitest"
 import { openDoors, type PortAddress } from "./doors.ts"
 
-/** Answers everything that it is told with its name. */
+/** Starts a listener that answers each connection with its name. */
 const startListener = async (name: string) => {
   const server = createServer((socket) => {
     socket.on("error", () => {})
@@ -21,7 +21,7 @@ const startListener = async (name: string) => {
   return { host: "127.0.0.1", port }
 }
 
-it("leads to no other sandbox that has the port by now, once it was told to forget", async () => {
+it("leads to the sandbox's current port after `forget`, not to another sandbox on its old port", async () => {
   const link = await mkdtemp(join(tmpdir(), "berth-doors-"))
   onTestFinished(() => rm(link, { recursive: true }))
   const [before, after] = await Promise.all([startListener("another"), startListener("its own")])
@@ -32,7 +32,7 @@ it("leads to no other sandbox that has the port by now, once it was told to forg
   const ask = async () => {
     const socket = connect(join(link, LINK.socket))
     socket.write("the token")
-    // A door that leads nowhere hangs up, at whatever moment.
+    // A door without an address may hang up at any moment.
     return await text(socket).catch(() => "")
   }
   await vi.waitFor(async () => expect(await ask()).toBe("another"))

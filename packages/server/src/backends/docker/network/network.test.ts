@@ -14,7 +14,7 @@ import { specFor } from "../testing/spec.ts"
 import { GATEWAY_TABLE, RESOLVER_BOUNDS } from "./gateway.ts"
 import { type NetworkNames, networkNames } from "./names.ts"
 
-/** Sends to as many addresses of a subnet twice: along its routes, and around them. */
+/** How many addresses of a subnet SWEEP sends to, along the routes and again around them. */
 const SWEPT = 20
 const SWEEP = `
   for my $last (200 .. ${200 + SWEPT - 1}, 220 .. ${220 + SWEPT - 1}) {
@@ -27,7 +27,10 @@ const SWEEP = `
     send($socket, "x", 0, pack_sockaddr_in(9, inet_aton("$ARGV[0].$last")));
   }`
 
-/** Opens as many connections on the loopback: among themselves, from the address of the engine's name server, and to it. */
+/**
+ * How many connections FLOOD opens on the loopback in each of three ways: between addresses of its own, from the
+ * address of the engine's name server, and to it.
+ */
 const FLOODED = 6_000
 const FLOOD = `
   for my $from ("127.0.0.1", "127.0.0.11") {
@@ -115,7 +118,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
   const asks = () => between.asked.filter((line) => line.includes("/networks")).length
   const make = (body: object) => askEngine(harness.engine, "POST", "/networks/create", body)
 
-  it("[R1.11] is made by one attempt of all who ask at once, and is then asked for no more", async () => {
+  it("[R1.11] is made once for 20 callers at the same time, and then not asked for again", async () => {
     await open()
     const before = asks()
     await Promise.all(Array.from({ length: 20 }, () => backend.ensureNetwork()))
@@ -149,7 +152,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
     await backend.ensureNetwork()
   })
 
-  it("[R1.12] is the one that was made when the answer got lost", async () => {
+  it("[R1.12] is not made twice when the engine's answer got lost", async () => {
     await open()
     between.fail(/networks\/create/, "lost")
     await expect(backend.ensureNetwork()).rejects.toMatchObject({ code: "backend.engine_failed" })
@@ -173,9 +176,9 @@ requires("docker").describe("the network of docker sandboxes", () => {
     const aDevice = () => Object.keys(networkInterfaces()).find((it) => it !== "lo") ?? ""
     const wrong: Record<string, () => [object, RegExp]> = {
       "someone else's": () => [{ ...right(), Labels: {} }, /labels/],
-      "one whose neighbours reach each other": () => [{ ...right(), Options: {} }, /option/],
-      "one that leads nowhere": () => [{ ...right(), Internal: true }, /internal/],
-      "one of another driver": () => [
+      "with neighbours that reach each other": () => [{ ...right(), Options: {} }, /option/],
+      internal: () => [{ ...right(), Internal: true }, /internal/],
+      "of another driver": () => [
         { ...right(), Driver: "macvlan", Options: { parent: aDevice() } },
         /macvlan/,
       ],
@@ -203,7 +206,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
     })
   })
 
-  it("[R1.12] tells an engine without free addresses, and is made when there are some", async () => {
+  it("[R1.12] is refused while the engine has no free addresses, and made once it has", async () => {
     const hog = { Name: "berth-hog", IPAM: { Config: [{ Subnet: DOCKER_ADDRESS_POOL }] } }
     expect(await make(hog)).toMatchObject({ status: 201 })
     await open()
@@ -245,7 +248,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       }
     }
 
-    it("[R1.11] keeps sandboxes from the host's services, also inside while the host's rules are flushed, and nothing else does", async () => {
+    it("[R1.11] keeps sandboxes from the host's services by rules inside while the host's rules are flushed", async () => {
       await open()
       await backend.ensureNetwork()
       const sandbox = await boot(knock(await gatewayOf(), port))
@@ -261,7 +264,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       await expect.poll(said, { timeout: 10_000 }).toContain("the host hears")
     })
 
-    it("[R1.11] is put back for running sandboxes after somebody flushed it, at the server's start and while it runs", async () => {
+    it("[R1.11] is put back after it was flushed, at the server's start and while the server runs", async () => {
       await open()
       await boot("sleep 1000")
       await dropFence()
@@ -275,7 +278,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       await backend.close()
     })
 
-    it("keeps the connections few that the kernel tracks inside a sandbox, and names are still found", async () => {
+    it("bounds the connections that the kernel tracks inside a sandbox, and names still resolve", async () => {
       await open()
       const sandbox = await boot("sleep 1000")
       const inside = await insideOf(sandbox)
@@ -334,7 +337,7 @@ requires("docker").describe("the network of docker sandboxes", () => {
       return spec.identity.sandbox
     }
 
-    it("is shared by those with the same list, and goes with the last of them", async () => {
+    it("is shared by sandboxes with the same list, and removed with the last of them", async () => {
       await open()
       const first = await create("10.1.0.0/16", "192.168.5.0/24")
       const second = await create("192.168.5.0/24", "10.1.2.3/16")
@@ -350,14 +353,14 @@ requires("docker").describe("the network of docker sandboxes", () => {
       expect(await tables()).toEqual([])
     })
 
-    it("is not left when the sandbox cannot be made", async () => {
+    it("is removed again when the sandbox cannot be made", async () => {
       await open()
       between.fail(/name=berth-sb-/, "500")
       await expect(create("10.1.0.0/16")).rejects.toMatchObject({ code: "backend.engine_failed" })
       expect([...(await ours()), ...(await tables())]).toEqual([])
     })
 
-    it("[R1.9] is kept for sandboxes that outlive the server, and swept up after those that do not", async () => {
+    it("[R1.9] is kept for a sandbox that outlives the server, and removed after one that does not", async () => {
       await open()
       const kept = await create("10.1.0.0/16")
       await backend.start(kept)

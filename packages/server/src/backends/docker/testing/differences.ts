@@ -16,11 +16,11 @@ export const DIFFERENCES: Differences = {
     sees: ["ok"],
     why: "the engine sets no number: one sandbox can take those of all others, while the host keeps its own",
   },
-  "use up what the kernel counts per user": {
+  "use up resources that the kernel counts per user": {
     sees: [],
     why: "every id inside is the host's: instances of inotify are counted together with those of the host's root and of its user 1000, and nothing bounds them; so are queued signals, timers and message queues, of which all sandboxes together have 1,024 and 400 KiB, less than the host's own limits",
   },
-  "use up what the kernel counts for a user's number on the host": {
+  "use up resources that the kernel counts per user id of the host": {
     sees: [],
     why: "every id inside is the host's: pages of pipes, descriptors on their way and watches of epoll are counted together with those of the host's user of that number and of every other sandbox; the host's root is exempt. On an engine with user namespaces they are counted for all sandboxes together",
   },
@@ -32,7 +32,7 @@ export const USER_NAMESPACE_DIFFERENCES: Differences = {
     sees: ["EPERM", "EROFS"],
     why: "its /dev is read-only as well",
   },
-  "use up what the kernel counts per user": {
+  "use up resources that the kernel counts per user": {
     sees: [],
     why: "the engine makes its user namespaces as the host's root: instances of inotify are counted together with root's and those of other sandboxes, and nothing bounds them; queued signals, timers and message queues are, too, within the bounds above",
   },

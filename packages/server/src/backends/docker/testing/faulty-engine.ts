@@ -6,8 +6,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 /**
- * The faults between us and the engine. It never answers; it hangs up before it has done anything, or after it has; it
- * answers with an error, with what is no HTTP, with no JSON, with half of a body, or a byte at a time.
+ * The faults of the connection to an engine, in order: no answer, a hang-up before the engine has acted, one after it
+ * has, an error, bytes that are no HTTP, a body that is no JSON, half a body, a body that comes byte by byte.
  */
 export const FAULTS = [
   "hang",
@@ -19,7 +19,7 @@ export const FAULTS = [
   "half",
   "slow",
 ] as const
-/** 404 and 409 are not for every request: most take a 404 for an answer. */
+/** 404 and 409 are no fault for every request: most take a 404 for an answer. */
 export type Fault = (typeof FAULTS)[number] | "404" | "409"
 
 export interface FaultyEngine {

@@ -19,7 +19,7 @@ const makeNested = async (cgroup: Cgroup, path: string): Promise<Cgroup> => {
   return { ...cgroup, joinFiles: nested.map((directory) => join(directory, "cgroup.procs")) }
 }
 
-/** What a file of the cgroup says, in whichever hierarchy has it. */
+/** Reads a file of the cgroup in the hierarchy that has it. */
 const readInside = async (cgroup: Cgroup, file: string, pattern = /./): Promise<string> => {
   const paths = cgroup.joinFiles.map((joinFile) => join(dirname(joinFile), file))
   const texts = await Promise.all(paths.map((path) => readFile(path, "utf8").catch(() => "")))
@@ -41,7 +41,7 @@ requires("root").describe("the cgroups of this host", () => {
     expect(await leftovers(group)).toEqual([])
   })
 
-  it("have a process killed that takes more memory than the limit, and count it", async () => {
+  it("kill a process that takes more memory than the limit, and count it", async () => {
     const { cgroups } = await openHere()
     const cgroup = await cgroups.create(newId.sandbox(), SMALL)
     const bomb = await shellInside(cgroup, "exec tail /dev/zero")
@@ -56,7 +56,7 @@ requires("root").describe("the cgroups of this host", () => {
     expect(await cgroup.oomKills()).toBe(1)
   })
 
-  it("count no kill of anyone else's", async () => {
+  it("count no process that another process killed", async () => {
     const { cgroups } = await openHere()
     const cgroup = await cgroups.create(newId.sandbox(), SMALL)
     const { child, ended } = await shellInside(cgroup, "exec sleep 1000")
@@ -76,7 +76,7 @@ requires("root").describe("the cgroups of this host", () => {
     expect((await cgroup.stats()).pids).toBe(SMALL.pids - 1)
   })
 
-  it("throttle what wants more CPU time than the limit", async () => {
+  it("throttle a process that wants more CPU time than the limit", async () => {
     const { cgroups } = await openHere()
     const cgroup = await cgroups.create(newId.sandbox(), { ...SMALL, cpus: 0.1 })
     await (await shellInside(cgroup, SPIN)).ended
@@ -89,7 +89,7 @@ requires("root").describe("the cgroups of this host", () => {
     expect(cpuSeconds).toBeLessThan((count("nr_periods") + 2) * 0.02)
   })
 
-  it("count memory, CPU time and processes of what runs inside", async () => {
+  it("count the memory, CPU time and processes inside", async () => {
     const { cgroups } = await openHere()
     const cgroup = await cgroups.create(newId.sandbox(), SMALL)
     await shellInside(cgroup, "sleep 1000 & wait")
@@ -115,7 +115,7 @@ requires("root").describe("the cgroups of this host", () => {
       .toBeLessThan(24 * MIB)
   })
 
-  it("take other limits while something runs, higher or lower", async () => {
+  it("take higher and lower limits while a process runs", async () => {
     const { cgroups } = await openHere()
     const cgroup = await cgroups.create(newId.sandbox(), SMALL)
     await shellInside(cgroup, "exec sleep 1000")
@@ -139,7 +139,7 @@ requires("root").describe("the cgroups of this host", () => {
     expect(await cgroup.pids()).toEqual([])
   })
 
-  it("undo a make whose limit the kernel refuses, and keep its words", async () => {
+  it("undo a creation whose limit the kernel refuses, and report the kernel's words", async () => {
     const { cgroups, group } = await openHere()
     const created = cgroups.create(newId.sandbox(), { ...SMALL, cpus: 0.000_1 })
     await expect(created).rejects.toMatchObject({
@@ -153,7 +153,7 @@ requires("root").describe("the cgroups of this host", () => {
     expect(await leftovers(group)).toEqual([])
   })
 
-  it("leave a sandbox as it is when a second make of it fails", async () => {
+  it("keep a sandbox's cgroup when a second creation of it fails", async () => {
     const { cgroups } = await openHere()
     const sandbox = newId.sandbox()
     const cgroup = await cgroups.create(sandbox, SMALL)
@@ -162,7 +162,7 @@ requires("root").describe("the cgroups of this host", () => {
   })
 })
 
-/** So often something is frozen while its programs replace themselves. */
+/** How often a cgroup is frozen while its programs replace themselves. */
 const FREEZES = sized("freezes of programs that replace themselves", { few: 15, all: 60 })
 
 const VIEWS = [
@@ -172,7 +172,7 @@ const VIEWS = [
 
 describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, view) => {
   requires("root").describe("a sandbox's cgroup", () => {
-    it("stops what runs inside when frozen, and lets it go on when thawed", async () => {
+    it("stops its processes when frozen, and lets them continue when thawed", async () => {
       const { cgroups } = await openHere(await view())
       const cgroup = await cgroups.create(newId.sandbox(), { ...SMALL, cpus: 1 })
       await shellInside(cgroup, "while :; do :; done")
@@ -180,7 +180,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       await cgroup.freeze(soon())
       expect(await cgroup.isFrozen()).toBe(true)
       const used = (await cgroup.stats()).cpuSeconds ?? 0
-      // The host makes progress meanwhile; what is inside uses no CPU time at all.
+      // The host makes progress meanwhile; the process inside uses no CPU time at all.
       await runOutside(SPIN)
       expect((await cgroup.stats()).cpuSeconds).toBe(used)
       await cgroup.thaw(soon())
@@ -188,7 +188,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       await expect.poll(async () => (await cgroup.stats()).cpuSeconds).toBeGreaterThan(used)
     })
 
-    it("is not left frozen when freezing is called off", async () => {
+    it("is not left frozen when the freeze is cancelled", async () => {
       const { cgroups } = await openHere(await view())
       const cgroup = await cgroups.create(newId.sandbox(), SMALL)
       await shellInside(cgroup, "exec sleep 1000")
@@ -210,7 +210,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       expect(await cgroup.isFrozen()).toBe(false)
     })
 
-    it("comes to a stop also when a program of many threads replaces itself just then", async () => {
+    it("freezes while a program of many threads replaces itself", async () => {
       const { cgroups } = await openHere(await view())
       const limits = { memoryBytes: 512 * MIB, cpus: 2, pids: 100 }
       const cgroup = await cgroups.create(newId.sandbox(), limits)
@@ -225,7 +225,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       }
     })
 
-    it("is killed while frozen, with what is frozen on its own in a nested one", async () => {
+    it("is killed while frozen, with the processes of a nested cgroup that is frozen itself", async () => {
       const { cgroups, group } = await openHere(await view())
       const cgroup = await cgroups.create(newId.sandbox(), SMALL)
       const outer = await shellInside(cgroup, "exec sleep 1000")
@@ -260,7 +260,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       expect(await leftovers(group)).toEqual([])
     })
 
-    it("is not torn apart, and can be killed, while a process is in one hierarchy of it", async () => {
+    it("stays in every hierarchy, and can be killed, while a process is in one of them", async () => {
       const { cgroups } = await openHere(await view())
       const cgroup = await cgroups.create(newId.sandbox(), SMALL)
       for (const joinFile of cgroup.joinFiles) {
@@ -276,7 +276,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       }
     })
 
-    it("is made again without harm, and killed and removed twice", async () => {
+    it("can be created again around a process, and killed and removed twice", async () => {
       const { cgroups, group } = await openHere(await view())
       const sandbox = newId.sandbox()
       const cgroup = await cgroups.create(sandbox, SMALL)
@@ -288,14 +288,14 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       expect(await leftovers(group)).toEqual([])
     })
 
-    it("is one for two who make it at once", async () => {
+    it("is one cgroup for two callers that create it at once", async () => {
       const { cgroups } = await openHere(await view())
       const sandbox = newId.sandbox()
       await Promise.all([cgroups.create(sandbox, SMALL), cgroups.create(sandbox, SMALL)])
       expect(await cgroups.list()).toEqual([sandbox])
     })
 
-    it("is found when only a part of it was made or removed", async () => {
+    it("is listed, killed and removed where only a part of it exists", async () => {
       const { cgroups, group } = await openHere(await view())
       const sandbox = newId.sandbox()
       const cgroup = cgroups.open(sandbox)
@@ -308,7 +308,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       expect(await leftovers(group)).toEqual([])
     })
 
-    it("is listed with those of its own installation, and nothing that is no sandbox", async () => {
+    it("is listed without those of another installation, and without strange directories", async () => {
       const { cgroups, group } = await openHere(await view())
       const other = await openHere(await view())
       expect(await cgroups.list()).toEqual([])
@@ -322,7 +322,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       await rmdir(stranger)
     })
 
-    it("keeps its group while others are made and removed, until the last is gone", async () => {
+    it("keeps its group while others are created and removed, until the last is gone", async () => {
       const { cgroups, group } = await openHere(await view())
       const rounds = Array.from({ length: 8 }, async () => {
         for (let round = 0; round < 10; round++) {
@@ -334,7 +334,7 @@ describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, 
       expect(await leftovers(group)).toEqual([])
     })
 
-    it("says how it is called in its hierarchies", async () => {
+    it("has a path of group and sandbox in its hierarchies", async () => {
       const { cgroups, group } = await openHere(await view())
       const sandbox = newId.sandbox()
       expect(cgroups.open(sandbox).path).toBe(`/${group}/${sandbox}`)

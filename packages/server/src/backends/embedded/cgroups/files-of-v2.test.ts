@@ -75,13 +75,13 @@ describe("the files of a v2 cgroup", () => {
     expect(await readFile(subtreeControl, "utf8")).toBe("+memory +pids +cpu")
   })
 
-  it("may lack the one for swap, where the kernel has none", async () => {
+  it("may lack memory.swap.max, where the kernel has no swap", async () => {
     const { "memory.swap.max": _, ...withoutSwap } = FILES
     const { cgroups, sandbox } = await playV2(withoutSwap)
     await expect(cgroups.create(sandbox, SMALL)).resolves.toBeDefined()
   })
 
-  it("tell what is used, without file cache that can be dropped", async () => {
+  it("tell the usage, without file cache that can be dropped", async () => {
     const { cgroups, sandbox } = await playV2(FILES)
     const stats = await cgroups.open(sandbox).stats()
     expect(stats).toEqual({ memoryBytes: 10_000_000, cpuSeconds: 2.5, pids: 7 })
@@ -92,7 +92,7 @@ describe("the files of a v2 cgroup", () => {
     expect(await cgroups.open(sandbox).oomKills()).toBe(2)
   })
 
-  it("take memory back from processes that stand still, but for what was used last", async () => {
+  it("give back all memory beyond the part that halted processes keep", async () => {
     const { cgroups, sandbox, read } = await playV2({
       ...FILES,
       "memory.current": `${KEPT_BYTES + 12_345}\n`,
@@ -103,25 +103,25 @@ describe("the files of a v2 cgroup", () => {
     expect(await read("memory.reclaim")).toBe("12345")
   })
 
-  it("are left alone where there is little to take back", async () => {
+  it("are left alone where there is little memory to take back", async () => {
     const { cgroups, sandbox, read } = await playV2({ ...FILES, "memory.reclaim": "" })
     await cgroups.open(sandbox).reclaim(soon())
     expect(await read("memory.reclaim")).toBe("")
   })
 
-  it("may lack the one that takes memory back, where the kernel is older", async () => {
+  it("may lack memory.reclaim, where the kernel is older", async () => {
     const large = { ...FILES, "memory.current": `${2 * KEPT_BYTES}\n` }
     const { cgroups, sandbox, read } = await playV2(large)
     await cgroups.open(sandbox).reclaim(soon())
     await expect(read("memory.reclaim")).rejects.toMatchObject({ code: "ENOENT" })
   })
 
-  it("stop being taken from when it is called off", async () => {
+  it("are no longer written when the reclaim is cancelled", async () => {
     const { cgroups, sandbox, directory } = await playV2({
       ...FILES,
       "memory.current": `${2 * KEPT_BYTES}\n`,
     })
-    // Whoever writes to a pipe that nobody reads waits, as for a kernel that is at work.
+    // A writer to a pipe that nobody reads waits, as it does for a kernel at work.
     execFileSync("mkfifo", [join(directory, "memory.reclaim")])
     const stop = new AbortController()
     const reclaimed = cgroups.open(sandbox).reclaim(stop.signal)
@@ -133,7 +133,7 @@ describe("the files of a v2 cgroup", () => {
   })
 })
 
-/** Those that have it among their arguments. */
+/** The ids of the processes whose command line has this argument. */
 const processesWith = (argument: string): string[] =>
   readdirSync("/proc").filter((pid) => {
     try {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest"
 import { freeze } from "./freezer.ts"
 import { soon, temporaryDirectory } from "./testing/host.ts"
 
-/** A v2 cgroup in plain files: it takes every order to freeze, and never gets there. */
+/** A v2 cgroup in plain files: it accepts every order to freeze, and never reports that it is frozen. */
 const neverFrozen = async () => {
   const directory = await temporaryDirectory()
   await writeFile(join(directory, "cgroup.freeze"), "0")
@@ -13,8 +13,8 @@ const neverFrozen = async () => {
   return { freezer: { version: 2 as const, directory }, ordered }
 }
 
-describe("freezing what does not come to a stop", () => {
-  it("is undone when it is called off", async () => {
+describe("freezing a cgroup that does not come to a stop", () => {
+  it("is undone when it is cancelled", async () => {
     const { freezer, ordered } = await neverFrozen()
     const stop = new AbortController()
     const reason = new Error("called off")
@@ -26,7 +26,7 @@ describe("freezing what does not come to a stop", () => {
     expect(await ordered()).toBe("0")
   })
 
-  it("is given up and undone in time, and says where", async () => {
+  it("is given up and undone at its deadline, with the path of the cgroup", async () => {
     const { freezer, ordered } = await neverFrozen()
     await expect(freeze(freezer, soon())).rejects.toMatchObject({
       code: "deadline.exceeded",

@@ -2,6 +2,7 @@ import { mkdir, readFile, rmdir } from "node:fs/promises"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
+import { withReason } from "@berth/testing/skip-reason"
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Cgroup } from "./cgroups.ts"
 import { writeValue } from "./files.ts"
@@ -11,7 +12,7 @@ import { shellInside } from "./testing/process.ts"
 
 const root = HOST.v2 ?? ""
 const offered = root && (await readFile(join(root, "cgroup.controllers"), "utf8")).trim()
-/** Any controller will do: the rules are the same for all. */
+/** One controller of the v2 hierarchy. The rules are the same for all. */
 const [controller = ""] = offered.split(" ").slice(-1)
 
 const words = async (directory: string, file: string) =>
@@ -34,7 +35,11 @@ const makeBaseAndGroup = async () => {
   return { base, group }
 }
 
-const onV2 = controller === "" ? describe.skip : requires("root").describe
+const WITHOUT_V2 = "this host's v2 hierarchy offers no controller"
+const onV2 =
+  controller === ""
+    ? (title: string, body: () => void) => describe.skip(withReason(title, WITHOUT_V2), body)
+    : requires("root").describe
 
 onV2("handing controllers on in a real v2 hierarchy", () => {
   it("reaches the group's children through a base that had not handed them on", async () => {

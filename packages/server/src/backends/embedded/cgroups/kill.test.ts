@@ -17,7 +17,7 @@ const VIEWS = [
   ["the v2 hierarchy alone", async () => ({ procMounts: await onlyV2() })],
 ] as const
 
-/** The directory that can be frozen, in whichever hierarchy it is. */
+/** The cgroup's directory in the hierarchy that can freeze it. */
 const freezerOf = async ({ joinFiles }: Cgroup): Promise<Freezer> => {
   const candidates = joinFiles.map(dirname).flatMap((directory) => [
     { version: 1 as const, directory, file: "freezer.state" },
@@ -33,7 +33,7 @@ const freezerOf = async ({ joinFiles }: Cgroup): Promise<Freezer> => {
   throw new Error("nothing here can be frozen")
 }
 
-/** Read without a pause, so that it is the state at this very moment. */
+/** Reads synchronously, so that the state is that of this very moment. */
 const readState = ({ version, directory }: Freezer): string => {
   const frozen =
     version === 1
@@ -44,7 +44,7 @@ const readState = ({ version, directory }: Freezer): string => {
 
 describe.each(HOST.v2 === undefined ? VIEWS.slice(0, 1) : VIEWS)("with %s", (_, view) => {
   requires("root").it(
-    "all stand still before the first is killed, so that none gets away",
+    "freezes all processes of a cgroup before it kills the first, so that none escapes",
     async () => {
       const { cgroups } = await openHere(await view())
       const cgroup = await cgroups.create(newId.sandbox(), SMALL)

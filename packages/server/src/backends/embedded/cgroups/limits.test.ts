@@ -30,7 +30,7 @@ describe("setLimits under v1", () => {
     })
   })
 
-  it("leaves alone what this hierarchy does not have", async () => {
+  it("writes nothing for controllers that have no limit", async () => {
     expect(await v1With(["freezer", "cpuacct"], {})).toEqual({})
   })
 })

@@ -3,6 +3,7 @@ import { chown, mkdir, rmdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import { requires } from "@berth/testing/requires"
+import { withReason } from "@berth/testing/skip-reason"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { openCgroups } from "./open.ts"
 import {
@@ -19,7 +20,7 @@ import { shellInside } from "./testing/process.ts"
 
 const NOBODY = 65_534
 
-/** Goes on as a user without rights; root again when the work is done. */
+/** Does the work as a user without rights, and is root again after it. */
 const asNobody = async <Result>(work: () => Promise<Result>): Promise<Result> => {
   process.seteuid?.(NOBODY)
   try {
@@ -41,13 +42,13 @@ describe("a host without cgroups", () => {
       soon(),
     )
 
-  it("holds nothing, and says why", async () => {
+  it("holds no limit, and says why", async () => {
     const { mode, held } = await openNone()
     expect(mode).toBe("none")
     expect(held).toEqual(allUnheld("no cgroup hierarchy is mounted"))
   })
 
-  it("runs sandboxes all the same: there is nothing to join and nothing to remove", async () => {
+  it("gives a sandbox a cgroup with nothing to join and nothing to remove", async () => {
     const cgroups = await openNone()
     const cgroup = await cgroups.create(newId.sandbox(), SMALL)
     expect(cgroup.joinFiles).toEqual([])
@@ -61,7 +62,7 @@ describe("a host without cgroups", () => {
   })
 
   it.each(["pids", "kill", "freeze", "thaw"] as const)(
-    "cannot do %s, and says so",
+    "refuses %s as unsupported",
     async (call) => {
       const cgroup = (await openNone()).open(newId.sandbox())
       await expect(cgroup[call](soon())).rejects.toMatchObject({ code: "backend.unsupported" })
@@ -70,14 +71,14 @@ describe("a host without cgroups", () => {
 })
 
 requires("root").describe("cgroups that cannot be written", () => {
-  it("hold nothing for a user without rights, in the kernel's words", async () => {
+  it("hold no limit for a user without rights, in the kernel's words", async () => {
     const group = `berth-${newId.installation()}`
     const { held } = await asNobody(() => openCgroups({ group }, soon()))
     expect(held).toEqual(allUnheld(expect.stringContaining("EACCES: permission denied")))
     expect(await leftovers(group)).toEqual([])
   })
 
-  it("hold nothing where they are mounted read-only", async () => {
+  it("hold no kill where they are mounted read-only, in the kernel's words", async () => {
     const [controller, source] = [...HOST.v1][0] ?? ["", HOST.v2 ?? ""]
     const mount = await temporaryDirectory()
     execFileSync("mount", ["--bind", source, mount])
@@ -94,7 +95,7 @@ requires("root").describe("cgroups that cannot be written", () => {
     })
   })
 
-  it("fail a make with the kernel's words when the rights are lost later", async () => {
+  it("fail a creation with the kernel's errno when the rights are lost later", async () => {
     const { cgroups, group } = await openHere()
     const created = asNobody(() => cgroups.create(newId.sandbox(), SMALL))
     await expect(created).rejects.toMatchObject({
@@ -111,7 +112,11 @@ requires("root").describe("cgroups that cannot be written", () => {
   })
 })
 
-const onV2 = HOST.v2 === undefined ? describe.skip : requires("root").describe
+const WITHOUT_V2 = "this host has no v2 hierarchy"
+const onV2 =
+  HOST.v2 === undefined
+    ? (title: string, body: () => void) => describe.skip(withReason(title, WITHOUT_V2), body)
+    : requires("root").describe
 
 onV2("a part of the v2 hierarchy that is delegated to a user", () => {
   it("takes the sandboxes beside the server's own cgroup", async () => {

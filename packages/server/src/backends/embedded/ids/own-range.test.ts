@@ -50,12 +50,12 @@ const makeDirectory = async (mode: number, name = "berth-shared-"): Promise<stri
 const mounted = (source: string, target: string) =>
   ({ kind: "directory", source, target, readOnly: false }) as const
 
-/** Writes, as the agent, what only its owner may read. */
+/** Writes a file, as the agent, that only its owner may read. */
 const WRITE = "setpriv --reuid 1000 --regid 1000 --clear-groups sh -c 'umask 077; echo mine >"
 const READ = "setpriv --reuid 1000 --regid 1000 --clear-groups cat"
 
 const RUNTIMES = [
-  ["on whichever runtime there is", openHarness],
+  ["on the runtime of choice", openHarness],
   ["on runc", openHarnessOnRunc],
 ] as const
 
@@ -63,12 +63,12 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "mappedIds").
   "an embedded sandbox's range of ids",
   () => {
     it.each(sampled("runtimes of ranges of ids", RUNTIMES, 1))(
-      "is its own, while its files have the installation's on disk, %s",
+      "is its own, while its files have ids of the installation's range on disk, %s",
       async (_, opening) => {
         const { harness, boot, rangeOf, empty } = await open(opening)
         const { backend, directory } = harness
         await backend.ensureCaches(specFor(harness.installation).identity.workspace, ["npm"])
-        // With what a mount table has its own meaning for.
+        // The name has characters with a meaning of their own in a mount table.
         const shared = await makeDirectory(0o777, "berth-shared \\040,#ü='-")
         const inner = join(shared, "inner")
         await mkdir(inner)
@@ -136,7 +136,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "mappedIds").
       expect(await rangeOf(another)).not.toBe(range)
     })
 
-    it("is the installation's where the kernel does not map the ids of a directory that it is given", async () => {
+    it("is the installation's where the kernel does not map the ids of a mounted directory", async () => {
       const { harness, boot, rangeOf } = await open()
       const { backend } = harness
       const place = await makeDirectory(0o755)
@@ -160,7 +160,7 @@ requires("root", "crunOrRunc", "conmon", "tini", "userNamespaces", "mappedIds").
       for (const each of [sandbox, without]) await backend.remove(each)
     })
 
-    it("is the installation's on a host without perl, which the backend tells", async () => {
+    it("is the installation's on a host without perl, and the backend's notes say so", async () => {
       const path = await makeDirectory(0o755)
       for (const tool of ["crun", "conmon", "tini"]) {
         await symlink((await findTool(tool, PLAIN_ENV.PATH)) ?? "", join(path, tool))

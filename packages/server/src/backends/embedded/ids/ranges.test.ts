@@ -5,7 +5,7 @@ import { openIdRanges } from "./ranges.ts"
 const INSTALLATION = rangeAt(7)
 
 describe("the ranges of ids of an installation", () => {
-  it("are each one sandbox's, and never the installation's own, until none is left", () => {
+  it("are handed out once each, without the installation's own and adopted ones, until none is left", () => {
     const ranges = openIdRanges(INSTALLATION)
     const adopted = rangeAt(9)
     ranges.hold(adopted)
@@ -17,7 +17,7 @@ describe("the ranges of ids of an installation", () => {
     expect(ranges.take()).toBeUndefined()
   })
 
-  it("can be taken again once their sandbox is gone, the last freed last", () => {
+  it("are handed out again after they were freed, the freed one last", () => {
     const ranges = openIdRanges(INSTALLATION)
     const first = ranges.take() as number
     ranges.free(first)

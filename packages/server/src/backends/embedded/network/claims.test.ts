@@ -23,7 +23,7 @@ describe("claims", () => {
     onTestFinished(() => rmSync(directory, { recursive: true }))
   })
 
-  it("are found again by whoever opens the directory", () => {
+  it("are found again when the directory is opened again", () => {
     const sandbox = newId.sandbox()
     const claim = open().attach(open().reserve(sandbox, NONE), ["10.0.0.0/8"])
     expect(open().holder(sandbox)).toEqual(claim)
@@ -43,7 +43,7 @@ describe("claims", () => {
     expect(open("198.18.0.0/29").reserve(newId.sandbox(), held).address).not.toMatch(/\.[24]$/)
   })
 
-  it("leave no file when released, however often", () => {
+  it("leave no file when released, also twice", () => {
     const sandbox = newId.sandbox()
     open().reserve(sandbox, NONE)
     open().release(sandbox)
@@ -60,7 +60,7 @@ describe("claims", () => {
     expect(() => claims.reserve(newId.sandbox(), NONE)).toThrow(/every address/)
   })
 
-  it("move on when another took the address after such a crash", () => {
+  it("get another address when another sandbox took theirs after such a crash", () => {
     const claims = open("198.18.0.0/29")
     const [sandbox, other] = [newId.sandbox(), newId.sandbox()]
     const { address } = claims.reserve(sandbox, NONE)

@@ -18,7 +18,7 @@ const FLOOD = 600
 /** At one more a second, a flood would have to take minutes to come near its own size. */
 const BURST = 100
 const FAR_BELOW_FLOOD = FLOOD / 2
-/** The rules spread connections over as many lists. Each is counted by itself, and the kernel's count was seen to be off by one. */
+/** How many lists the rules spread connections over. The kernel's count of each was seen to be off by one. */
 const LISTS = 64
 
 requires("root", "networkNamespaces").describe("the bound for new connections", () => {
@@ -50,7 +50,7 @@ requires("root", "networkNamespaces").describe("the bound for new connections", 
     await host.call("create", { installation, directory, bounds: { ...WIDE, ...bounds } })
     await host.call("ensure")
   }
-  /** How many packets of a flood get through, of which each asks for a connection of its own. */
+  /** Sends floods in which each packet opens a connection of its own, and counts the packets that pass. */
   const passing = async (...from: Sandbox[]) => {
     const before = await passed()
     await Promise.all(from.map((it) => it.call("flood", { address: INTERNET, packets: FLOOD })))
@@ -67,7 +67,7 @@ requires("root", "networkNamespaces").describe("the bound for new connections", 
     expect(await passing(hostile)).toBe(FLOOD)
   })
 
-  it("drops what one sandbox opens too fast, and nothing of its neighbour's", async () => {
+  it("drops connections that one sandbox opens too fast, while its neighbour reaches the internet", async () => {
     await bound({ sandboxPerSecond: 1, sandboxBurst: BURST })
     const through = await passing(hostile)
     // Some kernels count each packet twice.
@@ -76,7 +76,7 @@ requires("root", "networkNamespaces").describe("the bound for new connections", 
     await reaches(neighbour)
   })
 
-  it("drops what all sandboxes together open too fast, and nothing of the host's", async () => {
+  it("drops connections that all sandboxes open too fast, while the host reaches the internet", async () => {
     await bound({ togetherPerSecond: 1, togetherBurst: BURST })
     const through = await passing(hostile, neighbour)
     expect(through).toBeGreaterThan(BURST * 0.9)
@@ -84,7 +84,7 @@ requires("root", "networkNamespaces").describe("the bound for new connections", 
     await reaches(world.host)
   })
 
-  it("refuses what all sandboxes together have too many of, and nothing of the host's", async () => {
+  it("refuses connections beyond those of all sandboxes, while the host reaches the internet", async () => {
     const together = LISTS * 4
     await bound({ together })
     const through = await passing(hostile, neighbour)

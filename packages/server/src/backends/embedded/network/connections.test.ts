@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it, vi } from "vitest"
 import type { ConnectionBounds } from "../../connections/bounds.ts"
 import { makeWorld, PORT, type Sandbox, type World } from "./testing/world.ts"
 
-/** Small, so that the attacks are. What the kernel tracks at most cannot be set for a namespace. */
+/** Small, so that the attacks can be small. The kernel's own maximum cannot be set for a namespace. */
 const BOUNDS: ConnectionBounds = {
   sandbox: 200,
   sandboxPerSecond: 1_000,
@@ -20,7 +20,7 @@ const INTERNET = "198.51.100.10"
 const POLL = { timeout: 30_000, interval: 50 }
 
 requires("root", "networkNamespaces").describe(
-  "what sandboxes share with the host's network",
+  "the tracked connections of sandboxes and host",
   () => {
     let world: World
     let hostile: Sandbox
@@ -46,7 +46,7 @@ requires("root", "networkNamespaces").describe(
     }
     const dropBounds = () => world.host.run(`nft delete table inet ${world.names.connectionsTable}`)
 
-    it("is bounded for packets that nobody answers, and the others go on", async () => {
+    it("are bounded for packets that nobody answers, while neighbour and host reach the internet", async () => {
       await hostile.call("flood", { address: INTERNET, packets: FLOOD })
       expect(await tracked()).toBeGreaterThanOrEqual(BOUNDS.sandbox)
       expect(await tracked()).toBeLessThan(BOUNDS.sandbox + OWN)
@@ -56,7 +56,7 @@ requires("root", "networkNamespaces").describe(
       expect(await hostile.call("dial", { address: INTERNET, port: PORT })).toBe("ECONNREFUSED")
     })
 
-    it("is not bounded without the rules; they come back with the next sandbox", async () => {
+    it("are not bounded without the rules, which `ensure` puts back", async () => {
       const flooder = await join()
       await dropBounds()
       const before = await tracked()
@@ -68,7 +68,7 @@ requires("root", "networkNamespaces").describe(
       expect(await tracked()).toBeLessThan(bounded + BOUNDS.sandbox + OWN)
     })
 
-    it("is bounded for connections that stay open, and free again when they end", async () => {
+    it("are bounded while they stay open, and free again when they end", async () => {
       const holder = await join()
       const held = { address: INTERNET, port: PORT, connections: BOUNDS.sandbox + 5 }
       expect(await holder.call("hold", held)).toEqual({ open: BOUNDS.sandbox, ECONNREFUSED: 5 })
@@ -82,7 +82,7 @@ requires("root", "networkNamespaces").describe(
       await vi.waitFor(() => reaches(holder), POLL)
     })
 
-    it("asks for names beyond the bound", async () => {
+    it("stay free for a sandbox that asks for more names than the bound", async () => {
       const { gateway } = await world.host.call("reserve", neighbour.id)
       const question = { address: gateway, port: 53, text: "question" }
       await neighbour.call(
@@ -92,7 +92,7 @@ requires("root", "networkNamespaces").describe(
       await reaches(neighbour)
     })
 
-    it("leaves the host's own ports alone", async () => {
+    it("use the ports of the bounds, and none of the host's own", async () => {
       const ports = async (sandbox: Sandbox) => {
         await sandbox.call("send", [{ address: INTERNET, port: PORT, text: "from which port" }])
         const arrivals = await world.outside.call("arrived", "from which port")
@@ -103,7 +103,7 @@ requires("root", "networkNamespaces").describe(
       expect(port).toBeLessThanOrEqual(30_000)
     })
 
-    it("has no entry in the neighbour table that a sandbox could multiply", async () => {
+    it("need one permanent entry in the neighbour table at each end", async () => {
       for (const { device } of [hostile, neighbour]) {
         const entries = (await world.host.run(`ip neighbour show dev ${device}`)).trim().split("\n")
         expect(entries).toEqual([expect.stringContaining("PERMANENT")])
@@ -112,7 +112,7 @@ requires("root", "networkNamespaces").describe(
       expect(inside).toEqual([expect.stringContaining("PERMANENT")])
     })
 
-    it("lets sandboxes fill a part of the neighbour table only, where the internet is on the host's own link", async () => {
+    it("fill only a part of the neighbour table where the internet is on the host's own link", async () => {
       const { host } = world
       await host.ip("route add 203.0.113.0/24 dev up0", "route add 198.51.100.128/25 dev up0")
       const addresses = [
@@ -132,7 +132,7 @@ requires("root", "networkNamespaces").describe(
       await reaches(host)
     })
 
-    it("leaves no rules behind", async () => {
+    it("leave no rules behind with the last sandbox", async () => {
       for (const sandbox of await world.host.call("list")) await world.host.call("detach", sandbox)
       expect(await world.host.run("nft list tables")).not.toContain(world.names.table)
     })

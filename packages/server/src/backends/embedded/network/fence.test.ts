@@ -11,10 +11,10 @@ import {
   type World,
 } from "./testing/world.ts"
 
-/** Named, so that the way to it stands open: nothing else may come through. */
+/** The host's name servers. The way to them stands open, and nothing else may come through. */
 const RESOLVERS = ["10.77.0.5"]
 
-/** What a program inside sees of a refusal. */
+/** The error that a program inside gets for a refusal. */
 const REFUSED = "ECONNREFUSED"
 
 requires("root", "networkNamespaces").describe("a sandbox with the policy open", () => {
@@ -77,7 +77,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
     await expectFenced(elsewhere)
   })
 
-  it("sends no packet to what it may not reach", async () => {
+  it("sends no packet to an address that it may not reach", async () => {
     const packets = Object.values(NOT_INTERNET).map((to) => ({ address: to, port: PORT, text: to }))
     const last = { address: "198.51.100.10", port: PORT, text: "last" }
     const received = async () => {
@@ -151,7 +151,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       const { host } = world
       expect(await sandbox.run("ip -6 address show dev eth0")).toBe("")
       expect(await host.run(`ip -6 address show dev ${sandbox.device}`)).toBe("")
-      // Given addresses all the same, the rules stand.
+      // Addresses that somebody assigns do not open the rules.
       const other = await sandboxWithArp()
       await host.run(`sysctl -q net.ipv6.conf.${other.device}.disable_ipv6=0`)
       await host.ip(`address add fd00::1/64 dev ${other.device} nodad`)
@@ -200,7 +200,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       await expectFenced("172.20.0.5", neighbour)
     })
 
-    it("reaches neither the host nor a neighbour by it", async () => {
+    it("reaches neither the host nor a neighbour through that range", async () => {
       await expectFenced(HOST_ADDRESS, neighbour)
       await sandbox.call("listen", { port: PORT, name: "sandbox" })
       await expectFenced(address, neighbour)
@@ -246,14 +246,14 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       expect(await knock("172.20.0.5")()).toBe(REFUSED)
     })
 
-    it("does not get at what the host publishes on its own address, even in a range that is allowed", async () => {
+    it("does not reach a service that the host publishes on its own address, even in an allowed range", async () => {
       await translate(`dnat to 10.77.0.5:${PORT}`)
       expect(await withoutRules(knock(HOST_ADDRESS, neighbour))).toContain("outside at 10.77.0.5")
       expect(await knock(HOST_ADDRESS, neighbour)()).toBe(REFUSED)
     })
   })
 
-  it("is not reached from outside, though it routes the sandboxes' addresses to the host", async () => {
+  it("is not reached from outside, though the outside routes its address to the host", async () => {
     const knock = () =>
       world.outside.call("dial", { address: neighbourAddress, port: PORT, silenceMs: 500 })
     expect(await withoutRules(knock)).toContain("neighbour at")
@@ -276,7 +276,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       ["the host at its address", HOST_ADDRESS],
       ["a private network", "10.77.0.5"],
       ["the internet", "198.51.100.10"],
-    ])("[R1.11] is cut off from %s without any server's doing", async (_, to) => {
+    ])("[R1.11] is cut off from %s, without any act of a server", async (_, to) => {
       expect(await flushed(silence(to))).toBe("silence")
     })
 
@@ -294,7 +294,7 @@ requires("root", "networkNamespaces").describe("a sandbox with the policy open",
       })
     })
 
-    it("has the internet again and stays fenced once the fence is restored, by this server or the next", async () => {
+    it("reaches the internet again and stays fenced once this server or the next restored the fence", async () => {
       const next = await world.server()
       await next.call("resolvers", RESOLVERS)
       for (const server of [world.host, next]) {

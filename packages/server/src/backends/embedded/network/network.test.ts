@@ -19,7 +19,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
 
   beforeAll(async () => {
     world = await makeWorld()
-    // The devices of these have settled: what follows differs only by what a test makes.
+    // The devices of this world have settled, so that only tests make a difference from here on.
     nothing = await world.remains()
   })
   afterAll(() => world.end())
@@ -70,14 +70,14 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       })
     })
 
-    it("does not mind the two halves of a VPN's default route", async () => {
+    it("accepts the two halves of a VPN's default route", async () => {
       const halves = ["0.0.0.0/1", "128.0.0.0/1"]
       for (const half of halves) await host().ip(`route add ${half} via 192.0.2.1`)
       onTestFinished(() => host().ip(...halves.map((half) => `route delete ${half}`)))
       await host().call("ensure")
     })
 
-    it("[R1.14] says which tool is missing", async () => {
+    it("[R1.14] names the tool that is missing", async () => {
       await removeTools(host())
       await expect(host().call("ensure")).rejects.toMatchObject({
         code: "backend.unavailable",
@@ -85,7 +85,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       })
     })
 
-    it("[R1.14] keeps the tool's own words", async () => {
+    it("[R1.14] reports the own words of a tool that fails", async () => {
       await replaceTool(host(), "nft", "echo Operation not permitted >&2; exit 1")
       await expect(host().call("ensure")).rejects.toMatchObject({
         code: "backend.engine_failed",
@@ -105,7 +105,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       await next.kill()
     })
 
-    it("run out with a typed error, and come back", async () => {
+    it("run out with a typed error, and are free again after a detach", async () => {
       const directory = await mkdtemp(join(tmpdir(), "berth-network-"))
       onTestFinished(() => rm(directory, { recursive: true }))
       const small = await world.server({
@@ -149,7 +149,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       expect(await sandbox.call("dial", INTERNET)).toContain("outside")
     })
 
-    it("may be repeated, and then holds what it was last told", async () => {
+    it("may be repeated, and then allows the ranges of the last call", async () => {
       await host().call("ensure")
       const sandbox = await attach(await world.sandbox(), ["10.0.0.0/8", "172.16.0.0/12"])
       await attach(sandbox, ["172.16.0.0/12"])
@@ -158,7 +158,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       expect(await sandbox.call("dial", INTERNET)).toContain("outside")
     })
 
-    it("takes any number of ranges, however they overlap", async () => {
+    it("takes ranges that overlap", async () => {
       await host().call("ensure")
       const sandbox = await world.sandbox()
       const allow = ["10.0.0.0/8", "10.77.0.0/16", "10.77.0.5/32", "11.0.0.0/8", "0.0.0.0/0"]
@@ -169,7 +169,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       expect(await sandbox.call("dial", { address: "192.0.2.2", port: PORT })).toBe("ECONNREFUSED")
     })
 
-    it("of many at once shares the firewall's transactions, and each is fenced", async () => {
+    it("of six sandboxes at once shares the firewall's transactions, and fences each", async () => {
       await host().call("ensure")
       const sandboxes = await Promise.all(Array.from({ length: 6 }, () => world.sandbox()))
       const nft = await replaceTool(host(), "nft", 'exec $REAL "$@"')
@@ -184,7 +184,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       await Promise.all(sandboxes.map(({ id }) => host().call("detach", id)))
     })
 
-    it("never touches the network of the host itself", async () => {
+    it("refuses a process in the host's own network, and leaves that network as it is", async () => {
       await host().call("ensure")
       const sandbox = newId.sandbox()
       await host().call("reserve", sandbox)
@@ -224,7 +224,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       expect(await world.remains()).toBe(nothing)
     })
 
-    it("takes away one sandbox's part and leaves the others theirs", async () => {
+    it("leaves the devices and rules of another sandbox as they were", async () => {
       const staying = await attach(await world.sandbox(), ["10.77.0.0/16"])
       const alone = await world.remains()
       const leaving = await attach(await world.sandbox(), ["10.77.0.0/16"])
@@ -239,7 +239,7 @@ requires("root", "networkNamespaces").describe("the sandboxes' network", () => {
       await host().run("nft flush ruleset")
       await sandbox.kill()
       await host().call("detach", sandbox.id)
-      // What was left to do made the others' fence stand again.
+      // `ensure` puts back the fence of the other sandbox.
       await host().call("ensure")
       expect(await other.call("dial", { address: "10.77.0.5", port: PORT })).toBe("ECONNREFUSED")
     })

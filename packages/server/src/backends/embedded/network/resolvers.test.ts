@@ -8,14 +8,14 @@ describe("the host's name servers", () => {
     expect(parseResolvConf(text)).toEqual(["192.0.2.53", "10.0.0.53"])
   })
 
-  it("are asked past systemd's own listener, which only takes what comes by the loopback device", () => {
+  it("name systemd's upstream before systemd's listener, which answers on the loopback device alone", () => {
     expect(chooseResolvers("nameserver 127.0.0.53", "nameserver 10.0.0.53")).toEqual([
       "10.0.0.53",
       "127.0.0.53",
     ])
   })
 
-  it("are on the loopback where nothing else is known", () => {
+  it("are those on the loopback where no others are known", () => {
     expect(chooseResolvers("nameserver 127.0.0.1", "")).toEqual(["127.0.0.1"])
   })
 
@@ -24,7 +24,7 @@ describe("the host's name servers", () => {
     expect(chooseResolvers(own, "nameserver 10.0.0.53")).toEqual(["192.0.2.53", "127.0.0.1"])
   })
 
-  it("mean the host itself by 0.0.0.0", () => {
+  it("include the host itself for 0.0.0.0", () => {
     expect(parseResolvConf("nameserver 0.0.0.0")).toEqual(["127.0.0.1"])
   })
 })

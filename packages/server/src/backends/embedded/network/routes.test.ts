@@ -26,7 +26,7 @@ describe("the host's routes", () => {
     expect([...heldAddresses(table(DEFAULT, OFFICE, LINK))]).toEqual(["198.18.0.2"])
   })
 
-  it("leave the pool alone: the default route, other networks, links of any installation", () => {
+  it("do not conflict as default route, as other networks or as links of any installation", () => {
     refuseConflict(POOL, table(DEFAULT, OFFICE, LINK))
   })
 

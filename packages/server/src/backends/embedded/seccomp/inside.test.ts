@@ -37,12 +37,12 @@ describe.skipIf(process.arch !== "x64").each<RuntimeName>(["crun", "runc"])(
       expect(said).toHaveLength(Object.keys(REFUSED).length)
     })
 
-    it("refuses what a call of another kind would be allowed, by its arguments", async () => {
+    it("judges calls by their arguments", async () => {
       const said = await probe(CONDITIONAL.map(([call]) => call))
       expect(said).toEqual(CONDITIONAL.map(([[name], answer]) => `${name} ${answer}`))
     })
 
-    it("refuses by the filter, not only for want of capabilities", async () => {
+    it("refuses four calls by the filter alone, and none of them without it", async () => {
       const probes: Probe[] = [
         ["unshare", NUMBERS.unshare ?? 0, 0],
         ["io_uring_setup", NUMBERS.io_uring_setup ?? 0, 0, 0],
@@ -53,7 +53,7 @@ describe.skipIf(process.arch !== "x64").each<RuntimeName>(["crun", "runc"])(
       expect(said.filter((line) => line.endsWith("EPERM"))).toEqual([])
     })
 
-    it("refuses with every capability as well", async () => {
+    it("refuses calls also with the capabilities for them", async () => {
       const capabilities = ["SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE", "SYS_NICE", "SYS_BOOT"]
       const probes: Probe[] = ["mount", "unshare", "setns", "chroot", "bpf"].map((name) => [
         name,
@@ -65,7 +65,7 @@ describe.skipIf(process.arch !== "x64").each<RuntimeName>(["crun", "runc"])(
       )
     })
 
-    it("ends a process that calls as another architecture does", async () => {
+    it("kills a process that makes a system call of x32", async () => {
       const { status, stdout } = await bed.inside(
         runtime,
         `perl -e 'syscall(${X32_BIT + GETPID}); print "went on\\n"'; echo $?`,
@@ -77,8 +77,8 @@ describe.skipIf(process.arch !== "x64").each<RuntimeName>(["crun", "runc"])(
   },
 )
 
-describe.skipIf(process.arch !== "x64")("the filter as crun has compiled it", () => {
-  it("is found beside a container, and does the same without being compiled again", async () => {
+describe.skipIf(process.arch !== "x64")("the filter that crun has compiled", () => {
+  it("is found beside a container, and judges calls without being compiled again", async () => {
     const compiled = join(bed.directory, "compiled")
     const first = await bed.bundle({ command: ["/bin/true"] })
     await bed.create("crun", first, compiled)
@@ -88,7 +88,7 @@ describe.skipIf(process.arch !== "x64")("the filter as crun has compiled it", ()
 
     const call = ["/bin/sh", "-c", probing([...CONDITIONAL.map(([call]) => call)])]
     const second = await bed.bundle({ command: call }, { compiledFilter: filter })
-    // Without the profile: what answers is the compiled filter.
+    // The bundle has no profile, so that only the compiled filter can judge.
     const { seccomp, ...linux } = second.config.linux
     expect(seccomp).toBeDefined()
     const { stdout } = await bed.run("crun", { ...second, config: { ...second.config, linux } })

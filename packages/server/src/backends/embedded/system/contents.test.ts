@@ -31,11 +31,11 @@ describe("the contents of a system tree", () => {
       "a package was installed",
       () => appendFile(join(root, "var/lib/dpkg/status"), "Package: jq\n"),
     ],
-    ["the release is another one", () => write("usr/lib/os-release", "ID=other-thing\n")],
+    ["the release changed", () => write("usr/lib/os-release", "ID=other-thing\n")],
     ["a program was added", () => write("usr/bin/jq")],
     ["a program was removed", () => rm(join(root, "usr/bin/sh"))],
-    ["it has a directory of programs more", () => write("usr/local/bin/tool")],
-  ])("[R1.2] are others when %s", async (_what, change) => {
+    ["a directory of programs was added", () => write("usr/local/bin/tool")],
+  ])("[R1.2] have another hash when %s", async (_what, change) => {
     const read = openContents()
     const before = read(root)
     expect(read(root)).toBe(before)
@@ -48,7 +48,7 @@ describe("the contents of a system tree", () => {
     ["a name server", () => write("etc/resolv.conf", "nameserver 127.0.0.1\n")],
     ["a compiled module of Python", () => write("usr/lib/python3/os.pyc", "compiled\n")],
     ["the time of the list of packages", () => utimes(join(root, "var/lib/dpkg/status"), 1, 1)],
-  ])("are the same when %s is written, as happens all the time", async (_what, change) => {
+  ])("have the same hash when %s is written, as happens all the time", async (_what, change) => {
     const read = openContents()
     const before = read(root)
     await change()
@@ -56,7 +56,7 @@ describe("the contents of a system tree", () => {
     expect(openContents()(root)).toBe(before)
   })
 
-  it("are told of a tree with a pipe in the place of a list, and of one that is not there", async () => {
+  it("have a hash also where a pipe is in the place of a list, and where there is no tree", async () => {
     await rm(join(root, "var/lib/dpkg/status"))
     execFileSync("mkfifo", [join(root, "var/lib/dpkg/status")])
     expect(openContents()(root)).toMatch(/^[0-9a-f]{64}$/)

@@ -5,7 +5,7 @@ import { MASKED_PATHS, READ_ONLY_PATHS } from "./masked-paths.ts"
 
 const document = new URL("../../../../../../docs/SECURITY.md", import.meta.url)
 
-it("docs/SECURITY.md lists what of /etc is shown, and what of /proc and /sys is not", async () => {
+it("lists the shown entries of /etc and the hidden paths of /proc and /sys in docs/SECURITY.md", async () => {
   const text = await readFile(document, "utf8")
   const [, etc = ""] = text.split("| of the host's `/etc` | why |")
   const rows = [...etc.matchAll(/^\| ([^`|]+) \| (.+) \|$/gm)].map(([, name, why]) => [name, why])

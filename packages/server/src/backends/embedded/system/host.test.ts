@@ -20,7 +20,7 @@ const write = async (path: string, content = "") => {
 }
 
 describe("the plan of the host's system", () => {
-  it("takes over links into /usr, and binds what is a directory of its own", async () => {
+  it("keeps links into /usr, and binds directories", async () => {
     await symlink("usr/bin", join(host, "bin"))
     await mkdir(join(host, "lib"))
     const { entries, binds } = plan()
@@ -33,7 +33,7 @@ describe("the plan of the host's system", () => {
     ])
   })
 
-  it("takes of /etc what is listed, exists, and nothing else", async () => {
+  it("copies the listed entries of /etc that exist, and nothing else", async () => {
     for (const name of [
       "shadow",
       "gitconfig",
@@ -63,7 +63,7 @@ describe("the plan of the host's system", () => {
     })
   })
 
-  it("copies the end of a link that leads to a place that is not inside", async () => {
+  it("copies the target of a link that leads to a place that is not inside", async () => {
     await write("var/lib/certificates/bundle.pem")
     await mkdir(join(host, "etc/ssl"))
     await symlink(join(host, "var/lib/certificates"), join(host, "etc/ssl/certs"))

@@ -76,7 +76,7 @@ describe.each<RuntimeName>(["crun", "runc"])(
       ])
     })
 
-    it("cannot write to what is its own by a link, nor to the kernel's switches", async () => {
+    it("cannot write to its files of /etc and /.berth, nor to the kernel's switches", async () => {
       const refused =
         await inside(`for file in /etc/hosts /etc/passwd /.berth/init /proc/sys/kernel/hostname \
       /proc/sysrq-trigger /proc/irq/default_smp_affinity /sys/kernel/uevent_helper
@@ -98,7 +98,7 @@ describe.each<RuntimeName>(["crun", "runc"])(
       ])
     })
 
-    it("leaves files that belong to the sandbox's ids outside", async () => {
+    it("leaves files on a mount that belong to its ids on the host", async () => {
       const mine = join(bed.directory, `mine-${runtime}`)
       await mkdir(mine)
       await chmod(mine, 0o777)
@@ -129,7 +129,7 @@ describe.each<RuntimeName>(["crun", "runc"])(
       }
     })
 
-    it("holds the system read-only by its mounts, not only by who owns it", async () => {
+    it("holds the system read-only by its mounts, not only by ownership", async () => {
       const table = await inside("cat /proc/self/mountinfo")
       const flags = new Map(
         table.split("\n").map((line) => [line.split(" ")[4], line.split(" ")[5]]),
@@ -163,7 +163,7 @@ describe.each<RuntimeName>(["crun", "runc"])(
       ])
     })
 
-    it("masks what tells of the host in /proc and /sys", async () => {
+    it("masks the files of /proc and /sys that tell of the host", async () => {
       const leaks =
         await inside(`for path in /proc/kcore /proc/keys /proc/kallsyms /proc/kmsg /proc/timer_list \
       /proc/sched_debug /proc/interrupts; do if [ -e $path ]; then wc -c < $path; fi; done
@@ -213,7 +213,7 @@ describe.each<RuntimeName>(["crun", "runc"])(
       ])
     })
 
-    it("bounds open files and what lives in memory", async () => {
+    it("bounds open files, core files and file systems in memory", async () => {
       const bounds = await inside(
         "ulimit -n; ulimit -Hn; ulimit -c; df -B1 --output=size /tmp /run /dev/shm /var | tail -n +2",
         { limits: { openFiles: 512, tmpBytes: 2 * 1024 * 1024 } },
@@ -226,14 +226,14 @@ describe.each<RuntimeName>(["crun", "runc"])(
       expect(await inside("ls /sys/class/net; cat /proc/net/route | tail -n +2")).toBe("lo")
     })
 
-    it("leaves the host's devices the host's", async () => {
+    it("cannot change the mode of the host's devices", async () => {
       await inside("chmod 600 /dev/null /dev/zero 2>/dev/null; true")
       const { uid, mode } = await stat("/dev/null")
       expect(uid).not.toBe(ID_BASE)
       expect(mode & 0o777).toBe(0o666)
     })
 
-    it("is the same whatever the server's umask is", async () => {
+    it("is the same under a strict umask of the server", async () => {
       const before = process.umask(0o077)
       const fresh = await openTestbed()
       try {

@@ -88,7 +88,7 @@ describe("targets", () => {
     expect(await readdir(join(place, "outer"))).toEqual(["link"])
   })
 
-  it("puts outer mounts first, however they are listed", async () => {
+  it("puts an outer mount before an inner one that is listed first", async () => {
     await mkdir(join(place, "inner"))
     const binds = await resolve(mount(place, "/data/inner"), mount(place, "/data"))
     expect(binds.map(({ target }) => target)).toEqual(["/data", "/data/inner"])
@@ -123,7 +123,7 @@ describe("sources", () => {
   })
 
   it.each(["/", "/proc", "/proc/self", "/sys/kernel", "/dev", "/sys/fs"])(
-    "refuses %s, which is the kernel's",
+    "refuses %s, which holds the kernel's files",
     async (source) => {
       await expect(resolve(mount(source, "/data"))).rejects.toMatchObject({
         code: "backend.mount_invalid",
@@ -131,7 +131,7 @@ describe("sources", () => {
     },
   )
 
-  it("refuses what holds Berth's own data or lies in it", async () => {
+  it("refuses a directory that holds Berth's own data or lies in it", async () => {
     await mkdir(bed.systems, { recursive: true })
     for (const source of [bed.directory, bed.systems]) {
       await expect(resolve(mount(source, "/data"))).rejects.toMatchObject({
@@ -149,7 +149,7 @@ describe("mount points in a sandbox's own directories", () => {
       { idBase: ID_BASE, mountTargets },
     )
 
-  it("refuses to follow a link that an earlier sandbox left", async () => {
+  it("are refused behind a link that an earlier sandbox left", async () => {
     make([])
     await symlink("/etc", join(place, "workspace/cache"))
     for (const target of ["/workspace/cache", "/workspace/cache/deep"]) {
@@ -162,7 +162,7 @@ describe("mount points in a sandbox's own directories", () => {
     }
   })
 
-  it("keeps what is there, however often it is made", async () => {
+  it("keep their files when they are made again", async () => {
     make(["/workspace/cache"])
     await writeFile(join(place, "workspace/cache/kept"), "")
     make(["/workspace/cache"])
@@ -176,7 +176,7 @@ describe("the mount table", () => {
     expect(parseMountTable(`${line}\n`)).toEqual([{ path: "/mnt/my disk", type: "ext4" }])
   })
 
-  it("binds what is mounted below a source, too", () => {
+  it("adds binds for the mounts below a source", () => {
     const bind = { source: "/usr", target: "/usr", readOnly: true }
     const table = ["/", "/usr", "/usr/local", "/usrlocal"].map((path) => ({ path, type: "ext4" }))
     expect(withSubmounts([bind], table)).toEqual([
@@ -194,7 +194,7 @@ describe.each<RuntimeName>(["crun", "runc"])("mounts inside, under %s", (runtime
   }
   const flags = "awk '$5 ~ \"^/data\" {print $5, $6}' /proc/self/mountinfo"
 
-  it("shows a directory of the host, read-only or not", async () => {
+  it("show a directory of the host, read-only or not", async () => {
     await run(["chmod", "777", place], { signal: AbortSignal.timeout(5_000) })
     await writeFile(join(place, "file"), "text")
     const tries = "cat /data/file; echo; (: > /data/new) 2>/dev/null && echo written; true"
@@ -203,7 +203,7 @@ describe.each<RuntimeName>(["crun", "runc"])("mounts inside, under %s", (runtime
     expect((await readdir(place)).sort()).toEqual(["file", "new"])
   })
 
-  it("mounts wherever a mount point can be made", async () => {
+  it("appear at targets whose mount points Berth makes", async () => {
     const targets = [
       "/data",
       "/opt/a/b",
@@ -223,7 +223,7 @@ describe.each<RuntimeName>(["crun", "runc"])("mounts inside, under %s", (runtime
     ).toEqual([...targets.map(() => "here"), "1000", "1000"])
   })
 
-  it("takes the place of the workspace", async () => {
+  it("take the place of the workspace", async () => {
     await writeFile(join(place, "here"), "")
     expect(await inside("pwd; ls", [mount(place, "/workspace", true)])).toEqual([
       "/workspace",
@@ -231,7 +231,7 @@ describe.each<RuntimeName>(["crun", "runc"])("mounts inside, under %s", (runtime
     ])
   })
 
-  it("brings along what is mounted below a source, as read-only as the rest", async () => {
+  it("bring along a mount below their source, as read-only as the source", async () => {
     const disk = join(place, "disk")
     await mkdir(disk)
     const signal = AbortSignal.timeout(10_000)

@@ -81,7 +81,7 @@ describe.each<RuntimeName>(["crun", "runc"])("a sandbox on a rootfs, under %s", 
     expect(await census(path)).toBe(before)
   })
 
-  it("runs on an almost empty one", async () => {
+  it("runs on an almost empty tree", async () => {
     await makeRootfs(path, { layout: "split" })
     const before = await census(path)
     expect(await inside("id -un; id -u agent; ls /; cat /etc/hostname")).toEqual([
@@ -109,7 +109,7 @@ describe.each<RuntimeName>(["crun", "runc"])("a sandbox on a rootfs, under %s", 
     expect(await census(path)).toBe(before)
   })
 
-  it("has a place for every mount, beside what the rootfs has there", async () => {
+  it("has a place for every mount, beside the rootfs's own files", async () => {
     await makeRootfs(path, { layout: "merged", files: DEBIAN_LIKE })
     const source = join(bed.directory, `source-${runtime}`)
     await mkdir(source)
@@ -127,7 +127,7 @@ describe.each<RuntimeName>(["crun", "runc"])("a sandbox on a rootfs, under %s", 
   })
 })
 
-describe("a rootfs that cannot be one", () => {
+describe("an unsuitable rootfs", () => {
   it.each<[string, (path: string) => Promise<unknown>, object]>([
     ["does not exist", async () => {}, { engineSaid: expect.stringContaining("ENOENT") }],
     ["is a file", (path) => writeFile(path, ""), {}],
@@ -183,7 +183,7 @@ describe("a rootfs that cannot be one", () => {
     }
   })
 
-  it("never reads through a link of the rootfs", async () => {
+  it("shows nothing of a file of the host that its etc/passwd links to", async () => {
     await makeRootfs(path, { layout: "merged" })
     const secret = join(bed.directory, "secret")
     await writeFile(secret, "secret:x:7:7::/:/bin/sh\n")
@@ -199,7 +199,7 @@ describe("a rootfs that cannot be one", () => {
 })
 
 describe("an image", () => {
-  it("is refused, with what there is instead", async () => {
+  it("is refused, and the error names the systems that are supported", async () => {
     const identity = { kind: "image", digest: `sha256:${"0".repeat(64)}` } as const
     await expect(
       prepareSystem(

@@ -49,7 +49,7 @@ const write = (more?: Readonly<Record<string, Entry>>) =>
   writeSkeleton(plan(more), systems, signal())
 
 describe("a root directory", () => {
-  it("holds what the plan says, whatever the umask is", async () => {
+  it("holds the plan's entries with their modes, also under a strict umask", async () => {
     const before = process.umask(0o077)
     try {
       const { root, key, binds } = await write()
@@ -67,12 +67,12 @@ describe("a root directory", () => {
     }
   })
 
-  it("holds nothing that not everybody may read", async () => {
+  it("holds no copy of a file that not everybody may read", async () => {
     const { root } = await write()
     expect((await readdir(join(root, "etc/from"))).sort()).toEqual(["deep", "file", "program"])
   })
 
-  it("is made once, also by many at once", async () => {
+  it("is made once, also for eight callers at once", async () => {
     const all = await Promise.all(Array.from({ length: 8 }, () => write()))
     expect(new Set(all.map(({ root }) => root)).size).toBe(1)
     expect(await readdir(systems)).toEqual([all[0]?.key])
@@ -92,13 +92,19 @@ describe("a root directory", () => {
         await symlink("/elsewhere", join(place, "from/deep/link"))
       },
     ],
-    ["the disappearance of all", () => rm(join(place, "from"), { recursive: true })],
   ])("is another one after a change of %s", async (_, change) => {
     const before = await write()
     await change()
-    const after = await writeSkeleton(plan(), systems, signal()).catch(() => undefined)
-    expect(after?.key).not.toBe(before.key)
+    const after = await write()
+    expect(after.key).not.toBe(before.key)
     expect(await readFile(join(before.root, "etc/from/file"), "utf8")).toBe("first")
+  })
+
+  it("cannot be made once a tree to copy has disappeared", async () => {
+    const before = await write()
+    await rm(join(place, "from"), { recursive: true })
+    await expect(write()).rejects.toMatchObject({ code: "backend.engine_failed" })
+    expect(await readdir(systems)).toEqual([before.key])
   })
 
   it("is another one for another plan", async () => {
@@ -131,7 +137,7 @@ describe("a root directory", () => {
 })
 
 describe("pruning", () => {
-  it("removes what no sandbox stands on, and what a crash left half-written", async () => {
+  it("removes trees that no sandbox stands on, and a tree that a crash left half-written", async () => {
     const kept = await write()
     const other = await write({ "/data": { kind: "directory", mode: 0o755 } })
     await mkdir(join(systems, ".new-crashed/etc"), { recursive: true })
@@ -140,7 +146,7 @@ describe("pruning", () => {
     expect(await readdir(systems)).toEqual([kept.key])
   })
 
-  it("finds nothing where nothing was made", async () => {
+  it("removes nothing where nothing was made", async () => {
     expect(await pruneSystems(join(place, "none"), new Set())).toEqual([])
   })
 })

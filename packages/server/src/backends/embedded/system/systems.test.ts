@@ -22,7 +22,7 @@ const signal = () => AbortSignal.timeout(10_000)
 const open = () => openSystems({ directory, init: "/usr/bin/tini", now: () => clock })
 
 describe("openSystems", () => {
-  it("looks at the system once for all who ask within a second, and again after it", async () => {
+  it("looks at a system once for all callers within a second, and again after it", async () => {
     await makeRootfs(path, { layout: "merged" })
     const identity = { kind: "rootfs", path } as const
     const systems = open()
@@ -39,7 +39,7 @@ describe("openSystems", () => {
     })
   })
 
-  it("keeps systems and their mount points apart", async () => {
+  it("prepares another tree for other mount points", async () => {
     const systems = open()
     const host = { kind: "host" } as const
     const plain = await systems.prepare(host, [], signal())
@@ -59,7 +59,7 @@ describe("openSystems", () => {
     })
   })
 
-  it("stops for the one who cancels, not for the others", async () => {
+  it("stops for the caller that cancels, and not for another", async () => {
     const systems = open()
     const host = { kind: "host" } as const
     const stop = new AbortController()

@@ -68,7 +68,7 @@ export const openHarness = async (
 export const takeCensus = async (installation: InstallationId, directory: string) => {
   const names = namesOf(installation)
   const signal = AbortSignal.timeout(CENSUS_DEADLINE_MS)
-  // Counted alone: the other questions are asked by processes that name the installation.
+  // Counted first and alone: the programs that answer the other questions name the installation.
   const processes = countProcesses([installation, directory])
   const [mounts, cgroups, devices, tables, files] = await Promise.all([
     readFile("/proc/self/mountinfo", "utf8").then((text) => linesWith(text, directory)),
@@ -116,7 +116,7 @@ const countProcesses = (marks: readonly string[]): number => {
         const text = readFileSync(`/proc/${pid}/${file}`, "utf8")
         return marks.some((mark) => text.includes(mark))
       })
-      // A zombie has ended; when it is gone from the list is its parent's doing.
+      // A zombie has ended, though its parent has not reaped it yet.
       return isMarked && identifyProcess(Number(pid)) !== undefined
     } catch {
       return false

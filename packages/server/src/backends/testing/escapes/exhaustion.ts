@@ -17,7 +17,7 @@ const ALLOWANCE_BYTES = MIB
 /** An engine gives a container's /dev this size, whatever it is asked for. */
 const DEV_BYTES = 64 * MIB
 
-/** Attempts to fill what has a limit of its own. Reported by tries, as the others. */
+/** Attempts to fill places that have a limit of their own. They report tries, as the other attempts do. */
 export const FILLING_ATTEMPTS: readonly Attempt[] = [
   {
     name: "fill /tmp, /run, /dev/shm and the others in memory",
@@ -338,7 +338,7 @@ export const LIMITED = perl`
 `
 
 export const COUNTED: Endless = {
-  name: "use up what the kernel counts per user",
+  name: "use up resources that the kernel counts per user",
   stoppedBy: "a user namespace that is a user's of its own, not the host's root's",
   sees: ["EAGAIN"],
   script: perl`
@@ -387,7 +387,7 @@ export const NUMBERED_PROBES = perl`
 `
 
 export const COUNTED_BY_NUMBER: Endless = {
-  name: "use up what the kernel counts for a user's number on the host",
+  name: "use up resources that the kernel counts per user id of the host",
   stoppedBy: "a range of ids of its own, where the host can map the ids of files",
   sees: ["ETOOMANYREFS"],
   script: perl`

@@ -40,7 +40,7 @@ export const HOST_ATTEMPTS: readonly Attempt[] = [
       print $file "own-secret-", "0" x 32;
       close $file;
       my %found;
-      # What is left out holds the public system, or is tried on its own.
+      # The directories left out hold the public system, or have attempts of their own.
       each_file("/", { map { $_ => 1 } qw(/proc /sys /usr) }, sub {
         my ($path) = @_;
         $found{$path} = 1 if $path =~ $SECRET;
@@ -92,7 +92,7 @@ export const HOST_ATTEMPTS: readonly Attempt[] = [
         }
         for my $end (keys %ends) { try_to("$way, as of process $ends{$end}", sub { $! = $end; $end == 0 }) }
       }
-      # Whoever hears of it outside tells: it does no harm to those inside.
+      # A process outside that gets this signal reports it; processes inside take no harm.
       kill "CONT", -1;
     `,
   },
@@ -165,7 +165,7 @@ export const HOST_ATTEMPTS: readonly Attempt[] = [
     `,
   },
   {
-    name: "use a file that whoever started it left open",
+    name: "use a file that its runtime left open",
     stoppedBy:
       "the runtime closes all but the three standard ones: pipes, or the /dev/null that is inside",
     sees: ["pipe", "its-own"],

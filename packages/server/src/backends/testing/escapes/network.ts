@@ -152,7 +152,7 @@ export const OPEN_ATTEMPTS: readonly Attempt[] = [
           setsockopt($socket, SOL_SOCKET, SO_BROADCAST, 1);
           send($socket, $text, 0, pack_sockaddr_in(${ports.any}, inet_aton($address)));
         }
-        # Whether a packet arrives is for the listeners to say.
+        # The listeners tell whether a packet has arrived.
         for my $address (${addresses}) {
           send_to($address, "${STRAY} $address");
           try_to($address, sub { "=sent-and-lost" });

@@ -8,7 +8,7 @@ export const MOUNTED_FILE = "file"
 
 const MOUNTED = `my ($mount, $file) = ("${READ_ONLY_MOUNT}", "${READ_ONLY_MOUNT}/${MOUNTED_FILE}");`
 
-/** Attempts to write to what is read-only. */
+/** Attempts to write to read-only places. */
 export const SYSTEM_ATTEMPTS: readonly Attempt[] = [
   {
     name: "write to the system",
@@ -104,7 +104,7 @@ export const SYSTEM_ATTEMPTS: readonly Attempt[] = [
         my %ends;
         each_file($tree, {}, sub {
           my ($path) = @_;
-          # What is masked is the /dev/null that is inside.
+          # A masked file is the /dev/null inside.
           return if -l $path || -c $path;
           $! = 0;
           $ends{open_to_write($path) ? 0 : $! + 0} = $path;

@@ -1,6 +1,6 @@
 /**
- * A program in a network namespace of its own that does there what the test asks: plays the host, a sandbox or the
- * world outside. A line of JSON is a call, a line of JSON is its answer; the program ends with its input.
+ * A program that carries out the test's calls in a network namespace of its own, where it plays the host, a sandbox or
+ * the world outside. A line of JSON is a call, a line of JSON is its answer; the program ends with its input.
  */
 import { flushCompileCache } from "node:module"
 import { createInterface } from "node:readline"
@@ -128,6 +128,6 @@ const answer = async (line: string): Promise<void> => {
 const input = createInterface({ input: process.stdin })
 input.on("line", (line) => void answer(line))
 input.on("close", () => process.exit())
-// Tests kill agents, which then could not write it at their end.
+// Tests kill agents, which then could not write the cache at their end.
 flushCompileCache()
 console.log(JSON.stringify({ ready: true }))

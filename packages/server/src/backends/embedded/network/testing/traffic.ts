@@ -2,7 +2,7 @@ import { createSocket, type Socket } from "node:dgram"
 import { EventEmitter, once } from "node:events"
 import { connect, createServer, type Socket as NetSocket } from "node:net"
 
-/** Long enough for a busy machine; an answer or a refusal comes at once. */
+/** The time without an answer that counts as silence. An answer or a refusal comes at once, even on a busy machine. */
 const SILENCE_MS = 3_000
 
 export interface Target {
@@ -47,7 +47,7 @@ export const listen = async (where: {
   })
 }
 
-/** Waits for this packet, then gives all that have come: packets that were sent before it have come before it. */
+/** Waits for this packet, then returns all that have arrived. Packets that were sent before it have arrived before it. */
 export const arrived = async (text: string): Promise<Arrival[]> => {
   const signal = AbortSignal.timeout(SILENCE_MS)
   while (!arrivals.some((packet) => packet.text === text)) await once(arrival, "packet", { signal })

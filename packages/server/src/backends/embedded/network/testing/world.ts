@@ -32,7 +32,7 @@ export interface World {
   readonly outside: Namespace
   /** Makes a sandbox: a process with a network namespace that its own user namespace owns. */
   sandbox(): Promise<Sandbox>
-  /** One more server on this host, or the next one of the same installation. */
+  /** Starts one more server on this host, by default the next one of the same installation. */
   server(options?: ServerOptions): Promise<Namespace>
   /** Everything that a network could leave on the host, as text. */
   remains(): Promise<string>

@@ -127,7 +127,7 @@ export const openTestbed = async (): Promise<Testbed> => {
     run: runBundle,
     create: async (runtime, bundle, root) => {
       const place = await write(bundle)
-      // The container keeps its standard streams, so they are files, which nobody waits for.
+      // The container keeps its standard streams. They are files, so that nobody waits for their end.
       const create = commandLine(runtime, ["--root", root, "create", "--bundle", place, "made"])
       const apart = ["sh", "-c", ': > in; exec "$@" < in > out 2>&1', "sh", ...create] as const
       const { status } = await run(apart, { signal, cwd: place, deadlineMs: DEADLINE_MS })
