@@ -25,7 +25,7 @@ const SHELL_TOOLS = [
   "tee",
 ]
 const FOR_RUN = ["crun", "runc", "conmon", "tini", "perl", "git", "ip", "nft", "iptables"]
-const FOR_TEST = [...FOR_RUN, "dockerd", "pip3", "strace", "git-lfs", "chromium"]
+const FOR_TEST = [...FOR_RUN, "dockerd", "pip3", "strace", "cargo", "git-lfs", "chromium"]
 
 /** A machine as the script sees it: `bin` is its $PATH, `sbin` stands in for /usr/sbin. */
 let machine: { bin: string; sbin: string; calls: string; directory: string }
@@ -173,9 +173,10 @@ requires("userNamespaces").describe("scripts/system-deps", () => {
     dockerd: the tests of the docker backend start an engine of their own
     pip3: some tests install packages of Python
     strace: some tests watch system calls
+    cargo: a test builds a program of Rust
     git-lfs: a test clones a repo with large files
     chromium: pages are tried in a browser
-system-deps: on Debian and Ubuntu: apt-get install --no-install-recommends nftables docker.io python3-pip strace git-lfs chromium
+system-deps: on Debian and Ubuntu: apt-get install --no-install-recommends nftables docker.io python3-pip strace cargo git-lfs chromium
 `)
       expect(status).toBe(expected)
     },

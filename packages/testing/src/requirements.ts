@@ -30,6 +30,7 @@ export const REQUIREMENTS = {
   networkNamespaces: () => trial("unshare", "--net", "true"),
   pip: () => trial("python3", "-m", "pip", "--version"),
   strace: () => trial("strace", "-o", "/dev/null", "true"),
+  cargo: () => trial("cargo", "--version"),
 } as const satisfies Record<string, () => string | undefined>
 
 export type RequirementName = keyof typeof REQUIREMENTS

@@ -15,8 +15,8 @@ import { makeRoot, openForTest, view, work, workAndFreeze } from "./testing/stor
 const shop = key("shop")
 const WORKSPACES = sized("workspaces that work at the same time", { few: 2, all: 4 })
 
-requires("root").describe("at the same time", () => {
-  it(`${WORKSPACES} workspaces work and are collected around, and none loses anything`, async () => {
+requires("root").describe("a store in use", () => {
+  it(`loses nothing of ${WORKSPACES} workspaces that work while it is verified and collected`, async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
     let done = false
@@ -60,7 +60,7 @@ requires("root").describe("at the same time", () => {
     expect(readdirSync(join(root, "incoming"))).toEqual([])
   })
 
-  it("a sandbox that starts while its stack is flattened keeps its layers, and the next one has a single one", async () => {
+  it("keeps the layers of a sandbox that starts while its stack is flattened, until it has ended", async () => {
     const root = makeRoot()
     const first = newId.sandbox()
     let running: RunningMount | undefined
@@ -90,7 +90,7 @@ requires("root").describe("at the same time", () => {
     expect(await layers.verify()).toMatchObject({ repairs: [], problems: [] })
   })
 
-  it("a layer is exported and given up, and goes when the export has ended", async () => {
+  it("keeps a layer that nothing else holds until its export has ended", async () => {
     const layers = await openForTest()
     await layers.put(shop, null)
     const { layer } = await workAndFreeze(layers, shop, "echo 1 > f")
@@ -109,7 +109,7 @@ requires("root").describe("at the same time", () => {
     expect((await layers.collect()).layers).toEqual([layer])
   })
 
-  it("a flatten is cancelled, and its stack is as it was", async () => {
+  it("leaves a stack as it was when its flatten is cancelled", async () => {
     const root = makeRoot()
     const stop = new AbortController()
     const layers = await openLayers({
@@ -130,7 +130,7 @@ requires("root").describe("at the same time", () => {
 })
 
 requires("root").describe("a stack", () => {
-  it("goes back to an earlier layer, and what came after is collected unless it is pinned", async () => {
+  it("goes back to an earlier layer, and later layers are collected unless they are pinned", async () => {
     const layers = await openForTest()
     await layers.put(shop, null)
     const first = await workAndFreeze(layers, shop, "echo 1 > f")
@@ -146,7 +146,7 @@ requires("root").describe("a stack", () => {
     expect(await work(layers, shop, "cat f")).toBe("1\n")
   })
 
-  it("is not put on a layer that does not exist, and is forgotten as often as one likes", async () => {
+  it("is not put on a layer that does not exist, and can be removed twice", async () => {
     const layers = await openForTest()
     await expect(layers.put(shop, newId.layer())).rejects.toMatchObject({ code: "layers.unknown" })
     await expect(layers.ensureTop(shop)).rejects.toMatchObject({ code: "layers.unknown" })
@@ -157,7 +157,7 @@ requires("root").describe("a stack", () => {
     expect(await layers.list()).toMatchObject({ stacks: [], layers: [], pins: [], bytes: 0 })
   })
 
-  it("keeps the layers of forks when the workspace they came from is removed", async () => {
+  it("leaves its layers to a fork when it is removed", async () => {
     const layers = await openForTest()
     await layers.put(shop, null)
     const { layer } = await workAndFreeze(layers, shop, "echo 1 > f")

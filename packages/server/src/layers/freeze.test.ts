@@ -23,7 +23,7 @@ requires("root").describe("freeze", () => {
     ])
   })
 
-  it("freezes once when it is asked twice at once", async () => {
+  it("makes one layer for two callers at once", async () => {
     const layers = await openForTest()
     await layers.put(shop, null)
     await work(layers, shop, "echo one > f")
@@ -42,7 +42,7 @@ requires("root").describe("freeze", () => {
     expect(await work(layers, shop, "stat -c %a .")).toBe("700\n")
   })
 
-  it("says so when there is nothing to freeze at all", async () => {
+  it("refuses an unknown stack, and a stack that has never had a top", async () => {
     const layers = await openForTest()
     await expect(layers.freeze(shop)).rejects.toMatchObject({ code: "layers.unknown" })
     await layers.put(shop, null)

@@ -5,7 +5,7 @@ import { requires } from "@berth/testing/requires"
 import { expect, it } from "vitest"
 import { makeRoot } from "./testing/store.ts"
 
-/** The disk is in a namespace of the trial's own: it is gone with the trial, whatever becomes of it. */
+/** The disk is in a namespace of the trial's own, so that it ends with the trial. */
 const ON_SMALL_DISK =
   'mount -t tmpfs -o size=16m,mode=755 tmpfs "$1"; exec "$2" "$3" "$4" "$1" "$5"'
 
@@ -20,7 +20,7 @@ const tryOn = async (directory: string, operation: string) => {
 
 requires("root").describe("without space on the disk", () => {
   it.each(["top", "freeze", "flatten", "snapshot", "import"])(
-    "%s fails with that reason, loses and leaves nothing, and works when there is space",
+    "%s fails with that reason, loses no file, leaves nothing to repair, and works once there is space",
     async (operation) => {
       expect(await tryOn(makeRoot(), operation)).toEqual({
         failed: "layers.disk_full",

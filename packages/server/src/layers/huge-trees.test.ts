@@ -17,9 +17,9 @@ import { openForTest } from "./testing/store.ts"
 
 const shop = key("shop")
 const CHILD = fileURLToPath(new URL("testing/freeze-child.ts", import.meta.url))
-/** Far above what it takes on a machine of two busy cores. */
+/** Far above the time that these tests take on two busy cores. */
 const BUDGET_MS = isWholeRun ? 1_800_000 : 120_000
-/** A server of a few hundred thousand paths as text needs several times this. */
+/** A process that kept a few hundred thousand paths as text would need several times this. */
 const HEAP_MB = 64
 
 const makeDeepRoot = (): string => {
@@ -67,7 +67,7 @@ requires("root").describe("a tree that a sandbox made to harm", () => {
   )
 
   requires("root").it(
-    "is not copied while its sandbox runs when paths are too long, and says so",
+    "is not copied while its sandbox runs when its paths are too long, and the error says so",
     async () => {
       const { root, tree } = await stageTop()
       await nest(tree, 40, 255)
@@ -84,7 +84,7 @@ requires("root").describe("a tree that a sandbox made to harm", () => {
   )
 
   requires("root").it(
-    "is out of the way at once when its workspace is removed, and deleted by the next process at the latest",
+    "is unlisted at once when its workspace is removed, and deleted by the next process at the latest",
     async () => {
       const { root, tree } = await stageTop()
       await nest(tree, levels, 255)
@@ -118,5 +118,5 @@ requires("root").describe("a tree that a sandbox made to harm", () => {
   )
 })
 
-/** A sandbox of no process. */
+/** The freezer of a sandbox without processes. */
 const NEVER_STILL = { freeze: async () => {}, thaw: async () => {} }

@@ -20,7 +20,7 @@ const BUDGET_MS = 60_000
 /** The layer below the top: marks in the top note what is removed and moved of it. */
 const LOWER = "mkdir -p low/a low/b low/c; echo a > low/a/f; echo b > low/b/f; echo c > low/c/f"
 
-/** More than is copied while a sandbox stands still. */
+/** More files than are copied while a sandbox stands still. */
 const MANY = `
 mkdir trap; echo mine > trap/passwd
 for d in $(seq 40); do mkdir many$d; for f in $(seq 40); do echo $d $f > many$d/f$f; done; done
@@ -77,7 +77,7 @@ const stage = async (at: (step: string) => void = () => {}) => {
 
 requires("root").describe("the copy of a running sandbox's files", () => {
   it(
-    "is what they are when it stands still, whatever changed while they were copied and after",
+    "equals them as they are when it stands still, though they changed while they were copied",
     async () => {
       const { root, layers, sandbox, running, tree } = await stage()
       const told: CopyProgress[] = []
@@ -120,7 +120,7 @@ requires("root").describe("the copy of a running sandbox's files", () => {
       const { root, layers, sandbox, running, tree } = await stage((step) => {
         if (step === "snapshot.listed") swap()
       })
-      // When the file in it is listed and not yet read, the directory is a link to where the host has a file of that name.
+      // Once its file is listed and not yet read, the directory becomes a link to a place where the host has such a file.
       swap = () => inside(running.pid, "mv trap away; ln -s /etc trap")
       const { layer } = await snapshotOne(layers, shop, {
         sandbox,
@@ -142,7 +142,7 @@ requires("root").describe("the copy of a running sandbox's files", () => {
   )
 
   it(
-    "leaves nothing when it is cancelled, and the sandbox runs on",
+    "leaves nothing when it is cancelled, and does not freeze the sandbox",
     async () => {
       const { root, layers, sandbox, running } = await stage()
       const cancel = new AbortController()

@@ -9,7 +9,7 @@ import { makeRoot, openForTest, work, workAndFreeze } from "./testing/store.ts"
 
 const shop = key("shop")
 const FILES = sized("files of a layer", { few: 5_000, all: 100_000 })
-/** Far above what it takes on a machine of two busy cores. */
+/** Far above the time that this test takes on two busy cores. */
 const BUDGET_MS = 120_000
 
 const MAKE = `

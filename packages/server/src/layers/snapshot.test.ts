@@ -15,7 +15,7 @@ import type { Freezer } from "./while-frozen.ts"
 const shop = key("shop")
 const fork = key("fork")
 
-/** Stops one process as a cgroup stops all of a sandbox: when this resolves, it stands still. */
+/** Stops one process as a cgroup stops all of a sandbox: it stands still once `freeze` resolves. */
 const freezerOf = (pid: number): Freezer => ({
   freeze: async () => {
     process.kill(pid, "SIGSTOP")
@@ -42,7 +42,7 @@ const runningSandbox = async (layers: Layers, script: string) => {
 }
 
 requires("root").describe("a live snapshot", () => {
-  it("holds what the sandbox's files were at one moment, and the sandbox runs on", async () => {
+  it("holds the sandbox's files as they were at one moment, and the sandbox runs on", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     const { sandbox, running } = await runningSandbox(
@@ -70,7 +70,7 @@ requires("root").describe("a live snapshot", () => {
     expect(rest).toEqual(["live", "live", "deep", ""])
   })
 
-  it("is kept by its pin alone, and goes when that ends", async () => {
+  it("is kept by its pin alone, and collected without it", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
@@ -87,7 +87,7 @@ requires("root").describe("a live snapshot", () => {
     expect(await layers.collect()).toEqual({ layers: [layer], tops: [] })
   })
 
-  it("shows the same as the stack it was taken of", async () => {
+  it("shows the same files as its stack", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     const { sandbox, top, running } = await runningSandbox(
@@ -105,7 +105,7 @@ requires("root").describe("a live snapshot", () => {
     expect(await view(layers, fork)).toBe(await view(layers, shop))
   })
 
-  it("thaws the sandbox and leaves nothing when the copy fails", async () => {
+  it("thaws the sandbox and leaves nothing when the freeze fails", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
@@ -127,7 +127,7 @@ requires("root").describe("a live snapshot", () => {
     await running.end()
   })
 
-  it("thaws the sandbox when nothing moves while it stands still", async () => {
+  it("thaws the sandbox when the copy stalls while it stands still", async () => {
     const events: string[] = []
     const untilThawed = Promise.withResolvers<void>()
     const root = makeRootOnDisk()
@@ -157,7 +157,7 @@ requires("root").describe("a live snapshot", () => {
     })
   })
 
-  it("thaws the sandbox in time when the freeze does not end, and again when it does", async () => {
+  it("thaws the sandbox at the deadline of a freeze that does not end, and again when it ends", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")
@@ -181,7 +181,7 @@ requires("root").describe("a live snapshot", () => {
     await running.end()
   })
 
-  it("tries again to thaw, and says so when it cannot", async () => {
+  it("tries again to thaw the sandbox, and fails with layers.thaw_failed when it cannot", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await layers.put(shop, null)
     const { sandbox, running } = await runningSandbox(layers, "echo one > f")

@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs"
-import { readdir } from "node:fs/promises"
+import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { newId } from "@berth/protocol/ids"
 import type { StackKey } from "@berth/protocol/layer"
@@ -69,7 +69,7 @@ const carryOver = async (layers: Layers, stack: StackKey, idBase: number): Promi
 }
 
 requires("root").describe("a stack of layers that delete, replace and move", () => {
-  it("shows what was left, and nothing that was deleted", async () => {
+  it("shows the files that are left, and none that was deleted", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     expect(await filesOf(layers, shop)).toBe(SHOWN)
@@ -106,7 +106,7 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
     expect(await view(layers, shop)).toBe(before)
   })
 
-  it("shows the same when it is flattened below a top that has moved, replaced and deleted what lies there", async () => {
+  it("shows the same when it is flattened below a top that moves, replaces and deletes its files", async () => {
     const layers = await openForTest(makeRootOnDisk())
     await makeScenario(layers, shop)
     await work(
@@ -165,11 +165,12 @@ requires("root").describe("a stack of layers that delete, replace and move", () 
 })
 
 requires("root").describe("a store", () => {
-  it("leaves nothing mounted, and nothing in the making", async () => {
+  it("leaves nothing mounted, and no unfinished layer", async () => {
     const root = makeRootOnDisk()
     const layers = await openForTest(root)
     await makeScenario(layers, shop)
     await layers.flatten(shop)
     expect(await readdir(join(root, "incoming"))).toEqual([])
+    expect(await readFile("/proc/self/mountinfo", "utf8")).not.toContain(root)
   })
 })

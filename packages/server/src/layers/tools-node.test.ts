@@ -5,25 +5,25 @@ import { installedTool } from "./testing/npm-packages.ts"
 import { startRegistry } from "./testing/registry.ts"
 import { inStages } from "./testing/stages.ts"
 
-/** Each calls its tool six times, of which every start takes up to a second on an idle machine. */
+/** Each test calls its tool six times, and each start takes up to a second on an idle machine. */
 const TOOL_DEADLINE_MS = 120_000
 
 interface Tool {
-  /** How it is called, with the settings that belong to every call. */
+  /** The command that calls the tool, with the settings for every call. */
   run(registry: string): string
   readonly add: string
   readonly upgrade: string
-  /** As the lock file says, from what was fetched before. */
+  /** Installs the packages of the lock file from the tool's own store. */
   readonly reinstall: string
   readonly remove: string
   readonly clean: string
-  /** What it keeps outside of the project. */
+  /** The directory that the tool keeps outside of the project. */
   readonly store: string
-  /** Whether it can replace a file by a directory: some cannot on any disk. */
+  /** False for a tool that cannot replace a file by a directory on any disk. */
   readonly turning: boolean
 }
 
-/** Nothing of the settings of whoever runs the tests. */
+/** Runs a tool without the settings of the user who runs the tests. */
 const ALONE = 'env -i PATH="$PATH" HOME="$HOME"'
 
 const TOOLS: Readonly<Record<string, Tool>> = {

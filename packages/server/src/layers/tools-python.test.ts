@@ -4,13 +4,13 @@ import { HOST_ROOT } from "./testing/mount.ts"
 import { inStages } from "./testing/stages.ts"
 import { makeWheels } from "./testing/wheels.ts"
 
-/** Each calls python about ten times, of which every start of pip takes up to a second on an idle machine. */
+/** Each test calls python about ten times, and each start of pip takes up to a second on an idle machine. */
 const TOOL_DEADLINE_MS = 120_000
 
 /** mv would copy where a rename fails. */
 const RENAME = `rename() { python3 -c 'import os, sys; os.rename(*sys.argv[1:])' "$1" "$2"; }`
 
-/** The versions and the files of p and q, and what else is beside them. */
+/** The versions and the files of p and q, and the other entries beside them. */
 const LOOK = `
 bin/python -Bc 'import p, q; print(p.version, q.version)'
 (cd lib/python*/site-packages; find . -type f ! -name '*.pyc' ! -path '*.dist-info/*' | LC_ALL=C sort | xargs; ls -A | LC_ALL=C sort | xargs)`
@@ -40,7 +40,7 @@ requires("root", "pip").describe("on files that lie in lower layers", () => {
   )
 
   it(
-    "pip installs, upgrades, goes back, moves aside what it replaces, and uninstalls",
+    "pip installs, upgrades, goes back to an older version, and uninstalls",
     async () => {
       const wheels = makeWheels()
       const pip = `env -i PATH="$PATH" HOME="$HOME" python3 -m pip --isolated --python bin/python`

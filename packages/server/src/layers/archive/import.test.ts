@@ -51,7 +51,7 @@ const sparse = (path: string, map: string, data: string, realSize = "1000"): Tar
   }
 }
 
-/** Whatever comes of it, nothing appears outside of the tree and nothing is left in the store. */
+/** Expects that an archive is refused, with nothing outside of the tree and nothing left in the store. */
 const expectRefused = async (archive: Buffer, code = "layers.archive_refused", limits = {}) => {
   const root = makeRoot()
   await expect(importInto(join(root, "store"), archive, limits)).rejects.toMatchObject({ code })
@@ -138,7 +138,7 @@ requires("root").describe("import refuses", () => {
     await expectRefused(bomb, "layers.archive_too_large", { maxBytes: 100_000_000 })
   })
 
-  it("what is no archive, or no layer's", async () => {
+  it("bytes that are no archive, and an archive of another form", async () => {
     await expectRefused(Buffer.from("not an archive"))
     await expectRefused(Buffer.alloc(0))
     await expectRefused(zstdCompressSync(Buffer.from("not an archive")))
@@ -146,7 +146,7 @@ requires("root").describe("import refuses", () => {
     await expectRefused(await makeArchive([TREE], { version: 2 as never }))
   })
 
-  it("an archive with trees other than those that are asked for, or in another order", async () => {
+  it("an archive with other trees than the requested ones, or with trees in another order", async () => {
     const other = Slug.parse("other")
     await expectRefused(await makeArchive([TREE], { trees: [other] }))
     await expectRefused(await makeArchive([TREE], { trees: [...TREES, other] }))
@@ -169,7 +169,7 @@ requires("root").describe("import refuses", () => {
     expect(readdirSync(join(root, "incoming"))).toEqual([])
   })
 
-  it("every archive that is cut short or damaged so that it says something else", async () => {
+  it("archives that are cut short, or damaged in their contents, at random places", async () => {
     const root = makeRoot()
     const contents = "contents ".repeat(500)
     const whole = await makeArchive([TREE, directory("tree/d"), file("tree/d/f", contents)])
@@ -184,7 +184,7 @@ requires("root").describe("import refuses", () => {
         const damaged = Buffer.from(cut ? whole.subarray(0, at) : whole)
         if (!cut) damaged.writeUInt8((damaged[at] ?? 0) ^ change, at)
         try {
-          // A few bits of zstd's own say nothing: what is taken then is what was meant.
+          // A few bits of zstd mean nothing, so that an archive without them is still whole.
           const { layer, pin } = await importFrom(layers, each([damaged]))
           expect(readFileSync(join(root, "layers", layer, "tree/d/f"), "utf8")).toBe(contents)
           expect(cut).toBe(false)
@@ -266,7 +266,7 @@ requires("root").describe("import and export", () => {
     expect(exported.includes(ranged)).toBe(false)
   })
 
-  it("leave out a socket, with what it hides", async () => {
+  it("leave out a socket, and the file of a lower layer that it hides", async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
     await layers.put(shop, null)
@@ -285,7 +285,7 @@ requires("root").describe("import and export", () => {
     expect(await work(other, shop, "ls")).toBe("kept\n")
   })
 
-  it("end what they started when the one who takes the archive goes away", async () => {
+  it("end the programs that they started when the archive's reader leaves", async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
     await layers.put(shop, null)
@@ -299,7 +299,7 @@ requires("root").describe("import and export", () => {
     await vi.waitUntil(() => workers().length === 0)
   })
 
-  it("say in the program's words why a layer cannot be read", async () => {
+  it("report in the program's words why a layer cannot be read", async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
     await layers.put(shop, null)
@@ -313,7 +313,7 @@ requires("root").describe("import and export", () => {
     })
   })
 
-  it("give way to a cancel, and leave nothing", async () => {
+  it("stop at a cancel, and leave nothing", async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
     const stop = new AbortController()
@@ -342,7 +342,7 @@ requires("root").it(
   },
 )
 
-requires("root").it("refuses an archive whose names are more than tar can keep", async () => {
+requires("root").it("refuses an archive whose names have more bytes than the limit", async () => {
   const links = Array.from({ length: 300 }, (_, at) =>
     link(`tree/${at}`, `/${"x".repeat(4_000)}`, "2"),
   )

@@ -30,7 +30,7 @@ export const importFrom = async (
   return pinned
 }
 
-/** Makes an archive as someone else might: any entries, after a good description. */
+/** Makes an archive as somebody else might: any entries, after a valid description. */
 export const makeArchive = async (
   entries: readonly TarEntry[],
   manifest: Partial<ArchiveManifest> = {},

@@ -10,7 +10,7 @@ import { makePackages, type NpmPackage } from "./npm-packages.ts"
 /** Old enough for tools that distrust recently published packages. */
 const PUBLISHED = "2020-01-01T00:00:00.000Z"
 
-/** Starts a registry of npm's on loopback, for the running test, and gives its address. */
+/** Starts a registry of npm's on loopback, for the running test, and returns its address. */
 export const startRegistry = async (turning: boolean): Promise<string> => {
   const packages = makePackages(turning)
   const server = createServer((request, response) => {

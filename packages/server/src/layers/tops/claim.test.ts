@@ -30,7 +30,7 @@ requires("root").describe("a top", () => {
     expect(await layers.claimTop(shop, second)).toMatchObject({ top })
   })
 
-  it("is given to one of many that ask at once", async () => {
+  it("is given to one of eight sandboxes that claim it at once", async () => {
     const { layers } = await storeWithTop()
     const asked = await Promise.allSettled(
       Array.from({ length: 8 }, () => layers.claimTop(shop, newId.sandbox())),
@@ -49,7 +49,7 @@ requires("root").describe("a top", () => {
     expect(await restarted.claimTop(shop, sandbox)).toBeDefined()
   })
 
-  it("is taken over from a sandbox that is gone, and from none that lives", async () => {
+  it("is taken over from a sandbox that is gone, and not from one that lives", async () => {
     const { layers } = await storeWithTop()
     const [first, second] = [newId.sandbox(), newId.sandbox()]
     await layers.claimTop(shop, first)
@@ -65,7 +65,7 @@ requires("root").describe("a top", () => {
     expect(asked).toEqual([first, first])
   })
 
-  it("is taken over from before a reboot without asking", async () => {
+  it("is taken over without asking when its claim is from before a reboot", async () => {
     const { root, layers, top } = await storeWithTop()
     await layers.claimTop(shop, newId.sandbox())
     const file = join(root, "tops", top, "claim.json")
@@ -112,7 +112,7 @@ requires("root").describe("a top", () => {
     await running.end()
   })
 
-  it("is given to nobody while the kernel shows it mounted, whatever the claims say", async () => {
+  it("is given to no sandbox while the kernel shows it mounted, whatever the claims say", async () => {
     const { layers, top } = await storeWithTop()
     const sandbox = newId.sandbox()
     const { mount } = await layers.claimTop(shop, sandbox)
@@ -158,7 +158,7 @@ requires("root").describe("a top", () => {
     expect(await layers.collect()).toEqual({ layers: [], tops: [top] })
   })
 
-  it("goes on with what was written when its sandbox is replaced", async () => {
+  it("keeps its files when its sandbox is replaced", async () => {
     const { layers, top } = await storeWithTop()
     for (const line of ["one", "two"]) {
       const sandbox = newId.sandbox()

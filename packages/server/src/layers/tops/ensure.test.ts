@@ -9,7 +9,7 @@ import { makeRoot, openForTest, work } from "../testing/store.ts"
 const shop = key("shop")
 
 requires("root", "strace").it(
-  "a new top is on disk before its stack names it, so that a loss of power leaves no stack without its top",
+  "syncs a new top to disk before its stack names it, so that a loss of power leaves no stack without its top",
   async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
@@ -25,7 +25,7 @@ requires("root", "strace").it(
 )
 
 requires("root", "strace").it(
-  "the record of a new layer is on disk with its tree before it has a layer's name, so that a loss of power leaves none damaged",
+  "syncs the record and the tree of a new layer to disk before it has a layer's name, so that a loss of power leaves none damaged",
   async () => {
     const root = makeRoot()
     const layers = await openForTest(root)
@@ -40,7 +40,7 @@ requires("root", "strace").it(
   },
 )
 
-/** The calls of one operation, by a process of its own. */
+/** Traces the system calls of one operation in a process of its own. */
 const traced = (root: string, operation: string, calls: string): string[] => {
   const traceFile = join(makeRoot(), "trace")
   const script = join(import.meta.dirname, "../testing/crash.ts")
@@ -51,7 +51,10 @@ const traced = (root: string, operation: string, calls: string): string[] => {
   return readFileSync(traceFile, "utf8").split("\n")
 }
 
-/** Whether a call ended well: another thread's call may stand between its begin and its end. Short pids are padded. */
+/**
+ * Tells whether a call ended well. The calls of another thread may stand between its begin and its end. Short pids are
+ * padded.
+ */
 const ended = (calls: readonly string[], call: RegExp): boolean => {
   const begin = calls.findIndex((line) => call.test(line))
   const line = calls[begin] ?? ""

@@ -11,7 +11,7 @@ import { makeRoot, openForTest, workAndFreeze } from "../testing/store.ts"
 
 const shop = key("shop")
 
-/** A stack of many layers, each with one file, made on disk as freezes would have made it. */
+/** Makes a stack of many layers on disk, each with one file, as freezes would have made it. */
 const deepStack = async (root: string, depth: number): Promise<LayerId> => {
   const parents: LayerId[] = []
   for (let number = 1; number <= depth; number += 1) {
@@ -37,7 +37,7 @@ const deepStack = async (root: string, depth: number): Promise<LayerId> => {
 }
 
 requires("root").describe("the mount of a top", () => {
-  it(`takes ${MAX_LAYERS} layers however long the path of the store is, and refuses more`, async () => {
+  it(`takes ${MAX_LAYERS} layers in a store with a long path, and refuses more`, async () => {
     const root = join(makeRoot(), ...Array.from({ length: 12 }, () => "a-rather-long-name"))
     const layers = await openForTest(root)
     await layers.put(shop, await deepStack(root, MAX_LAYERS))
@@ -51,7 +51,7 @@ requires("root").describe("the mount of a top", () => {
     expect(await layers.ensureTop(deeper)).toMatchObject({ made: true })
   })
 
-  it("names every option that decides what layers mean, and no path that needs escaping", async () => {
+  it("names every option that decides the meaning of layers, and no path that needs escaping", async () => {
     const root = join(makeRoot(), "odd, name: with \\ all")
     const layers = await openForTest(root)
     await layers.put(shop, null)

@@ -87,7 +87,7 @@ requires("root").describe("verify", () => {
       },
     ],
   ]
-  it.each(CHANGES)("says that a layer is not as it was frozen when %s", async (_, change) => {
+  it.each(CHANGES)("reports a layer as changed since its freeze when %s", async (_, change) => {
     const { root, layers, upper } = await twoLayers()
     await change(root, upper)
     const { repairs, problems } = await layers.verify()
@@ -98,21 +98,21 @@ requires("root").describe("verify", () => {
     expect(await layers.verify({ trees: false })).toMatchObject({ problems: [] })
   })
 
-  it("takes a store that was copied with its attributes for what it was", async () => {
+  it("finds nothing wrong with a store that was copied with its attributes", async () => {
     const { root } = await twoLayers()
     const copy = join(makeRoot(), "copy")
     execFileSync("cp", ["-a", root, copy])
     expect(await (await openForTest(copy)).verify()).toMatchObject({ repairs: [], problems: [] })
   })
 
-  it("does not mind when a layer is read, mounted or measured", async () => {
+  it("finds nothing wrong with layers that were read and mounted", async () => {
     const { layers } = await twoLayers()
     await view(layers, shop)
     await work(layers, shop, "mv d e; rm -r e; chmod 700 .")
     expect(await layers.verify()).toMatchObject({ problems: [] })
   })
 
-  it("says which layer is missing, and removes nothing that stands on it", async () => {
+  it("names a layer that stands on a missing one, and removes nothing", async () => {
     const { root, layers, lower, upper } = await twoLayers()
     await rename(join(root, "layers", lower), join(root, "elsewhere"))
     const { repairs, problems } = await layers.verify()
@@ -122,7 +122,7 @@ requires("root").describe("verify", () => {
     expect(await layers.verify()).toMatchObject({ problems: [] })
   })
 
-  it("says which files are gone", async () => {
+  it("names a layer whose files are gone", async () => {
     const { root, layers, lower } = await twoLayers()
     await rm(tree(root, lower), { recursive: true })
     expect((await layers.verify()).problems).toMatchObject([
@@ -157,7 +157,7 @@ requires("root").describe("verify", () => {
     await expect(layers.ensureTop(shop)).rejects.toMatchObject({ code: "layers.damaged" })
   })
 
-  it("forgets a top that is gone from the disk, and says what that means", async () => {
+  it("forgets a top that is gone from the disk, so that its stack works again", async () => {
     const { root, layers } = await twoLayers()
     const { top } = await layers.ensureTop(shop)
     await rm(join(root, "tops", top), { recursive: true })
@@ -168,7 +168,7 @@ requires("root").describe("verify", () => {
     expect(await work(layers, shop, "cat d/g")).toBe("two\n")
   })
 
-  it("clears away what it does not know in the places where things are made and thrown away", async () => {
+  it("removes unknown entries of incoming, trash and pins", async () => {
     const { root, layers } = await twoLayers()
     await mkdir(join(root, "incoming", "anything", "deep"), { recursive: true })
     await mkdir(join(root, "trash", "anything"))
@@ -181,7 +181,7 @@ requires("root").describe("verify", () => {
     expect(await layers.verify()).toMatchObject({ repairs: [] })
   })
 
-  it("leaves alone what an operation of the same process is making", async () => {
+  it("leaves alone the layer that a flatten of the same process is making", async () => {
     const { root, lower } = await twoLayers()
     let report: unknown
     const layers = await openLayers({
@@ -196,7 +196,7 @@ requires("root").describe("verify", () => {
     expect((await layers.collect()).layers).toContain(lower)
   })
 
-  it("does not mind a clock that was turned back", async () => {
+  it("finds nothing wrong with a record that is older than its layer", async () => {
     const { root, layers, upper } = await twoLayers()
     await utimes(join(root, "layers", upper, "layer.json"), 0, 0)
     expect(await layers.verify()).toMatchObject({ problems: [] })
@@ -230,7 +230,7 @@ requires("root").describe("a layer of another kind", () => {
     )
   })
 
-  it("makes a whole store that is not opened", async () => {
+  it("keeps its store from being opened with other ids or the other flavour", async () => {
     const { root } = await twoLayers()
     await expect(openLayers({ root, idBase: 0 })).rejects.toMatchObject({
       code: "layers.wrong_ids",
