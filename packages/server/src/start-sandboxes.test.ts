@@ -12,7 +12,7 @@ import { DEFAULT_POLICY } from "./sandboxes/deciding/policy.ts"
 import { startSandboxes } from "./start-sandboxes.ts"
 import { openStore } from "./store/open.ts"
 
-/** A server's sandboxes on an engine that answers each question as it is told. */
+/** Starts a server's sandboxes on an engine that answers each request in this way. */
 const startOn = async (answer: (reply: ServerResponse) => void) => {
   const dataDir = await mkdtemp(join(tmpdir(), "berth-start-"))
   onTestFinished(() => rm(dataDir, { recursive: true }))
@@ -56,7 +56,7 @@ const startOn = async (answer: (reply: ServerResponse) => void) => {
 }
 
 describe("a backend that cannot be opened", () => {
-  it("is tried again unless that could never help", async () => {
+  it("is tried again after a failure that may pass", async () => {
     const { started, asked } = await startOn((reply) => reply.writeHead(500).end())
     await expect(started.opened).rejects.toMatchObject({
       code: "backend.engine_failed",

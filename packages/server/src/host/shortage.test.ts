@@ -8,7 +8,7 @@ it("is none where there is enough of everything", () => {
   expect(shortageOf(out, "out")).toBeUndefined()
 })
 
-it("comes to be low before it is out", () => {
+it("is low before it is out", () => {
   expect(shortageOf(out, "low")).toBeDefined()
 })
 
@@ -17,11 +17,11 @@ it.each([
   [{ ...out, disk: { ...out.disk, inodes: 12 } }, "the disk has room for 12 more files"],
   [{ ...out, memoryBytes: 99_900_000 }, "the host has 99 MB of memory left"],
   [{ ...out, memoryBytes: -5 }, "the host has 0 MB of memory left"],
-])("says what is short", async (free, words) => {
+])("names the short resource of %j", async (free, words) => {
   expect(shortageOf(free, "out")).toMatchObject({ words })
   expect(await openShortage("/data", async () => free)("out")).toMatchObject({ words })
 })
 
-it("does not guess where the disk cannot be asked", async () => {
+it("fails where the disk cannot be read", async () => {
   await expect(openShortage("/no/such/directory")("low")).rejects.toMatchObject({ code: "ENOENT" })
 })

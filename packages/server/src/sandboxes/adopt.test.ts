@@ -21,7 +21,7 @@ import { openLinks } from "./state/links.ts"
 import { openRecords } from "./state/records.ts"
 import { openRows } from "./state/rows.ts"
 
-it("[R1.9] looks at the engine once, and goes on after the last event that was acknowledged, with those that it knows", async () => {
+it("[R1.9] adopts known sandboxes by one look at the engine, and resumes after their last acknowledged event", async () => {
   const root = mkdtempSync(join(tmpdir(), "berth-adopt-"))
   onTestFinished(() => rmSync(root, { recursive: true }))
   const [known, stranger, gone] = [newId.sandbox(), newId.sandbox(), newId.sandbox()]
@@ -112,7 +112,7 @@ it("[R1.9] looks at the engine once, and goes on after the last event that was a
   expect(Object.fromEntries(phases)).toEqual({ [known]: "ready", [stranger]: "quarantined" })
   expect(await links.find(gone)).toBe(undefined)
 
-  // Noted before it is acknowledged, which the return is.
+  // The event is stored before `onEvents` returns, which acknowledges it.
   const body = { type: "warning" as const, message: "x" }
   await opened[0]?.onEvents([{ sequence: 42, at: "2026-01-01T00:00:00.000Z", body }])
   expect(await events.lastSeen(known)).toBe(42)

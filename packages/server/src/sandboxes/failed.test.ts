@@ -32,7 +32,7 @@ interface Failing {
   readonly inside?: Inside
 }
 
-/** A server whose boots fail at the setup hook until that is mended. */
+/** Opens a server whose boots fail at the setup hook until `mend` is called. */
 const openFailing = async ({
   keepMs = KEEP_MS,
   clock = systemClock,
@@ -105,13 +105,13 @@ describe("a sandbox whose boot failed", () => {
     expect(await whyStopped(sandbox)).toContain("15 min")
   })
 
-  it("is stopped at the end of its time without anybody looking", async () => {
+  it("is stopped at the end of its time without a reconcile", async () => {
     const { up, phaseOf } = await openFailing({ keepMs: 20 })
     const sandbox = await up()
     await expect.poll(() => phaseOf(sandbox)).toBe("gone")
   })
 
-  it("stays up past its time while somebody is inside, and is stopped when they leave", async () => {
+  it("stays up past its time while it is in use, and is stopped when that use ends", async () => {
     const clock = new FakeClock()
     const { sandboxes, up, phaseOf } = await openFailing({ clock })
     const sandbox = await up()
@@ -137,7 +137,7 @@ describe("a sandbox whose boot failed", () => {
     expect(await sandboxes.list(signal)).toMatchObject([{ phase: "gone" }])
   })
 
-  it("is not taken by a retry from somebody who is inside, and boots again when they leave", async () => {
+  it("is not replaced by a retry while it is in use, and boots again when that use ends", async () => {
     const { sandboxes, up, mend, phaseOf } = await openFailing()
     const sandbox = await up()
     const inside = await sandboxes.use(sandbox, command, signal)
@@ -155,7 +155,7 @@ describe("a sandbox whose boot failed", () => {
   })
 })
 
-/** An engine with a sandbox whose boot failed, and a store that knows nothing of it. */
+/** Makes an engine with a sandbox whose boot failed, and a store that does not know it. */
 const loseFailed = async () => {
   const { sandboxes, backend, up } = await openFailing()
   const sandbox = await up()
@@ -165,7 +165,7 @@ const loseFailed = async () => {
 }
 
 describe("a sandbox whose boot failed and that the store does not know", () => {
-  it("is adopted as failed while somebody is inside, and a retry runs every step again", async () => {
+  it("is adopted as failed while something lives in it, and a retry boots it fresh", async () => {
     const { backend, sandbox } = await loseFailed()
     const inside = new Inside()
     inside.change({ leftProcesses: 1 })
@@ -183,7 +183,7 @@ describe("a sandbox whose boot failed and that the store does not know", () => {
     expect(await modeOf(next)).toBe("fresh")
   })
 
-  it("is quarantined while nobody is inside, and its files are set up again once a person adopts it", async () => {
+  it("is quarantined while nothing lives in it, and boots fresh once a person has adopted it", async () => {
     const { backend, sandbox } = await loseFailed()
     const { sandboxes, up, mend, phaseOf } = await openFailing({ backend })
     await sandboxes.reconcile({ dryRun: false })

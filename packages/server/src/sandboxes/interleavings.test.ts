@@ -8,7 +8,7 @@ import { type Actor, play, watchStore } from "./testing/scene.ts"
 import { type Choose, drawnOrders, everyOrder } from "./testing/schedule.ts"
 import { POLICY } from "./testing/world.ts"
 
-/** Time stands still while anybody has something to do, so that the same choices lead to the same order. */
+/** Time stands still while an actor has something to do, so that the same choices lead to the same order. */
 beforeEach(() => {
   vi.useFakeTimers({
     toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "performance"],
@@ -32,7 +32,7 @@ const openWatchedStore = async (mutate?: (statement: string) => string) => {
   return sqlite
 }
 
-/** About all orders of the scenes below: those of pairs counted by a whole run, those of crowds estimated from drawn ones. */
+/** The orders of the scenes below: those of pairs as a whole run counts them, those of crowds estimated from drawn ones. */
 const ORDERS = 1_393_000
 
 /** Orders that a run draws of each scene, if it does not take all. */
@@ -41,7 +41,7 @@ const DRAWN = 10
 interface Scene {
   readonly name: string
   readonly idleMs: number
-  /** Whoever comes first would go on to their end; so the users are the last. */
+  /** Without deviations, each actor goes on to its end. So the users are the last. */
   readonly actors: readonly Actor[]
 }
 
@@ -61,7 +61,7 @@ const changeBack: Actor = async (scene) => {
   await scene.up(1)
 }
 
-/** Those who would take the sandbox away. */
+/** The actors that would take the sandbox away. */
 const TAKERS: Readonly<Record<string, readonly [idleMs: number, Actor]>> = {
   "its workspace changes": [0, change],
   "a person stops it": [0, (scene) => scene.stop()],
@@ -69,7 +69,7 @@ const TAKERS: Readonly<Record<string, readonly [idleMs: number, Actor]>> = {
   "it is idle for so long that it is stopped": [POLICY.stopAfterMs, (scene) => scene.reconcile()],
 }
 
-/** Those who use the sandbox. */
+/** The actors that use the sandbox. */
 const USERS: Readonly<Record<string, Actor>> = {
   "a command that ends": (scene) => scene.use(),
   "a command that runs on": (scene) => scene.use({ isLong: true }),
@@ -141,7 +141,7 @@ const CROWD_DEVIATIONS = Number(process.env.BERTH_CROWD_DEVIATIONS ?? 2)
 const LIMIT_MS = isWholeRun ? 4 * 3_600_000 : 60_000
 const explored = { orders: 0 }
 
-/** Orders of a scene: all of them, or so many drawn ones after those with few deviations. */
+/** Plays orders of a scene: all of them, or those with few deviations and then some drawn ones. */
 const explore = async (
   scene: Scene,
   deviations: { readonly sampled: number; readonly whole: number },
@@ -158,14 +158,14 @@ const explore = async (
 const PAIRS_TITLE = isWholeRun
   ? "in every order with up to three deviations"
   : `in every order with one deviation, and in ${DRAWN} drawn from those with up to three`
-describe(`[R1.6] [R1.7] of what two actors do to a sandbox, ${PAIRS_TITLE}, nobody is cut off and all ends settled:`, () => {
+describe(`[R1.6] [R1.7] two actors on one sandbox, ${PAIRS_TITLE}, cut no use off and end settled:`, () => {
   it.each(PAIRS)("$name", (scene) => explore(scene, { sampled: 1, whole: 3 }), LIMIT_MS)
 })
 
 const CROWDS_TITLE = isWholeRun
   ? `in every order with up to ${CROWD_DEVIATIONS} deviations`
   : `in ${DRAWN} orders drawn from those with up to three deviations`
-describe(`[R1.6] [R1.7] of what several actors do to a sandbox, ${CROWDS_TITLE}, nobody is cut off and all ends settled:`, () => {
+describe(`[R1.6] [R1.7] several actors on one sandbox, ${CROWDS_TITLE}, cut no use off and end settled:`, () => {
   it.each(CROWDS)(
     "$name",
     (scene) => explore(scene, { sampled: 0, whole: CROWD_DEVIATIONS }),
@@ -210,8 +210,8 @@ describe("the search through orders", () => {
     expect(faults.join("\n")).toContain(says)
   })
 
-  it("goes through each order with so many deviations once", async () => {
-    // Three steps, at each of which one of three goes on.
+  it("goes through each order with up to two deviations once", async () => {
+    // Three steps with three choices each.
     const orders = new Set<string>()
     const count = await everyOrder(2, async (choose) => {
       orders.add([choose(3), choose(3), choose(3)].join(""))
@@ -220,7 +220,7 @@ describe("the search through orders", () => {
     expect(orders.size).toBe(count)
   })
 
-  it("says that a scene is not the same each time, rather than miss orders of it", async () => {
+  it("fails for a scene that is not the same each time, rather than miss orders of it", async () => {
     let runs = 0
     const run = async (choose: Choose) => {
       runs += 1

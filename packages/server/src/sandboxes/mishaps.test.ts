@@ -48,7 +48,7 @@ const make = async (slug: string): Promise<SandboxId> => {
   await expect.poll(() => phaseOf(sandbox), { interval: 1 }).toBe("ready")
   return sandbox
 }
-/** Something of a call lives on. */
+/** Ends a call that leaves something running. */
 const leave = async (sandbox: SandboxId): Promise<void> => {
   const use = await sandboxes.use(
     sandbox,
@@ -60,7 +60,7 @@ const leave = async (sandbox: SandboxId): Promise<void> => {
 }
 
 describe("a mishap", () => {
-  it("[R1.6] of time does not stop as idle what somebody has just asked for", async () => {
+  it("[R1.6] of time does not stop a sandbox as idle that was just asked for", async () => {
     const sandbox = await make("app")
     clock.pass((POLICY.stopAfterMs ?? 0) - 1)
     expect(await sandboxes.up(specOf("app"), { mode: "fresh" }, signal)).toEqual({
@@ -75,7 +75,7 @@ describe("a mishap", () => {
     expect(await phaseOf(sandbox)).toBe("gone")
   })
 
-  it("[R1.7] of the store while a use ends does not keep the sandbox for ever", async () => {
+  it("[R1.7] of the store at the end of a use does not keep the sandbox for ever", async () => {
     const sandbox = await make("app")
     const use = await sandboxes.use(
       sandbox,
@@ -90,7 +90,7 @@ describe("a mishap", () => {
     await expect.poll(() => usersOf(sandbox), { timeout: 10 * LEASE_TICK_MS }).toEqual([])
   })
 
-  it("[R1.6] of an engine that loses sight of a sandbox takes nothing away that lives", async () => {
+  it("[R1.6] of an engine that loses sight of a living sandbox does not end it", async () => {
     const sandbox = await make("app")
     inside.change({ commands: [COMMAND] })
     await leave(sandbox)
@@ -106,7 +106,7 @@ describe("a mishap", () => {
     expect(backend.stateOf(sandbox)).toBe("running")
   })
 
-  it("of a list of the engine's does not end the watching", async () => {
+  it("of an engine that cannot list does not end the watching", async () => {
     await sandboxes.adopt(signal)
     const sandbox = await make("app")
     before = (call) => {
@@ -119,7 +119,7 @@ describe("a mishap", () => {
     await expect.poll(() => phaseOf(sandbox), { interval: 1 }).toBe("gone")
   })
 
-  it("in a fork leaves no workspace, and nobody who holds the sandbox", async () => {
+  it("in a fork leaves no workspace and no lease", async () => {
     const sandbox = await make("app")
     before = (call) => {
       if (call === "pause") throw new Error("it does not stand still")
@@ -134,7 +134,7 @@ describe("a mishap", () => {
   })
 })
 
-it("a sandbox whose versions go backwards is silent, and holds up nobody", async () => {
+it("takes a sandbox whose versions go backwards for silent, and keeps it", async () => {
   const sandbox = await make("app")
   inside.change({ version: 2_000 })
   await leave(sandbox)
@@ -146,7 +146,7 @@ it("a sandbox whose versions go backwards is silent, and holds up nobody", async
   expect(said).toMatchObject([{ sandbox, outcome: "kept", reason: "it does not answer" }])
 })
 
-it("[R1.6] a workspace's hash from before a change is not noted after it", async () => {
+it("[R1.6] does not note a workspace's hash from before a change after it", async () => {
   const workspaces = openWorkspaces(store.db, new FakeClock())
   let held: Promise<void> | undefined
   const wants = openWants({

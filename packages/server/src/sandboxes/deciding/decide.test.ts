@@ -41,7 +41,7 @@ type Case = [
   again?: number,
 ]
 
-/** The store's phase, the engine's state, what else there is → what is done, and when it is looked again. */
+/** The store's phase, the engine's state and other facts → the action, and the time until the next look. */
 const TABLE: Record<string, Case[]> = {
   "halted, because it fills the disk": [
     [undefined, "running", { ...asked("not asked"), halted: "the disk is full" }, "keep"],
@@ -50,7 +50,7 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "ready" }, "exited", { halted: "the disk is full" }, "bury"],
     [{ phase: "stopping" }, "running", { halted: "the disk is full" }, "remove"],
   ],
-  "[R1.10] not known": [
+  "[R1.10] unknown to the store": [
     [undefined, undefined, {}, "keep"],
     [undefined, "created", {}, "quarantine"],
     [undefined, "exited", {}, "quarantine"],
@@ -77,7 +77,7 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "quarantined", phaseMs: POLICY.quarantineMs }, "exited", {}, "stop ended"],
     [{ phase: "quarantined", phaseMs: POLICY.quarantineMs }, "running", {}, "stop ended"],
   ],
-  "stopping, and gone": [
+  "stopping or gone": [
     [{ phase: "stopping" }, undefined, {}, "forget"],
     [{ phase: "stopping" }, "created", {}, "remove"],
     [{ phase: "stopping" }, "running", {}, "remove"],
@@ -107,7 +107,7 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "ready" }, "exited", used, "bury"],
     [{ phase: "draining" }, "exited", used, "bury"],
   ],
-  "[R1.9] not yet asked since the server runs": [
+  "[R1.9] not yet asked since the server started": [
     [{ phase: "creating" }, "running", asked("not asked"), "ask"],
     [{ phase: "booting" }, "running", asked("not asked"), "ask"],
     [{ phase: "ready" }, "running", asked("not asked"), "ask"],
@@ -119,10 +119,10 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "ready", ...stale }, "running", silent(POLICY.silentMs, 0), "stop stale"],
     [{ phase: "ready" }, "running", { ...silent(POLICY.silentMs, MINUTE_MS), ...used }, "ask"],
     [{ phase: "ready" }, "running", { ...silent(POLICY.silentMs, 0), ...used }, "keep"],
-    // One that is frozen cannot answer, and nobody used it when that was done.
+    // A paused sandbox cannot answer. It was not in use when it was paused.
     [{ phase: "ready", ...stale }, "paused", asked("not asked"), "stop stale"],
   ],
-  "its boot failed": [
+  "with a failed boot": [
     [{ phase: "failed" }, "running", {}, "keep", POLICY.failedBootKeepMs],
     [{ phase: "failed", phaseMs: 14 * MINUTE_MS }, "running", { idleMs: 1e9 }, "keep", MINUTE_MS],
     [{ phase: "failed", phaseMs: POLICY.failedBootKeepMs }, "running", {}, "stop idle"],
@@ -154,11 +154,11 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "draining", ...stale }, "running", { ...used, ...low, idleMs: 1e9 }, "keep"],
     [{ phase: "draining", ...stale }, "paused", used, "resume"],
     [{ phase: "draining", ...replaced }, "running", used, "keep"],
-    // Its workspace is again as it was.
+    // The workspace is again as it was.
     [{ phase: "draining" }, "running", used, "undrain"],
     [{ phase: "draining" }, "paused", used, "undrain"],
   ],
-  "[R1.8] stale, and nobody uses it": [
+  "[R1.8] stale and unused": [
     [{ phase: "creating", ...stale }, "running", {}, "stop stale"],
     [{ phase: "booting", ...stale }, "running", {}, "stop stale"],
     [{ phase: "ready", ...stale }, "running", {}, "stop stale"],
@@ -171,7 +171,7 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "draining" }, "running", {}, "undrain"],
     [{ phase: "draining", ...wantedUnknown }, "running", {}, "keep", 60 * MINUTE_MS],
   ],
-  "right, and nobody uses it": [
+  "current and unused": [
     [{ phase: "creating" }, "running", {}, "keep", 60 * MINUTE_MS],
     [{ phase: "booting" }, "running", { idleMs: 20 * MINUTE_MS }, "keep", 40 * MINUTE_MS],
     [{ phase: "booting" }, "running", { idleMs: 60 * MINUTE_MS }, "stop idle"],
@@ -185,7 +185,7 @@ const TABLE: Record<string, Case[]> = {
     [{ phase: "ready" }, "running", low, "stop pressure"],
     [{ phase: "ready" }, "paused", low, "stop pressure"],
   ],
-  "right, unused, where the host or the policy does less": [
+  "current and unused, where the host or the policy does less": [
     [
       { phase: "ready" },
       "running",
@@ -237,7 +237,7 @@ describe("decide", () => {
         })
     })
 
-  it("says who uses it, the first few", () => {
+  it("names the first three uses of a sandbox in its reason", () => {
     const uses = ["a", "b", "c", "d", "e"].map((who) => `hold of ${who}`)
     expect(decide(worldOf({ known: stale, uses })).reason).toBe(
       "its workspace has changed; used by hold of a, hold of b, hold of c and 2 more",
@@ -293,12 +293,12 @@ const worlds: fc.Arbitrary<World> = fc
       pauseAfterMs: limits,
       stopAfterMs: limits,
       quarantineMs: durations,
-      // The longer, the more often it is asked: that it ends is the same.
+      // Bounded, because a longer time only means more looks.
       failedBootKeepMs: fc.integer({ min: 0, max: 60 * MINUTE_MS }),
       silentMs: fc.integer({ min: 0, max: 10 * MINUTE_MS }),
     }),
   })
-  // As the store has it: only what is there to be used can be leased, and only what drains is replaced.
+  // As in the store, only a usable sandbox has leases, and only a draining one is replaced.
   .map((world) => {
     const phase = world.known?.phase
     const isUsable = phase && !["quarantined", "stopping", "gone"].includes(phase)
@@ -316,12 +316,12 @@ const truths = fc.constantFrom<Truth[]>("alive", "none", "silent")
 
 const TAKES_AWAY = new Set(["stop", "remove", "pause", "quarantine", "forget"])
 
-/** More than any way to the end takes at one moment. */
+/** More steps than any world takes to settle at one moment. */
 const MAX_STEPS = 8
-/** While nobody answers it is asked every five seconds for as long as the policy says; the rest are a few. */
+/** A silent sandbox is asked every five seconds for as long as the policy says. Other looks are few. */
 const MAX_LOOKS = 10 * 12 + 30
 
-/** All that is done until there is nothing more to do at that moment. */
+/** Applies decisions until there is nothing more to do at that moment. */
 const settle = (start: World, truth: Truth): { world: World; decisions: Decision[] } => {
   const decisions: Decision[] = []
   let world = start
@@ -334,7 +334,7 @@ const settle = (start: World, truth: Truth): { world: World; decisions: Decision
 }
 
 describe("decide, in any world", () => {
-  it("[R1.7] takes one away that is only kept for somebody where a change of its workspace was asked for", () => {
+  it("[R1.7] takes a kept sandbox away only where it is stale and its successor was asked for", () => {
     fc.assert(
       fc.property(worlds, (world) => {
         const { known, keeps, uses } = world
@@ -352,7 +352,7 @@ describe("decide, in any world", () => {
     )
   })
 
-  it("[R1.6] takes away nothing that is in use", () => {
+  it("[R1.6] takes no sandbox away that is in use", () => {
     fc.assert(
       fc.property(worlds, (world) => {
         if (world.known === undefined || world.uses.length === 0) return
@@ -365,7 +365,7 @@ describe("decide, in any world", () => {
     )
   })
 
-  it("[R1.10] ends nothing that it does not know as long as something lives in it", () => {
+  it("[R1.10] ends no unknown sandbox as long as something lives in it", () => {
     fc.assert(
       fc.property(worlds, (world) => {
         if (world.known !== undefined || world.life.kind !== "alive") return
@@ -376,7 +376,7 @@ describe("decide, in any world", () => {
     )
   })
 
-  it("has a reason, and looks again later if at all", () => {
+  it("gives a reason, and a time above zero until the next look if there is one", () => {
     fc.assert(
       fc.property(worlds, (world) => {
         const { reason, againInMs = 1 } = decide(world)
@@ -387,7 +387,7 @@ describe("decide, in any world", () => {
     )
   })
 
-  it("comes to an end, and stays there", () => {
+  it("settles within eight steps, and stays settled", () => {
     fc.assert(
       fc.property(worlds, truths, (start, truth) => {
         const { world, decisions } = settle(start, truth)
@@ -398,7 +398,7 @@ describe("decide, in any world", () => {
     )
   })
 
-  it("does no thing twice as time passes, and in the end nothing more", () => {
+  it("repeats no action but keep and ask as time passes, and ends with nothing to do", () => {
     fc.assert(
       fc.property(worlds, truths, (start, truth) => {
         const done: string[] = []

@@ -23,7 +23,7 @@ const said: Event = {
   body: { type: "warning", message: "the last word" },
 }
 
-/** All that is left of a sandbox whose engine has forgotten it: what it said last. */
+/** Sets up a sandbox that its engine has forgotten. Only its last events are left. */
 const setUp = ({
   left,
   take,
@@ -60,7 +60,7 @@ const setUp = ({
   return { forget: () => openEffects(parts).forget(row), told, moves }
 }
 
-it("[R3.4] a sandbox is not gone before its last words are stored", async () => {
+it("[R3.4] moves a sandbox to gone only once its last events are stored", async () => {
   let failures = 1
   const taken: Event[] = []
   const { forget, moves } = setUp({
@@ -79,7 +79,7 @@ it("[R3.4] a sandbox is not gone before its last words are stored", async () => 
   expect(moves).toEqual(["gone"])
 })
 
-it("[R3.2] last words that cannot be read are a gap, and hold up nothing", async () => {
+it("[R3.2] stores a gap for last events that cannot be read, and moves the sandbox to gone", async () => {
   const taken: Event[] = []
   const { forget, told, moves } = setUp({
     left: async function* () {

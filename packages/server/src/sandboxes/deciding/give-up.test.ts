@@ -30,16 +30,16 @@ const setUp = async (halt?: string) => {
   }
 }
 
-it("ends a sandbox that nobody else uses, with the leases of those who give it up", async () => {
+it("ends a sandbox that nothing else uses, with the leases that give it up", async () => {
   const { sandbox, giveUp, woken, left, close } = await setUp()
   expect(await giveUp()).toBeUndefined()
   expect([await left(), woken]).toEqual([["stopping", 0], [sandbox]])
-  // Twice is as good as once.
+  // A second call changes nothing.
   expect(await giveUp()).toBeUndefined()
   close()
 })
 
-it("leaves a sandbox to others who use it", async () => {
+it("leaves a sandbox up that others use", async () => {
   const { giveUp, woken, left, use, close } = await setUp()
   await use("pr-2")
   expect(await giveUp()).toBe("others use it")
@@ -47,7 +47,7 @@ it("leaves a sandbox to others who use it", async () => {
   close()
 })
 
-it("leaves a halted sandbox as it is, and says what halts it", async () => {
+it("leaves a halted sandbox as it is, and says why it is halted", async () => {
   const { giveUp, woken, left, close } = await setUp("the disk is full")
   expect(await giveUp()).toBe("it is halted (the disk is full)")
   expect([await left(), woken]).toEqual([["ready", 1], []])

@@ -23,16 +23,16 @@ const cache = (
 })
 
 interface Setting {
-  /** What each look finds; the last one, too, from then on. */
+  /** The finding of each look; the last one is found again from then on. */
   readonly finds?: (Lack | undefined | Error)[]
   readonly held?: readonly SandboxId[]
-  /** Those whose workers fail, or find somebody in them. */
+  /** The sandboxes whose workers fail, or find them in use. */
   readonly failing?: readonly SandboxId[]
   readonly kept?: readonly SandboxId[]
   readonly caches?: readonly FoundCache[]
 }
 
-/** A host with three sandboxes, of which `b` has been unused for longest, then `a`. */
+/** Plays a host with three sandboxes, of which `b` has been unused for longest, then `a`. */
 const open = async ({
   finds = [DISK],
   held = [],
@@ -107,8 +107,8 @@ const open = async ({
 
 const stopped = (name: string, { words }: Lack = DISK) => `sandbox ${name}: ${words}`
 
-describe("when the host runs low", () => {
-  it("stops what nobody uses, longest unused first, and looks again after each", async () => {
+describe("the relief of a host that runs low", () => {
+  it("stops unused sandboxes, longest unused first, and looks again after each", async () => {
     const { pressure, done, looks, isAsked, said } = await open({
       finds: [DISK, DISK, undefined],
     })
@@ -128,7 +128,7 @@ describe("when the host runs low", () => {
     expect(done).toEqual([])
   })
 
-  it("never stops one that is used, and goes on with the next where one cannot be stopped", async () => {
+  it("passes over a sandbox in use, and over one that cannot be stopped", async () => {
     const setting = { held: [b], failing: [a], finds: [DISK, undefined] }
     const { pressure, done, isAsked } = await open(setting)
     await pressure.relieve()
@@ -136,14 +136,14 @@ describe("when the host runs low", () => {
     expect(isAsked()).toBe(false)
   })
 
-  it("does not take one for stopped that somebody came to use meanwhile", async () => {
+  it("stops another sandbox in place of one that came into use meanwhile", async () => {
     const { pressure, done, looks } = await open({ kept: [b], finds: [DISK, undefined] })
     await pressure.relieve()
     expect(done).toEqual([stopped("a")])
     expect(looks).toHaveLength(2)
   })
 
-  it("then removes caches that no sandbox has, longest unused first, then layers", async () => {
+  it("removes caches that no sandbox has, longest unused first, then layers, where all are in use", async () => {
     const caches = [
       cache("old", "npm", "2026-01-02"),
       cache("old", "pip", "2026-01-01"),
@@ -155,11 +155,11 @@ describe("when the host runs low", () => {
     await pressure.relieve()
     const once = ["cache older/go", "cache old/pip", "cache old/npm", "layers"]
     expect(done).toEqual([...once, ...once])
-    // What is hopeless is said once.
+    // A hopeless lack is logged once.
     expect(said().filter((line) => line.includes("nothing is unused"))).toHaveLength(1)
   })
 
-  it("keeps what lies on the disk when memory is short", async () => {
+  it("keeps caches and layers when memory is short", async () => {
     const { pressure, done } = await open({
       finds: [MEMORY],
       held: [a, b],
@@ -169,7 +169,7 @@ describe("when the host runs low", () => {
     expect(done).toEqual([stopped("c", MEMORY)])
   })
 
-  it("is looked at again and again, until it ends", async () => {
+  it("looks at the host at each interval until it is closed", async () => {
     const { pressure, looks } = await open({ finds: [undefined] })
     pressure.watch()
     await vi.advanceTimersByTimeAsync(3 * RELIEVE_EVERY_MS)
@@ -195,14 +195,14 @@ describe("a new sandbox", () => {
     expect(done).toEqual([stopped("b")])
   })
 
-  it("is refused where there is none, by all who ask at once, after one attempt", async () => {
+  it("is refused to three callers at once, after one attempt to make room", async () => {
     const { pressure, done } = await open({ held: [a, b, c] })
     const refused = { code: "host.exhausted", message: expect.stringContaining(DISK.words) }
     await Promise.all([1, 2, 3].map(() => expect(pressure.admit()).rejects.toMatchObject(refused)))
     expect(done).toEqual(["layers"])
   })
 
-  it("is admitted where nobody can tell, which is said", async () => {
+  it("is admitted where the room cannot be read, which is logged", async () => {
     const { pressure, said } = await open({ finds: [new Error("the disk does not answer")] })
     await pressure.admit()
     expect(said()).toEqual(["what is left of the host cannot be read"])

@@ -12,7 +12,7 @@ import { OLD_CONFIG, POLICY } from "../testing/world.ts"
 import { openLeases } from "../use/leases.ts"
 import { FIRST_BACKOFF_MS } from "./workers.ts"
 
-/** As many removals as run at once, at most. */
+/** The most removals that run at once. */
 const AT_ONCE = 32
 
 const { signal } = new AbortController()
@@ -22,7 +22,7 @@ let inside: Inside
 let before: BeforeCall
 let sandboxes: Sandboxes
 
-/** As a server that starts with what an earlier one left. */
+/** Opens the host that an earlier server left, as a server does at its start. */
 const start = async (): Promise<Sandboxes> => {
   const opened = await openMemoryHost({
     db: store.db,
@@ -55,7 +55,7 @@ const make = async (slug: string): Promise<SandboxId> => {
   return sandbox
 }
 
-/** Its workspace is another one now, of which nobody was told. */
+/** Changes a workspace in the store, without a word to the server. */
 const change = async (slug: string): Promise<void> => {
   const spec = JSON.stringify(specOf(slug, 2))
   const where = Slug.parse(slug)
@@ -75,7 +75,7 @@ const outcomes = async (): Promise<Map<SandboxId, string>> => {
   return new Map(report.sandboxes.map(({ sandbox, outcome }) => [sandbox, outcome]))
 }
 
-/** All that the store and the engine have. */
+/** Everything that the store and the engine have. */
 const everything = async () => ({
   engine: backend.all,
   sandboxes: await store.db.selectFrom("sandboxes").selectAll().execute(),
@@ -89,7 +89,7 @@ const inUse = new BerthError("backend.engine_failed", "it cannot be removed", {
 })
 
 describe("reconcile", () => {
-  it("[R1.3] [R1.8] removes what is stale and unused, many at once but not any number", async () => {
+  it("[R1.3] [R1.8] removes stale, unused sandboxes, 32 at once", async () => {
     const stale = await makeStale(AT_ONCE + 4)
     let [running, most] = [0, 0]
     const gate = Promise.withResolvers<void>()
@@ -115,7 +115,7 @@ describe("reconcile", () => {
     expect(backend.all).toEqual([])
   })
 
-  it("asks the engine once of each stale one, and once for what all of them are to be", async () => {
+  it("inspects each stale sandbox once, and resolves their common system once", async () => {
     const stale = await makeStale(5)
     const [inspect, resolve] = [vi.spyOn(backend, "inspect"), vi.spyOn(backend, "resolveSystem")]
     expect(new Set((await outcomes()).values())).toEqual(new Set(["removed"]))
@@ -123,7 +123,7 @@ describe("reconcile", () => {
     expect(resolve).toHaveBeenCalledTimes(1)
   })
 
-  it("[R1.4] one that fails neither stops nor delays the others, and goes when it can", async () => {
+  it("[R1.4] removes the others where two removals fail, and these once they can be removed", async () => {
     const stale = await makeStale(6)
     const stuck = new Set(stale.slice(0, 2))
     before = (call, sandbox) => {
@@ -139,7 +139,7 @@ describe("reconcile", () => {
     expect(new Set(backend.all.map(({ identity }) => identity.sandbox))).toEqual(stuck)
     const [why] = (await sandboxes.why(stale[0] as SandboxId)).decisions
     expect(why).toMatchObject({ action: "remove failed", reason: "it cannot be removed" })
-    // Another attempt that fails is not written again: why it is stopped stays in sight.
+    // A further attempt that fails is not written again, so that the reason of the stop stays in sight.
     const written = (await sandboxes.why(stale[0] as SandboxId)).decisions.length
     await sandboxes.reconcile({ dryRun: false })
     expect((await sandboxes.why(stale[0] as SandboxId)).decisions).toHaveLength(written)
@@ -149,7 +149,7 @@ describe("reconcile", () => {
     expect(backend.all).toEqual([])
   })
 
-  it("tells what was found of one that could be read at the second look only", async () => {
+  it("reports a sandbox that could be inspected at the second look only", async () => {
     const sandbox = await make("one")
     const [began, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     before = async (call) => {
@@ -160,7 +160,7 @@ describe("reconcile", () => {
     }
     const reconciling = sandboxes.reconcile({ dryRun: false })
     await began.promise
-    // Whoever comes now has it looked at again.
+    // The hold has the sandbox looked at again.
     await sandboxes.hold(sandbox, { holder: "somebody" }, signal)
     gate.reject(inUse)
     expect((await reconciling).sandboxes).toMatchObject([
@@ -168,7 +168,7 @@ describe("reconcile", () => {
     ])
   })
 
-  it("[R1.4] a removal that failed half-way is done again, and shown until it is done", async () => {
+  it("[R1.4] repeats a removal that failed half-way, and reports it until it is done", async () => {
     const [sandbox] = (await makeStale(1)) as [SandboxId]
     let isStuck = true
     vi.spyOn(backend, "remove").mockImplementation(async () => {
@@ -181,7 +181,7 @@ describe("reconcile", () => {
     expect(await outcomes()).toEqual(new Map([[sandbox, "removed"]]))
   })
 
-  it("[R1.4] a failed one is tried again without being asked", async () => {
+  it("[R1.4] tries a failed removal again by itself", async () => {
     const [sandbox] = (await makeStale(1)) as [SandboxId]
     let attempts = 0
     before = (call) => {
@@ -194,7 +194,7 @@ describe("reconcile", () => {
     expect(attempts).toBe(2)
   })
 
-  it("[R1.4] one that cannot even be looked at fails alone", async () => {
+  it("[R1.4] fails for a sandbox that cannot be inspected, and for no other", async () => {
     const [blind, other] = (await makeStale(2)) as [SandboxId, SandboxId]
     before = (call, sandbox) => {
       if (call === "inspect" && sandbox === blind) throw inUse
@@ -209,7 +209,7 @@ describe("reconcile", () => {
     expect(plan.sandboxes).toMatchObject([{ sandbox: blind, outcome: "failed" }])
   })
 
-  it("[R1.6] keeps what is in use, and says who uses it", async () => {
+  it("[R1.6] keeps a stale sandbox in use, and names the use", async () => {
     const [stale, current] = [await make("stale"), await make("current")]
     await sandboxes.hold(stale, { holder: "maria" }, signal)
     await change("stale")
@@ -252,7 +252,7 @@ describe("reconcile", () => {
     expect(inside.asked).toBe(0)
   })
 
-  it("[R1.5] [R1.9] does not hold up the start, and nothing is stopped before it is asked", async () => {
+  it("[R1.5] [R1.9] does not hold up the start, and stops no sandbox before it has answered", async () => {
     const [stale] = (await makeStale(1)) as [SandboxId]
     await sandboxes.close()
     const answers = Promise.withResolvers<void>()
@@ -271,7 +271,7 @@ describe("reconcile", () => {
     await expect.poll(() => backend.stateOf(stale)).toBe(undefined)
   })
 
-  it("[R1.10] leaves what it does not know as it is while something lives in it", async () => {
+  it("[R1.10] leaves an unknown sandbox running while something lives in it", async () => {
     const leases = await openLeases({
       db: store.db,
       clock: new FakeClock(),
@@ -279,7 +279,7 @@ describe("reconcile", () => {
     })
     onTestFinished(() => leases.close())
     const sandbox = await make("kept")
-    // A store from before it was made.
+    // The store is from before the sandbox was made.
     await sandboxes.close()
     await store.db.deleteFrom("sandboxes").execute()
     sandboxes = await start()

@@ -38,7 +38,7 @@ const start = () => {
   return { workers, looks, failures, end }
 }
 
-/** All that follows without time. */
+/** Lets everything happen that needs no time. */
 const settled = () => vi.advanceTimersByTimeAsync(0)
 
 const decided = (kind: Exclude<Action["kind"], "stop">, againInMs?: number): Looked => {
@@ -49,7 +49,7 @@ const KEEP = decided("keep")
 const FAILED: Looked = { ...decided("remove"), failure: new Error("of a test") }
 
 describe("workers", () => {
-  it("look at one sandbox one at a time, and at others meanwhile", async () => {
+  it("look at a sandbox once at a time, and at others meanwhile", async () => {
     const { workers, looks, end } = start()
     const [one, other] = [newId.sandbox(), newId.sandbox()]
     workers.wake(one)
@@ -58,7 +58,7 @@ describe("workers", () => {
     workers.wake(one)
     expect(looks.map(({ sandbox }) => sandbox)).toEqual([one, other])
     await end(KEEP)
-    // What it saw was from before the others came: once more is enough for both.
+    // The look may have been before the later wakes. One more look is enough for both.
     expect(looks.map(({ sandbox }) => sandbox)).toEqual([other, one])
     await end(KEEP)
     await end(KEEP)
@@ -75,7 +75,7 @@ describe("workers", () => {
     expect(looks).toEqual([])
   })
 
-  it("are done with one that is forgotten", async () => {
+  it("settle a forgotten sandbox without another look", async () => {
     const { workers, looks, end } = start()
     const settling = workers.settle(newId.sandbox())
     await end(decided("forget"))
@@ -83,7 +83,7 @@ describe("workers", () => {
     expect(looks).toEqual([])
   })
 
-  it("tell each look of the one before, and whether somebody came since", async () => {
+  it("tell each look of the one before, and whether a wake came since", async () => {
     const { workers, looks, end } = start()
     const sandbox = newId.sandbox()
     workers.wake(sandbox)
@@ -99,8 +99,8 @@ describe("workers", () => {
     await end(KEEP)
   })
 
-  it("hear whoever comes at any moment of a look's end", async () => {
-    // In each turn of what follows a look's end, somebody comes; a look must follow, or still run.
+  it("hear a wake at any moment around a look's end", async () => {
+    // A wake comes in each of the turns after a look's end; a look must follow, or still run.
     for (let turns = 0; turns < 20; turns += 1) {
       const { workers, looks } = start()
       const sandbox = newId.sandbox()
@@ -113,7 +113,7 @@ describe("workers", () => {
     }
   })
 
-  it("settle whoever came during a look by a later one", async () => {
+  it("settle a caller that came during a look by a later one", async () => {
     const { workers, looks, end } = start()
     const sandbox = newId.sandbox()
     workers.wake(sandbox)
@@ -160,7 +160,7 @@ describe("workers", () => {
     expect(failures.at(-1)).toBe(FIRST_BACKOFF_MS)
   })
 
-  it("are woken while they wait after a failure, and then wait no more", async () => {
+  it("look at once when they are woken in the wait after a failure, and then wait no more", async () => {
     const { workers, looks, failures, end } = start()
     const sandbox = newId.sandbox()
     workers.wake(sandbox)
@@ -188,7 +188,7 @@ describe("workers", () => {
   })
 
   describe("that are to look later", () => {
-    it("do", async () => {
+    it("look at that time", async () => {
       const { workers, looks } = start()
       workers.wakeIn(newId.sandbox(), HOUR_MS)
       await vi.advanceTimersByTimeAsync(HOUR_MS - 1)
@@ -197,7 +197,7 @@ describe("workers", () => {
       expect(looks).toHaveLength(1)
     })
 
-    it("look before when they have to, or are told to", async () => {
+    it("look before that time after a failure, or at an earlier time that was asked for", async () => {
       const { workers, looks, end } = start()
       const sandbox = newId.sandbox()
       workers.wake(sandbox)
@@ -211,7 +211,7 @@ describe("workers", () => {
       expect(looks).toHaveLength(1)
     })
 
-    it("look again when a look runs: it may have seen what was before", async () => {
+    it("look again after a running look, which may have seen an older state", async () => {
       const { workers, looks, end } = start()
       const sandbox = newId.sandbox()
       workers.wake(sandbox)
@@ -222,7 +222,7 @@ describe("workers", () => {
   })
 
   describe("that are closed", () => {
-    it("wait for what runs, and begin no more", async () => {
+    it("wait for running looks, and begin no more", async () => {
       const { workers, looks, end } = start()
       const [one, other] = [newId.sandbox(), newId.sandbox()]
       workers.wake(one)

@@ -16,7 +16,7 @@ const disk = (freeBytes: number) => ({
   size: { bytes: 150 * GB, inodes: 1_500_000 },
 })
 
-describe("what a sandbox takes over what it may", () => {
+describe("the excess of a sandbox over its allowance", () => {
   it.each<[Measured["used"], Allowance, string | undefined]>([
     [
       { bytes: 12.1 * GB },
@@ -41,7 +41,7 @@ describe("what a sandbox takes over what it may", () => {
     [{ bytes: 10 * GB, inodes: 5 }, { bytes: 10 * GB }, undefined],
     [{ bytes: 10 * GB }, {}, undefined],
     [{}, { bytes: 10 * GB }, undefined],
-  ])("is said of %o with %o", (used, allowance, words) => {
+  ])("is described for %o with %o", (used, allowance, words) => {
     expect(excessOf({ used }, allowance)).toBe(words)
   })
 })

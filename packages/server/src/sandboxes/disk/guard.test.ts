@@ -89,7 +89,7 @@ it("gives a sandbox that fills the disk a respite, and halts it again when that 
   expect(told).toHaveLength(2)
 })
 
-it("finds the next writer, though one that stands still has taken more", async () => {
+it("halts the next writer, though a halted sandbox has taken more", async () => {
   const { stage, used, one, other, guard } = openStage()
   used.set(one, 60 * GB)
   stage.freeBytes = 200 * MB
@@ -103,7 +103,7 @@ it("finds the next writer, though one that stands still has taken more", async (
   ])
 })
 
-it("halts a sandbox again that grows in its respite, and lets one go on that has room again", async () => {
+it("halts a sandbox again that grows in its respite, and lets it continue once it has room again", async () => {
   const { stage, used, one, guard, measured } = openStage()
   stage.allowance = { bytes: GB }
   used.set(one, 2 * GB)

@@ -22,7 +22,7 @@ const openDataDir = () => {
   return dataDir
 }
 
-it("measures what each sandbox has: its tops, its own directory and its workspace's caches", async () => {
+it("measures a sandbox's tops, its own directory and its workspace's caches", async () => {
   const dataDir = openDataDir()
   const [one, other] = [newId.sandbox(), newId.sandbox()]
   const write = (place: string, name: string, bytes: number) => {
@@ -61,7 +61,7 @@ it("measures what each sandbox has: its tops, its own directory and its workspac
   expect(inodes.get(other)).toBeGreaterThanOrEqual(50)
 })
 
-it("measures files that a process of the sandbox has open, though no name leads to them", async () => {
+it("measures deleted files that a process of the sandbox has open", async () => {
   const dataDir = openDataDir()
   const sandbox = { sandbox: newId.sandbox(), workspace: Slug.parse("app") }
   const path = join(dataDir, "unlinked")

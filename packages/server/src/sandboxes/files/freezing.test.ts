@@ -10,7 +10,7 @@ import { openFreezing } from "./freezing.ts"
 const workspace = Slug.parse("app")
 const { signal } = new AbortController()
 
-/** A running sandbox, whose copies go on as the test says. */
+/** Sets up a running sandbox whose copies the test drives. */
 const setUp = () => {
   const backend = new MemoryBackend()
   const sandbox = newId.sandbox()
@@ -53,7 +53,7 @@ const setUp = () => {
 
 const FROZEN = { layers: [], frozenMs: 0, end: async () => {} }
 
-it("the end of one copy leaves the sandbox marked and still while another copies from it", async () => {
+it("keeps a sandbox marked and paused at the end of one copy while another copies from it", async () => {
   const { begin, standing } = setUp()
   const [one, other] = [await begin(), await begin()]
   await one.live.freeze()
@@ -67,7 +67,7 @@ it("the end of one copy leaves the sandbox marked and still while another copies
   expect(standing()).toEqual({ state: "running", isMarked: false })
 })
 
-it("a sandbox that two copies have paused goes on after the last thaw", async () => {
+it("resumes a sandbox that two copies have paused at the last thaw", async () => {
   const { begin, standing } = setUp()
   const [one, other] = [await begin(), await begin()]
   await one.live.freeze()
@@ -80,7 +80,7 @@ it("a sandbox that two copies have paused goes on after the last thaw", async ()
   await other.finish()
 })
 
-it("a thaw after a pause that came late resumes the sandbox", async () => {
+it("resumes a sandbox by a thaw after a pause that came late", async () => {
   const { begin, standing } = setUp()
   const { live, finish } = await begin()
   const freezing = live.freeze()

@@ -52,7 +52,7 @@ const archive = async function* (...chunks: (string | Error)[]) {
 const slugs = async () =>
   (await store.db.selectFrom("workspaces").select("slug").execute()).map(({ slug }) => slug)
 
-it("an import and a fork to the name of files that no workspace owns are refused, and the files stay", async () => {
+it("refuses an import and a fork to the name of files that no workspace owns, and keeps the files", async () => {
   await leaveFiles()
   const refused = { code: "workspace.files_left" }
   await expect(
@@ -68,7 +68,7 @@ it("an import and a fork to the name of files that no workspace owns are refused
   await expect(sandboxes.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject(refused)
 })
 
-it("an import to the name of a sandbox that no workspace owns is refused", async () => {
+it("refuses an import to the name of a sandbox that no workspace owns", async () => {
   const identity = { sandbox: newId.sandbox(), installation: newId.installation() }
   backend.plant({ ...identity, workspace: app, configHash: OLD_CONFIG }, "exited")
   await expect(sandboxes.importFrom(app, archive("x"), signal)).rejects.toMatchObject({
@@ -77,7 +77,7 @@ it("an import to the name of a sandbox that no workspace owns is refused", async
   expect(await slugs()).toEqual([])
 })
 
-it("a new workspace takes no files that were made for another of its name, unless they are replaced", async () => {
+it("gives a new workspace no files of an earlier one of its name, unless these are replaced", async () => {
   await leaveFiles()
   await expect(sandboxes.up(spec, { mode: "fresh" }, signal)).rejects.toMatchObject({
     code: "workspace.files_left",
@@ -87,14 +87,14 @@ it("a new workspace takes no files that were made for another of its name, unles
   expect(await slugs()).toEqual([app])
 })
 
-it("a failed import leaves its name free", async () => {
+it("leaves the name of a failed import free", async () => {
   const bad = archive("x", new Error("a bad archive"))
   await expect(sandboxes.importFrom(app, bad, signal)).rejects.toThrow("a bad archive")
   expect(await slugs()).toEqual([])
   expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
 })
 
-it("a second import of a name is refused while the first is under way", async () => {
+it("refuses a second import of a name while the first is under way", async () => {
   const upload = Promise.withResolvers<void>()
   const slow = (async function* () {
     await upload.promise
@@ -109,7 +109,7 @@ it("a second import of a name is refused while the first is under way", async ()
   expect(await first).toMatchObject({ made: true })
 })
 
-it("an import that is cancelled before its sandbox is begun leaves nothing", async () => {
+it("leaves no workspace of an import that is cancelled before its sandbox is begun", async () => {
   const cancelling = new AbortController()
   prepare = async () => {
     cancelling.abort()
@@ -121,7 +121,7 @@ it("an import that is cancelled before its sandbox is begun leaves nothing", asy
   expect(await sandboxes.importFrom(app, archive("x"), signal)).toMatchObject({ made: true })
 })
 
-it("a workspace without a sandbox is removed by its name, and one with a sandbox is not", async () => {
+it("removes a workspace without a sandbox by its name, and refuses that for one with a sandbox", async () => {
   await sandboxes.describe(spec, {}, signal)
   await sandboxes.removeWorkspace(app)
   expect(await slugs()).toEqual([])

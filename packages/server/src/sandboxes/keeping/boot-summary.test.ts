@@ -11,7 +11,7 @@ it("has no more running steps than a boot may have, whatever its sandbox says", 
   expect(many.reduce(follow, begunBoot("fresh")).running).toHaveLength(MAX_BOOT_STEPS)
 })
 
-it("has no running step once the boot has ended, nor begins one then", () => {
+it("has no running step once the boot has ended, even if its sandbox begins one", () => {
   const booting = follow(begunBoot("fresh"), started("git-sync"))
   expect(booting.running).toEqual(["git-sync"])
   expect([ended, started("late")].reduce(follow, booting).running).toEqual([])

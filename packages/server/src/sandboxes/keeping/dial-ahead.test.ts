@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
 import { dialAhead } from "./dial-ahead.ts"
 
-/** Somebody to connect to, and the first connection as they have it. */
+/** Starts a listener to connect to, which has the other end of the first connection. */
 const listen = async () => {
   const server = createServer()
   server.listen(0, "127.0.0.1")
@@ -19,7 +19,7 @@ const listen = async () => {
   return { theirs, dial }
 }
 
-it("is there for the first who takes it, who ends it", async () => {
+it("hands the connection to the first caller that takes it, and leaves it open for that caller", async () => {
   const { dial, theirs } = await listen()
   const ahead = dialAhead(dial)
   const taken = await ahead.take()
@@ -32,7 +32,7 @@ it("is there for the first who takes it, who ends it", async () => {
   socket.end()
 })
 
-it("ends when it is not needed, also before it is made", async () => {
+it("ends the connection when it is dropped, also before it is made", async () => {
   const { dial, theirs } = await listen()
   const ahead = dialAhead(dial)
   ahead.drop()
@@ -43,7 +43,7 @@ it("ends when it is not needed, also before it is made", async () => {
   expect(await ahead.take()).toBeUndefined()
 })
 
-it("is not there where it could not be made", async () => {
+it("hands out no connection where none could be made", async () => {
   const ahead = dialAhead(() => Promise.reject(new Error("nobody listens")))
   expect(await ahead.take()).toBeUndefined()
 })

@@ -21,7 +21,7 @@ describe("Heard", () => {
     expect(await later).toMatchObject({ message: "c" })
   })
 
-  it("forgets the oldest, by number and by size, and misses none that comes", async () => {
+  it("forgets the oldest events, by number and by size, and still finds later ones", async () => {
     const heard = new Heard()
     const last = heard.until(says("last"))
     heard.add(Array.from({ length: 20_000 }, (_, place) => warning(place + 1, "x")))
@@ -34,7 +34,7 @@ describe("Heard", () => {
     expect(await last).toMatchObject({ message: "last" })
   })
 
-  it("tells those who wait that nothing more comes", async () => {
+  it("fails present and later waits once it has ended", async () => {
     const heard = new Heard()
     const never = heard.until(says("a"))
     heard.end(new Error("over"))

@@ -87,7 +87,7 @@ describe("configHash", () => {
     expect(configHash({ ...base, mounts, network, hardening })).toBe(configHash(base))
   })
 
-  it("[R1.2] takes equal values that are written differently for equal", () => {
+  it("[R1.2] gives equal values that are written differently the same hash", () => {
     const sloppy = ["10.1.2.3/16", "192.168.7.255/24", "192.168.7.0/24"]
     expect(configHash({ ...base, network: { kind: "open", allow: sloppy } })).toBe(configHash(base))
     expect(configHash({ ...base, limits: { ...base.limits, cpus: 2.0 } })).toBe(configHash(base))
@@ -137,7 +137,7 @@ describe("configHash", () => {
     "a capability": { hardening: { ...base.hardening, capabilities: ["CHOWN"] } },
     "no-new-privileges": { hardening: { ...base.hardening, noNewPrivileges: false } },
     seccomp: { hardening: { ...base.hardening, seccomp: "off" } },
-    "what its supervisor is told": { boot: { ...boot, environment: { A: "2" } } },
+    "the plan of its supervisor": { boot: { ...boot, environment: { A: "2" } } },
     "the order of its repos": { boot: { ...boot, repos: boot.repos.toReversed() } },
     "the agent's generation": { agentGeneration: "2" },
     "the supervisor's generation": { supervisorGeneration: "2" },

@@ -24,7 +24,7 @@ const configOf = (
 const hash = (...given: Parameters<typeof configOf>) => configHash(configOf(...given))
 
 describe("a workspace's config", () => {
-  it("[R1.2] is the same for the same workspace and toolbox", () => {
+  it("[R1.2] keeps its hash when defaults are written out", () => {
     expect(hash()).toBe(hash({ sidecars: [], environment: {} }))
   })
 
@@ -38,18 +38,18 @@ describe("a workspace's config", () => {
     ["caches", { caches: ["npm"] }],
     ["network", { network: { kind: "none" } }],
     ["host ports", { hostPorts: [11434] }],
-  ])("[R1.2] is another one when its %s is another", (_, spec) => {
+  ])("[R1.2] changes its hash with the workspace's %s", (_, spec) => {
     expect(hash(spec)).not.toBe(hash())
   })
 
-  it("[R1.2] is another one when the host's proxy is another, unless there is no network", () => {
+  it("[R1.2] changes its hash with the host's proxy, unless it has no network", () => {
     const host = { variables: { HTTPS_PROXY: "http://proxy.example:3128" } }
     const none = { network: { kind: "none" } } as const
     expect(hash({}, toolbox("0"), host)).not.toBe(hash())
     expect(hash(none, toolbox("0"), host)).toBe(hash(none))
   })
 
-  it("[R1.2] is another one when the host trusts other authorities, unless there is no network", () => {
+  it("[R1.2] changes its hash with the host's authorities, unless it has no network", () => {
     const host = { certificates: ["one in PEM\n"] }
     const none = { network: { kind: "none" } } as const
     expect(hash({}, toolbox("0"), host)).not.toBe(hash())
@@ -57,7 +57,7 @@ describe("a workspace's config", () => {
     expect(hash(none, toolbox("0"), host)).toBe(hash(none))
   })
 
-  it("names the files with the host's authorities for programs, where the workspace names none of its own", () => {
+  it("names the files with the host's authorities to programs, unless the workspace names its own", () => {
     const host = { certificates: ["one in PEM\n"] }
     const own = { environment: { GIT_SSL_CAINFO: "/workspace/own.pem" } }
     expect(configOf(own, toolbox("0"), host).boot).toMatchObject({
@@ -72,23 +72,23 @@ describe("a workspace's config", () => {
     expect(configOf().boot).not.toHaveProperty("certificates")
   })
 
-  it("[R1.2] is the same whatever its files may take, which is held without the sandbox", () => {
+  it("[R1.2] keeps its hash with other limits of the disk, which are held outside of the sandbox", () => {
     expect(hash({ limits: { diskBytes: 2 ** 30, diskInodes: 10_000 } })).toBe(hash())
   })
 
-  it("[R1.2] is the same in whatever order its ports of the host are named", () => {
+  it("[R1.2] keeps its hash with its host ports in another order", () => {
     expect(hash({ hostPorts: [11434, 5432] })).toBe(hash({ hostPorts: [5432, 11434] }))
   })
 
-  it("[R1.2] is the same in whatever order its caches are named, and however often", () => {
+  it("[R1.2] keeps its hash with its caches in another order, or one of them named twice", () => {
     expect(hash({ caches: ["npm", "go", "npm"] })).toBe(hash({ caches: ["go", "npm"] }))
   })
 
-  it("[R1.2] is another one with another toolbox, which brings supervisor and agents", () => {
+  it("[R1.2] changes its hash with the toolbox, which brings supervisor and agents", () => {
     expect(hash({}, toolbox("1"))).not.toBe(hash())
   })
 
-  it("[R1.2] is another one with another system, whatever the workspace calls it", () => {
+  it("[R1.2] changes its hash with the system, also where the workspace is the same", () => {
     const workspace = WorkspaceSpec.parse({ slug: "app" })
     const hashes = ["0", "1"].map((digit) => {
       const system = { kind: "image" as const, digest: `sha256:${digit.repeat(64)}` }

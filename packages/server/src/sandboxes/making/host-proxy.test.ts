@@ -22,7 +22,7 @@ describe("proxyEnvironment", () => {
     })
   })
 
-  it("leaves to the workspace what it sets in either case", () => {
+  it("leaves out a proxy that the workspace sets in either case", () => {
     const given = proxyEnvironment({ HTTPS_PROXY: PROXY }, { https_proxy: "http://own" }, OPEN)
     expect(given).not.toHaveProperty("HTTPS_PROXY")
     expect(given).not.toHaveProperty("https_proxy")

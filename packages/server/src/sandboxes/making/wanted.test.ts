@@ -8,7 +8,7 @@ const slug = Slug.parse("one")
 const specOf = (version: number): WorkspaceSpec =>
   WorkspaceSpec.parse({ slug, environment: { VERSION: String(version) } })
 
-it("nothing is noted of a workspace that changed while it was read", async () => {
+it("notes nothing of a workspace that changed while it was read", async () => {
   let read = Promise.withResolvers<Workspace>()
   const wants = openWants({
     environment: {},
@@ -28,7 +28,7 @@ it("nothing is noted of a workspace that changed while it was read", async () =>
   expect(await wants.known(slug)).toBe(hash)
 })
 
-it("an agent with a toolbox of its own is prepared for whoever asks for a sandbox, never for a look", async () => {
+it("prepares an agent's own toolbox for a caller that asks for a sandbox, and not for a look", async () => {
   const asked: string[] = []
   const codex = WorkspaceSpec.parse({ slug, agent: { kind: "codex" } })
   const wants = openWants({

@@ -51,7 +51,7 @@ beforeEach(async () => {
 
 const prompt = { kind: "prompt", source: "prompt", holder: "a prompt" } as const
 
-/** As if an earlier Berth had made it. */
+/** Makes a sandbox stale, as if an earlier Berth had made it. */
 const outdate = async (sandbox: SandboxId): Promise<void> => {
   await store.db
     .updateTable("sandboxes")
@@ -81,14 +81,14 @@ const use = async (sandbox: SandboxId): Promise<unknown> => {
 }
 
 describe("the current sandbox of a workspace", () => {
-  it("[R1.1] is one, whoever asks for it at the same time", async () => {
+  it("[R1.1] is one for ten callers at the same time", async () => {
     const all = await Promise.all(Array.from({ length: 10 }, () => up(1)))
     expect(new Set(all.map(({ sandbox }) => sandbox)).size).toBe(1)
     expect(all.filter(({ made }) => made)).toHaveLength(1)
     expect(calls).toEqual(["create", "start"])
   })
 
-  it("[R1.8] is replaced when it is stale and nobody uses it, also once for all", async () => {
+  it("[R1.8] is replaced once for five callers when it is stale and unused", async () => {
     const { sandbox: old } = await up(1)
     calls = []
     const all = await Promise.all(Array.from({ length: 5 }, () => up(2)))
@@ -99,7 +99,7 @@ describe("the current sandbox of a workspace", () => {
     expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
   })
 
-  it("[R1.6] is waited for while somebody uses the stale one, with who that is", async () => {
+  it("[R1.6] is waited for while the stale one is in use, and the error names that use", async () => {
     const { sandbox: old } = await up(1)
     const { id } = await sandboxes.hold(old, { holder: "maria" }, signal)
     const refusal = await up(2, 20).catch((each) => each)
@@ -115,7 +115,7 @@ describe("the current sandbox of a workspace", () => {
     expect(backend.all.map(({ identity }) => identity.sandbox)).toEqual([sandbox])
   })
 
-  it("[R1.6] whoever waits for it may give up", async () => {
+  it("[R1.6] can be given up by a caller that waits for it", async () => {
     const { sandbox: old } = await up(1)
     await sandboxes.hold(old, { holder: "maria" }, signal)
     const patience = new AbortController()
@@ -129,7 +129,7 @@ describe("the current sandbox of a workspace", () => {
     expect(backend.stateOf(old)).toBe("running")
   })
 
-  it("says why the one before it does not go, to whoever waits for that", async () => {
+  it("is refused with the reason why the one before it does not end", async () => {
     const { sandbox: old } = await up(1)
     refusal = new BerthError("backend.engine_failed", "the engine refused: a mount is left")
     const words = `which is stopping; the last attempt failed: remove: ${refusal.message}`
@@ -141,7 +141,7 @@ describe("the current sandbox of a workspace", () => {
     expect(await up(2)).toMatchObject({ made: true })
   })
 
-  it("is the draining one again when its workspace is as it was, for those who wait as well", async () => {
+  it("is the draining one again when its workspace is as it was, also for a caller that waits", async () => {
     const { sandbox } = await up(1)
     await sandboxes.hold(sandbox, { holder: "maria" }, signal)
     const waiting = up(2)
@@ -153,7 +153,7 @@ describe("the current sandbox of a workspace", () => {
     expect((await sandboxes.get(sandbox, signal)).phase).toBe("ready")
   })
 
-  it("[R1.6] is not taken by a request from a stale one that has not said what lives in it", async () => {
+  it("[R1.6] is not replaced while it is stale and has not said what lives in it", async () => {
     const { sandbox: old } = await up(1)
     await sandboxes.close()
     const inside = new Inside()
@@ -174,7 +174,7 @@ describe("the current sandbox of a workspace", () => {
   })
 
   it.each(["a change of its workspace", "a request after an upgrade of Berth"])(
-    "[R1.7] is had within 5 s by %s, though a session keeps the stale one",
+    "[R1.7] is made within 5 s by %s, though a session keeps the stale one",
     async (what) => {
       const { sandbox: old } = await up(1)
       await sandboxes.resume(old, thinkingClaim(newId.session(), 60_000))
@@ -190,7 +190,7 @@ describe("the current sandbox of a workspace", () => {
   )
 
   describe("whose boots keep failing", () => {
-    /** One that has been given up, by the id of its first sandbox. */
+    /** Boots a workspace until it is given up, and returns the id of its first sandbox. */
     const giveUp = async (): Promise<SandboxId> => {
       failing = true
       const { sandbox } = await up(1)
@@ -199,7 +199,7 @@ describe("the current sandbox of a workspace", () => {
       return sandbox
     }
 
-    it("is not tried for ever, and says why", async () => {
+    it("is given up after three boots, and the error says why", async () => {
       const sandbox = await giveUp()
       const thrown = await sandboxes
         .use(sandbox, { kind: "exec", source: "call", holder: "a test" }, signal)

@@ -12,7 +12,7 @@ const { signal } = new AbortController()
 const store = storeOfFile()
 const app = Slug.parse("app")
 
-it("a workspace that is removed is gone, though somebody waits for its next sandbox", async () => {
+it("forgets a removed workspace, though a caller waits for its next sandbox", async () => {
   let waiting: Promise<unknown> | undefined
   const backend = new MemoryBackend((call) => {
     if (call === "stop")
@@ -42,7 +42,7 @@ it("a workspace that is removed is gone, though somebody waits for its next sand
   }
 })
 
-it("a stale sandbox that a session keeps is stopped by the person who asks, and no other follows", async () => {
+it("stops a stale sandbox that a session keeps when a person asks, and makes no other", async () => {
   const sandboxes = await openMemoryHost({
     db: store.db,
     backend: new MemoryBackend(),
@@ -53,7 +53,7 @@ it("a stale sandbox that a session keeps is stopped by the person who asks, and 
   const slug = Slug.parse("kept")
   const { sandbox } = await sandboxes.up(WorkspaceSpec.parse({ slug }), { mode: "fresh" }, signal)
   await sandboxes.resume(sandbox, thinkingClaim(newId.session(), 60_000))
-  // Berth itself has another version since: nobody asked for a change.
+  // Berth has been upgraded since. The workspace has not changed.
   await store.db
     .updateTable("sandboxes")
     .set({ config_hash: OLD_CONFIG })
@@ -68,7 +68,7 @@ it("a stale sandbox that a session keeps is stopped by the person who asks, and 
   ])
 })
 
-it("an agent that nothing holds to what the person says is refused, and its workspace is not noted", async () => {
+it("refuses an agent that nothing holds to its permissions, and does not store its workspace", async () => {
   const sandboxes = await openMemoryHost({
     db: store.db,
     backend: new MemoryBackend(),

@@ -37,7 +37,7 @@ const open = async (
   return { backend, sandboxes, use: () => sandboxes.useOf(Slug.parse(slug), claim, signal) }
 }
 
-it("[R3.4] a boot that is cut short from outside may be tried again, and the next is used", async () => {
+it("[R3.4] lets a boot that was cut short from outside be tried again, and uses the next sandbox", async () => {
   const booting = Promise.withResolvers<SandboxId>()
   let boots = 0
   const { backend, use } = await open("cut", async (sandbox) => {
@@ -54,31 +54,31 @@ it("[R3.4] a boot that is cut short from outside may be tried again, and the nex
   expect(sandbox).not.toBe(cut)
 })
 
-it("a boot that fails by itself is not tried again", async () => {
+it("fails for good when a boot fails by itself", async () => {
   const { use } = await open("fails", () => Promise.reject(new Error("the hook failed")))
   await expect(use()).rejects.toMatchObject({ code: "boot.failed", retry: "never" })
 })
 
-it("a use that has ended does not begin again with what is late to renew it", async () => {
+it("does not begin an ended use again by a late renewal", async () => {
   const { sandboxes, use } = await open("late", async () => {})
   const { sandbox, end } = await use()
   await end()
   const watched = await sandboxes.resume(sandbox, watchedClaim(newId.session()))
   await watched.end()
   watched.renew()
-  // Written after whatever that began.
+  // Written after anything that the renewal could have begun.
   const next = await sandboxes.hold(sandbox, { holder: "a person" }, signal)
   expect((await sandboxes.get(sandbox, signal)).leases).toEqual([next])
 })
 
-it("[R3.4] one that has ended unheard is not taken for a prompt that would go on in it", async () => {
+it("[R3.4] refuses a sandbox that ended without an event to a prompt that would go on in it", async () => {
   const { backend, sandboxes, use } = await open("unheard", async () => {})
   const { sandbox } = await use()
   backend.exit(sandbox)
   await expect(sandboxes.useOnly(sandbox, claim)).rejects.toMatchObject({ code: "sandbox.ended" })
 })
 
-it("[R3.3] a sandbox that is reached again is asked at once what runs in it", async () => {
+it("[R3.3] asks a sandbox what runs in it as soon as it is reached again", async () => {
   const inside = new Inside()
   let link: BridgeCall["onState"] = () => {}
   const { sandboxes, use } = await open(
@@ -99,7 +99,7 @@ it("[R3.3] a sandbox that is reached again is asked at once what runs in it", as
   await expect.poll(() => inside.asked).toBeGreaterThan(before)
 })
 
-it("[R1.6] a use that is resumed while its sandbox is halted keeps the lease that it had", async () => {
+it("[R1.6] keeps the lease of a use that is resumed while its sandbox is halted", async () => {
   const released: LeaseId[] = []
   const found = { id: newId.lease(), source: "prompt", subject: "prm-1" } as Partial<Lease> as Lease
   const leases = {

@@ -43,7 +43,7 @@ const modeOf = (path: string) => {
 }
 
 requires("root").describe("links", () => {
-  it("give root inside its token and its plan, and nobody else", async () => {
+  it("give token and plan to root inside, and to no other user", async () => {
     const { root, links } = open()
     const told = plan()
     const link = await links.make(told)
@@ -57,7 +57,7 @@ requires("root").describe("links", () => {
     expect(modeOf(join(root, told.sandbox, "token"))).toEqual(["600", 0, 0])
   })
 
-  it("are found again, the same, and differ between sandboxes", async () => {
+  it("are found again unchanged, and have another token for each sandbox", async () => {
     const { links } = open()
     const [one, other] = [await links.make(plan()), await links.make(plan())]
     expect(one.token).not.toBe(other.token)
@@ -70,7 +70,7 @@ requires("root").describe("links", () => {
     expect(await links.latest()).toBe(other.sandbox)
   })
 
-  it("do not write through what a sandbox has put in the place of its files", async () => {
+  it("do not write through links that a sandbox has put in place of its files", async () => {
     const { root, links } = open()
     const link = await links.make(plan())
     const victim = join(root, "victim")
@@ -84,7 +84,7 @@ requires("root").describe("links", () => {
     expect(lstatSync(join(link.directory, LINK.plan)).isFile()).toBe(true)
   })
 
-  it("go whatever a sandbox has put into them, and are made anew over it", async () => {
+  it("are made anew over deep trees of a sandbox, and removed with them", async () => {
     const { root, links } = open()
     const link = await links.make(plan())
     rmSync(join(link.directory, LINK.plan))
@@ -109,7 +109,7 @@ requires("root").describe("links", () => {
     expect(await links.list()).toEqual([stuck.sandbox])
   })
 
-  it("that were begun and not finished are not found, and are made whole", async () => {
+  it("that were left half-made are not found, and are made whole", async () => {
     const { root, links } = open()
     const told = plan()
     mkdirSync(join(root, told.sandbox, "inside"), { recursive: true })
@@ -119,7 +119,7 @@ requires("root").describe("links", () => {
     expect(await links.find(told.sandbox)).toEqual(link)
   })
 
-  it("that cannot be made say so", async () => {
+  it("fail with a typed error where they cannot be made", async () => {
     const { root } = open()
     writeFileSync(root, "a file in the way")
     await expect(openLinks({ root, owner: OWNER }).make(plan())).rejects.toMatchObject({

@@ -18,7 +18,7 @@ const open = () => {
 }
 
 describe("records", () => {
-  it("give back what was noted, to root alone", async () => {
+  it("are read as they were written, from a file that only its owner may read", async () => {
     const { root, records, sandbox } = open()
     expect(await records.read(sandbox)).toBe(undefined)
     await records.write(sandbox, record)
@@ -26,7 +26,7 @@ describe("records", () => {
     expect(statSync(join(root, sandbox, "workspace.json")).mode & 0o777).toBe(0o600)
   })
 
-  it("refuse what was damaged", async () => {
+  it("are refused where their file is damaged", async () => {
     const { root, records, sandbox } = open()
     await records.write(sandbox, record)
     writeFileSync(join(root, sandbox, "workspace.json"), "{")

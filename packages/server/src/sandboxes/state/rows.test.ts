@@ -8,7 +8,7 @@ import { openDecisions } from "./decisions.ts"
 import { openRows } from "./rows.ts"
 import { openWorkspaces } from "./workspaces.ts"
 
-it("forgets those that are long gone, but the last one of a workspace that can be used again", async () => {
+it("forgets sandboxes that are long gone, except the last one of a workspace that still exists", async () => {
   const { db } = await openForTest({ dataDir: makeDataDir() })
   let now = 0
   const clock = { now: () => now, monotonicMs: () => 0 }

@@ -9,7 +9,7 @@ export type BeforeCall = (call: string, sandbox: SandboxId | undefined) => void 
 import { openWatchers } from "../../backends/watchers.ts"
 
 /**
- * An engine in memory, for what no real one can do: wait at every call, fail at any, and be inspected between calls.
+ * An engine in memory, which no real one can replace: it waits at every call, fails at any, and is looked at in between.
  */
 export class MemoryBackend {
   readonly name = "memory"

@@ -12,7 +12,7 @@ class UnguardedAdapter extends SqliteAdapter {
   }
 }
 
-/** The store's own tables, in memory. `mutate` changes statements, to see what a fault in one of them does. */
+/** Opens the store's own tables in memory. `mutate` changes statements, to show the effect of a fault in one. */
 export const openMemoryStore = async (
   mutate: (statement: string) => string = (statement) => statement,
 ): Promise<Sqlite.Database> => {

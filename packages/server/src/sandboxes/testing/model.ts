@@ -2,7 +2,7 @@ import type { Action, World } from "../deciding/decide.ts"
 import type { Life } from "../use/lives.ts"
 import { NEW_CONFIG, type Truth } from "./world.ts"
 
-/** Does to a world what an action does to a real one, if nothing comes from outside. */
+/** Applies an action to a world as it would change a real one, if nothing comes from outside. */
 export const apply = (world: World, action: Action, truth: Truth): World => {
   const { known, state, life } = world
   switch (action.kind) {

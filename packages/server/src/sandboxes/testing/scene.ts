@@ -32,14 +32,14 @@ const PROMPT_RETRY_MS = 50
 
 export interface SceneParts {
   readonly sqlite: Sqlite.Database
-  /** How long nobody has used the sandbox when the actors come. */
+  /** The time for which the sandbox has been unused when the actors come. */
   readonly idleMs: number
   readonly choose: Choose
   readonly passTime: PassTime
 }
 
 interface Length {
-  /** The use lasts until nobody else has anything to do, and not only for a moment. */
+  /** The use lasts until every other actor is done, and not only for a moment. */
   readonly isLong?: boolean
 }
 
@@ -162,7 +162,7 @@ export const play = async (
       .catch((thrown) => wrong.push(String(thrown)))
       .finally(() => waiting.delete(actor))
   await schedule.run(MAX_STEPS, () => waiting.size === 0)
-  // By now all actors must have got what they wanted, and nothing may be left half done.
+  // By now every actor must be done, and nothing may be left half done.
   for (const actor of waiting) wrong.push(`still waits: ${actor}`)
   const phases = look().filter((phase) => phase !== "gone")
   if (phases.some((phase) => phase !== "ready")) wrong.push(`ends ${phases.join(", ")}`)

@@ -18,7 +18,7 @@ export const POLICY = {
   silentMs: MINUTE_MS,
 }
 
-/** A sandbox that is wanted as it is, running and unused, but for what is given. */
+/** A world with a current sandbox that runs unused, except for the given facts. */
 export const worldOf = ({
   known,
   ...given

@@ -19,7 +19,7 @@ let rows: Rows
 let leases: Leases
 let freed: SandboxId[]
 
-/** As a server that starts with what an earlier one left. */
+/** Opens the leases that an earlier server left, as a server does at its start. */
 const start = async (): Promise<Leases> => {
   freed = []
   const opened = await openLeases({ db: store.db, clock, onFree: (sandbox) => freed.push(sandbox) })
@@ -38,7 +38,7 @@ beforeEach(async () => {
   leases = await start()
 })
 
-/** Time goes by, and the server ticks. */
+/** Passes time, tick by tick. */
 const pass = async (ms: number): Promise<void> => {
   for (let passed = 0; passed < ms; passed += LEASE_TICK_MS) {
     clock.pass(LEASE_TICK_MS)
@@ -50,19 +50,22 @@ const kindsOf = async (sandbox: SandboxId) =>
   (await leases.of(sandbox)).map(({ kind }) => kind).toSorted()
 
 describe("leases", () => {
-  it.each(LeaseKind.options)("[R1.7] %s: in use from the claim to its end", async (kind) => {
-    const sandbox = await insertRow(rows, "ready")
-    const lease = await leases.acquire({ sandbox, kind, source: "person", holder: "a" })
-    expect(await leases.of(sandbox)).toMatchObject([
-      { id: lease, sandbox, kind, source: "person", holder: "a" },
-    ])
-    expect(await rows.beginStop(sandbox, STOP)).toBe(false)
-    await leases.release(lease)
-    expect(await leases.of(sandbox)).toEqual([])
-    expect(await rows.beginStop(sandbox, STOP)).toBe(true)
-  })
+  it.each(LeaseKind.options)(
+    "[R1.7] of kind %s keep a sandbox from the claim to the release",
+    async (kind) => {
+      const sandbox = await insertRow(rows, "ready")
+      const lease = await leases.acquire({ sandbox, kind, source: "person", holder: "a" })
+      expect(await leases.of(sandbox)).toMatchObject([
+        { id: lease, sandbox, kind, source: "person", holder: "a" },
+      ])
+      expect(await rows.beginStop(sandbox, STOP)).toBe(false)
+      await leases.release(lease)
+      expect(await leases.of(sandbox)).toEqual([])
+      expect(await rows.beginStop(sandbox, STOP)).toBe(true)
+    },
+  )
 
-  it("[R1.7] those of prompts and commands never end by time, the others unless renewed", async () => {
+  it("[R1.7] of prompts and commands never expire, and the others do unless renewed", async () => {
     const sandbox = await insertRow(rows, "ready")
     for (const kind of LeaseKind.options)
       await leases.acquire({ sandbox, kind, source: "person", holder: "a", ttlMs: TTL_MS })
@@ -75,14 +78,14 @@ describe("leases", () => {
     expect(freed).toEqual([])
   })
 
-  it("[R1.7] one without a time stays until it is released", async () => {
+  it("[R1.7] without a time do not expire", async () => {
     const sandbox = await insertRow(rows, "ready")
     const hold = await leases.acquire({ sandbox, kind: "hold", source: "person", holder: "a" })
     await pass(100 * TTL_MS)
     expect(await leases.of(sandbox)).toMatchObject([{ id: hold, expiresAt: null }])
   })
 
-  it("[R1.7] one that is renewed lives on, and one that has ended is not renewed", async () => {
+  it("[R1.7] live on when they are renewed, and cannot be renewed once they have expired", async () => {
     const sandbox = await insertRow(rows, "ready")
     const lease = await leases.acquire({
       sandbox,
@@ -101,7 +104,7 @@ describe("leases", () => {
     expect(freed).toEqual([sandbox])
   })
 
-  it("says by the wall when one ends", async () => {
+  it("tell their end by the wall clock", async () => {
     const sandbox = await insertRow(rows, "ready")
     await leases.acquire({ sandbox, kind: "preview", source: "person", holder: "a", ttlMs: TTL_MS })
     clock.pass(1_000)
@@ -110,7 +113,7 @@ describe("leases", () => {
     expect((await leases.all()).get(sandbox)).toEqual(await leases.of(sandbox))
   })
 
-  it("tells once when the last one ends, and not before", async () => {
+  it("report a free sandbox once, when the last one is released", async () => {
     const [sandbox, other] = [await insertRow(rows, "ready"), await insertRow(rows, "ready")]
     const first = await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
     const last = await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "b" })
@@ -122,7 +125,7 @@ describe("leases", () => {
     expect(freed).toEqual([sandbox])
   })
 
-  it("tells once when the last ones run out together", async () => {
+  it("report a free sandbox once when the last ones expire together", async () => {
     const sandbox = await insertRow(rows, "ready")
     for (const holder of ["a", "b", "c"])
       await leases.acquire({ sandbox, kind: "preview", source: "person", holder, ttlMs: TTL_MS })
@@ -133,7 +136,7 @@ describe("leases", () => {
   it.each([
     ["forwards", YEARS_MS],
     ["backwards", -YEARS_MS],
-  ])("[R1.7] a wall clock that jumps %s changes nothing", async (_, jumpMs) => {
+  ])("[R1.7] are the same after the wall clock jumped %s", async (_, jumpMs) => {
     const sandbox = await insertRow(rows, "ready")
     const lease = await leases.acquire({
       sandbox,
@@ -150,7 +153,7 @@ describe("leases", () => {
     expect(await leases.of(sandbox)).toEqual([])
   })
 
-  it("[R1.7] a host that slept takes nobody's time", async () => {
+  it("[R1.7] lose no time while the host sleeps", async () => {
     const sandbox = await insertRow(rows, "ready")
     const lease = await leases.acquire({
       sandbox,
@@ -160,14 +163,14 @@ describe("leases", () => {
       ttlMs: TTL_MS,
     })
     await pass(TTL_MS - LEASE_TICK_MS)
-    // The wall goes on; the timers and the other clock do not.
+    // The wall clock goes on; the timers and the monotonic clock do not.
     clock.jump(8 * 3600 * 1000)
     expect(leases.renew(lease)).toBe(true)
     await pass(TTL_MS - LEASE_TICK_MS)
     expect(await leases.of(sandbox)).toMatchObject([{ id: lease }])
   })
 
-  it("[R1.7] a server that stood still gives every holder its whole time again", async () => {
+  it("[R1.7] get their whole time again after the server stood still", async () => {
     const sandbox = await insertRow(rows, "ready")
     const lease = await leases.acquire({
       sandbox,
@@ -185,7 +188,7 @@ describe("leases", () => {
     expect(await leases.of(sandbox)).toEqual([])
   })
 
-  it("a tick that is a little late is no reason to wait longer", async () => {
+  it("get no more time for a tick that is a little late", async () => {
     const sandbox = await insertRow(rows, "ready")
     await leases.acquire({
       sandbox,
@@ -199,7 +202,7 @@ describe("leases", () => {
     expect(await leases.of(sandbox)).toEqual([])
   })
 
-  it("[R1.9] after a restart those of calls and forks are gone, the others have their whole time", async () => {
+  it("[R1.9] of calls and forks are gone after a restart, and the others get their whole time", async () => {
     const sandbox = await insertRow(rows, "ready")
     const claim = { sandbox, holder: "a" }
     await leases.acquire({ ...claim, kind: "exec", source: "call" })
@@ -220,14 +223,14 @@ describe("leases", () => {
     expect(await kindsOf(sandbox)).toEqual(["exec", "hold"])
   })
 
-  it.each(USABLE_PHASES)("[R1.7] may be had of one that is %s", async (phase) => {
+  it.each(USABLE_PHASES)("[R1.7] are granted for a sandbox that is %s", async (phase) => {
     const sandbox = await insertRow(rows, phase)
     await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
     expect(await leases.of(sandbox)).toHaveLength(1)
   })
 
   it.each(["stopping", "gone", "quarantined"] as const)(
-    "[R1.7] are refused of one that is %s",
+    "[R1.7] are refused for a sandbox that is %s",
     async (phase) => {
       const sandbox = await insertRow(rows, phase)
       await expect(refused(sandbox)).resolves.toBe("sandbox.ended")
@@ -235,7 +238,7 @@ describe("leases", () => {
     },
   )
 
-  it("[R1.7] are refused of one that is not known", async () => {
+  it("[R1.7] are refused for an unknown sandbox", async () => {
     await expect(refused(newId.sandbox())).resolves.toBe("sandbox.ended")
   })
 
@@ -246,7 +249,7 @@ describe("leases", () => {
     return thrown instanceof BerthError && thrown.code
   }
 
-  it("[R1.7] of a claim and a stop at once, in either order, one is refused", async () => {
+  it("[R1.7] and a stop at the same time exclude each other, in either order", async () => {
     for (const isStopFirst of [true, false]) {
       const sandbox = await insertRow(rows, "draining")
       const stop = () => rows.beginStop(sandbox, STOP)
@@ -258,7 +261,7 @@ describe("leases", () => {
     }
   })
 
-  it("[R1.7] a claim and a stop look and write in one statement each", async () => {
+  it("[R1.7] are claimed, and looked at by a stop, in one statement each", async () => {
     const sandbox = await insertRow(rows, "ready")
     let statements = 0
     const counting: KyselyPlugin = {
@@ -278,7 +281,7 @@ describe("leases", () => {
     expect(statements).toBe(2)
   })
 
-  it("[R1.7] one that yields keeps a sandbox from Berth, and gives way to whoever asks", async () => {
+  it("[R1.7] that yield keep a sandbox from Berth's own stops, and give way to a requested one", async () => {
     const sandbox = await insertRow(rows, "ready")
     const claim = { sandbox, kind: "session", holder: "a" } as const
     const use = await leases.acquire({ ...claim, source: "watcher", subject: "ses-1" })
@@ -304,7 +307,7 @@ describe("leases", () => {
     expect(await leases.by(["session"])).toHaveLength(2)
   })
 
-  it("end with a sandbox that is dead, or that is stopped though it is used", async () => {
+  it("end with a sandbox that is stopped regardless of its use", async () => {
     const sandbox = await insertRow(rows, "ready")
     await leases.acquire({ sandbox, kind: "exec", source: "person", holder: "a" })
     expect(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: "died" })).toBe(true)
@@ -315,7 +318,7 @@ describe("leases", () => {
     })
   })
 
-  it("one that cannot be deleted when its time is over is, as soon as it can be", async () => {
+  it("are deleted late where the store refused that at their end", async () => {
     const sandbox = await insertRow(rows, "ready")
     await leases.acquire({ sandbox, kind: "preview", source: "person", holder: "a", ttlMs: TTL_MS })
     await sql`PRAGMA query_only = 1`.execute(store.db)

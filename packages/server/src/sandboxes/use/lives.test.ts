@@ -24,7 +24,7 @@ let lives: Lives
 let inside: Inside
 let freed: SandboxId[]
 
-/** As a server that starts with what an earlier one left. */
+/** Opens leases and lives as a server does at its start. */
 const start = async (): Promise<void> => {
   freed = []
   leases = await openLeases({ db: store.db, clock, onFree: (sandbox) => freed.push(sandbox) })
@@ -59,8 +59,8 @@ const pass = async (ms: number): Promise<void> => {
   }
 }
 
-describe("what lives in a sandbox", () => {
-  it("[R1.7] a command in the background keeps it until it ends", async () => {
+describe("the life in a sandbox", () => {
+  it("[R1.7] keeps the sandbox in use for a background command until that ends", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST] })
     await lives.look(sandbox)
@@ -76,9 +76,13 @@ describe("what lives in a sandbox", () => {
 
   it.each<[string, Partial<Activity>, string]>([
     ["a prompt", { prompts: [newId.prompt()] }, "prompt of running prompt pr-"],
-    ["what a prompt left running", { leftProcesses: 2 }, "session of processes left running"],
+    [
+      "processes that a prompt left running",
+      { leftProcesses: 2 },
+      "session of processes left running",
+    ],
     ["a terminal", { terminals: [{ id: TERMINAL, viewers: 1 }] }, "terminal of terminal"],
-  ])("[R1.7] %s keeps it until it ends", async (_, living, holder) => {
+  ])("[R1.7] keeps the sandbox in use for %s until the end", async (_, living, holder) => {
     const sandbox = await insertRow(rows, "ready")
     inside.change(living)
     await lives.look(sandbox)
@@ -87,7 +91,7 @@ describe("what lives in a sandbox", () => {
     await expect.poll(() => freed).toEqual([sandbox])
   })
 
-  it("[R1.7] is never without a lease while one thing follows another", async () => {
+  it("[R1.7] always has a lease while one command or process follows another", async () => {
     const sandbox = await insertRow(rows, "draining")
     inside.change({ commands: [FIRST] })
     await lives.look(sandbox)
@@ -98,7 +102,7 @@ describe("what lives in a sandbox", () => {
     expect(freed).toEqual([])
   })
 
-  it("has one lease for each thing, however many ask at once", async () => {
+  it("has one lease for each command, though four callers look at once", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST, SECOND] })
     await Promise.all([1, 2, 3, 4].map(() => lives.look(sandbox)))
@@ -107,7 +111,7 @@ describe("what lives in a sandbox", () => {
     ])
   })
 
-  it("does not come back by an answer that a later one has overtaken", async () => {
+  it("ignores an answer that a later one has overtaken", async () => {
     const sandbox = await insertRow(rows, "ready")
     const late = Promise.withResolvers<void>()
     const slow = openLives({
@@ -132,14 +136,14 @@ describe("what lives in a sandbox", () => {
     expect(slow.of(sandbox)).toEqual({ kind: "none" })
   })
 
-  it("[R1.7] a terminal keeps it while it is watched, and for a time after that", async () => {
+  it("[R1.7] keeps the sandbox in use for a terminal while that is watched, and for a time after", async () => {
     const sandbox = await insertRow(rows, "ready")
     const never = new Promise<never>(() => {})
     const asking = openLives({
       onPrompts: () => {},
       clock,
       leases,
-      // Only the test asks, so that nobody does while its time goes by.
+      // Only the test asks, so that nothing is asked while its time passes.
       ask: (_, change, signal) =>
         change === undefined ? inside.answer(change, signal) : abortable(never, signal),
     })
@@ -156,14 +160,14 @@ describe("what lives in a sandbox", () => {
     expect(await holdersOf(sandbox)).toEqual([`terminal of terminal ${TERMINAL}`])
     await pass(LEASE_TICK_MS)
     expect(await holdersOf(sandbox)).toEqual([])
-    // That it is still there is no reason to begin again.
+    // An unwatched terminal that is still there gets no new lease.
     await seen(0)
     expect(await holdersOf(sandbox)).toEqual([])
     await seen(1)
     expect(await holdersOf(sandbox)).toEqual([`terminal of terminal ${TERMINAL}`])
   })
 
-  it("leaves alone what others hold, whatever they call themselves", async () => {
+  it("leaves the leases of other sources alone, whatever their holders are called", async () => {
     const sandbox = await insertRow(rows, "ready")
     await leases.acquire({ sandbox, kind: "hold", source: "person", holder: `command ${FIRST}` })
     await leases.acquire({ sandbox, kind: "exec", source: "call", holder: "a running command" })
@@ -172,7 +176,7 @@ describe("what lives in a sandbox", () => {
     expect(await leases.of(sandbox)).toHaveLength(3)
   })
 
-  it("of one that has just been made is nothing, without asking", async () => {
+  it("is none in a sandbox that was just made, without asking", async () => {
     const sandbox = newId.sandbox()
     expect(lives.of(sandbox)).toEqual({ kind: "not asked" })
     lives.born(sandbox)
@@ -180,7 +184,7 @@ describe("what lives in a sandbox", () => {
     expect(inside.asked).toBe(0)
   })
 
-  it("[R1.9] after a restart keeps its leases, and what ended meanwhile loses its own", async () => {
+  it("[R1.9] keeps its leases after a restart, except that of a command that ended meanwhile", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST, SECOND] })
     await lives.look(sandbox)
@@ -197,7 +201,7 @@ describe("what lives in a sandbox", () => {
     await expect.poll(() => freed).toEqual([sandbox])
   })
 
-  it("[R1.10] is believed of one that the store does not know, and has its leases when it does", async () => {
+  it("[R1.10] is reported for a sandbox that the store does not know, and leased once it does", async () => {
     const sandbox = newId.sandbox()
     const terminals = [{ id: TERMINAL, viewers: 0 }]
     inside.change({ commands: [FIRST], terminals })
@@ -210,8 +214,8 @@ describe("what lives in a sandbox", () => {
     ])
   })
 
-  describe("of one that does not answer", () => {
-    it("is open, for as long as it has been silent", async () => {
+  describe("of a sandbox that does not answer", () => {
+    it("is silent, with the time of that silence", async () => {
       const sandbox = await insertRow(rows, "ready")
       inside.silence()
       expect(await lives.ask(sandbox)).toEqual({ kind: "silent", forMs: 0, askedMs: 0 })
@@ -226,21 +230,21 @@ describe("what lives in a sandbox", () => {
       expect(await lives.ask(sandbox)).toEqual({ kind: "silent", forMs: 0, askedMs: 0 })
     })
 
-    it("[R1.7] is not known any more, and what it had keeps its lease", async () => {
+    it("[R1.7] is to be asked again, and keeps its leases", async () => {
       const sandbox = await insertRow(rows, "ready")
       inside.change({ commands: [FIRST] })
       await lives.look(sandbox)
       inside.silence()
       await expect.poll(() => lives.of(sandbox)).toEqual({ kind: "not asked" })
       expect(await holdersOf(sandbox)).toEqual([`exec of command ${FIRST}`])
-      // It is followed again as soon as it answers.
+      // The sandbox is followed again as soon as it answers.
       inside.silence(false)
       await lives.ask(sandbox)
       inside.change({ commands: [] })
       await expect.poll(() => freed).toEqual([sandbox])
     })
 
-    it("is not taken for nothing when a request may have left something in it", async () => {
+    it("is to be asked again when a request may have left something running", async () => {
       const sandbox = await insertRow(rows, "ready")
       lives.born(sandbox)
       inside.silence()
@@ -249,7 +253,7 @@ describe("what lives in a sandbox", () => {
     })
   })
 
-  it("keeps nobody busy in one that always answers at once", async () => {
+  it("is asked for at a bounded rate where the sandbox always answers at once", async () => {
     const sandbox = await insertRow(rows, "ready")
     const begunMs = performance.now()
     const flood = setInterval(() => inside.change({ commands: [FIRST] }), 1)
@@ -260,7 +264,7 @@ describe("what lives in a sandbox", () => {
     expect(performance.now() - begunMs).toBeGreaterThan(400)
   })
 
-  it("is asked for no more when it is gone", async () => {
+  it("is asked for no more when the sandbox is gone", async () => {
     const sandbox = await insertRow(rows, "ready")
     inside.change({ commands: [FIRST] })
     await lives.look(sandbox)

@@ -50,8 +50,8 @@ const makeStack = () => {
   return { base, prepare, see }
 }
 
-requires("root").describe("a directory in files that nobody has mounted", () => {
-  it("is made for the user, with those above it, and nothing stays mounted", async () => {
+requires("root").describe("a directory in files that are not mounted", () => {
+  it("is made for the agent's user, with those above it, and nothing stays mounted", async () => {
     const { base, prepare, see } = makeStack()
     await prepare()
     await prepare()
@@ -69,7 +69,7 @@ requires("root").describe("a directory in files that nobody has mounted", () => 
     expect(readdirSync(join(base, "top"))).toEqual([])
   })
 
-  it("does not bring back what the user had removed", async () => {
+  it("does not bring back files of a removed directory", async () => {
     const { base, prepare, see } = makeStack()
     mkdirSync(join(base, "layer", ".cargo"))
     writeFileSync(join(base, "layer", ".cargo", "old"), "")
