@@ -13,7 +13,7 @@ const fold = (...bodies: readonly EventBody[]): TranscriptFold => {
 }
 
 describe("a transcript", () => {
-  it("has each message whole, and calls with what came of them, in their order", () => {
+  it("has whole messages, and calls with their outcomes, in order", () => {
     const transcript = fold(
       { type: "message.delta", prompt, message: "a", text: "I " },
       { type: "message.delta", prompt, message: "a", text: "look" },
@@ -40,7 +40,7 @@ describe("a transcript", () => {
     ])
   })
 
-  it("keeps prompts apart, though messages have the same name, and notes with what they follow", () => {
+  it("keeps the messages of prompts apart, and a note with the prompt before it", () => {
     const transcript = fold(
       { type: "message.delta", prompt, message: "m", text: "one" },
       { type: "message.delta", prompt: other, message: "m", text: "two" },
@@ -58,7 +58,7 @@ describe("a transcript", () => {
   })
 })
 
-it("has the beginning of a message that has no end, and says so once", () => {
+it("cuts an endless message at its limit, and notes that once", () => {
   const transcript = new TranscriptFold()
   const text = "x".repeat(MAX_TEXT_CHARS / 4)
   for (let count = 0; count < 10; count++)
@@ -70,7 +70,7 @@ it("has the beginning of a message that has no end, and says so once", () => {
   ])
 })
 
-it("gives others their turn while a long log is put together", async () => {
+it("lets other work run between the pages of a log", async () => {
   let turns = 0
   let isOver = false
   const takeTurn = () => {

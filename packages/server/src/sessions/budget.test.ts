@@ -47,13 +47,13 @@ const setUp = async () => {
   const { id: prompt } = await stored.changes.accept(session.id, CreatePrompt.parse({ text: "go" }))
   await stored.changes.assign(prompt, sandbox)
   let last = 0
-  /** Says it in the place of its sandbox. Returns the events, so that they can be said again. */
+  /** Sends events as the sandbox does, and returns them, so that they can be sent again. */
   const say = async (...bodies: readonly EventBody[]): Promise<readonly Event[]> => {
     const events = bodies.map((body) => ({ sequence: ++last, at: AT, body }))
     await stored.events.take(sandbox, events)
     return events
   }
-  /** As if the session held so much already. */
+  /** Notes that the session holds so many bytes already. */
   const hold = (bytes: number) =>
     store.db
       .updateTable("sessions")
@@ -63,7 +63,7 @@ const setUp = async () => {
   const held = async () =>
     (await store.db.selectFrom("sessions").select("event_bytes").executeTakeFirstOrThrow())
       .event_bytes
-  /** All events, each number once. */
+  /** The bodies of all events, whose numbers are checked for gaps and repeats. */
   const bodies = async (): Promise<EventBody[]> => {
     const all: Event[] = []
     for (;;) {
@@ -113,7 +113,7 @@ const state = (prompt: PromptId, to: "running" | "succeeded"): EventBody => ({
 })
 const isCut = (body: EventBody) => body.type === "output.cut"
 
-it("[R3.2] stores output up to the session's budget, says what is missing and where it is, and how the prompt ended", async () => {
+it("[R3.2] stores output up to the session's budget, the prompt's end, and how much is in which files instead", async () => {
   const { say, hold, bodies, prompt, restLines, log, session, logs, events, sandbox } =
     await setUp()
   await say(state(prompt, "running"), {
@@ -159,7 +159,7 @@ it("[R3.2] stores output up to the session's budget, says what is missing and wh
   expect((await log.read(session.id, 4)).length).toBe(stored.length - 4)
 })
 
-it("holds no more than the budget and its spare, whatever a sandbox floods it with", async () => {
+it("holds at most the budget and twice its spare under a flood of output, warnings and asks", async () => {
   const { say, hold, held, bodies, prompt } = await setUp()
   await say(state(prompt, "running"))
   await hold(SESSION_BYTES)
@@ -167,7 +167,7 @@ it("holds no more than the budget and its spare, whatever a sandbox floods it wi
   for (let round = 0; round < 10; round++)
     await say(...Array.from({ length: 4 }, () => delta(prompt, text)))
   expect(await held()).toBeLessThan(SESSION_BYTES + 10_000)
-  // Said when it began, and as it doubled: not once for each.
+  // A cut is told when it begins and each time that it has doubled.
   expect((await bodies()).filter(isCut).length).toBeLessThan(6)
   await hold(SESSION_BYTES + SPARE_BYTES)
   await say({ type: "warning", prompt, message: text })
@@ -178,7 +178,7 @@ it("holds no more than the budget and its spare, whatever a sandbox floods it wi
   expect((await bodies()).at(-1)).toEqual(state(prompt, "succeeded"))
 })
 
-it("counts what a sandbox says over all of its sessions, and gives it room again as time passes", async () => {
+it("bounds the output of a sandbox, and gives it room again as time passes", async () => {
   const { say, store, sandbox, bodies, prompt } = await setUp()
   await say(state(prompt, "running"), delta(prompt, "before"))
   const used = () =>
@@ -188,7 +188,7 @@ it("counts what a sandbox says over all of its sessions, and gives it room again
       .where("id", "=", sandbox)
       .executeTakeFirstOrThrow()
   expect((await used()).said_bytes).toBeGreaterThan(100)
-  // Far in the future, so that nothing is earned while the test runs.
+  // Far in the future, so that the sandbox gets no room while the test runs.
   const said_at_ms = Date.now() + 3600_000
   await store.db.updateTable("sandboxes").set({ said_bytes: SANDBOX_BYTES, said_at_ms }).execute()
   await say(delta(prompt, "after"))
@@ -198,14 +198,14 @@ it("counts what a sandbox says over all of its sessions, and gives it room again
   expect(sandboxRoom({ bytes: 5, atMs: 10_000 }, 0).leftBytes).toBe(SANDBOX_BYTES - 5)
 })
 
-it("never leaves out how a prompt stands", () => {
+it("never leaves out the state of a prompt", () => {
   const prompt = newId.prompt()
   expect(partWithin(state(prompt, "succeeded"), Number.MAX_SAFE_INTEGER)).toBeDefined()
   expect(partWithin(delta(prompt, ""), 0)).toBeDefined()
   expect(partWithin(delta(prompt, ""), 1)).toBeUndefined()
 })
 
-it("stores events though what is left out cannot be written", async () => {
+it("stores events though the output that is left out cannot be written to files", async () => {
   const { say, hold, bodies, prompt, logs } = await setUp()
   writeFileSync(logs, "in the way of the directory")
   await say(state(prompt, "running"))
@@ -217,7 +217,7 @@ it("stores events though what is left out cannot be written", async () => {
   ])
 })
 
-it("keeps the latest of what is left out in files of bounded size, repeats nothing after a crash, and removes them with the workspace", async () => {
+it("keeps the latest output that is left out in bounded files, and removes them with the workspace", async () => {
   const { rest, logs, session } = await setUp()
   const owner = { workspace, session: session.id }
   const line = `${"x".repeat(REST_FILE_BYTES / 2 - 1)}\n`

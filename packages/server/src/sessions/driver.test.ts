@@ -30,7 +30,7 @@ const use = {
 
 const keeping = (kept: Partial<Kept>): Kept => kept as Kept
 
-/** A driver on a real store, before a sandbox that succeeds with everything at once. */
+/** Opens a driver on a real store, in front of a sandbox in which each prompt succeeds at once. */
 const setUp = async (
   change: (stored: Stored) => Partial<Stored> = () => ({}),
   others: Partial<DriverParts["sandboxes"]> = {},
@@ -83,7 +83,7 @@ const setUp = async (
     return opened
   }
   const driver = open()
-  /** The driver of the next server. */
+  /** Starts the driver of the next server. */
   const restart = async () => {
     await driver.close()
     const next = open()
@@ -98,7 +98,7 @@ const setUp = async (
   return { driver, restart, send, stop, states, prompts, sandboxesOf }
 }
 
-it("[R3.1] a prompt waits out a store that cannot be read for a while", async () => {
+it("[R3.1] runs a prompt though the store cannot be read three times", async () => {
   let failures = 3
   const { send, states } = await setUp(({ rows }) => ({
     rows: {
@@ -113,7 +113,7 @@ it("[R3.1] a prompt waits out a store that cannot be read for a while", async ()
   await expect.poll(states, { timeout: 10_000 }).toEqual(["succeeded"])
 })
 
-it("[R3.4] the end of a sandbox is heard, though the store fails when it is first looked for", async () => {
+it("[R3.4] interrupts a prompt at its sandbox's end, though the store failed at the first look", async () => {
   let looks = 0
   const { send, states } = await setUp(undefined, {
     kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "started" }) }),
@@ -125,7 +125,7 @@ it("[R3.4] the end of a sandbox is heard, though the store fails when it is firs
   await expect.poll(states, { timeout: 5_000 }).toEqual(["interrupted"])
 })
 
-/** What the sandbox is given of a prompt, where the session has one agent and the sandbox another. */
+/** Sends a prompt to a session with one agent and a sandbox with another, and returns what the sandbox was given. */
 const startsWith = async (session: "shell" | "opencode", sandbox: "shell" | "opencode") => {
   const starts: PromptStart[] = []
   const kept = keeping({
@@ -141,17 +141,17 @@ const startsWith = async (session: "shell" | "opencode", sandbox: "shell" | "ope
   return { starts, states: await states() }
 }
 
-it("a prompt that was written for one agent is not given to another", async () => {
+it("fails a prompt for one agent in a sandbox of another", async () => {
   expect(await startsWith("opencode", "shell")).toEqual({ starts: [], states: ["failed"] })
 })
 
-it("a command runs in a sandbox of another agent, which is told that it is one", async () => {
+it("runs a command in a sandbox of another agent, which is told that it is for the shell", async () => {
   expect(await startsWith("shell", "opencode")).toMatchObject({ starts: [{ agent: "shell" }] })
   const { starts } = await startsWith("shell", "shell")
   expect(starts[0]).not.toHaveProperty("agent")
 })
 
-it("[R3.1] a prompt does not wait until it is known what the one before it left running", async () => {
+it("[R3.1] runs a prompt before it is known what the one before it left running", async () => {
   const looked = Promise.withResolvers<void>()
   const { send, states } = await setUp(undefined, {
     useOf: async () => ({ ...use, leave: () => looked.promise }),
@@ -162,7 +162,7 @@ it("[R3.1] a prompt does not wait until it is known what the one before it left 
   await expect.poll(states).toEqual(["succeeded", "succeeded"])
 })
 
-it("[R3.4] a prompt has ended as its sandbox says, though the event of it never comes", async () => {
+it("[R3.4] ends a prompt as its sandbox says, though no event of that comes", async () => {
   const result = { state: "failed", reason: "no" } as const
   const { send, states } = await setUp(undefined, {
     kept: () => keeping({ agent: "shell", startPrompt: async () => ({ state: "ended", result }) }),
@@ -171,7 +171,7 @@ it("[R3.4] a prompt has ended as its sandbox says, though the event of it never 
   await expect.poll(states).toEqual(["failed"])
 })
 
-it("[R1.6] a prompt goes to the sandbox that its session keeps, and elsewhere only when that has ended", async () => {
+it("[R1.6] runs a prompt in the sandbox that its session keeps, and elsewhere only once that has ended", async () => {
   const kept = newId.sandbox()
   let isThere = true
   const { send, sandboxesOf } = await setUp(
@@ -191,7 +191,7 @@ it("[R1.6] a prompt goes to the sandbox that its session keeps, and elsewhere on
   await expect.poll(sandboxesOf).toEqual([kept, use.sandbox])
 })
 
-it("[R3.3] a prompt that is stopped before its sandbox is reached is never started", async () => {
+it("[R3.3] never starts a prompt that is stopped before its sandbox is reached", async () => {
   const connected = Promise.withResolvers<void>()
   let starts = 0
   const { send, stop, states, sandboxesOf } = await setUp(undefined, {
@@ -215,7 +215,7 @@ it("[R3.3] a prompt that is stopped before its sandbox is reached is never start
   expect(starts).toBe(0)
 })
 
-it("says what a queued prompt waits for as that changes, and nothing when it runs", async () => {
+it("tells what a queued prompt waits for as that changes, and nothing once it has run", async () => {
   const attempts = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
   const running: string[] = []
   let attempt = 0
@@ -254,7 +254,7 @@ it("says what a queued prompt waits for as that changes, and nothing when it run
   expect(driver.waitOf(id)).toBeNull()
 })
 
-it("says of a prompt that is refused for now what refuses it, since when it does", async () => {
+it("tells what refuses a prompt for now, and since when it does", async () => {
   let refusal = 0
   const { driver, send } = await setUp(undefined, {
     useOf: async () => {
@@ -323,7 +323,7 @@ describe("a stop that the sandbox does not take", () => {
       .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
   })
 
-  it("is no reason to end a sandbox that answers late since the server stood still", async () => {
+  it("ends no sandbox that answers late because the server stood still", async () => {
     const limits = { stopWithinMs: 500 }
     const taken = Promise.withResolvers<PromptStanding>()
     let looks = 0
@@ -357,7 +357,7 @@ describe("a stop that the sandbox does not take", () => {
     await expect.poll(states).toEqual(["stopped"])
   })
 
-  it("is no reason to end a sandbox that answers, however long the prompt takes to stop", async () => {
+  it("ends no sandbox that answers, though the prompt takes long to stop", async () => {
     let looks = 0
     const ended = Promise.withResolvers<void>()
     const { send, stop, states } = await setUp(undefined, {
@@ -406,7 +406,7 @@ describe("a prompt whose sandbox cannot be used when the server starts", () => {
   it.each([
     ["sandbox.ended", undefined, "its engine has not ended it yet"],
     ["sandbox.halted", "it is halted (no room)", "it is halted (no room)"],
-  ] as const)("[R3.3] says why, and can be stopped (%s)", async (code, stays, why) => {
+  ] as const)("[R3.3] waits with the reason, and can be stopped (%s)", async (code, stays, why) => {
     const error = new BerthError(code, "it cannot be used now")
     const { id, restart, stop, prompts } = await refusing(() => error, stays)
     const next = await restart()
@@ -417,7 +417,7 @@ describe("a prompt whose sandbox cannot be used when the server starts", () => {
       .toMatchObject([{ state: "stopped", reason: expect.stringContaining(why) }])
   })
 
-  it("[R3.4] goes on in it when it can be used again", async () => {
+  it("[R3.4] goes on in the sandbox once that can be used again", async () => {
     let refusals = 0
     const { id, restart, send, states } = await refusing(() =>
       ++refusals < 3 ? new BerthError("sandbox.ended", "it is stopping") : undefined,
@@ -430,7 +430,7 @@ describe("a prompt whose sandbox cannot be used when the server starts", () => {
   })
 })
 
-it("says of a prompt whose sandbox refuses it for now what it says, until it takes it", async () => {
+it("tells how a sandbox refuses a prompt for now, until it accepts the prompt", async () => {
   const taken = Promise.withResolvers<PromptStanding>()
   let isRefused = true
   const { driver, send } = await setUp(undefined, {
@@ -453,7 +453,7 @@ it("says of a prompt whose sandbox refuses it for now what it says, until it tak
   await expect.poll(() => driver.waitOf(id), { timeout: 5_000 }).toBeNull()
 })
 
-it("[R1.6] a prompt keeps its sandbox while the store fails, and leaves it when it has ended", async () => {
+it("[R1.6] keeps a prompt's sandbox in use while the store fails, and until the prompt has ended", async () => {
   let [reads, ends] = [0, 0]
   let isFailing = false
   const ended = Promise.withResolvers<PromptStanding>()
@@ -493,7 +493,7 @@ it("[R1.6] a prompt keeps its sandbox while the store fails, and leaves it when 
   await expect.poll(() => ends).toBe(1)
 })
 
-it("[R3.4] a prompt that nobody stops waits for its sandbox, however long that is not reached", async () => {
+it("[R3.4] lets a prompt that nobody stops wait for a sandbox that was not reached for a day", async () => {
   let looks = 0
   const given: unknown[] = []
   const { driver, send, states, sandboxesOf } = await setUp(undefined, {
@@ -518,7 +518,7 @@ it("[R3.4] a prompt that nobody stops waits for its sandbox, however long that i
   expect([given, await states()]).toEqual([[], ["queued"]])
 })
 
-it("keeps nothing of the looks at a prompt that runs for long", async () => {
+it("keeps no promise for each look at a prompt that runs for long", async () => {
   const { driver, send, sandboxesOf } = await setUp(undefined, {
     kept: () =>
       keeping({

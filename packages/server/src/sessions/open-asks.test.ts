@@ -14,7 +14,7 @@ const AT = "2026-01-02T03:04:05.678Z"
 const workspace = Slug.parse("app")
 const agent = AgentSpec.parse({ kind: "opencode" })
 
-/** A session whose prompt runs in a sandbox. */
+/** Sets up a session whose prompt runs in a sandbox. */
 const setUp = async () => {
   const store = await openForTest({ dataDir: makeDataDir() })
   const { rows, changes, events } = openStored({ store, clock: systemClock })
@@ -41,7 +41,7 @@ const setUp = async () => {
   return { rows, session, prompt, say, names }
 }
 
-it("shows what an agent asks until it is answered", async () => {
+it("shows the asks of an agent until they are answered", async () => {
   const { rows, session, prompt, say, names } = await setUp()
   expect(await names()).toEqual([])
   await say(
@@ -60,7 +60,7 @@ it("shows what an agent asks until it is answered", async () => {
   expect(await names()).toEqual([])
 })
 
-it("shows nothing of a prompt that has ended without an answer", async () => {
+it("shows no ask of a prompt that has ended without an answer", async () => {
   const { prompt, say, names } = await setUp()
   await say(
     { type: "permission.asked", prompt, ask: "a1", about: "run rm" },

@@ -25,7 +25,7 @@ const log = await createLogger({
 
 const open = { state: "open" } as Partial<Session> as Session
 
-/** A session whose last prompt was given to a sandbox that is there. */
+/** Sets up a session whose last prompt was given to a sandbox that is still there. */
 const setUp = async (slug: string, sessionKeepMs: number, read = async () => open) => {
   const clock = new FakeClock()
   const sandboxes = await openMemoryHost({
@@ -57,7 +57,7 @@ const setUp = async (slug: string, sessionKeepMs: number, read = async () => ope
       presence.watch(session, watching.signal)
       return watching
     },
-    /** Who uses it when all that was begun or ended until now is seen to. */
+    /** The users of the sandbox once everything that was begun or ended until now is handled. */
     users: async () => {
       const work = new AbortController()
       await presence.work(session, work.signal)
@@ -68,7 +68,7 @@ const setUp = async (slug: string, sessionKeepMs: number, read = async () => ope
   }
 }
 
-it("[R1.7] who begins to watch while the last others leave keeps the sandbox until they leave, too", async () => {
+it("[R1.7] keeps the sandbox in use for a watcher that comes while the last others leave", async () => {
   const last = { isSeenTo: Promise.withResolvers<void>(), goOn: Promise.withResolvers<void>() }
   let reads = 0
   const { watch, watcher, users, usersNow } = await setUp("watched", 0, async () => {
@@ -92,7 +92,7 @@ it("[R1.7] who begins to watch while the last others leave keeps the sandbox unt
   expect(await users()).toEqual([watcher])
 })
 
-it("[R1.7] who watches keeps the sandbox when the server stops, for the next one", async () => {
+it("[R1.7] keeps the sandbox in use for its watchers when the server stops, for the next one", async () => {
   const { watch, watcher, users } = await setUp("stopped", 0)
   const [one, other] = [watch(), watch()]
   expect(await users()).toEqual([watcher])
@@ -101,7 +101,7 @@ it("[R1.7] who watches keeps the sandbox when the server stops, for the next one
   expect(await users()).toEqual([watcher])
 })
 
-it("[R1.7] a store that cannot be read when somebody begins to watch is read again", async () => {
+it("[R1.7] reads the store again that could not be read when a watcher came", async () => {
   let failures = 1
   const { watch, watcher, session, usersNow } = await setUp("failing", 150, async () => {
     if (failures-- > 0) throw new BerthError("store.busy", "somebody has it")
@@ -111,7 +111,7 @@ it("[R1.7] a store that cannot be read when somebody begins to watch is read aga
   await expect.poll(usersNow).toEqual([`session ${session}`, watcher])
 })
 
-it("[R1.7] a session that goes on in a sandbox which was taken for dead keeps it", async () => {
+it("[R1.7] keeps a sandbox in use that was presumed dead, for the session that goes on in it", async () => {
   const { watch, watcher, session, sandbox, clock, users } = await setUp("revived", 60_000)
   watch()
   const both = expect.arrayContaining([`session ${session}`, watcher])
@@ -122,7 +122,7 @@ it("[R1.7] a session that goes on in a sandbox which was taken for dead keeps it
   expect(await users()).toEqual(both)
 })
 
-it("[R1.7] a session that goes on under another server is kept for as long as that one says", async () => {
+it("[R1.7] keeps the sandbox for the time of the server under which the session goes on", async () => {
   const { users, session, leases, clock, openWith } = await setUp("longer", 1_000)
   expect(await users()).toEqual([`session ${session}`])
   await openWith(60_000).work(session, signal)
@@ -135,7 +135,7 @@ it("[R1.7] a session that goes on under another server is kept for as long as th
   ])
 })
 
-it("[R1.7] sees to hundreds who begin to watch together, and leave together, as to a few", async () => {
+it("[R1.7] reads the store less than ten times for 300 watchers that come and leave together", async () => {
   let reads = 0
   const { watch, watcher, usersNow } = await setUp("crowded", 0, async () => {
     reads++

@@ -52,7 +52,7 @@ it("removes a session with more prompts and events than go in one step, and leav
   await expect(removeRows(store, session.id)).rejects.toMatchObject({ code: "session.unknown" })
 })
 
-it("refuses while a prompt waits, and waits for the end of one that is stopped", async () => {
+it("refuses a session with a prompt that waits, and waits until a stopped prompt has ended", async () => {
   const { changes, rows, create, accept } = await setUp()
   const session = await create()
   const { id } = await accept(session)

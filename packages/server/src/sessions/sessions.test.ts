@@ -20,7 +20,7 @@ const log = await createLogger({
   destination: { write: () => {} },
 })
 
-/** A session with OpenCode, whose workspace gets another agent, and whose prompts find no sandbox. */
+/** Sets up a session with OpenCode whose workspace can get another agent, and whose prompts find no sandbox. */
 const setUp = async (kept?: SandboxId) => {
   let spec = WorkspaceSpec.parse({ slug: "app", agent: { kind: "opencode" } })
   const sandboxes = {
@@ -56,7 +56,7 @@ const setUp = async (kept?: SandboxId) => {
   return { sessions, id, change }
 }
 
-it("[R3.1] a prompt that is sent again is the one that was accepted, whatever has changed since", async () => {
+it("[R3.1] returns the accepted prompt when it is sent again, though the agent has changed since", async () => {
   const { sessions, id, change } = await setUp()
   const sent = CreatePrompt.parse({ text: "go", key: "k" })
   const accepted = await sessions.prompt(id, sent)
@@ -67,7 +67,7 @@ it("[R3.1] a prompt that is sent again is the one that was accepted, whatever ha
   })
 })
 
-it("[R1.6] a session that keeps its sandbox goes on with the agent in that, whatever its workspace has now", async () => {
+it("[R1.6] accepts a prompt for the agent in the sandbox that the session keeps, though the workspace has another", async () => {
   const { sessions, id, change } = await setUp(newId.sandbox())
   change()
   expect(await sessions.prompt(id, CreatePrompt.parse({ text: "go" }))).toMatchObject({

@@ -40,7 +40,7 @@ const setUp = async (onInterrupt: "wait" | "continue" = "wait") => {
     await openSandboxRows(store.db, systemClock).insert(row)
     return id
   }
-  /** A prompt that a sandbox has. */
+  /** Accepts a prompt, and gives it to a sandbox. */
   const given = async (sandbox: SandboxId, text = "go"): Promise<PromptId> => {
     const { id } = await stored.changes.accept(session.id, sent(text))
     expect(await stored.changes.assign(id, sandbox)).toBe(true)
@@ -66,8 +66,8 @@ const delta = (prompt: PromptId, text: string): EventBody => ({
   text,
 })
 
-describe("what a sandbox says", () => {
-  it("[R3.2] is stored once, in order, however often it is said", async () => {
+describe("an event of a sandbox", () => {
+  it("[R3.2] is stored once, in order, however often it is sent", async () => {
     const { events, addSandbox, given, bodies, stateOf, log, session } = await setUp()
     const sandbox = await addSandbox()
     const prompt = await given(sandbox)
@@ -88,7 +88,7 @@ describe("what a sandbox says", () => {
     ])
   })
 
-  it("[R3.4] does not count for prompts of others, nor for those that have ended, which are known as such", async () => {
+  it("[R3.4] is ignored for a prompt of another sandbox, and for one that has ended", async () => {
     const { events, addSandbox, given, bodies, changes, stateOf } = await setUp()
     const [own, other] = [await addSandbox(), await addSandbox()]
     const prompt = await given(own)
@@ -103,7 +103,7 @@ describe("what a sandbox says", () => {
     expect(await events.lastSeen(own)).toBe(2)
   })
 
-  it("reaches those who wait for it when it is of no prompt, and nobody else", async () => {
+  it("reaches the session whose prompt the sandbox has when it is of no prompt, and no other", async () => {
     const { events, addSandbox, given, bodies } = await setUp()
     const sandbox = await addSandbox()
     const elsewhere = await addSandbox(Slug.parse("other"))
@@ -116,7 +116,7 @@ describe("what a sandbox says", () => {
     expect((await bodies()).slice(1)).toEqual([ready])
   })
 
-  it("[R1.6] is followed by what is done to it, for those whose last prompt it had", async () => {
+  it("[R1.6] about a phase reaches a session only where the sandbox had its last prompt", async () => {
     const { events, addSandbox, given, bodies, changes } = await setUp()
     const [before, now] = [await addSandbox(), await addSandbox()]
     await changes.end(await given(before), { state: "interrupted" })
@@ -132,7 +132,7 @@ describe("what a sandbox says", () => {
     expect((await bodies()).slice(3)).toEqual([phase(now)])
   })
 
-  it("is stored though what another says at the same time cannot be", async () => {
+  it("is stored though another sandbox's event at the same time cannot be", async () => {
     const { store, events, addSandbox, given, bodies } = await setUp()
     const [good, bad] = [await addSandbox(), await addSandbox()]
     const [one, two] = [await given(good, "one"), await given(bad, "two")]
@@ -149,7 +149,7 @@ describe("what a sandbox says", () => {
 })
 
 describe("a prompt", () => {
-  it("[R3.1] is taken on once under its key, in its place, and no more than may wait", async () => {
+  it("[R3.1] is accepted once under its key, in its place, until as many wait as may", async () => {
     const { changes, session, rows } = await setUp()
     const [one, two] = await Promise.all([
       changes.accept(session.id, sent("x", { key: "k" })),
@@ -183,7 +183,7 @@ describe("a prompt", () => {
     expect((await rows.get(session.id)).pending).toEqual([running])
   })
 
-  it("[R3.3] keeps its sandbox from a stop by that one's word, until it has ended in the store", async () => {
+  it("[R3.3] keeps its sandbox from a stop by the sandbox's own lease, until it has ended in the store", async () => {
     const { store, addSandbox, given, changes } = await setUp()
     const sandbox = await addSandbox()
     const prompt = await given(sandbox)
@@ -215,12 +215,12 @@ describe("a prompt", () => {
     const { id: waiting } = await changes.accept(session.id, sent("y"))
     expect(await changes.requestStop(session.id, undefined)).toEqual([id, waiting])
     expect(await stateOf(waiting)).toBe("stopped")
-    // Its sandbox has it: that one says when it has ended.
+    // The prompt's sandbox has it, and reports when it has ended.
     expect(await stateOf(id)).toBe("queued")
     expect(await changes.assign(waiting, other)).toBe(false)
   })
 
-  it("that is interrupted is taken up before the others, a few times", async () => {
+  it("that is interrupted is continued before the others, up to a limit", async () => {
     const { events, addSandbox, changes, session, rows, bodies } = await setUp("continue")
     const sandbox = await addSandbox()
     await changes.accept(session.id, sent("first"))
@@ -239,7 +239,7 @@ describe("a prompt", () => {
     expect((await bodies()).filter(({ type }) => type === "warning")).toHaveLength(1)
   })
 
-  it("has a reason of the length that a reason has, however long its sandbox's is", async () => {
+  it("has a reason that is cut to its limit, however long its sandbox's is", async () => {
     const { events, addSandbox, given, session, rows } = await setUp("continue")
     const sandbox = await addSandbox()
     const prompt = await given(sandbox)
@@ -252,7 +252,7 @@ describe("a prompt", () => {
   })
 })
 
-it("[R1.9] a database that was put back keeps nothing for prompts that it gives up", async () => {
+it("[R1.9] interrupts the prompts of a database that was put back, and drops their attachments", async () => {
   const { store, changes, session, rows, stateOf } = await setUp()
   const attachments = [{ name: "log.txt", content: "aGVsbG8=" }]
   const { id } = await changes.accept(session.id, sent("x", { attachments }))
@@ -263,7 +263,7 @@ it("[R1.9] a database that was put back keeps nothing for prompts that it gives 
 })
 
 describe("the log", () => {
-  it("[R3.2] gives what was and what comes, each once, to any number of readers", async () => {
+  it("[R3.2] gives old and new events, each once, to three readers", async () => {
     const { log, session, changes } = await setUp()
     const over = new AbortController()
     const say = (count: number) =>
@@ -292,7 +292,7 @@ describe("the log", () => {
     expect(await idle).toEqual([])
   })
 
-  it("[R3.2] is streamed with the number and the type of each event, whatever its text has in it", async () => {
+  it("[R3.2] is streamed with the number and the type of each event, whatever its text holds", async () => {
     const { store, log, session } = await setUp()
     const texts = ["plain", "two\nlines", "'quoted'", "ünï 😀", "\u0000", "x".repeat(300_000)]
     const events = texts.map((message) => {
@@ -332,7 +332,7 @@ describe("the log", () => {
     expect(Math.max(...pages)).toBeLessThan(PAGE_BYTES + STEP_EVENTS * 256 * 1024)
   })
 
-  it("is as old as it is here, whatever a sandbox says of when it happened", async () => {
+  it("ages by the server's clock, whatever time a sandbox gives its events", async () => {
     const { events, addSandbox, given, log, bodies } = await setUp()
     const sandbox = await addSandbox()
     const prompt = await given(sandbox)
@@ -343,7 +343,7 @@ describe("the log", () => {
     expect((await bodies()).map(({ type }) => type)).not.toContain("gap")
   })
 
-  it("says that there is a gap where old events were", async () => {
+  it("has one gap in place of old events", async () => {
     const { log, session, changes, bodies } = await setUp()
     for (let count = 1; count <= 5; count++)
       await changes.tell(session.id, { type: "warning", message: String(count) })
@@ -359,7 +359,7 @@ describe("the log", () => {
     ])
   })
 
-  it("is removed a part at a time, others have their turn, and the gap is told wherever that ends", async () => {
+  it("is removed in parts with turns for other work, and has a gap wherever a removal ended", async () => {
     const { store, log, session } = await setUp()
     const body: EventBody = { type: "warning", message: "old" }
     const old = Array.from({ length: 3 * BATCH_EVENTS }, () => ({
