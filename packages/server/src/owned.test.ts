@@ -71,8 +71,8 @@ const expectUnsafe = (act: () => unknown, problem: string): void => {
   expect(act).toThrow(expect.objectContaining(unsafe(problem)))
 }
 
-requires("root").describe("what another user of the machine planted", () => {
-  it("is no data directory, whether it is empty, filled or reached through a link", () => {
+requires("root").describe("an entry of another user of the machine", () => {
+  it("is refused as a data directory, open or not, through a link, and above a data directory", () => {
     const shared = makeShared()
     asStranger('cd "$1"; mkdir -m 755 empty; ln -s empty link; mkdir -m 777 open', shared)
     for (const name of ["empty", "link", "open", "empty/below/it"])
@@ -80,7 +80,7 @@ requires("root").describe("what another user of the machine planted", () => {
     expect(statSync(join(shared, "empty")).uid).toBe(STRANGER)
   })
 
-  it("is no token, for a server or for a client", async () => {
+  it("is refused as a token, by a server and by a client", async () => {
     const shared = makeShared()
     asStranger(`umask 077; printf ${TOKEN} > "$1/token"`, shared)
     for (const take of [ensureToken, readToken])
@@ -107,7 +107,7 @@ requires("root").describe("what another user of the machine planted", () => {
     expectUnsafe(() => readLockHolder(dataDir), "server.json belongs to")
   })
 
-  it("in a directory that was open to others for a time makes no data directory", () => {
+  it("is refused in a data directory that was open to others for a time", () => {
     const dataDir = makeDir()
     chmodSync(dataDir, 0o777)
     asStranger('touch "$1/berth.db"', dataDir)
@@ -115,7 +115,7 @@ requires("root").describe("what another user of the machine planted", () => {
     expectUnsafe(() => ensureDataDirectory(dataDir), "berth.db belongs to")
   })
 
-  it("is no file of keys and no configuration, nor is one that it links to", async () => {
+  it("is refused as a file of keys and as a configuration, also behind its link", async () => {
     const shared = makeShared()
     asStranger('cd "$1"; umask 077; echo ONE=theirs > keys; ln -s keys link', shared)
     for (const name of ["keys", "link"]) {
@@ -126,7 +126,7 @@ requires("root").describe("what another user of the machine planted", () => {
     }
   })
 
-  it("is no socket of an engine", async () => {
+  it("is refused as a socket of an engine", async () => {
     const shared = makeShared()
     const path = join(shared, "engine.sock")
     const server = createServer().listen(path)
@@ -137,7 +137,7 @@ requires("root").describe("what another user of the machine planted", () => {
     expectUnsafe(() => refuseForeignEntry(path), "engine.sock belongs to")
   })
 
-  it("above what is ours can exchange it: each directory on the way counts", () => {
+  it("is refused as a directory above this user's, and so is one that others may write to", () => {
     const base = makeDir()
     const ours = join(base, "theirs/below/ours")
     mkdirSync(ours, { recursive: true })
@@ -153,7 +153,7 @@ requires("root").describe("what another user of the machine planted", () => {
     expectUnsafe(() => ensureDataDirectory(ours), "group 100 may write to")
   })
 
-  it("is not followed as a link, wherever it leads", () => {
+  it("is not followed as a link to a file of this user", () => {
     const base = makeDir()
     writeFileSync(join(base, "file"), "text", { mode: 0o600 })
     symlinkSync(join(base, "file"), join(base, "link"))
@@ -162,7 +162,7 @@ requires("root").describe("what another user of the machine planted", () => {
     expectUnsafe(() => readOwned(join(base, "link"), { followLast: true }), "link belongs to")
   })
 
-  it("may be used by the one who made it, and not by others than that one and root", () => {
+  it("is a data directory for its owner, and not for a third user", () => {
     const shared = makeShared()
     asStranger('mkdir -m 755 "$1/data"', shared)
     const script = `
@@ -175,7 +175,7 @@ requires("root").describe("what another user of the machine planted", () => {
   })
 })
 
-describe("what this user made", () => {
+describe("an entry of this user", () => {
   it.each([0o700, 0o711, 0o755])("is a data directory with mode %o, below a sticky one", (mode) => {
     const dataDir = join(makeDir(), "state/berth")
     ensureDataDirectory(dataDir)
@@ -185,7 +185,7 @@ describe("what this user made", () => {
     expect(statSync(dataDir).mode & 0o777).toBe(mode)
   })
 
-  it("may be reached through links, relative and absolute, of which none may be a loop", () => {
+  it("is reached through relative and absolute links, and not through a loop", () => {
     const base = makeDir()
     mkdirSync(join(base, "real"), { mode: 0o755 })
     symlinkSync("real", join(base, "relative"))
@@ -198,7 +198,7 @@ describe("what this user made", () => {
     )
   })
 
-  it("is not a data directory where everyone may add entries, sticky or not", () => {
+  it("is refused as a data directory where everyone may add entries, sticky or not", () => {
     for (const mode of [0o777, 0o1777]) {
       const dataDir = makeDir()
       chmodSync(dataDir, mode)
@@ -206,7 +206,7 @@ describe("what this user made", () => {
     }
   })
 
-  it("may be open to a group that has nobody else in it", () => {
+  it("may be open to a group without other members", () => {
     const passwd = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:\nbob:x:1001:1001::/:"
     const group = "root:x:0:\nann:x:1000:\nbob:x:1001:bob,ann\nshared:x:50:ann\nusers:x:100:"
     const has = (gid: number, uid: number) => isPrivate({ gid, uid, passwd, group })
@@ -222,7 +222,7 @@ describe("what this user made", () => {
     expect(judgeWriters({ ...home, mode: 0o40777 }, "/home/ann", judge)).toBeDefined()
   })
 
-  it("is not a file when it is a pipe, and nobody waits for its writer", () => {
+  it("is refused as a file when it is a pipe, without a wait for its writer", () => {
     const path = join(makeDir(), "token")
     execFileSync("mkfifo", ["-m", "600", path])
     expect(() => readOwned(path, { followLast: false })).toThrow("not a regular file")

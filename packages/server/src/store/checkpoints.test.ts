@@ -7,7 +7,7 @@ import { openStore } from "./open.ts"
 
 const MIB = 1024 * 1024
 
-it("moves what was committed into the database beside the commits, and all of it at the end", async () => {
+it("moves commits from the log into the database while others go on, and all of them at the end", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-checkpoints-"))
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }))
   const store = await openStore({ dataDir })
@@ -20,7 +20,7 @@ it("moves what was committed into the database beside the commits, and all of it
       )
   await store.db.executeQuery(CompiledQuery.raw("CREATE TABLE filler (bytes BLOB)"))
   for (let count = 0; count < 20; count++) await commit(MIB)
-  // The commits that follow notice how long the log is.
+  // Later commits notice the length of the log.
   const isMoved = async () => {
     await commit(1)
     return statSync(path).size > 16 * MIB

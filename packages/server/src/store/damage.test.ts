@@ -27,7 +27,7 @@ const makeFilledDatabase = async (): Promise<string> => {
   return dataDir
 }
 
-/** The files as a crash leaves them: what was committed last is in the log only. */
+/** Makes the files that a crash leaves: the last commit is in the log only. */
 const makeCrashedDatabase = async (): Promise<string> => {
   const running = await makeFilledDatabase()
   const store = await openForTest({ dataDir: running })
@@ -70,7 +70,7 @@ const DAMAGES: readonly [string, (path: string) => void | Promise<void>][] = [
 ]
 
 describe.each(DAMAGES)("a database of which %s", (_, damage) => {
-  it("is refused with what to do, and not changed", async () => {
+  it("is refused with a hint, and not changed", async () => {
     const dataDir = await makeFilledDatabase()
     await damage(databasePath(dataDir))
     await expectRefusedUnchanged(dataDir, [""])
@@ -153,7 +153,7 @@ const expectRefusedUnchanged = async (dataDir: string, suffixes: readonly string
   const read = () => suffixes.map((suffix) => readFileSync(path + suffix))
   const before = read()
 
-  // Twice: what the first attempt leaves behind must not mislead the second.
+  // Opens it twice, because leftovers of the first attempt must not mislead the second.
   for (const _ of ["first", "second"]) {
     await expect(openForTest({ dataDir })).rejects.toMatchObject({
       code: "store.damaged",

@@ -6,7 +6,7 @@ import { makeDataDir } from "./testing/data-dir.ts"
 import { openForTest } from "./testing/open-for-test.ts"
 import { addWorkspace, workspaceSlugs } from "./testing/workspaces.ts"
 
-/** A database shell of another program, in the middle of a write. */
+/** Opens the database as another program does, in the middle of a write. */
 const holdWriteLock = (dataDir: string): void => {
   const shell = new Sqlite(join(dataDir, "berth.db"))
   onTestFinished(() => {
@@ -57,7 +57,7 @@ describe("a query that SQLite refuses", () => {
     })
   })
 
-  it("is refused when it would hold the connection for its reader", async () => {
+  it("is refused as a stream, which would hold the connection for its reader", async () => {
     const store = await openForTest({ dataDir: makeDataDir() })
     const stream = store.db.selectFrom("workspaces").selectAll().stream()
     await expect(stream.next()).rejects.toThrow("does not stream")

@@ -4,7 +4,7 @@ import { startChild } from "./testing/child.ts"
 import { makeDataDir } from "./testing/data-dir.ts"
 import { onSmallDisk } from "./testing/small-disk.ts"
 
-/** Runs a script on a real, small disk of its own and gathers what it says. */
+/** Runs a script on a real, small disk of its own, and gathers the lines that it prints. */
 const runOnSmallDisk = <Line extends object>(script: string): Promise<Line[]> => {
   const disk = makeDataDir()
   return startChild(script, { args: [disk], wrapper: onSmallDisk(disk) }).rest()
@@ -28,7 +28,7 @@ requires("userNamespaces").describe("the store on a real disk", () => {
     })
   })
 
-  it("that has any amount of space, however little, never gets a database that is not whole", async () => {
+  it("that has little space never gets a database that cannot be opened later", async () => {
     const attempts = await runOnSmallDisk<Attempt>("nearly-fill-disk.ts")
     const outcomes = new Set(attempts.map(({ nearlyFull }) => nearlyFull))
     expect(outcomes).toEqual(new Set(["store.disk_full", "opened"]))

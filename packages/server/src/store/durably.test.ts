@@ -8,7 +8,7 @@ import { makeDataDir } from "./testing/data-dir.ts"
 import { openForTest } from "./testing/open-for-test.ts"
 import { addWorkspace, workspaceSlugs } from "./testing/workspaces.ts"
 
-/** As SQLite numbers them. */
+/** The modes of synchronizing, as SQLite numbers them. */
 const NORMAL = 1
 const FULL = 2
 
@@ -36,7 +36,7 @@ describe("a durable transaction", () => {
     expect(await workspaceSlugs(store.db)).toEqual([])
   })
 
-  it("gives back what its work returns", async () => {
+  it("returns the result of its work", async () => {
     const store = await openForTest({ dataDir: makeDataDir() })
     expect(await store.durably(async () => 7)).toBe(7)
   })
@@ -59,7 +59,7 @@ requires("strace").describe("system calls", () => {
   })
 })
 
-/** Where a process said the word on its standard output. */
+/** The place in a trace at which the process printed a word. */
 const positionOf = (trace: readonly string[], word: string): number => {
   const position = trace.findIndex((call) => call.includes(`>, "\\"${word}\\"\\n"`))
   if (position < 0) throw new Error(`the trace does not hold ${word}`)

@@ -13,7 +13,7 @@ import { addWorkspace, workspaceSlugs } from "./testing/workspaces.ts"
 
 const FILES = ["berth.db", "berth.db-wal", "berth.db-shm"]
 
-/** As a person does who copies the files of a server that runs. */
+/** Copies the files of a server that may be running, as a person does. */
 const copyDatabase = (from: string, to: string): void => {
   for (const name of FILES) {
     rmSync(join(to, name), { force: true })
@@ -58,7 +58,7 @@ const leaseKinds = async ({ db }: Store): Promise<string[]> =>
   (await db.selectFrom("leases").select("kind").orderBy("kind").execute()).map(({ kind }) => kind)
 
 describe("a database that was put back from a backup", () => {
-  it("[R1.9] is told, and not believed in what it says of prompts and commands that run", async () => {
+  it("[R1.9] is noticed, and its leases of prompts and commands are dropped", async () => {
     const [dataDir, backup] = [makeDataDir(), makeDataDir()]
     const first = await openForTest({ dataDir })
     await addLeases(first)
@@ -86,7 +86,7 @@ describe("a database that was put back from a backup", () => {
     expect((await openForTest({ dataDir })).isRestored).toBe(true)
   })
 
-  it("is told also if another one was put back in between that is older", async () => {
+  it("is noticed also after an older one was put back", async () => {
     const [dataDir, older, newer] = [makeDataDir(), makeDataDir(), makeDataDir()]
     await (await openForTest({ dataDir })).close()
     copyDatabase(dataDir, older)
@@ -100,7 +100,7 @@ describe("a database that was put back from a backup", () => {
     }
   })
 
-  it("is told also if the server had stopped in order before it started again", async () => {
+  it("is noticed also if the server had stopped in order", async () => {
     const [dataDir, backup] = [makeDataDir(), makeDataDir()]
     await (await openForTest({ dataDir })).close()
     copyDatabase(dataDir, backup)
@@ -109,7 +109,7 @@ describe("a database that was put back from a backup", () => {
     expect((await openForTest({ dataDir })).isRestored).toBe(true)
   })
 
-  it("says of running things what it did, when it is put back where nothing came after it", async () => {
+  it("keeps its leases when nothing was written after the backup", async () => {
     const [dataDir, backup] = [makeDataDir(), makeDataDir()]
     const store = await openForTest({ dataDir })
     await addLeases(store)
@@ -122,7 +122,7 @@ describe("a database that was put back from a backup", () => {
 })
 
 describe("a store whose server did not end in order", () => {
-  /** What a kill leaves: the files as they are while the server runs. */
+  /** Copies the files of a running server, as a kill would leave them. */
   const leftBehind = async (fill: (store: Store) => Promise<void>) => {
     const [dataDir, left] = [makeDataDir(), makeDataDir()]
     const store = await openForTest({ dataDir, machine: "one" })
@@ -143,7 +143,7 @@ describe("a store whose server did not end in order", () => {
   const events = async ({ db }: Store) =>
     await db.selectFrom("events").select(["sequence", "type"]).execute()
 
-  it("leaps in the numbers of events when the machine has started anew since", async () => {
+  it("leaps in the numbers of events when the machine was started again since", async () => {
     const { left, note } = await leftBehind(addSession)
     asNoted(left, note)
     const store = await openForTest({ dataDir: left, machine: "two" })
@@ -160,7 +160,7 @@ describe("a store whose server did not end in order", () => {
     expect([store.lostPower, store.isRestored, await events(store)]).toEqual([false, false, []])
   })
 
-  it("tells a copy put in the database's place that is younger than a minute", async () => {
+  it("notices a copy in the database's place that was just made", async () => {
     const { left, note } = await leftBehind(addSession)
     writeFileSync(join(left, "epoch"), note)
     const store = await openForTest({ dataDir: left, machine: "one" })
@@ -173,7 +173,7 @@ const crash = (at: EpochStep) => (step: EpochStep) => {
 }
 
 describe.each<EpochStep>(["epoch.stored", "epoch.written"])("a crash at %s", (step) => {
-  it("is not taken for a restore, however often", async () => {
+  it("is not taken for a restore, also three times in a row", async () => {
     const dataDir = makeDataDir()
     await (await openForTest({ dataDir })).close()
     for (let round = 0; round < 3; round += 1)
@@ -181,7 +181,7 @@ describe.each<EpochStep>(["epoch.stored", "epoch.written"])("a crash at %s", (st
     expect((await openForTest({ dataDir })).isRestored).toBe(false)
   })
 
-  it("does not bring back what a restored database said of running things", async () => {
+  it("does not bring back the leases of a restored database", async () => {
     const [dataDir, backup] = [makeDataDir(), makeDataDir()]
     const first = await openForTest({ dataDir })
     await addLeases(first)
@@ -195,13 +195,13 @@ describe.each<EpochStep>(["epoch.stored", "epoch.written"])("a crash at %s", (st
 })
 
 describe("the file of the epoch", () => {
-  it("is not written again while nothing is written", async () => {
+  it("holds the number of the epoch alone while nothing is written to the store", async () => {
     const dataDir = makeDataDir()
     await (await openForTest({ dataDir })).close()
     expect(readFileSync(join(dataDir, "epoch"), "utf8")).toBe("1\n")
   })
 
-  it.each([undefined, "", "garbage", "-4"])("says nothing if it is %j", async (text) => {
+  it.each([undefined, "", "garbage", "-4"])("is ignored and renewed if it is %j", async (text) => {
     const dataDir = makeDataDir()
     await (await openForTest({ dataDir })).close()
     if (text === undefined) rmSync(join(dataDir, "epoch"))

@@ -12,7 +12,7 @@ interface Answer {
   readonly refused?: WireError
 }
 
-/** A server process that waits for the word to open the store. */
+/** Starts a server process that opens the store when it is told to. */
 const startServer = async (dataDir: string): Promise<Child> => {
   const child = startChild("hold-store.ts", { args: [dataDir] })
   expect(await child.next()).toBe("waiting")

@@ -77,7 +77,7 @@ describe("the store", () => {
   })
 })
 
-/** As SQLite numbers it. */
+/** The ordinary mode of synchronizing, as SQLite numbers it. */
 const SYNCHRONOUS_NORMAL = 1
 
 describe("closing the store", () => {

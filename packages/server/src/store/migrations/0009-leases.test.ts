@@ -8,7 +8,7 @@ import { MIGRATIONS } from "./list.ts"
 const SESSION = "ses-0123456789abcdefghjk"
 const PROMPT = "pr-0123456789abcdefghjk"
 
-/** A database of the version before, with these rows, brought to the version of this migration. */
+/** Makes a database of the version before with these rows, and migrates it. */
 const upgrade = async (rows: Readonly<Record<string, readonly object[]>>) => {
   const database = new Sqlite(":memory:")
   onTestFinished(() => void database.close())
@@ -38,7 +38,7 @@ const sandbox = (id: string, workspace: string, phase: string) => ({
   created_at_ms: 1,
 })
 
-it("gives each lease its source, its subject and whether it yields, by the words it was known by", async () => {
+it("gives each lease its source, its subject and whether it yields, by its kind and holder", async () => {
   const told: [kind: string, holder: string, connection: string | null, wanted: object | null][] = [
     ["hold", "command cmd-1", null, { source: "person", subject: null, yields: 0 }],
     ["prompt", `prompt ${PROMPT}`, null, { source: "prompt", subject: PROMPT, yields: 0 }],

@@ -15,7 +15,7 @@ export const addWorkspace = async (
     .execute()
 }
 
-/** Adds as many workspaces as fill some hundred pages of the table's tree. */
+/** Adds enough workspaces to fill some hundred pages of the table's tree. */
 export const addManyWorkspaces = (db: Kysely<Database>): Promise<void> =>
   db.transaction().execute(async (trx) => {
     for (let n = 0; n < 1_000; n++) await addWorkspace(trx, `w${n}`, 1_000)
