@@ -42,7 +42,7 @@ describe("a build", () => {
     expect((await toolboxes.verify(id, { signal })).problems).toEqual([])
   })
 
-  it("names the toolbox after all that is in it, and after nothing else", async () => {
+  it("derives the id of a toolbox from its contents, and from nothing else", async () => {
     const { toolboxes, inputs, signal } = openForTest()
     const idOf = async (each: readonly ToolboxInput[]) =>
       (await toolboxes.build(each, { signal })).id
@@ -77,7 +77,7 @@ describe("a build", () => {
     })
   })
 
-  it("finds it by its contents when the inputs were only installed anew", async () => {
+  it("finds a toolbox by its contents when its inputs were only installed anew", async () => {
     const { root, toolboxes, inputsDirectory, inputs, signal } = openForTest()
     const { id } = await toolboxes.build(inputs, { signal })
     rmSync(inputsDirectory, { recursive: true })
@@ -107,7 +107,7 @@ describe("a build", () => {
     expect((await toolboxes.verify(id, { signal })).status).toBe("intact")
   })
 
-  it("tells how far it is, step by step, until everything is done", async () => {
+  it("reports its progress in each step, up to the last byte", async () => {
     const { toolboxes, inputs, signal } = openForTest()
     const told: ToolboxProgress[] = []
     const { manifest } = await toolboxes.build(inputs, {
@@ -129,7 +129,7 @@ describe("a build", () => {
   })
 })
 
-describe("a build that cannot be", () => {
+describe("a build that fails", () => {
   const nothingLeft = (root: string) => expect(namesLeft(root)).toEqual([])
 
   it.each<[string, (directory: string) => void, object]>([
@@ -149,7 +149,7 @@ describe("a build that cannot be", () => {
       { entry: "agent" },
     ],
     [
-      "what makes an entry usable is missing in its tree",
+      "an entry's main file is missing in its tree",
       (dir) => {
         rmSync(join(dir, "agent/bin/agent"))
         put(join(dir, "agent/else"), "x")
@@ -157,7 +157,7 @@ describe("a build that cannot be", () => {
       { entry: "agent", path: "agents/agent/bin/agent" },
     ],
     [
-      "what makes an entry usable is empty in its tree",
+      "an entry's main file is empty in its tree",
       (dir) => truncateSync(join(dir, "agent/bin/agent")),
       { entry: "agent", path: "agents/agent/bin/agent" },
     ],
@@ -228,7 +228,7 @@ describe("a build that cannot be", () => {
     expect(readFileSync(join(second.directory, "bin/node"), "utf8")).toBe("changed")
   })
 
-  it("leaves nothing when it is cancelled, at whatever step", async () => {
+  it("leaves nothing when it is cancelled at any step before the flush", async () => {
     const steps: string[] = []
     const whole = openForTest({ at: (step) => void steps.push(step) })
     await whole.toolboxes.build(whole.inputs, { signal: whole.signal })

@@ -18,7 +18,7 @@ const start = (operation: "build" | "collect", root: string, at: object = {}) =>
     args: [operation, root, join(makeDirectory(), "inputs"), JSON.stringify(at)],
   })
 
-/** The steps of a whole run, and how it ended. */
+/** Runs an operation, and returns its steps and its outcome. */
 const play = async (operation: "build" | "collect", root: string, at: object = {}) => {
   const lines = await start(operation, root, at).rest<Line>()
   return {
@@ -27,13 +27,13 @@ const play = async (operation: "build" | "collect", root: string, at: object = {
   }
 }
 
-/** Also where not root, but an ordinary user builds: the file is for nobody to write. */
+/** Changes a file that no user may write, also where an ordinary user runs the test. */
 const change = (file: string) => {
   chmodSync(file, 0o644)
   writeFileSync(file, "changed")
 }
 
-/** Two builders that go on together from a step; how each of them ended. */
+/** Runs two builders that go on together from a step, and returns the outcomes of both. */
 const race = async (root: string, waitAt: string) => {
   const both = [start("build", root, { waitAt }), start("build", root, { waitAt })]
   for (const each of both) {
@@ -45,7 +45,7 @@ const race = async (root: string, waitAt: string) => {
 
 describe("a builder that is killed", () => {
   it.each(["an absent", "a changed"])(
-    "[R2.6] at a step of making %s toolbox leaves none or all of it, and the next one makes it",
+    "[R2.6] at a step of making %s toolbox leaves no half of it, and the next builder makes it",
     async (which) => {
       const { root, toolboxes, inputs, signal } = openForTest()
       const prepare = async () => {
@@ -80,7 +80,7 @@ describe("a builder that is killed", () => {
 })
 
 describe("a collector that is killed", () => {
-  it("at any step leaves only whole toolboxes, and the next one finishes", async () => {
+  it("at any step leaves no half of a toolbox listed, and the next collector finishes", async () => {
     const { root, toolboxes, inputs, signal } = openForTest()
     await toolboxes.build(inputs, { signal })
     const { steps } = await play("collect", root)
@@ -101,7 +101,7 @@ describe("a collector that is killed", () => {
 
 describe("two builders at once", () => {
   it.each(["described", "staged", "flushed"])(
-    "that meet at %s both succeed, and there is one toolbox",
+    "that meet at %s both succeed, and leave one toolbox",
     async (waitAt) => {
       const { root, toolboxes, signal } = openForTest()
       const done = await race(root, waitAt)
@@ -115,7 +115,7 @@ describe("two builders at once", () => {
     },
   )
 
-  it("that both find a changed toolbox both succeed, and there is one good one", async () => {
+  it("that both find a changed toolbox both succeed, and leave one intact toolbox", async () => {
     const { root, toolboxes, inputs, signal } = openForTest()
     const { id, directory } = await toolboxes.build(inputs, { signal })
     change(join(directory, "bin/node"))
@@ -128,7 +128,7 @@ describe("two builders at once", () => {
     expect((await toolboxes.verify(id, { signal })).status).toBe("intact")
   })
 
-  it("in one process do not disturb each other either", async () => {
+  it("in one process make one toolbox", async () => {
     const { root, toolboxes, inputs, signal } = openForTest()
     const built = await Promise.all([1, 2, 3].map(() => toolboxes.build(inputs, { signal })))
     expect(new Set(built.map(({ id }) => id)).size).toBe(1)

@@ -6,7 +6,7 @@ import { onSmallDisk } from "../store/testing/small-disk.ts"
 import { makeDirectory } from "./testing/open-for-test.ts"
 
 requires("userNamespaces").it(
-  "a build on a disk that is full says so, leaves nothing, and works when there is space",
+  "fails a build on a full disk with that reason, leaves nothing, and builds once there is space",
   async () => {
     const [disk, inputs] = [makeDirectory(), join(makeDirectory(), "inputs")]
     const child = startChild("../../toolbox/testing/full-disk-child.ts", {

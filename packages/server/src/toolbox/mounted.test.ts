@@ -7,7 +7,7 @@ import { requires } from "@berth/testing/requires"
 import { expect, onTestFinished } from "vitest"
 import { mountedToolboxes } from "./mounted.ts"
 
-requires("root").it("a toolbox is in use while a sandbox has it mounted", async () => {
+requires("root").it("lists a toolbox as mounted while another mount namespace has it", async () => {
   const directory = await mkdtemp(join(tmpdir(), "berth-mounted-"))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   const id = `tb-${crypto.randomUUID().replaceAll("-", "").padEnd(40, "0")}`

@@ -104,7 +104,7 @@ requires("root").describe("a toolbox that was changed after it was built", () =>
     })
   })
 
-  it.each(CHANGES)("is never used silently: %s", async (_, change, problem) => {
+  it.each(CHANGES)("is refused, and set aside by a rebuild: %s", async (_, change, problem) => {
     const { root, toolboxes, inputs, signal } = openForTest()
     const { id, directory } = await toolboxes.build(inputs, { signal })
     change((path) => join(directory, path))
@@ -117,7 +117,7 @@ requires("root").describe("a toolbox that was changed after it was built", () =>
     const rebuilt = await toolboxes.build(inputs, { signal })
     expect(rebuilt).toMatchObject({ id, outcome: "rebuilt", problems: [problem] })
     expect((await toolboxes.verify(id, { signal })).status).toBe("intact")
-    // Sandboxes that have the changed one mounted still have it.
+    // Sandboxes that have the changed toolbox mounted keep it.
     const aside = namesLeft(root).filter((name) => name.startsWith(`changed-${id}-`))
     expect(aside).toHaveLength(1)
     expect(await toolboxes.collect(new Set([id]))).toEqual([])
@@ -126,7 +126,7 @@ requires("root").describe("a toolbox that was changed after it was built", () =>
     expect(namesLeft(root)).toEqual([])
   })
 
-  it("says who owns what root should own", async () => {
+  it("is reported with the owner of a file that root should own", async () => {
     const { toolboxes, inputs, signal } = openForTest()
     const { id, directory } = await toolboxes.build(inputs, { signal })
     chownSync(join(directory, FILE), 100_000, 0)
@@ -135,7 +135,7 @@ requires("root").describe("a toolbox that was changed after it was built", () =>
     ])
   })
 
-  it("names everything that changed, not only the first", async () => {
+  it("is reported with every change, not only the first", async () => {
     const { toolboxes, inputs, signal } = openForTest()
     const { id, directory, manifest } = await toolboxes.build(inputs, { signal })
     rmSync(join(directory, "agents"), { recursive: true })
@@ -149,7 +149,7 @@ requires("root").describe("a toolbox that was changed after it was built", () =>
     expect(files).toBe(manifest.files.length)
   })
 
-  it("is read again when it only looks different, and then is good", async () => {
+  it("is read again, and found intact, when only its inodes and times differ", async () => {
     const { root, toolboxes, inputs, signal } = openForTest()
     const { id, directory } = await toolboxes.build(inputs, { signal })
     const copy = join(root, "copy")
@@ -165,7 +165,7 @@ requires("root").describe("a toolbox that was changed after it was built", () =>
     ["missing", (seal: string) => rmSync(seal)],
     ["torn", (seal: string) => writeFileSync(seal, '{"tree":"')],
     ["of another toolbox", (seal: string) => writeFileSync(seal, '{"tree":"x","inputs":"y"}')],
-  ])("is not needed to be used: a seal that is %s", async (_, damage) => {
+  ])("can be used with a seal that is %s", async (_, damage) => {
     const { root, toolboxes, inputs, signal } = openForTest()
     const { id } = await toolboxes.build(inputs, { signal })
     damage(join(root, "seals", `${id}.json`))
@@ -259,7 +259,7 @@ requires("root").describe("a manifest that lies", () => {
     ["torn", (path: string) => writeFileSync(path, '{"format":1,')],
     ["of another format", (path: string) => writeFileSync(path, '{"format":2}')],
     ["empty", (path: string) => writeFileSync(path, "")],
-  ])("by being %s is not believed", async (_, damage) => {
+  ])("is not believed when it is %s", async (_, damage) => {
     const { directory, toolboxes, problem, signal } = await lie((manifest) => manifest)
     damage(join(directory, TOOLBOX_MANIFEST))
     expect(await problem()).toEqual(said("cannot be read"))
@@ -268,7 +268,7 @@ requires("root").describe("a manifest that lies", () => {
 })
 
 describe("collecting", () => {
-  it("keeps what is in use, and removes the rest with what is known of it", async () => {
+  it("keeps a toolbox in use and the files of others, and removes the other toolboxes", async () => {
     const { root, toolboxes, inputs, signal } = openForTest()
     const versions = ["1", "2", "3"].map((version) =>
       inputs.map((input) => ({ ...input, version })),
@@ -283,7 +283,7 @@ describe("collecting", () => {
     expect(await toolboxes.collect(new Set([ids[1] as ToolboxId]))).toEqual([])
   })
 
-  it("of nothing removes nothing, and nothing is listed", async () => {
+  it("removes and lists nothing where there is no toolbox", async () => {
     const { toolboxes, signal } = openForTest()
     expect(await toolboxes.collect(new Set())).toEqual([])
     expect(await toolboxes.list({ signal })).toEqual([])

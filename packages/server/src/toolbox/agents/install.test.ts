@@ -18,7 +18,7 @@ const NAME = ADAPTERS.codex
 const VERSION = "9.9.9"
 const { signal } = new AbortController()
 
-/** The adapter's package as a registry has it, with a script that must not run. */
+/** Packs the adapter's package as a registry has it, with a script that must not run. */
 const pack = (directory: string): Buffer => {
   const scripts = { postinstall: "touch ran" }
   mkdirSync(join(directory, "package"))
@@ -30,7 +30,7 @@ const pack = (directory: string): Buffer => {
   return readFileSync(join(directory, "package.tgz"))
 }
 
-/** A registry on loopback with that one package; `bytes` is what it sends. */
+/** Starts a registry on loopback with that one package, for which it sends `bytes`. */
 const serveRegistry = async (bytes: Buffer): Promise<string> => {
   const registry = createServer(({ url = "" }, response) => {
     if (url.endsWith(".tgz")) {
@@ -86,7 +86,7 @@ const prepare = async (sent?: Buffer) => {
 }
 
 describe("an agent that is not installed", { timeout: TEST_LIMIT_MS }, () => {
-  it("is installed as it is pinned, and takes the place of older ones and of what a crash left", async () => {
+  it("is installed as pinned, in place of older ones and of leftovers of a crash", async () => {
     const { pin, place, call, progress } = await prepare()
     for (const left of ["codex-old", "claude-other", "incoming-1-gone-00000000"])
       mkdirSync(join(place.root, left), { recursive: true })
@@ -99,7 +99,7 @@ describe("an agent that is not installed", { timeout: TEST_LIMIT_MS }, () => {
     expect(await findAgent({ ...pin, version: "9.9.8" }, place)).toBeUndefined()
   })
 
-  it("is refused where its bytes are not those that are pinned, and nothing is left", async () => {
+  it("is refused where its bytes do not have the pinned hash, and nothing is left", async () => {
     const { pin, place, call } = await prepare(Buffer.from("something else"))
     await expect(installAgent(pin, place, call)).rejects.toMatchObject({
       code: "toolbox.agent_not_installed",
@@ -109,7 +109,7 @@ describe("an agent that is not installed", { timeout: TEST_LIMIT_MS }, () => {
     expect(readdirSync(place.root)).toEqual([])
   })
 
-  it("is told with npm's words where no registry or no npm is there, and nothing is left", async () => {
+  it("is refused with npm's words without a registry, which leaves nothing, and with the reason without npm", async () => {
     const { pin, place, call } = await prepare()
     const environment = { ...call.environment, npm_config_registry: "http://127.0.0.1:9" }
     await expect(installAgent(pin, place, { ...call, environment })).rejects.toMatchObject({

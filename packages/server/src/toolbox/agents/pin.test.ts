@@ -11,7 +11,7 @@ interface Lock {
 }
 
 describe.each(OPTIONAL_AGENTS)("the pin of %s", (agent) => {
-  it("names the versions and hashes that are tested here, of every package", async () => {
+  it("names the version and the hash of every package as package-lock.json has them", async () => {
     const pin = await readPin(agent, import.meta.dirname)
     const tested = (JSON.parse(readFileSync(LOCK, "utf8")) as Lock).packages
     const { "": _, ...pinned } = (JSON.parse(pin.lock) as Lock).packages

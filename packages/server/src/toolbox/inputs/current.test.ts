@@ -61,8 +61,8 @@ const install = (change: Partial<Record<PackageName, { version: string } | undef
   return { from, path, arch: "x64", signal } satisfies InputSource
 }
 
-describe("what this version brings", () => {
-  it("is node, tini, ripgrep, terminals, the supervisor, the page of its terminal and OpenCode, in the versions installed", async () => {
+describe("the inputs of this version", () => {
+  it("are node, tini, ripgrep, terminals, the supervisor, the page of its terminal and OpenCode, as installed", async () => {
     const inputs = await currentInputs(install())
     expect(inputs.map(({ name, version, main }) => [name, version, main])).toEqual([
       ["node", "24.21.0", "bin/node"],
@@ -75,7 +75,7 @@ describe("what this version brings", () => {
     ])
   })
 
-  it("seeds OpenCode's dependencies in the form in which it installs nothing", async () => {
+  it("seed OpenCode's dependencies in the form in which it installs nothing", async () => {
     const inputs = await currentInputs(install())
     const parts = inputs.find(({ name }) => name === "opencode")?.parts ?? []
     const text = (to: string) => {
@@ -107,14 +107,14 @@ describe("what this version brings", () => {
     ["opencode-linux-x64-baseline", "opencode"],
     ["@opencode-ai/plugin", "opencode"],
     ["zod", "opencode"],
-  ])("[R2.6] cannot be without %s, and says that %s needs it", async (name, entry) => {
+  ])("[R2.6] cannot lack %s, and the error says that %s needs it", async (name, entry) => {
     await expect(currentInputs(install({ [name]: undefined }))).rejects.toMatchObject({
       code: "toolbox.input_missing",
       details: { entry, package: name },
     })
   })
 
-  it("refuses plugins for another OpenCode", async () => {
+  it("are refused with plugins for another OpenCode", async () => {
     const source = install({ "@opencode-ai/plugin": { version: "1.18.32" } })
     await expect(currentInputs(source)).rejects.toMatchObject({
       code: "toolbox.input_refused",
@@ -122,7 +122,7 @@ describe("what this version brings", () => {
     })
   })
 
-  it("takes the static tini before the other one, and the file behind a link", async () => {
+  it("include the static tini before the other one, and the file behind a link", async () => {
     const source = install()
     const tini = async (path: string) => {
       const inputs = await currentInputs({ ...source, path })
@@ -141,7 +141,7 @@ describe("what this version brings", () => {
     })
   })
 
-  it("is installed with this project, each package pinned to one version", () => {
+  it("are dependencies of the server, each pinned to one version", () => {
     const server = fileURLToPath(new URL("../../../package.json", import.meta.url))
     const { dependencies, optionalDependencies } = JSON.parse(readFileSync(server, "utf8"))
     for (const name of ["@lydell/node-pty", "@opencode-ai/plugin", "@xterm/xterm"])

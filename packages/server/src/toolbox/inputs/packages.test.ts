@@ -5,7 +5,7 @@ import { put } from "../testing/fake-inputs.ts"
 import { makeDirectory, openForTest } from "../testing/open-for-test.ts"
 import { findPackage, packageTree } from "./packages.ts"
 
-/** Two packages of one name: the nearer one is for `outer` only. */
+/** Installs two packages of one name, of which the nearer one is for `outer` only. */
 const install = () => {
   const root = makeDirectory()
   const modules = join(root, "node_modules")
@@ -36,7 +36,7 @@ describe("installed packages", () => {
     expect(await findPackage("absent", deep)).toBeUndefined()
   })
 
-  it("come with all that they need and nothing else, each at its place", async () => {
+  it("come with all their dependencies and nothing else, each at its place", async () => {
     const { root, modules } = install()
     const parts = await packageTree("agent", "outer", { from: root, to: "agents/a/node_modules" })
     const places = parts.map((part) => [part.kind === "tree" && part.from, part.to])
