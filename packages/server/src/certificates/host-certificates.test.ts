@@ -35,7 +35,7 @@ beforeEach(() => {
 })
 afterAll(() => rmSync(base, { recursive: true }))
 
-/** A certificate authority of its own, with its key. */
+/** Makes a certificate authority, with its key. */
 const makeAuthority = (name: string) => {
   const [key, file] = [join(directory, `${name}.key`), join(directory, `${name}.pem`)]
   const kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -52,7 +52,7 @@ const write = (text: string | Buffer, name = "given.pem"): string => {
   return file
 }
 
-/** A host with these variables, and a system of its own: its bundle has one authority that came with it. */
+/** Plays a host with these variables and a system of its own, whose bundle has one authority that came with it. */
 const makeHost = (environment: Readonly<Record<string, string>>) => {
   const delivered = join(directory, "delivered")
   const bundle = join(directory, "bundle.crt")
@@ -86,7 +86,7 @@ describe("the certificates of a host", () => {
     expect(host.read()).toEqual({ added: [], files: [], warnings: [] })
   })
 
-  it("are written anew: no key of the file, and nothing between the blocks, comes along", () => {
+  it("are written anew, without the keys of the file and the text between its blocks", () => {
     const [one, two] = [makeAuthority("one"), makeAuthority("two")]
     const text = `# notes\n${one.key}subject=one\n${one.pem}secret words\n${two.pem}${two.key}`
     const { added } = makeHost(NODE(write(text))).read()
@@ -110,7 +110,7 @@ describe("the certificates of a host", () => {
     expect(makeHost(NODE(file)).read().added.toSorted()).toEqual([one.pem, two.pem].toSorted())
   })
 
-  it("are the whole ones of a file with a damaged one", () => {
+  it("are the readable ones of a file with damaged ones", () => {
     const one = makeAuthority("one")
     const damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     const cut = "-----BEGIN CERTIFICATE-----\nMIIB\n"
@@ -119,7 +119,7 @@ describe("the certificates of a host", () => {
     expect(warnings).toEqual([expect.stringContaining("cannot be read; mend the file")])
   })
 
-  it("are without those that have expired, which are named with their date", () => {
+  it("leave out expired ones, and a warning names these with their date", () => {
     const one = makeAuthority("one")
     const host = makeHost(NODE(one.file))
     host.clock.nowMs += (VALID_DAYS + 1) * 24 * 3600 * 1000
@@ -141,7 +141,7 @@ describe("the certificates of a host", () => {
       () => write(" ".repeat(MAX_SOURCE_BYTES + 1)),
       `has ${MAX_SOURCE_BYTES + 1} bytes, more than ${MAX_SOURCE_BYTES}`,
     ],
-  ])("are those of the other files where one %s, and a warning names it", (_, make, said) => {
+  ])("come from the other files where one %s, and a warning names it", (_, make, said) => {
     const one = makeAuthority("one")
     const file = make()
     const host = makeHost({ NODE_EXTRA_CA_CERTS: file, SSL_CERT_FILE: one.file })
@@ -152,7 +152,7 @@ describe("the certificates of a host", () => {
   })
 
   requires("root").it(
-    "are not read through a link that another user planted, nor from their file",
+    "are not read through another user's link, nor from another user's file",
     () => {
       const one = makeAuthority("one")
       chmodSync(base, 0o711)
@@ -174,7 +174,7 @@ describe("the certificates of a host", () => {
     },
   )
 
-  it("are none where those that came with the system cannot be told from them", () => {
+  it("are none where the delivered ones of the system cannot be read", () => {
     const host = makeHost(NODE(makeAuthority("one").file))
     rmSync(join(directory, "delivered"), { recursive: true })
     expect(host.read()).toEqual({
@@ -184,7 +184,7 @@ describe("the certificates of a host", () => {
     })
   })
 
-  it("are whole again as soon as what a warning names is mended, though no file of theirs has changed", () => {
+  it("are found again once the delivered ones can be read, though no file of theirs has changed", () => {
     const one = makeAuthority("one")
     const host = makeHost(NODE(one.file))
     const [delivered, away] = [join(directory, "delivered"), join(directory, "away")]

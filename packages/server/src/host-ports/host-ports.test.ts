@@ -25,13 +25,13 @@ const listenAt = async (server: Server, address: { path: string } | { host: stri
   return { port: Number(Object(server.address()).port), sockets }
 }
 
-/** A program on the host's loopback. */
+/** Starts a program on the host's loopback. */
 const onHost = async (serve: (socket: Socket) => void) => {
   const server = createServer({ allowHalfOpen: true }, serve)
   return { ...(await listenAt(server, { host: "127.0.0.1" })), server }
 }
 
-/** Connections to a sandbox's socket: our end, and that of the program inside. */
+/** Opens connections to a sandbox's socket: the server's ends, and those of the program inside. */
 const openTunnels = async () => {
   const directory = mkdtempSync(join(tmpdir(), "berth-host-ports-"))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
@@ -61,7 +61,7 @@ const hostPorts = (ports: readonly number[], apiPort?: number) => {
 }
 
 describe("a connection of a sandbox to a port of the host", () => {
-  it("carries bytes both ways, and each end by itself", async () => {
+  it("carries bytes both ways, and ends each way by itself", async () => {
     const { port } = await onHost((socket) => {
       void buffer(socket).then(({ length }) => socket.end(`${length} bytes`))
     })
@@ -103,7 +103,7 @@ describe("a connection of a sandbox to a port of the host", () => {
     const { open, inside } = await openTunnels()
     await hostPorts([port]).connect(port, open, never)
     await stuck.promise
-    // What the kernel and the streams on the way hold is some megabytes.
+    // The kernel and the streams on the way hold some megabytes.
     await vi.waitFor(() => expect(written).toBeGreaterThan(0))
     expect(written).toBeLessThan(32)
     expect((await buffer(inside())).length).toBe(64 * MIB)
@@ -136,7 +136,7 @@ describe("a connection of a sandbox to a port of the host", () => {
     expect(sockets.size).toBe(0)
   })
 
-  it("is refused where nothing listens, and the host's end is let go where the sandbox takes none", async () => {
+  it("is refused where nothing listens, and closed on the host when the sandbox accepts none", async () => {
     const { port, server, sockets } = await onHost((socket) => socket.resume())
     const ports = hostPorts([port])
     const gone = new Error("the program inside is gone")
@@ -151,7 +151,7 @@ describe("a connection of a sandbox to a port of the host", () => {
     expect(open).not.toHaveBeenCalled()
   })
 
-  it("counts while the sandbox leaves unread what the host said before its end", async () => {
+  it("counts until the sandbox has read the last bytes of the host", async () => {
     const ended: Promise<unknown>[] = []
     const { port } = await onHost((socket) => {
       socket.resume().end("bye")
@@ -175,7 +175,7 @@ describe("a connection of a sandbox to a port of the host", () => {
     await expect(many()).rejects.toMatchObject({ code: "ports.too_many" })
   })
 
-  it("is one of a bounded number, and all end when the sandbox is let go", async () => {
+  it("is one of a bounded number, and all of them end with the sandbox", async () => {
     const { port, sockets } = await onHost((socket) => socket.resume())
     const { open } = await openTunnels()
     const ports = hostPorts([port])

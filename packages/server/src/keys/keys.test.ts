@@ -14,7 +14,7 @@ const make = (text?: string) => {
 }
 
 describe("the keys of agents", () => {
-  it("are those that are asked for, as the file has them now", async () => {
+  it("are the requested ones, as the file has them now", async () => {
     const { path, keys } = make("# of the team\nONE=first\nTWO='with = and space'\n")
     expect(await keys.read(["TWO"])).toEqual({ TWO: "with = and space" })
     writeFileSync(path, "ONE=second\n")
@@ -30,7 +30,7 @@ describe("the keys of agents", () => {
     })
   })
 
-  it("are refused as a whole, with the number of the line, where a line is none", async () => {
+  it("are refused as a whole where a line is not NAME=value, with the number of the line", async () => {
     const { keys, path } = make(
       "# ok\n\nexport ONE='two\nlines'\n  TWO = 2\nsecret-without-a-name\n",
     )
@@ -43,7 +43,7 @@ describe("the keys of agents", () => {
     expect(await whole.read(["ONE", "TWO"])).toEqual({ ONE: "two\nlines", TWO: "2" })
   })
 
-  it("that are not there are named, with where they belong", async () => {
+  it("are named with their file where they are missing", async () => {
     const { path, keys } = make("ONE=first\nEMPTY=\n")
     await expect(keys.read(["ONE", "TWO", "EMPTY"])).rejects.toMatchObject({
       code: "agent.key_missing",

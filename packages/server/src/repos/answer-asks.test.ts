@@ -12,7 +12,7 @@ import { git, makeRepo, temporaryDirectory } from "./testing/host-repos.ts"
 const PASSWORD = "s3cret-of-the-host"
 const never = new AbortController().signal
 
-/** A host whose git has a helper that knows one password for everything, and notes whom it was asked about. */
+/** Plays a host whose git has a helper that knows one password for everything, and notes each question. */
 const host = async (repos: readonly WorkspaceRepo[]) => {
   const home = temporaryDirectory()
   const asked = join(home, "asked")
@@ -111,13 +111,13 @@ describe("a credential", () => {
     "https://git.example.test/team/one.git\u0000",
     "https://git.example.test/team/one.git/../other.git",
     "https://bare.example.test/",
-  ])("is refused for everything else, and the host's git is not even asked: %j", async (url) => {
+  ])("is refused for any other address, without asking the host's git: %j", async (url) => {
     const { ask, home } = await host(REPOS)
     await expect(ask(credential(url))).rejects.toMatchObject({ code: "credentials.refused" })
     expect(readdirSync(home)).toEqual([".gitconfig"])
   })
 
-  it("that the host's git does not have is said so, without a prompt", async () => {
+  it("is reported as missing where the host's git has none, without a prompt", async () => {
     const { ask, home } = await host(REPOS)
     writeFileSync(join(home, ".gitconfig"), "[core]\n\taskPass = /bin/false\n")
     await expect(ask(credential("https://git.example.test/team/one.git"))).rejects.toMatchObject({
@@ -173,7 +173,7 @@ describe("a repo", () => {
   })
 
   it.each(["repo", "./repo", "~/repo", "file://elsewhere/repo"])(
-    "that is written as %s is no repo of a server",
+    "is refused with the address %s",
     async (url) => {
       const { ask } = await host([{ directory: "r", url }])
       await expect(ask({ kind: "repo", repo: "r", have: [] })).rejects.toMatchObject({

@@ -15,7 +15,7 @@ const MIB = 1024 ** 2
 
 const drain = async (bundle: Readable) => await bundle.forEach(() => {})
 
-/** A directory of its own for what would lie in the system's temporary one. */
+/** Makes a directory and uses it as the temporary one, in place of the system's. */
 const ownTemporary = (): string => {
   const own = temporaryDirectory()
   vi.stubEnv("TMPDIR", own)
@@ -24,7 +24,7 @@ const ownTemporary = (): string => {
 }
 
 describe("a hostile repo of the host", () => {
-  it("gets no more memory than git is given, whatever its packs stand for", async () => {
+  it("fails where its packs stand for more memory than git is given, and leaves nothing", async () => {
     const { path, bytes } = makeDeltaBomb(64)
     expect(bytes).toBeGreaterThan(1_000 * MIB)
     const own = ownTemporary()
@@ -37,7 +37,7 @@ describe("a hostile repo of the host", () => {
     expect(readdirSync(own)).toEqual([])
   })
 
-  it("is sent within that memory when its files are large and compress well", async () => {
+  it("is sent within 128 MiB of memory when its files are large and compress well", async () => {
     const { path } = makeRepo()
     writeFileSync(join(path, "zeros"), Buffer.alloc(160 * MIB))
     git(path, "-c", "core.bigFileThreshold=1m", "add", "zeros")
@@ -49,7 +49,7 @@ describe("a hostile repo of the host", () => {
     expect(await sent).toMatchObject({ isBundled: true })
   })
 
-  it("ends where it is larger than a bundle may be, and leaves nothing", async () => {
+  it("fails where it is larger than a bundle may be, and leaves nothing", async () => {
     const { path } = makeRepo()
     writeFileSync(join(path, "noise"), randomBytes(2 * MIB))
     git(path, "add", "noise")
@@ -66,7 +66,7 @@ describe("a hostile repo of the host", () => {
 describe("a lens that a killed server left", () => {
   const LENSES = JSON.stringify(join(import.meta.dirname, "lenses.ts"))
 
-  it("is removed by the next one, and those of living ones and of others stay", async () => {
+  it("is removed by the next server, while a living server's lens and other entries stay", async () => {
     const own = ownTemporary()
     const script = `
       const { makeLensDirectory } = await import(${LENSES})

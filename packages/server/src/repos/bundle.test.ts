@@ -30,7 +30,7 @@ const clone = (file: string) => {
 }
 
 describe("a bundle of a repo on the host", () => {
-  it("holds what HEAD needs, and can be cloned", async () => {
+  it("holds the commits of HEAD, and can be cloned", async () => {
     const { path, second } = makeRepo()
     const sent = await send({ path })
     expect(sent).toMatchObject({ commit: second, branch: "main", isBundled: true })
@@ -66,7 +66,7 @@ describe("a bundle of a repo on the host", () => {
     return lost
   }
 
-  it("brings only what is missing, and nothing when nothing is", async () => {
+  it("holds only missing commits, and is not made when none is missing", async () => {
     const { path, first, second } = makeRepo()
     const unknown = "0123456789".repeat(4)
     const { file } = await send({ path, have: [unknown, first] })
@@ -75,13 +75,13 @@ describe("a bundle of a repo on the host", () => {
     expect(sent).toMatchObject({ commit: second, branch: "main", isBundled: false })
   })
 
-  it("is not made when the repo went back to a commit that is there", async () => {
+  it("is not made when the repo went back to a commit that the sandbox has", async () => {
     const { path, first, second } = makeRepo()
     git(path, "reset", "--quiet", "--hard", first)
     expect(await send({ path, have: [second] })).toMatchObject({ commit: first, isBundled: false })
   })
 
-  it("is made of a bare repo, of a linked worktree, of sha256 and of a path with any letter", async () => {
+  it("is made of a bare repo, of a linked worktree, of sha256 and of a path with odd letters", async () => {
     const { path, second } = makeRepo()
     const bare = join(temporaryDirectory(), 'a "bare:\\ ü # repo')
     git("/", "clone", "--quiet", "--bare", path, bare)
@@ -100,7 +100,7 @@ describe("a bundle of a repo on the host", () => {
     ["is a directory inside of one", "repo.host_unusable", (path) => join(path, ".git", "refs")],
     ["is no repo", "repo.host_unusable", (path) => dirname(path)],
     ["is empty", "repo.ref_unknown", () => emptyRepo()],
-  ])("is refused of what %s", async (_, code, placeOf) => {
+  ])("is refused for a path that %s", async (_, code, placeOf) => {
     const { path } = makeRepo()
     await expect(send({ path: placeOf(path) })).rejects.toMatchObject({ code })
   })
@@ -111,7 +111,7 @@ describe("a bundle of a repo on the host", () => {
     return path
   }
 
-  it("tells the author that the repo's settings name, in one line each", async () => {
+  it("tells the author that the repo's settings name, without an address of two lines", async () => {
     const { path } = makeRepo()
     git(path, "config", "user.name", "Ada Lovelace")
     git(path, "config", "user.email", "ada@example.test\nx")
@@ -120,7 +120,7 @@ describe("a bundle of a repo on the host", () => {
     expect(sent.authorEmail).toBeUndefined()
   })
 
-  it("names the ref that is not there", async () => {
+  it("is refused for a ref that does not exist, which the error names", async () => {
     const { path } = makeRepo()
     await expect(send({ path, ref: "gone" })).rejects.toMatchObject({
       code: "repo.ref_unknown",
@@ -159,7 +159,7 @@ describe("a bundle of a repo on the host", () => {
     onTestFinished(() => void vi.unstubAllEnvs())
     const wanted = { path, ref: undefined, have: [] }
     const stop = new AbortController()
-    // It reads a part, so that git waits in the middle.
+    // Reads a part, so that git waits in the middle.
     const read = async (bundle: Readable) => {
       const chunks = bundle[Symbol.asyncIterator]()
       await chunks.next()
@@ -176,7 +176,7 @@ describe("a bundle of a repo on the host", () => {
     await expect.poll(() => workingIn(own)).toEqual([])
   })
 
-  /** Processes whose working directory lies there. */
+  /** The processes whose working directory lies in this directory. */
   const workingIn = (directory: string) =>
     readdirSync("/proc").filter((pid) => {
       try {
@@ -187,7 +187,7 @@ describe("a bundle of a repo on the host", () => {
     })
 
   requires("root").it(
-    "runs git as the repo's owner, who can be led by its settings to nothing more",
+    "runs git as the repo's owner, who cannot reach a repo in a closed directory of root's",
     async () => {
       const { path, second } = makeRepo()
       chmodSync(dirname(path), 0o755)
@@ -203,13 +203,16 @@ describe("a bundle of a repo on the host", () => {
     },
   )
 
-  requires("root").it("is made of another user's repo whatever the server's umask is", async () => {
-    const { path, second } = makeRepo()
-    chmodSync(dirname(path), 0o755)
-    execFileSync("chown", ["-R", "12345:12345", path])
-    const before = process.umask(0o077)
-    onTestFinished(() => void process.umask(before))
-    expect(await send({ path })).toMatchObject({ commit: second, isBundled: true })
-    expect(await send({ path, ref: second })).toMatchObject({ commit: second, isBundled: true })
-  })
+  requires("root").it(
+    "is made of another user's repo also under a strict umask of the server",
+    async () => {
+      const { path, second } = makeRepo()
+      chmodSync(dirname(path), 0o755)
+      execFileSync("chown", ["-R", "12345:12345", path])
+      const before = process.umask(0o077)
+      onTestFinished(() => void process.umask(before))
+      expect(await send({ path })).toMatchObject({ commit: second, isBundled: true })
+      expect(await send({ path, ref: second })).toMatchObject({ commit: second, isBundled: true })
+    },
+  )
 })

@@ -5,10 +5,10 @@ import { type GitCall, git, gitStream } from "./git.ts"
 import { temporaryDirectory } from "./testing/host-repos.ts"
 
 const never = new AbortController().signal
-/** Above what any wait here takes; whoever sleeps is ended by the code under test, or after the test. */
+/** Longer than any wait here. The sleeper is ended by the code under test, or after the test. */
 const SLEEP_S = 120
 
-/** Git that leaves a process behind, as a helper of its may; it holds those of its pipes that are not redirected. */
+/** Plays git that leaves a process behind, as a helper may. It holds those of git's pipes that are not redirected. */
 const leavesBehind = (how: "sleep" | "setsid sleep", redirected: string) => {
   const notes = temporaryDirectory()
   const note = (name: string) => {
@@ -34,7 +34,7 @@ const leavesBehind = (how: "sleep" | "setsid sleep", redirected: string) => {
 
 const isRunning = (pid: number): boolean => {
   try {
-    // The letter behind the name is the state; the dead whom nobody has fetched are not running.
+    // The letter behind the name is the state. A zombie does not run.
     return pid > 0 && !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"))
   } catch {
     return false

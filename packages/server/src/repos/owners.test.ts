@@ -28,7 +28,7 @@ const give = (path: string, uid: number): void => {
   execFileSync("chown", ["-hR", `${uid}:${uid}`, path])
 }
 
-/** A home with a repo in it, of one user; with a mode that lets others in or not. */
+/** Makes a home of one user with a repo in it. The mode lets others in or not. */
 const makeHome = (uid: number, mode: number) => {
   const repo = makeRepo()
   const home = dirname(repo.path)
@@ -39,7 +39,7 @@ const makeHome = (uid: number, mode: number) => {
 
 const makeTwo = () => ({ ann: makeHome(ANN, 0o755), bob: makeHome(BOB, 0o700) })
 
-/** Sends a bundle, and gives its bytes. */
+/** Sends a bundle, and returns its commit and bytes. */
 const send = async (path: string, ref?: string) => {
   const chunks: Buffer[] = []
   const take = async (bundle: Readable) => {
@@ -55,7 +55,7 @@ const unusable = (problem: string) => ({
 })
 
 requires("root").describe("a repo of one user", () => {
-  it("is not another's or root's to which a link in a home leads, wherever on the way", async () => {
+  it("is refused where a link of that user leads to a repo of another user or of root", async () => {
     const { ann, bob } = makeTwo()
     const root = makeRepo()
     symlinkSync(bob.path, join(ann.home, "bobs"))
@@ -84,7 +84,7 @@ requires("root").describe("a repo of one user", () => {
     await expect(send(ann.path)).rejects.toMatchObject(unusable("every user may write to"))
   })
 
-  it("does not become another's when its path is exchanged after it was looked at", async () => {
+  it("stays the same when its path is exchanged after it was opened", async () => {
     const { ann, bob } = makeTwo()
     const repo = await openHostRepo(ann.path, never)
     try {
@@ -135,7 +135,7 @@ requires("root").describe("a repo of one user", () => {
         symlinkSync(join(bobsGit, "refs/heads/main"), join(annsGit, "refs/heads/main"))
       },
     ],
-  ])("does not bring another's private objects by %s", async (_, plant) => {
+  ])("does not send another user's private objects through %s", async (_, plant) => {
     const { ann, bob } = makeTwo()
     const bobsGit = join(bob.path, ".git")
     const blob = `bob's secret ${bob.home}`

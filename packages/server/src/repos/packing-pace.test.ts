@@ -6,7 +6,7 @@ import {
   PackingPace,
 } from "./packing-pace.ts"
 
-/** A sandbox that asks again at each answer: how much of the time after its burst git packs for it. */
+/** The part of the time that git packs for a sandbox that asks again at each answer, after its burst. */
 const shareOf = (bundleMs: number): number => {
   const pace = new PackingPace()
   let nowMs = 0
@@ -26,11 +26,14 @@ const shareOf = (bundleMs: number): number => {
 }
 
 describe("the pace of packing", () => {
-  it.each([50, 1_000, 10_000])("gives a sandbox that asks without end its share: %i ms", (ms) => {
-    expect(shareOf(ms)).toBeLessThan(PACKING_SHARE * 1.3)
-  })
+  it.each([50, 1_000, 10_000])(
+    "gives a sandbox that asks without end at most 1.3 times its share: %i ms a bundle",
+    (ms) => {
+      expect(shareOf(ms)).toBeLessThan(PACKING_SHARE * 1.3)
+    },
+  )
 
-  it("lets repos at boot pass at once, and forgives with time", () => {
+  it("lets ten repos at boot pass at once, and recovers with time", () => {
     const pace = new PackingPace()
     for (let repo = 0; repo < 10; repo += 1) {
       expect(pace.waitMs(0)).toBe(0)

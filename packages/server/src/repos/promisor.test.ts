@@ -18,7 +18,7 @@ import { git, makeRepo, temporaryDirectory } from "./testing/host-repos.ts"
 
 const NOBODY = 65_534
 
-/** A repo of two versions of a file, and a clone of it that lacks what the filter leaves out. */
+/** Makes a repo with two versions of a file, and a clone of it without the objects that the filter leaves out. */
 const makePartial = (filter: string) => {
   const { path: upstream } = makeRepo()
   git(upstream, "config", "uploadpack.allowFilter", "true")
@@ -57,7 +57,7 @@ const objectsOf = (path: string) => readdirSync(join(path, ".git/objects/pack"))
 
 describe("a partial clone on the host", () => {
   it.each(["blob:none", "tree:0"])(
-    "of %s comes whole, and nothing is written into it",
+    "is sent whole with the filter %s, and nothing is written into it",
     async (filter) => {
       const { path } = makePartial(filter)
       const before = objectsOf(path)
@@ -70,7 +70,7 @@ describe("a partial clone on the host", () => {
     },
   )
 
-  it("whose remote cannot be reached is refused with what to do", async () => {
+  it("is refused with a hint where its remote cannot be reached", async () => {
     const { path, upstream } = makePartial("blob:none")
     renameSync(upstream, `${upstream}-gone`)
     await expect(send(path)).rejects.toMatchObject({
@@ -80,7 +80,7 @@ describe("a partial clone on the host", () => {
     })
   })
 
-  it("runs no program that its remote's URL, its settings or its hooks name", async () => {
+  it("runs no program that its remote's URL or its settings name", async () => {
     const { path } = makePartial("blob:none")
     const trap = join(temporaryDirectory(), "ran")
     git(path, "config", "remote.origin.url", `ext::sh -c "touch% ${trap}"`)
@@ -94,7 +94,7 @@ describe("a partial clone on the host", () => {
     expect(existsSync(trap)).toBe(false)
   })
 
-  it("tells no token of its remote's URL", async () => {
+  it("fails without telling the token of its remote's URL", async () => {
     const { path } = makePartial("blob:none")
     git(path, "config", "remote.origin.url", "http://me:s3cret@127.0.0.1:1/web.git")
     const thrown = await send(path).catch((thrown: unknown) => thrown)
@@ -102,23 +102,20 @@ describe("a partial clone on the host", () => {
     expect(JSON.stringify(thrown) + String(thrown)).not.toContain("s3cret")
   })
 
-  requires("root").it(
-    "of another user is completed as that user, and no lens is left",
-    async () => {
-      const { path, upstream } = makePartial("blob:none")
-      for (const tree of [path, upstream]) {
-        chmodSync(join(tree, ".."), 0o755)
-        execFileSync("chown", ["-R", `${NOBODY}:${NOBODY}`, join(tree, "..")])
-      }
-      const own = ownTemporary()
-      const clone = await send(path)
-      expect(git(clone, "show", "HEAD~1:src/file")).toBe("one")
-      expect(readdirSync(own).filter((name) => name.startsWith("berth-bundle-"))).toEqual([])
-    },
-  )
+  requires("root").it("is sent whole where it is another user's, and no lens is left", async () => {
+    const { path, upstream } = makePartial("blob:none")
+    for (const tree of [path, upstream]) {
+      chmodSync(join(tree, ".."), 0o755)
+      execFileSync("chown", ["-R", `${NOBODY}:${NOBODY}`, join(tree, "..")])
+    }
+    const own = ownTemporary()
+    const clone = await send(path)
+    expect(git(clone, "show", "HEAD~1:src/file")).toBe("one")
+    expect(readdirSync(own).filter((name) => name.startsWith("berth-bundle-"))).toEqual([])
+  })
 })
 
-it("finds the remote that promises, and takes a path for one from the repo", () => {
+it("finds the promisor remote, and resolves its path from the repo", () => {
   const listed = ["remote.a.url\n../up", "remote.b.url\nhttps://h/x", "remote.b.promisor\ntrue"]
   expect(promisorIn(listed.join("\0"), "/srv/repo")).toEqual({ remote: "b", url: "https://h/x" })
   const older = [...listed.slice(0, 2), "extensions.partialclone\na"].join("\0")

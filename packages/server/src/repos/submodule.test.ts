@@ -25,7 +25,7 @@ import { commit, git, temporaryDirectory } from "./testing/host-repos.ts"
 
 const never = new AbortController().signal
 
-/** Git on the host for a person who clones from paths. */
+/** Runs git as a person does who clones from paths. */
 const person = (cwd: string, ...args: string[]) =>
   git(cwd, "-c", "protocol.file.allow=always", ...args)
 
@@ -57,7 +57,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(made, { recursive: true, force: true }))
 
-/** A repo with a submodule `libs/a`, in which lies `inner`; all of them are checked out. */
+/** Makes a repo with a submodule `libs/a`, in which lies `inner`; all of them are checked out. */
 const makeNested = () => {
   const root = temporaryDirectory()
   cpSync(nested, root, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true })
@@ -101,7 +101,7 @@ const record = (path: string, entries: readonly Entry[]): string => {
   return commit(path, "evil")
 }
 
-/** Fires when git is about to be called for that time. */
+/** Makes a signal that aborts when git is about to be called for that time. */
 const abortedAtCall = (call: number): AbortSignal => {
   const aborting = new AbortController()
   const { signal } = aborting
@@ -129,7 +129,7 @@ const filesOf = (path: string): string =>
   execFileSync("find", [path, "-type", "f", "-printf", "%P %T@ %s\n"], { encoding: "utf8" })
 
 describe("a submodule of a repo on the host", () => {
-  it("comes at the recorded commit, as does the one inside of it, and nothing is written into the repo", async () => {
+  it("is sent at the recorded commit, as is the one inside of it, and nothing is written into the repo", async () => {
     const { path, head } = makeNested()
     const before = filesOf(path)
     const outer = await send(path, head, "libs/a")
@@ -139,12 +139,12 @@ describe("a submodule of a repo on the host", () => {
     const inner = await send(path, head, "libs/a", "inner")
     expect(inner.text("name.txt")).toBe("inner")
     expect(filesOf(path)).toBe(before)
-    // Its working tree is of no account: a person may have removed it.
+    // The working tree does not matter: a person may have removed it.
     rmSync(join(path, "libs"), { recursive: true })
     expect((await send(path, head, "libs/a", "inner")).text("name.txt")).toBe("inner")
   })
 
-  it("comes for an earlier commit of the ref, and for none that the ref does not hold", async () => {
+  it("is sent for an earlier commit of the ref, and refused for one that the ref does not hold", async () => {
     const { path, head } = makeNested()
     const recorded = git(path, "rev-parse", "HEAD:libs/a")
     commit(path, "later")
@@ -179,14 +179,14 @@ describe("a submodule of a repo on the host", () => {
     expect(calls).toBeGreaterThan(10)
   })
 
-  it("of a linked working tree comes from the repo that the tree belongs to", async () => {
+  it("is sent for a linked working tree from the repo of that tree", async () => {
     const { path, head } = makeNested()
     const linked = join(temporaryDirectory(), "linked")
     git(path, "worktree", "add", "--quiet", linked)
     expect((await send(linked, head, "libs/a")).text("name.txt")).toBe("a")
   })
 
-  it("that is as shallow as the host has it comes with where its history is cut", async () => {
+  it("is sent with the commit at which its history is cut where the host has it shallow", async () => {
     const { path } = makeNested()
     const a = join(dirname(path), "a")
     const head = addSubmodule(path, `file://${a}`, "shallow", "--depth=1")
@@ -194,7 +194,7 @@ describe("a submodule of a repo on the host", () => {
     expect(sent.shallow).toEqual([git(a, "rev-parse", "HEAD")])
   })
 
-  it("is absent with the reason where the host does not have it, and its address is told", async () => {
+  it("is absent with the reason and its address where the host does not have it", async () => {
     const { path } = makeNested()
     git(path, "remote", "add", "origin", "https://me:token@git.example.test/team/app.git")
     const head = git(path, "rev-parse", "HEAD")
@@ -216,7 +216,7 @@ describe("a submodule of a repo on the host", () => {
     })
   })
 
-  it("is refused where the commit has none, or only a file", async () => {
+  it("is refused where the commit has no submodule, or only a file", async () => {
     const { path, head } = makeNested()
     for (const paths of [["libs"], ["name.txt"], ["libs/a/inner"], ["libs/a", "name.txt"], ["*"]])
       await expect(send(path, head, ...paths)).rejects.toMatchObject({
@@ -241,7 +241,7 @@ describe("a hostile .gitmodules", () => {
     }
   })
 
-  it("has the host go nowhere by its URLs, and tells no address of them", async () => {
+  it("makes the host fetch nothing and run nothing by its URLs, and no address of them is told", async () => {
     const { root, path } = makeNested()
     const ran = join(root, "ran")
     const urls = [
