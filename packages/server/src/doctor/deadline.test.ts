@@ -34,7 +34,7 @@ describe("withDeadline", () => {
     expect(cleaned).toBe(true)
   })
 
-  it("leaves work behind that does not obey", async () => {
+  it("rejects, after the time for clean-up, when the work does not obey the deadline", async () => {
     const hanging = withDeadline(() => new Promise(() => {}), never, {
       deadlineMs: 20,
       cleanupMs: 20,
@@ -42,11 +42,11 @@ describe("withDeadline", () => {
     await expect(hanging).rejects.toMatchObject({ code: "deadline.exceeded" })
   })
 
-  it("stops when the caller does, before or during", async () => {
+  it("returns a result that comes after a cancel, and rejects when none comes", async () => {
     const stop = new AbortController()
     const running = withDeadline(aborted, stop.signal)
     stop.abort(new Error("enough"))
-    // The work obeyed and returned: a result that came after the cancel is still a result.
+    // The work obeyed and returned.
     await expect(running).resolves.toBeUndefined()
     const late = withDeadline(() => new Promise(() => {}), stop.signal, { cleanupMs: 20 })
     await expect(late).rejects.toThrow("enough")

@@ -40,7 +40,7 @@ requires(
   "mappedIds",
   "networkNamespaces",
 ).describe("diagnose on a host with everything but an engine", () => {
-  it("finds each part by trying it, and leaves nothing behind", async () => {
+  it("finds each part, and leaves nothing in the data directory", async () => {
     const dockerHost = `unix://${directory}/nobody.sock`
     const report = await diagnose({ path: PATH, dataDir, dockerHost }, never)
     expect(DoctorReport.parse(report)).toEqual(report)
@@ -52,7 +52,7 @@ requires(
     expect(await readdir(dataDir)).toEqual([])
   })
 
-  it("tells what a user without rights has", async () => {
+  it("reports what works for a user without rights", async () => {
     // Gives its rights up after the imports, so that the source may lie where only root reads.
     const script = `
         import { diagnose } from ${JSON.stringify(new URL("./diagnose.ts", import.meta.url).href)}
@@ -82,7 +82,7 @@ requires(
     expect(find(report, "firewall").status).toBe("ok")
   })
 
-  it("tells where the ids of files cannot be mapped, and leaves nothing there", async () => {
+  it("reports a place where the ids of files cannot be mapped, and leaves nothing there", async () => {
     const place = (name: string) => join(directory, name)
     for (const name of ["lower", "upper", "work", "merged"]) await mkdir(place(name))
     const options = `lowerdir=${place("lower")},upperdir=${place("upper")},workdir=${place("work")}`
@@ -103,7 +103,7 @@ requires(
 })
 
 describe("diagnose", () => {
-  it("finds no tool on a path without any, says what to do about each, and names the rest truly", async () => {
+  it("reports every tool as missing on an empty path, each with a fix", async () => {
     const report = await diagnose({ path: join(directory, "empty"), dataDir }, never)
     expect(DoctorReport.parse(report)).toEqual(report)
     expect(report.status).toBe("missing")
@@ -136,7 +136,7 @@ describe("diagnose", () => {
     expect(find(report, "conmon").found).toMatch(/does not run: .*ENOENT/)
   })
 
-  it("gives up on an engine that accepts and never answers: degraded, and the rest is told", async () => {
+  it("reports an engine that accepts and never answers as degraded, beside the other checks", async () => {
     const socketPath = join(directory, "silent.sock")
     const silent = createServer((socket) => socket.on("error", () => {})).listen(socketPath)
     onTestFinished(() => {
@@ -154,7 +154,7 @@ describe("diagnose", () => {
     expect(find(report, "git").status).toBe("ok")
   })
 
-  it("weighs what only another backend needs less than what the configured one does", async () => {
+  it("reports a lack as missing only for the backend that needs the part, else as degraded", async () => {
     const dockerHost = `unix://${directory}/nobody.sock`
     const host = { path: directory, dataDir, dockerHost }
     const statuses = async (backend: "embedded" | "docker") => {
@@ -201,7 +201,7 @@ describe("diagnose", () => {
     })
   })
 
-  it("rejects when the caller cancels, after every check has cleaned up", async () => {
+  it("rejects when the caller cancels, with nothing left in the data directory", async () => {
     const stop = new AbortController()
     const diagnosing = diagnose({ path: PATH, dataDir }, stop.signal)
     stop.abort()

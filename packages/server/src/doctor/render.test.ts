@@ -56,7 +56,7 @@ Something that Berth needs is missing on this host: see the fixes above.
 })
 
 describe("the report's schema", () => {
-  it("takes no lack without a fix", () => {
+  it("refuses a lack without a fix", () => {
     const [git] = REPORT.checks
     const unfixed = { ...git, status: "missing" }
     expect(DoctorReport.safeParse({ status: "missing", checks: [unfixed] }).success).toBe(false)

@@ -33,7 +33,7 @@ describe("the memory that is left", () => {
     ["is the host's", { meminfo: MEMINFO }, AVAILABLE],
     ["is the host's where no group has a limit", { meminfo: MEMINFO, ...V2 }, AVAILABLE],
     [
-      "is that of the process's own group",
+      "is left of the limit of the process's own group",
       {
         meminfo: MEMINFO,
         ...V2,
@@ -42,7 +42,7 @@ describe("the memory that is left", () => {
       200 * MIB,
     ],
     [
-      "is that of a group around it, without what the kernel can drop",
+      "is left of the limit of a group around it, where cache that can be dropped counts as free",
       {
         meminfo: MEMINFO,
         ...V2,
@@ -56,7 +56,7 @@ describe("the memory that is left", () => {
       150 * MIB,
     ],
     [
-      "is that of a v1 group",
+      "is left of the limit of a v1 group",
       {
         meminfo: MEMINFO,
         ...V1,
@@ -69,12 +69,12 @@ describe("the memory that is left", () => {
       },
       5 * MIB,
     ],
-    ["is not known where nothing can be read", {}, Number.POSITIVE_INFINITY],
+    ["is unlimited where nothing can be read", {}, Number.POSITIVE_INFINITY],
   ])("%s", async (_, files, left) => {
     expect(await host(files)).toBe(left)
   })
 
-  it("is told of this very host", async () => {
+  it("is more than nothing and less than the total on this host", async () => {
     const total = Number(/MemTotal:\s+(\d+)/.exec(readFileSync("/proc/meminfo", "utf8"))?.[1])
     const left = await readFreeMemory()
     expect(left).toBeGreaterThan(0)

@@ -22,7 +22,7 @@ describe("the removal of a small tree", () => {
     expect(await isGone(tree)).toBe(true)
   })
 
-  it("removes a single file, and minds nothing that is not there", async () => {
+  it("removes a single file, and accepts a path that does not exist", async () => {
     const file = join(make(), "file")
     writeFileSync(file, "")
     await removeSmallTree(file)
@@ -31,14 +31,14 @@ describe("the removal of a small tree", () => {
     await removeSmallTree(join(file, ".."))
   })
 
-  it("removes one that a sandbox made wide", async () => {
+  it("removes a tree that a sandbox made wide", async () => {
     const tree = make()
     await spread(tree, 1_000, 100, "file")
     await removeSmallTree(tree)
     expect(await isGone(tree)).toBe(true)
   })
 
-  it("removes one that a sandbox made deeper than a path can be long", async () => {
+  it("removes a tree that a sandbox made deeper than a path can be long", async () => {
     const tree = make()
     await nest(tree, 100, 255)
     await removeSmallTree(tree)

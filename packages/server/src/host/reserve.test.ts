@@ -10,7 +10,7 @@ const makeDirectory = (): string => {
   return directory
 }
 
-it("takes blocks and inodes, gives them up piece by piece, and takes what is missing again", async () => {
+it("takes blocks and inodes, gives them up piece by piece, and takes the missing pieces again", async () => {
   const dataDir = makeDirectory()
   const reserve = openReserve(dataDir)
   expect(reserve.release()).toBe(false)

@@ -23,7 +23,7 @@ describe("run", () => {
     })
   })
 
-  it("passes on nothing of the environment but the standard path", async () => {
+  it("passes on the standard path, and no secret of the environment", async () => {
     process.env.BERTH_DOCTOR_SECRET = "s3cret"
     onTestFinished(() => {
       delete process.env.BERTH_DOCTOR_SECRET
@@ -33,7 +33,7 @@ describe("run", () => {
     expect(stdout).not.toContain("s3cret")
   })
 
-  it("bounds what it keeps of an endless output", async () => {
+  it("keeps 256 KiB of a longer output", async () => {
     const { status, stdout } = await run(
       ["/bin/sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x"],
       { signal: never },
@@ -89,7 +89,7 @@ describe("run", () => {
 const childPid = async (): Promise<number> =>
   Number.parseInt(await readFile(join(directory, "child"), "utf8").catch(() => "0"), 10) || 0
 
-/** What was killed may wait for its reaper as a zombie: that is dead, too. */
+/** A killed process that waits for its reaper as a zombie counts as dead. */
 const isAlive = async (pid: number): Promise<boolean> => {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "")
   return stat !== "" && !/\) [ZX] /.test(stat)

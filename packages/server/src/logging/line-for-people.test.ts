@@ -12,7 +12,7 @@ describe("a line of the log for people", () => {
     expect(line).toMatch(/^\d\d:\d\d:05 sandbox\.create sandbox=sb-1 mode="two words" 12\.3 ms\n$/)
   })
 
-  it("is none for a request that reads, unless it failed by our fault or all is asked for", () => {
+  it("is left out for a GET, unless that failed with an error or every line is wanted", () => {
     const look = { op: "request.answer", method: "GET", msg: "request.answer ok" }
     const brief = (fields: object) =>
       lineForPeople(JSON.stringify({ ...LINE, ...fields }), { color: false, isWhole: false })
@@ -38,7 +38,7 @@ describe("a line of the log for people", () => {
     )
   })
 
-  it("shows what a sandbox said without controls and directions of writing", () => {
+  it("escapes control characters and directions of writing in a sandbox's words", () => {
     const line = render({
       msg: "said",
       word: "a\u202eb\u001b[2Jc",

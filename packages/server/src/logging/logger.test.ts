@@ -27,7 +27,7 @@ const logTo = async (options: Partial<LoggerOptions> = {}) => {
 
 describe("createLogger", () => {
   it.each(["boot.failed", "workspace.failing"] as const)(
-    "hides what a hook wrote last, which %s quotes",
+    "hides the last line of a hook, which %s quotes",
     async (code) => {
       const { log, text, parsed } = await logTo()
       const reason = "its last line: my password"
@@ -60,13 +60,13 @@ describe("createLogger", () => {
     expect(text()).not.toMatch(/hunter2|tok-/)
   })
 
-  it("leaves out what is below the level", async () => {
+  it("leaves out messages below the level", async () => {
     const { log, lines } = await logTo({ level: "warn" })
     log.info("quiet")
     expect(lines).toEqual([])
   })
 
-  it("redacts what stands under a secret name, at any depth", async () => {
+  it("redacts the values of secret names, four levels deep", async () => {
     const { log, text, parsed } = await logTo()
     log.info({
       token: "S",
@@ -84,7 +84,7 @@ describe("createLogger", () => {
     })
   })
 
-  it("tells the names of environment variables and none of their values", async () => {
+  it("writes the names of environment variables and none of their values", async () => {
     const { log, text, parsed } = await logTo()
     log.info({
       spec: { env: { HOME: "S1", N: 5 }, process: { environment: ["PATH=S2", "EMPTY"] } },
@@ -133,7 +133,7 @@ describe("createLogger", () => {
     expect(parsed()[1].msg).toBe("top [redacted]")
   })
 
-  it("redacts what a child logger carries along", async () => {
+  it("redacts the fields of a child logger", async () => {
     const { log, text } = await logTo()
     log.child({ session: "ses-1", token: "S", note: TOKEN }).info("x")
     expect(text()).toContain("ses-1")
@@ -149,7 +149,7 @@ describe("createLogger", () => {
     expect(text()).toContain('"note":"x [redacted] y"')
   })
 
-  it("takes no longer than in proportion for a long text", async () => {
+  it("scrubs seven texts of 200,000 characters within two seconds", async () => {
     const { log, lines } = await logTo()
     const startedMs = performance.now()
     for (const text of ["a", "a.", "password", "bearer ", "token= ", "://@", "api-key\t"]) {
@@ -159,7 +159,7 @@ describe("createLogger", () => {
     expect(performance.now() - startedMs).toBeLessThan(2_000)
   })
 
-  it("survives what cannot be written: circles, throwing getters, big numbers, endless depth", async () => {
+  it("writes a note in place of circles, throwing getters, bytes and objects too deep to write", async () => {
     const { log, parsed } = await logTo()
     const circle: Record<string, unknown> = { n: 1n, bytes: Buffer.from("S") }
     circle.self = circle

@@ -16,7 +16,7 @@ const logTo = async () => {
 }
 
 describe("operation", () => {
-  it("writes one line with name, outcome, duration and ids, and gives the result back", async () => {
+  it("writes one line with name, outcome, duration and ids, and returns the result", async () => {
     const { log, parsed } = await logTo()
     const result = await operation(log, "sandbox.create", { sandbox: "sb-1" }, async (note) => {
       note({ layers: 3 })

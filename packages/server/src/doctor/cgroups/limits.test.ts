@@ -39,7 +39,7 @@ describe("usableLimits", () => {
     expect(await usableLimits(none, new Map())).toEqual([])
   })
 
-  it("finds none where the hierarchy takes no cgroup of ours", async () => {
+  it("finds none where no cgroup can be made in the hierarchy", async () => {
     const shut: CgroupMounts = { mode: "v1", v1: new Map([["memory", "/proc/1"]]), v2: "/proc/1" }
     expect(await usableLimits(shut, new Map([["memory", "/elsewhere"]]))).toEqual([])
   })

@@ -4,7 +4,7 @@ import { certificates } from "./certificates.ts"
 const probe = (environment: Readonly<Record<string, string>>) =>
   certificates.probe({ path: "", dataDir: "/", environment }, new AbortController().signal)
 
-it("tells how many certificate authorities sandboxes get from the host, and which file is of no use", async () => {
+it("counts the certificate authorities that sandboxes get from the host, and names an unusable file", async () => {
   const fine = await probe({})
   expect(fine).toMatchObject({ status: "ok", details: { added: expect.any(Number) } })
   expect(fine.found).toMatch(/^(no|\d+) authorities beside the usual ones/)

@@ -23,7 +23,7 @@ describe("the verdict on cgroups", () => {
     expect("fix" in finding).toBe(status !== "ok")
   })
 
-  it("sends a user without rights to root", () => {
+  it("recommends sudo to a user without rights", () => {
     expect(judge("v1", [], false)).toMatchObject({ fix: expect.stringContaining("sudo") })
   })
 })

@@ -23,7 +23,7 @@ describe("the verdict on disk space", () => {
     ["few inodes", { ...PLENTY, freeInodes: 12 }, "degraded", "only 12 inodes"],
     ["inodes on demand", { ...PLENTY, freeInodes: Number.POSITIVE_INFINITY }, "ok", "GiB free"],
     ["no right to write", { ...PLENTY, writable: false }, "missing", "/data/berth is not writable"],
-  ])("of %s", (_, space, status, found) => {
+  ])("has a status and a reason for %s", (_, space, status, found) => {
     const finding = judge(space)
     expect(finding.status).toBe(status)
     expect(finding.found).toContain(found)

@@ -13,7 +13,7 @@ describe("the choice of an OCI runtime", () => {
     ["crun alone", crun, absent, "ok", "crun", undefined],
     ["runc where there is no crun", absent, runc, "ok", "runc", undefined],
     ["runc where crun is broken", broken, runc, "ok", "runc", undefined],
-    ["none: crun is the one to install", absent, absent, "missing", undefined, "crun"],
+    ["none where there is none, and recommends crun", absent, absent, "missing", undefined, "crun"],
   ] as const)("takes %s", async (_, crunState, runcState, status, use, fix) => {
     const finding = await judge({ crun: crunState, runc: runcState, fix: async (tool) => tool })
     expect(finding.status).toBe(status)

@@ -39,7 +39,7 @@ const answers = (status: string, body: string) => (socket: Socket) =>
   )
 
 describe("engineVersion", () => {
-  it("asks for the version, and keeps what it needs of the answer", async () => {
+  it("asks for the version, and drops unknown fields of the answer", async () => {
     let asked = ""
     const address = await engine((socket) => {
       socket.once("data", (data) => {
@@ -79,7 +79,7 @@ describe("engineVersion", () => {
 
   it.each([
     ["another status", answers("500 Oops", "{}"), /answered 500/],
-    ["what is no JSON", answers("200 OK", "<html>"), /JSON/],
+    ["an answer that is no JSON", answers("200 OK", "<html>"), /JSON/],
     ["JSON of another kind", answers("200 OK", "[1]"), /expected object/],
     [
       "a version with control characters",
@@ -88,12 +88,12 @@ describe("engineVersion", () => {
     ],
     ["a flood", answers("200 OK", " ".repeat(10_000_000)), /more than 65536 bytes/],
     ["a hang-up", (socket: Socket) => socket.destroy(), /hang up|ECONNRESET|EPIPE/],
-    ["what is no HTTP", (socket: Socket) => socket.end("hello\r\n\r\n"), /Parse Error/],
+    ["an answer that is no HTTP", (socket: Socket) => socket.end("hello\r\n\r\n"), /Parse Error/],
   ])("refuses %s", async (_, serve, message) => {
     await expect(engineVersion(await engine(serve), never)).rejects.toThrow(message)
   })
 
-  it("says that nobody listens", async () => {
+  it("fails with ENOENT where nothing listens", async () => {
     const nobody = { socketPath: join(directory, "nobody.sock") }
     await expect(engineVersion(nobody, never)).rejects.toMatchObject({ code: "ENOENT" })
   })

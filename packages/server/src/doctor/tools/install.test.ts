@@ -18,7 +18,7 @@ describe("fixForMissing", () => {
     expect(await fixForMissing("sh", "util-linux")).toMatch(/^export PATH="\$PATH:\/.*bin"$/)
   })
 
-  it("installs what is nowhere", async () => {
+  it("installs a tool that is nowhere", async () => {
     expect(await fixForMissing("no-such-tool", "tini")).toContain("tini")
   })
 })

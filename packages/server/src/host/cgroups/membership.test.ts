@@ -11,7 +11,7 @@ describe("parseMembership", () => {
     ],
     ["a path with a colon", "0::/a:b/c\n", { "": "/a:b/c" }],
     ["nothing", "", {}],
-    ["what is no line of it", "garbage\n:\n", {}],
+    ["lines of another form", "garbage\n:\n", {}],
   ])("reads %s", (_, text, expected) => {
     expect(Object.fromEntries(parseMembership(text))).toEqual(expected)
   })

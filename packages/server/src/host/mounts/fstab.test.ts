@@ -1,7 +1,7 @@
 import { expect, it } from "vitest"
 import { fstab } from "./fstab.ts"
 
-it("writes a line an entry, with what separates fields escaped", () => {
+it("writes a line for each entry, with separators escaped", () => {
   const table = fstab([
     { source: "/a b", target: "/t\tx", type: "none", options: ["bind"] },
     { source: "overlay", target: "/y\\z#", type: "overlay", options: ["lowerdir=/l 1", "ro"] },

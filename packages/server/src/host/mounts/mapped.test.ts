@@ -4,7 +4,7 @@ import { mappedEntry } from "./mapped.ts"
 const ID_COUNT = 65_536
 const rangeAt = (index: number): number => 0x7001_0000 + index * ID_COUNT
 
-/** How many ids a map has, and where it leads one of them to. */
+/** The extents of the map of a range, and the id that it maps an id to. */
 const mapOf = (onDisk: number, own: number) => {
   const [, map = ""] = mappedEntry("/d", { onDisk, own, count: ID_COUNT })
     .options.join()
@@ -31,7 +31,7 @@ describe("mappedEntry", () => {
     }
     const counts = extents.map(([, , count = 0]) => count)
     expect(counts.every((count) => count > 0)).toBe(true)
-    // All but the other range, which no file has on disk, and the last, which is none.
+    // All ids but the other range, which no file has on disk, and the last, which is no id.
     expect(counts.reduce((sum, count) => sum + count)).toBe(2 ** 32 - 1 - ID_COUNT)
   })
 })
