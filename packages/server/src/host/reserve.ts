@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto"
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs"
+import { existsSync, renameSync, rmSync } from "node:fs"
 import { mkdir, open, rename, rm, statfs, writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import { syncDirectory } from "@berth/local/owned/directory"
 import { run } from "./run.ts"
 
 /**
@@ -97,12 +98,3 @@ const takeBlocks = async (path: string, bytes: number): Promise<void> => {
 
 /** Filling a piece takes a moment, and is not worth a cancellation. */
 const NEVER = new AbortController().signal
-
-const syncDirectory = (directory: string): void => {
-  const handle = openSync(directory, "r")
-  try {
-    fsyncSync(handle)
-  } finally {
-    closeSync(handle)
-  }
-}

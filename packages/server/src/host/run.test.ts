@@ -2,7 +2,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest"
-import { PLAIN_ENV, run } from "./run.ts"
+import { PLAIN_ENV } from "./child.ts"
+import { run } from "./run.ts"
 
 const never = new AbortController().signal
 

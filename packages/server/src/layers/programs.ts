@@ -1,7 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { PassThrough, type Readable, type Writable } from "node:stream"
-import { PLAIN_ENV } from "../host/run.ts"
+import { type Child, keepStart, PLAIN_ENV, startChild } from "../host/child.ts"
 import { ioError, programError } from "./io-error.ts"
 
 /** The first words tell the cause; a full disk makes `cp` repeat them for every file. */
@@ -32,22 +31,20 @@ export const startProgram = (
   command: readonly [string, ...string[]],
   { signal, on, cwd = "/", env = {} }: ProgramOptions,
 ): Program => {
-  signal?.throwIfAborted()
-  const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", ...command], {
+  const child = startChild(command, {
+    signal,
     cwd,
     env: { ...PLAIN_ENV, ...env },
-    detached: true,
-    stdio: ["pipe", "pipe", "pipe"],
+    endsWithServer: true,
   })
-  // A program that ends before it has read its input is judged by its status, not by the broken pipe.
-  child.stdin.on("error", () => {})
-  const stop = () => killGroup(child)
-  const ended = outcome(child, command[0], on, signal, stop)
+  const ended = outcome(child, command[0], on)
   // Marks the rejection as handled: a reader of the output learns of a failure from there first.
   ended.catch(() => {})
   // When a program ends, Node discards the output that nobody has begun to read, so it is piped on at once.
   const stdout = child.stdout.pipe(new PassThrough())
-  return { stdin: child.stdin, stdout, ended, stop }
+  // A program that was killed closes its output without an end.
+  child.stdout.once("close", () => stdout.end())
+  return { stdin: child.stdin, stdout, ended, stop: child.kill }
 }
 
 /** Runs a program whose output does not matter. */
@@ -61,51 +58,14 @@ export const runProgram = async (
   await program.ended
 }
 
-const outcome = async (
-  child: ChildProcess,
-  name: string,
-  on: string,
-  signal: AbortSignal | undefined,
-  stop: () => void,
-): Promise<void> => {
-  const words: Buffer[] = []
-  let bytes = 0
-  child.stderr?.on("data", (chunk: Buffer) => {
-    if (bytes < MAX_WORDS_BYTES) words.push(chunk)
-    bytes += chunk.length
+const outcome = async (child: Child, name: string, on: string): Promise<void> => {
+  const words = keepStart(child.stderr, MAX_WORDS_BYTES)
+  const { status, endedBy } = await child.exited.catch((thrown: unknown) => {
+    // Neither a cancel nor a failure: the program could not be started at all.
+    throw child.cutBy() ?? ioError(thrown, name)
   })
-  signal?.addEventListener("abort", stop, { once: true })
-  try {
-    const [status, endedBy] = await exitOf(child, name)
-    signal?.throwIfAborted()
-    if (status === 0) return
-    // The program's last words may come after its end.
-    if (child.stderr?.readableEnded === false) await once(child.stderr, "end")
-    const said = Buffer.concat(words).toString("utf8")
-    throw programError(name, on, said || `ended by ${endedBy ?? status}`)
-  } finally {
-    signal?.removeEventListener("abort", stop)
-  }
-}
-
-const exitOf = async (
-  child: ChildProcess,
-  name: string,
-): Promise<[number | null, string | null]> => {
-  try {
-    return (await once(child, "exit")) as [number | null, string | null]
-  } catch (thrown) {
-    // The program could not be started at all.
-    throw ioError(thrown, name)
-  }
-}
-
-const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
-  // After the program's end, its pid may be another's.
-  if (pid === undefined || exitCode !== null || signalCode !== null) return
-  try {
-    process.kill(-pid, "SIGKILL")
-  } catch {
-    // The program ended by itself in the meantime.
-  }
+  if (status === 0) return
+  // The program's last words may come after its end.
+  if (!child.stderr.readableEnded && !child.stderr.destroyed) await once(child.stderr, "end")
+  throw programError(name, on, words() || `ended by ${endedBy ?? status}`)
 }

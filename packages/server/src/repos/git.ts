@@ -1,8 +1,7 @@
-import { type ChildProcess, spawn } from "node:child_process"
-import { once } from "node:events"
 import { setPriority } from "node:os"
 import { Readable } from "node:stream"
 import { BerthError } from "@berth/protocol/errors"
+import { type Child, keepEnd, startChild } from "../host/child.ts"
 import { MAX_GIT_CPU_S } from "./bounds.ts"
 
 /** The most that is kept of git's errors, from the end: they are short. */
@@ -42,7 +41,7 @@ export interface GitEnd {
 /** Runs git to its end, whatever its status. */
 export const git = async (call: GitCall): Promise<GitEnd> => {
   const running = start(call)
-  const stdout = keepEnd(running.child.stdout, MAX_ANSWER_BYTES)
+  const stdout = keepEnd(running.stdout, MAX_ANSWER_BYTES)
   const { status, said } = await running.ended
   return { status, stdout: stdout(), said }
 }
@@ -56,7 +55,7 @@ async function* chunks(call: GitCall, failed: (end: GitEnd) => BerthError) {
   // The promise is awaited below, or not at all when the reader leaves.
   running.ended.catch(() => {})
   try {
-    if (running.child.stdout) yield* running.child.stdout
+    yield* running.stdout
     const { status, said } = await running.ended
     if (status !== 0) throw failed({ status, stdout: "", said })
   } catch (thrown) {
@@ -67,46 +66,15 @@ async function* chunks(call: GitCall, failed: (end: GitEnd) => BerthError) {
   }
 }
 
-const start = (call: GitCall) => {
+const start = (call: GitCall): Child & { readonly ended: Promise<GitEnd> } => {
   const { args, cwd, env, user, input, niceness, deadlineMs, signal } = call
-  signal.throwIfAborted()
-  // Git leads a process group of its own, so that a deadline or a cancel ends its children as well.
-  const [program, ...words] = commandOf(call)
-  const child = spawn(program, words, { cwd, env, detached: true, ...user })
+  const overdue = () => overdueError(args, deadlineMs)
+  const child = startChild(commandOf(call), { cwd, env, user, deadlineMs, signal, overdue })
   if (niceness !== undefined && child.pid !== undefined) lower(child.pid, niceness)
-  child.stdin.on("error", () => {})
   child.stdin.end(input)
   const said = keepEnd(child.stderr, MAX_WORDS_BYTES)
-  let isOver = false
-  // Processes that git left running may hold its pipes, also from outside of its group: nobody waits for them.
-  const kill = () => {
-    if (isOver) return
-    killGroup(child)
-    child.stdout.destroy()
-    child.stderr.destroy()
-  }
-  let isOverdue = false
-  const deadline = setTimeout(() => {
-    isOverdue = true
-    kill()
-  }, deadlineMs)
-  signal.addEventListener("abort", kill, { once: true })
-  const cutBy = (): unknown => {
-    if (signal.aborted) return signal.reason
-    return isOverdue ? overdue(args, deadlineMs) : undefined
-  }
-  const ended = once(child, "close")
-    .then(([status]: (number | null)[]) => {
-      const reason = cutBy()
-      if (reason !== undefined) throw reason
-      return { status: status ?? null, said: said().trim() }
-    })
-    .finally(() => {
-      isOver = true
-      clearTimeout(deadline)
-      signal.removeEventListener("abort", kill)
-    })
-  return { child, ended, kill, cutBy }
+  const ended = child.closed.then(({ status }) => ({ status, stdout: "", said: said().trim() }))
+  return { ...child, ended }
 }
 
 /**
@@ -134,38 +102,7 @@ const lower = (pid: number, niceness: number): void => {
   }
 }
 
-const keepEnd = (stream: Readable | null, maxBytes: number): (() => string) => {
-  let kept = Buffer.alloc(0)
-  stream?.on("data", (chunk: Buffer) => {
-    kept = Buffer.concat([kept, chunk]).subarray(-maxBytes)
-  })
-  return () => kept.toString("utf8")
-}
-
-/**
- * Kills git's process group. A group outlives its leader, and as long as it has a member no process gets the leader's
- * pid. So once git has ended, a process with that pid is someone else's, and so may be the group.
- */
-const killGroup = ({ pid, exitCode, signalCode }: ChildProcess): void => {
-  if (pid === undefined) return
-  const hasEnded = exitCode !== null || signalCode !== null
-  if (hasEnded && isTaken(pid)) return
-  try {
-    process.kill(-pid, "SIGKILL")
-  } catch {
-    // The group has no process left.
-  }
-}
-
-const isTaken = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0)
-  } catch (thrown) {
-    return (thrown as NodeJS.ErrnoException).code !== "ESRCH"
-  }
-}
-
-const overdue = ([command]: readonly string[], deadlineMs: number): BerthError =>
+const overdueError = ([command]: readonly string[], deadlineMs: number): BerthError =>
   new BerthError("deadline.exceeded", `git ${command} did not end within ${deadlineMs} ms`, {
     details: { deadlineMs },
   })

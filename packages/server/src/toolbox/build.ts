@@ -8,11 +8,12 @@ import {
   type ToolboxManifest,
   type ToolboxProblem,
 } from "@berth/protocol/toolbox"
+import { syncDirectory } from "../host/sync-directory.ts"
 import { compareTree } from "./compare.ts"
 import type { Call, Context } from "./context.ts"
 import { describeTree } from "./describe.ts"
 import { fingerprint } from "./fingerprint.ts"
-import { flush, syncDirectory } from "./flush.ts"
+import { flush } from "./flush.ts"
 import type { ToolboxInput } from "./inputs/input.ts"
 import { type Inspected, inspect } from "./inspect.ts"
 import { renderManifest } from "./manifest.ts"

@@ -1,4 +1,3 @@
-import { open } from "node:fs/promises"
 import { BerthError } from "@berth/protocol/errors"
 import { run } from "../host/run.ts"
 
@@ -16,14 +15,4 @@ export const flush = async (tree: string, signal: AbortSignal): Promise<void> =>
   throw new BerthError(full ? "toolbox.disk_full" : "toolbox.io", `flushing ${tree} failed`, {
     details: { path: tree, said: stderr },
   })
-}
-
-/** Makes new names in a directory survive a power loss. */
-export const syncDirectory = async (directory: string): Promise<void> => {
-  const handle = await open(directory, "r")
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

@@ -28,13 +28,13 @@ export const openMountVolumes = (engine: Engine): MountVolumes => {
   }
   return {
     remove,
-    removeLeft: (signal) =>
-      settleAll(
-        [...left].map(async (name) => {
-          await removeVolume(engine, name, signal)
-          left.delete(name)
-        }),
-      ),
+    removeLeft: async (signal) => {
+      const removals = [...left].map(async (name) => {
+        await removeVolume(engine, name, signal)
+        left.delete(name)
+      })
+      await settleAll(removals)
+    },
   }
 }
 

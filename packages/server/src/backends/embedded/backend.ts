@@ -7,6 +7,7 @@ import type { SandboxSpec, UnheldLimit } from "@berth/protocol/sandbox"
 import type { CacheName } from "@berth/protocol/workspace"
 import { mountCommand } from "../../host/mounts/mounter.ts"
 import { serialByKey } from "../../host/serial.ts"
+import { settleAll } from "../../host/settle-all.ts"
 import type {
   Backend,
   BackendDescription,
@@ -41,7 +42,6 @@ import { removeSandbox } from "./remove.ts"
 import { openRuntime } from "./runtime.ts"
 import { makeRootPlace, runtimeMounts } from "./runtime-mounts.ts"
 import { openCompiledFilter } from "./seccomp/compiled.ts"
-import { settleAll } from "./settle-all.ts"
 import { type SandboxState, stateDirectory } from "./state.ts"
 import { openContents } from "./system/contents.ts"
 import { pruneSystems } from "./system/skeleton.ts"

@@ -1,6 +1,6 @@
 import { BerthError } from "@berth/protocol/errors"
+import { PLAIN_ENV } from "../../host/child.ts"
 import { findTool } from "../../host/find-tool.ts"
-import { PLAIN_ENV } from "../../host/run.ts"
 
 /** The host's programs that sandboxes are made with. */
 export interface Tools {

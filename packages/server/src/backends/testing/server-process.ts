@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { PLAIN_ENV } from "../../host/run.ts"
+import { PLAIN_ENV } from "../../host/child.ts"
 import type { Namespace } from "../embedded/network/testing/namespace.ts"
 import type { ServerCalls } from "./serve.ts"
 

@@ -3,6 +3,7 @@ import { link, mkdir, open, rename, rm } from "node:fs/promises"
 import { dirname } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import type { z } from "zod"
+import { syncDirectory } from "../../host/sync-directory.ts"
 import { ioError } from "../io-error.ts"
 
 /** The ending of files that do not count until they are renamed. */
@@ -83,12 +84,6 @@ export const removeRecord = (file: string): Promise<void> =>
 /** Removes a record that does no harm if it comes back after a loss of power. */
 export const removePassingRecord = (file: string): Promise<void> =>
   attempt(file, () => rm(file, { force: true }))
-
-/** Makes the renames in a directory durable. */
-export const syncDirectory = async (directory: string): Promise<void> => {
-  await using handle = await open(directory, "r")
-  await handle.sync()
-}
 
 export const hasCode = (thrown: unknown, code: string): boolean =>
   (thrown as NodeJS.ErrnoException | undefined)?.code === code

@@ -3,7 +3,7 @@ import { once } from "node:events"
 import { writeFile } from "node:fs/promises"
 import type { Socket } from "node:net"
 import { BerthError } from "@berth/protocol/errors"
-import { PLAIN_ENV } from "../../../host/run.ts"
+import { PLAIN_ENV } from "../../../host/child.ts"
 import { ID_COUNT } from "./range.ts"
 
 /** A user namespace that a container can be created in. */

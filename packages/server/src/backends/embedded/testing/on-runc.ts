@@ -1,8 +1,8 @@
 import { mkdtemp, rm, symlink } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { PLAIN_ENV } from "../../../host/child.ts"
 import { findTool } from "../../../host/find-tool.ts"
-import { PLAIN_ENV } from "../../../host/run.ts"
 import { openHarness } from "./harness.ts"
 
 /** Opens an embedded backend that finds no other runtime than runc. */

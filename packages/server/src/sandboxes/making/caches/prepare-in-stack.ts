@@ -3,7 +3,8 @@ import { join } from "node:path"
 import { BerthError } from "@berth/protocol/errors"
 import { AGENT_USER } from "@berth/protocol/inside"
 import type { Overlay } from "@berth/protocol/sandbox"
-import { PLAIN_ENV, run } from "../../../host/run.ts"
+import { PLAIN_ENV } from "../../../host/child.ts"
+import { run } from "../../../host/run.ts"
 import { MOUNT_ENV } from "../../../layers/tops/mount.ts"
 
 /**

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
-import { PLAIN_ENV } from "../../../../host/run.ts"
+import { PLAIN_ENV } from "../../../../host/child.ts"
 import type { Namespace } from "./namespace.ts"
 
 export interface FakeTool {
