@@ -87,7 +87,7 @@ export const openSandboxes = async (parts: SandboxesParts): Promise<Sandboxes> =
       throw unknownWorkspace(slug)
     },
 
-    hold: requests.hold,
+    hold: (...call) => requests.hold(...call),
     release: async (sandbox, lease) => await requests.release(await current(sandbox), lease),
     adoptQuarantined: async (sandbox) => await requests.adoptQuarantined(await current(sandbox)),
     // Operations that free room have to work on a full disk.
@@ -151,7 +151,7 @@ const openCalls = (rooms: Rooms) => {
   const describe = openDescribe({
     ...parts,
     validate: openValidate({ ...parts, networks: rooms.description.networks }),
-    replaceWorkspace: requests.replaceWorkspace,
+    replaceWorkspace: (spec) => requests.replaceWorkspace(spec),
   })
   return {
     live,

@@ -1,7 +1,8 @@
 import { BerthError } from "@berth/protocol/errors"
 import type { Event } from "@berth/protocol/event"
 import type { SandboxId } from "@berth/protocol/ids"
-import type { Backend } from "../../backends/backend.ts"
+import type { SandboxIdentity } from "@berth/protocol/sandbox"
+import type { Backend, ObservedSandbox } from "../../backends/backend.ts"
 import { bounded } from "../../host/bounded.ts"
 import type { Logger } from "../../logging/logger.ts"
 import { operation } from "../../logging/operation.ts"
@@ -55,14 +56,124 @@ const MAX_LAST_WORDS = 2_000
 const REMOVALS_AT_ONCE = 32
 
 /** The effects on sandboxes. A crash may cut each short, and it is done again. */
-export const openEffects = (parts: EffectsParts): Effects => {
-  const { backend, rows, links, records, keepers, lives, files, log, at, transients } = parts
-  const inTurn = bounded(REMOVALS_AT_ONCE)
+export const openEffects = (parts: EffectsParts): Effects => new EngineEffects(parts)
+
+class EngineEffects implements Effects {
+  readonly #parts: EffectsParts
+  readonly #inTurn = bounded(REMOVALS_AT_ONCE)
+  /** The sandboxes whose removal failed: the processes may be gone while other parts are left. */
+  readonly #halfRemoved = new Set<SandboxId>()
+
+  constructor(parts: EffectsParts) {
+    this.#parts = parts
+  }
+
+  async tell(...[sandbox, phase, reason]: Parameters<Effects["tell"]>): Promise<void> {
+    const change = { type: "sandbox.phase", sandbox, phase, reason } as const
+    const message = `its sandbox is replaced when nobody uses it: ${reason}`
+    const warnings = phase === "draining" ? [{ type: "warning", message } as const] : []
+    await this.#parts.events.tell(sandbox, [change, ...warnings])
+  }
+
+  async adopt({ identity, state }: ObservedSandbox): Promise<void> {
+    const { records, workspaces, rows, keepers, lives, log, transients } = this.#parts
+    const { sandbox, workspace, configHash } = identity
+    const record = await records.read(sandbox)
+    if (record === undefined) throw nothingKnown(sandbox)
+    // A sandbox takes no prompts after a failed boot.
+    const failure = await this.#bootFailureOf(sandbox)
+    // Files that are in use are not made anew; after a failed boot every step runs on them again.
+    const isBooted = failure === undefined || record.mode === "restore"
+    await workspaces.add(record.workspace, { isBooted })
+    const row = { id: sandbox, workspace, configHash, mode: record.mode }
+    const usable = (await this.#isCurrent(identity)) ? "ready" : "draining"
+    const phase = failure === undefined ? usable : "failed"
+    if (!(await rows.insert({ ...row, phase }))) await rows.revive(sandbox, phase)
+    else if (failure !== undefined) await workspaces.bootFailed(workspace, configHash, failure)
+    await keepers.takeUp(sandbox)
+    if (state === "paused") transients.of(sandbox).isFrozen = true
+    // The store knows the sandbox now, so the prompts, commands and terminals in it get their leases.
+    await lives.ask(sandbox)
+    log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a running sandbox was adopted")
+  }
+
+  async quarantine({ identity, state }: ObservedSandbox): Promise<void> {
+    const { backend, records, rows, keepers, log } = this.#parts
+    const { sandbox, workspace, configHash } = identity
+    const record = await records.read(sandbox).catch(() => undefined)
+    const row = { id: sandbox, workspace, configHash, mode: record?.mode ?? "fresh" }
+    await rows.insert({ ...row, phase: "quarantined" })
+    await keepers.letGo(sandbox, "is quarantined")
+    if (state === "paused") await backend.resume(sandbox)
+    if (state !== "created" && state !== "exited")
+      await this.#inTurn(() => this.#stopInOrder(sandbox))
+    log.warn({ op: "sandbox.quarantine", sandbox, workspace }, "an unknown sandbox was quarantined")
+  }
+
+  async bury(row: SandboxRow, reason: string): Promise<void> {
+    const { rows, keepers, workspaces, log } = this.#parts
+    const { id: sandbox, workspace, configHash, phase } = row
+    const lastWords = await this.#lastWords(sandbox)
+    const why = [reason, lastWords].filter((said) => said !== "").join(": ")
+    if (!(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why }))) return
+    log.warn({ op: "sandbox.bury", sandbox, workspace, reason: why }, "a sandbox has ended")
+    const boot = keepers.get(sandbox)?.boot
+    // A boot that has reported its failure is counted already.
+    const hasTold = boot !== undefined && isBootOver(boot)
+    if (phase === "booting" && !hasTold) await workspaces.bootFailed(workspace, configHash, why)
+  }
+
+  async pause(sandbox: SandboxId): Promise<void> {
+    const { backend, transients } = this.#parts
+    transients.of(sandbox).isFrozen = true
+    await backend.pause(sandbox)
+  }
+
+  async resume(sandbox: SandboxId): Promise<void> {
+    const { backend, transients } = this.#parts
+    await backend.resume(sandbox)
+    transients.of(sandbox).isFrozen = false
+  }
+
+  remove(sandbox: SandboxId): Promise<void> {
+    const { log, at } = this.#parts
+    return this.#inTurn(() =>
+      operation(log, "sandbox.remove", { sandbox }, async () => {
+        await this.#endAtOnce(sandbox)
+        await this.#stopInOrder(sandbox)
+        await at("remove.stopped")
+        await this.#takeAway(sandbox)
+        await at("remove.removed")
+      }),
+    )
+  }
+
+  async forget(row: SandboxRow): Promise<void> {
+    const { keepers, lives, transients, files, rows, links, at } = this.#parts
+    const { id: sandbox, workspace } = row
+    if (this.#halfRemoved.has(sandbox)) await this.#takeAway(sandbox)
+    await keepers.letGo(sandbox, "has ended")
+    await this.#takeLeft(sandbox)
+    await at("forget.heard")
+    lives.forget(sandbox)
+    transients.of(sandbox).isFrozen = false
+    await files.release(workspace, sandbox)
+    await at("forget.released")
+    // The link of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
+    // looked at.
+    for (const other of await rows.goneOf(workspace)) await links.remove(other)
+    await at("forget.unlinked")
+    await this.tell(sandbox, "gone", row.stop?.reason ?? "it has ended")
+    await rows.move(sandbox, ["stopping", "quarantined"], "gone")
+    await at("forget.gone")
+    transients.forget(sandbox)
+    this.#parts.onGone(row)
+  }
 
   /** Stops a sandbox in order; does nothing if the sandbox is not there any more. */
-  const stopInOrder = async (sandbox: SandboxId): Promise<void> => {
+  async #stopInOrder(sandbox: SandboxId): Promise<void> {
     try {
-      await backend.stop(sandbox, { graceMs: STOP_GRACE_MS })
+      await this.#parts.backend.stop(sandbox, { graceMs: STOP_GRACE_MS })
     } catch (thrown) {
       if (!(thrown instanceof BerthError && thrown.code === "backend.unknown_sandbox")) throw thrown
     }
@@ -72,22 +183,20 @@ export const openEffects = (parts: EffectsParts): Effects => {
    * Kills a sandbox that fills the disk, or that would have to stop on a full disk: in its grace period it would write,
    * and lose those writes.
    */
-  const endAtOnce = async (sandbox: SandboxId): Promise<void> => {
-    const { rescue, isHeld } = parts
+  async #endAtOnce(sandbox: SandboxId): Promise<void> {
+    const { rescue, isHeld } = this.#parts
     if (isHeld(sandbox) || (await rescue.isFull())) await rescue.end(sandbox)
   }
 
-  /** The sandboxes whose removal failed: the processes may be gone while other parts are left. */
-  const halfRemoved = new Set<SandboxId>()
-  const takeAway = async (sandbox: SandboxId): Promise<void> => {
-    halfRemoved.add(sandbox)
-    await backend.remove(sandbox)
-    halfRemoved.delete(sandbox)
+  async #takeAway(sandbox: SandboxId): Promise<void> {
+    this.#halfRemoved.add(sandbox)
+    await this.#parts.backend.remove(sandbox)
+    this.#halfRemoved.delete(sandbox)
   }
 
   /** The last output of the sandbox's first process, which says why it ended if anything does. */
-  const lastWords = async (sandbox: SandboxId): Promise<string> => {
-    const text = await backend.logs(sandbox).catch(() => "")
+  async #lastWords(sandbox: SandboxId): Promise<string> {
+    const text = await this.#parts.backend.logs(sandbox).catch(() => "")
     return text.trim().slice(-MAX_LAST_WORDS)
   }
 
@@ -95,152 +204,49 @@ export const openEffects = (parts: EffectsParts): Effects => {
    * Stores the events that the sandbox had on disk when it ended. If the store cannot take them now, the caller tries
    * again.
    */
-  const takeLeft = async (sandbox: SandboxId): Promise<void> => {
+  async #takeLeft(sandbox: SandboxId): Promise<void> {
+    const { links, events } = this.#parts
     const link = await links.find(sandbox)
     if (link === undefined) return
-    for await (const events of leftOf(link)) await parts.events.take(sandbox, events)
+    for await (const left of this.#leftOf(link)) await events.take(sandbox, left)
   }
 
   /**
    * Reads the journal that a sandbox left. The sandbox wrote it, so damaged contents are not believed and hold up
    * nothing.
    */
-  const leftOf = async function* (link: SandboxLink): AsyncGenerator<readonly Event[]> {
+  async *#leftOf(link: SandboxLink): AsyncGenerator<readonly Event[]> {
+    const { events, bridges, log } = this.#parts
     const { sandbox } = link
-    const after = await parts.events.lastSeen(sandbox)
+    const after = await events.lastSeen(sandbox)
     try {
-      yield* parts.bridges.left(link, after)
+      yield* bridges.left(link, after)
     } catch (err) {
       log.warn(
         { op: "sandbox.takeLeft", sandbox, err },
         "the last events of a sandbox cannot be read",
       )
       const reason = "what the sandbox said last cannot be read"
-      await parts.events.tell(sandbox, [{ type: "gap", reason }])
+      await events.tell(sandbox, [{ type: "gap", reason }])
     }
   }
 
   /** Why the boot failed, as the sandbox says; undefined: it did not fail, or the sandbox does not answer. */
-  const bootFailureOf = async (sandbox: SandboxId): Promise<string | undefined> => {
+  async #bootFailureOf(sandbox: SandboxId): Promise<string | undefined> {
+    const { links, bridges } = this.#parts
     const link = await links.find(sandbox)
     const signal = AbortSignal.timeout(BOOT_ANSWER_MS)
-    const trace = link && (await parts.bridges.trace(link, signal).catch(() => undefined))
+    const trace = link && (await bridges.trace(link, signal).catch(() => undefined))
     if (trace?.outcome !== "failed") return undefined
     return `${trace.ending?.step ?? "boot"}: ${trace.ending?.reason ?? "not said why"}`
   }
 
-  /** Tells the sessions of a sandbox about its phase. */
-  const tell: Effects["tell"] = async (sandbox, phase, reason) => {
-    const warning =
-      phase === "draining"
-        ? [
-            {
-              type: "warning",
-              message: `its sandbox is replaced when nobody uses it: ${reason}`,
-            } as const,
-          ]
-        : []
-    await parts.events.tell(sandbox, [
-      { type: "sandbox.phase", sandbox, phase, reason },
-      ...warning,
-    ])
-  }
-
-  return {
-    tell,
-
-    adopt: async ({ identity, state }) => {
-      const { sandbox, workspace, configHash } = identity
-      const record = await records.read(sandbox)
-      if (record === undefined) throw nothingKnown(sandbox)
-      // A sandbox takes no prompts after a failed boot.
-      const failure = await bootFailureOf(sandbox)
-      // Files that are in use are not made anew; after a failed boot every step runs on them again.
-      const isBooted = failure === undefined || record.mode === "restore"
-      await parts.workspaces.add(record.workspace, { isBooted })
-      const row = { id: sandbox, workspace, configHash, mode: record.mode }
-      const others = await rows.ofWorkspace(workspace)
-      const isCurrent =
-        (await parts.wants.known(workspace)) === configHash &&
-        !others.some(({ id, phase }) => id !== sandbox && isCurrentPhase(phase))
-      const usable = isCurrent ? "ready" : "draining"
-      const phase = failure === undefined ? usable : "failed"
-      if (!(await rows.insert({ ...row, phase }))) await rows.revive(sandbox, phase)
-      else if (failure !== undefined)
-        await parts.workspaces.bootFailed(workspace, configHash, failure)
-      await keepers.takeUp(sandbox)
-      if (state === "paused") transients.of(sandbox).isFrozen = true
-      // The store knows the sandbox now, so the prompts, commands and terminals in it get their leases.
-      await lives.ask(sandbox)
-      log.warn({ op: "sandbox.adopt", sandbox, workspace }, "a running sandbox was adopted")
-    },
-
-    quarantine: async ({ identity, state }) => {
-      const { sandbox, workspace, configHash } = identity
-      const record = await records.read(sandbox).catch(() => undefined)
-      const row = { id: sandbox, workspace, configHash, mode: record?.mode ?? "fresh" }
-      await rows.insert({ ...row, phase: "quarantined" })
-      await keepers.letGo(sandbox, "is quarantined")
-      if (state === "paused") await backend.resume(sandbox)
-      if (state !== "created" && state !== "exited") await inTurn(() => stopInOrder(sandbox))
-      log.warn(
-        { op: "sandbox.quarantine", sandbox, workspace },
-        "an unknown sandbox was quarantined",
-      )
-    },
-
-    bury: async ({ id: sandbox, workspace, configHash, phase }, reason) => {
-      const why = [reason, await lastWords(sandbox)].filter((said) => said !== "").join(": ")
-      if (!(await rows.beginStopRegardless(sandbox, { cause: "ended", reason: why }))) return
-      log.warn({ op: "sandbox.bury", sandbox, workspace, reason: why }, "a sandbox has ended")
-      const boot = keepers.get(sandbox)?.boot
-      // A boot that has reported its failure is counted already.
-      const hasTold = boot !== undefined && isBootOver(boot)
-      if (phase === "booting" && !hasTold)
-        await parts.workspaces.bootFailed(workspace, configHash, why)
-    },
-
-    pause: async (sandbox) => {
-      transients.of(sandbox).isFrozen = true
-      await backend.pause(sandbox)
-    },
-
-    resume: async (sandbox) => {
-      await backend.resume(sandbox)
-      transients.of(sandbox).isFrozen = false
-    },
-
-    remove: (sandbox) =>
-      inTurn(() =>
-        operation(log, "sandbox.remove", { sandbox }, async () => {
-          await endAtOnce(sandbox)
-          await stopInOrder(sandbox)
-          await at("remove.stopped")
-          await takeAway(sandbox)
-          await at("remove.removed")
-        }),
-      ),
-
-    forget: async (row) => {
-      const { id: sandbox, workspace } = row
-      if (halfRemoved.has(sandbox)) await takeAway(sandbox)
-      await keepers.letGo(sandbox, "has ended")
-      await takeLeft(sandbox)
-      await at("forget.heard")
-      lives.forget(sandbox)
-      transients.of(sandbox).isFrozen = false
-      await files.release(workspace, sandbox)
-      await at("forget.released")
-      // The link of the sandbox that ends now is kept, so that the boot of a workspace's last sandbox can still be
-      // looked at.
-      for (const other of await rows.goneOf(workspace)) await links.remove(other)
-      await at("forget.unlinked")
-      await tell(sandbox, "gone", row.stop?.reason ?? "it has ended")
-      await rows.move(sandbox, ["stopping", "quarantined"], "gone")
-      await at("forget.gone")
-      transients.forget(sandbox)
-      parts.onGone(row)
-    },
+  /** Whether the sandbox is the one that its workspace wants, and the workspace has no other. */
+  async #isCurrent({ sandbox, workspace, configHash }: SandboxIdentity): Promise<boolean> {
+    const { rows, wants } = this.#parts
+    const others = (await rows.ofWorkspace(workspace)).filter(({ id }) => id !== sandbox)
+    if (others.some(({ phase }) => isCurrentPhase(phase))) return false
+    return (await wants.known(workspace)) === configHash
   }
 }
 

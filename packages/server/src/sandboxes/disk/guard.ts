@@ -76,196 +76,228 @@ const UNJUDGED = "the disk is full, and it is not known yet who fills it"
 /** Sandboxes are judged again only when this part of the free room of the last judgement is left. */
 const WORSE = 0.75
 
-export const openGuard = (parts: GuardParts): Guard => {
-  const { dataDir, rescue, reserve, meter, clock, log, read = readDisk } = parts
-  const over = new AbortController()
-  const halts: Halts = openHalts()
-  const respites = openRespites(clock)
-  /** Sandboxes whose files were too many to be counted: each is judged for that once. */
-  const uncounted: Record<Short, Map<SandboxId, number>> = { bytes: new Map(), inodes: new Map() }
-  /** The room that was left when sandboxes were last judged. */
-  let judged: Disk | undefined
-  /** Whether halted sandboxes may have to go on. True at first: an earlier server may have halted some. */
-  let isToLetGo = true
-  let timer: NodeJS.Timeout | undefined
-  let looking: Promise<void> | undefined
-  let filling: Promise<void> | undefined
+export const openGuard = (parts: GuardParts): Guard => new DiskGuard(parts)
 
-  const announce = async (sandbox: SandboxId, reason: string): Promise<void> => {
-    log.error({ op: "disk.hold", sandbox }, `The sandbox is halted: ${reason}.`)
-    parts.wake(sandbox)
-    await parts.tell(sandbox, `it is halted: ${reason}`).catch(() => {})
+class DiskGuard implements Guard {
+  readonly #parts: GuardParts
+  readonly #read: (dataDir: string) => Promise<Disk>
+  readonly #over = new AbortController()
+  readonly #halts: Halts = openHalts()
+  readonly #respites: ReturnType<typeof openRespites>
+  /** Sandboxes whose files were too many to be counted: each is judged for that once. */
+  readonly #uncounted: Record<Short, Map<SandboxId, number>> = {
+    bytes: new Map(),
+    inodes: new Map(),
+  }
+  /** The room that was left when sandboxes were last judged. */
+  #judged: Disk | undefined
+  /** Whether halted sandboxes may have to go on. True at first: an earlier server may have halted some. */
+  #isToLetGo = true
+  #timer: NodeJS.Timeout | undefined
+  #looking: Promise<void> | undefined
+  #filling: Promise<void> | undefined
+
+  constructor(parts: GuardParts) {
+    this.#parts = parts
+    this.#read = parts.read ?? readDisk
+    this.#respites = openRespites(parts.clock)
+  }
+
+  why(sandbox: SandboxId): string | undefined {
+    return this.#halts.why(sandbox) ?? (this.#parts.rescue.isHalted ? UNJUDGED : undefined)
+  }
+
+  held(sandbox: SandboxId): string | undefined {
+    return this.#halts.why(sandbox)
+  }
+
+  get isHolding(): boolean {
+    return this.#halts.all().size > 0
+  }
+
+  async relent(placed: Placed): Promise<void> {
+    const { meter, rescue, dataDir, log, wake } = this.#parts
+    const { sandbox } = placed
+    await this.#looking
+    const why = this.#halts.why(sandbox)
+    if (why === undefined) return
+    const disk = await this.#read(dataDir)
+    // The sandbox may have written more before it stood still.
+    await meter.measure(placed, disk)
+    const diskReason = this.#halts.of("disk").includes(sandbox) ? why : undefined
+    this.#respites.begin(sandbox, { used: meter.of(sandbox)?.used ?? {}, diskReason })
+    this.#halts.forget(sandbox)
+    for (const counts of Object.values(this.#uncounted)) counts.delete(sandbox)
+    // Growth from here on is noticed at the next look.
+    this.#judged = disk
+    await rescue.clear(sandbox)
+    log.warn({ op: "disk.relent", sandbox }, "A person lets the sandbox go on, to make room.")
+    wake(sandbox)
+  }
+
+  watch(): Promise<void> {
+    this.#parts.rescue.onHalt = () => void this.#start()
+    return this.#start()
+  }
+
+  async look(): Promise<void> {
+    await this.#looking
+    await this.#start()
+  }
+
+  async close(): Promise<void> {
+    this.#over.abort()
+    this.#parts.rescue.onHalt = () => {}
+    clearTimeout(this.#timer)
+    await this.#parts.meter.close()
+    await this.#looking
+    await this.#filling
+  }
+
+  #start(): Promise<void> {
+    clearTimeout(this.#timer)
+    if (this.#over.signal.aborted) return Promise.resolve()
+    this.#looking ??= this.#lookOn()
+    return this.#looking
+  }
+
+  async #lookOn(): Promise<void> {
+    const looked = await this.#look().catch(this.#failed)
+    this.#looking = undefined
+    if (this.#over.signal.aborted) return
+    // Filling the reserve is not awaited: it writes to the disk, and a starting server has other things to do.
+    if (looked !== undefined && hasRoom(looked.disk))
+      this.#filling = this.#parts.reserve.fill().catch(this.#failed)
+    const againInMs = looked?.againInMs ?? RETRY_MS
+    this.#timer = setTimeout(() => void this.#start(), againInMs).unref()
+  }
+
+  readonly #failed = (err: unknown): undefined => {
+    if (this.#over.signal.aborted) return
+    this.#parts.log.warn(
+      { op: "disk.look", err },
+      "The free space of the disk cannot be read; trying again.",
+    )
+  }
+
+  async #look(): Promise<{ readonly disk: Disk; readonly againInMs: number }> {
+    const { rescue, dataDir, isThere } = this.#parts
+    const halts = this.#halts
+    const disk = await this.#read(dataDir)
+    const what = shortOf(disk)
+    const wasHalted = rescue.isHalted
+    for (const sandbox of halts.all()) if (!(await isThere(sandbox))) halts.forget(sandbox)
+    let againInMs = nextLookMs(disk)
+    try {
+      if (what !== undefined && (wasHalted || isWorse(disk, this.#judged, what))) {
+        await this.#judge(disk, what)
+        await this.#giveRoom()
+      }
+      await this.#holdWriters(disk)
+      againInMs = Math.min(againInMs, await this.#holdLimits(disk))
+      // An engine, or the copier of its files, may have resumed a held sandbox.
+      for (const sandbox of halts.all()) await rescue.hold(sandbox)
+    } finally {
+      const isLettingGo = rescue.isHalted || this.#isToLetGo
+      this.#isToLetGo = false
+      if (isLettingGo) await this.#letOthersGo()
+    }
+    return { disk, againInMs }
   }
 
   /**
    * Finds and halts the sandboxes that fill the disk. All stand still meanwhile: the writer would be done before it is
    * found.
    */
-  const judge = async (disk: Disk, what: Short): Promise<void> => {
+  async #judge(disk: Disk, what: Short): Promise<void> {
+    const { rescue, list, measure, meter } = this.#parts
     // Set first, so that sandboxes go on even if the judgement fails midway.
-    isToLetGo = true
+    this.#isToLetGo = true
     await rescue.halt()
-    const there = (await parts.list()).map(({ identity }) => identity)
-    const sandboxes = there.filter(({ sandbox }) => !halts.has(sandbox, "disk"))
-    const usage = await parts.measure(sandboxes, what, over.signal)
-    const before = new Map([...meter.usage(what), ...uncounted[what]])
+    const there = (await list()).map(({ identity }) => identity)
+    const sandboxes = there.filter(({ sandbox }) => !this.#halts.has(sandbox, "disk"))
+    const usage = await measure(sandboxes, what, this.#over.signal)
+    const before = new Map([...meter.usage(what), ...this.#uncounted[what]])
     const writers = new Set(writersOf(usage, before, disk, what))
     const others = [...usage].filter(([sandbox]) => !writers.has(sandbox))
     meter.note(new Map(others.filter(([, used]) => Number.isFinite(used))), what, disk)
-    uncounted[what] = new Map([...usage].filter(([, used]) => !Number.isFinite(used)))
-    for (const sandbox of writers) await hold(sandbox, "disk", WORDS[what])
+    this.#uncounted[what] = new Map([...usage].filter(([, used]) => !Number.isFinite(used)))
+    for (const sandbox of writers) await this.#hold(sandbox, "disk", WORDS[what])
   }
 
   /**
    * Gives up reserve, so that sandboxes that do not fill the disk can be used: they write little. Half of it stays the
    * server's.
    */
-  const giveRoom = async (): Promise<void> => {
+  async #giveRoom(): Promise<void> {
+    const { rescue, reserve, dataDir } = this.#parts
     if ((await rescue.isFull()) && reserve.left() > PIECES / 2) reserve.release()
-    judged = await read(dataDir)
+    this.#judged = await this.#read(dataDir)
   }
 
   /** Resumes all but the held sandboxes and those whose files are being copied: their turn comes after that. */
-  const letOthersGo = async (): Promise<void> => {
-    const observed = await parts.list()
-    const copied = parts.copied()
-    if (copied.length > 0) isToLetGo = true
+  async #letOthersGo(): Promise<void> {
+    const { list, rescue, wake } = this.#parts
+    const observed = await list()
+    const copied = this.#parts.copied()
+    if (copied.length > 0) this.#isToLetGo = true
     const running = observed.filter(({ state }) => state === "running")
     const ids = (of: readonly Observed[]) => of.map(({ identity }) => identity.sandbox)
-    await rescue.letGo(new Set([...halts.all(), ...copied]), new Set(ids(running)))
+    await rescue.letGo(new Set([...this.#halts.all(), ...copied]), new Set(ids(running)))
     // Decisions that were made while the sandboxes stood still are made again.
-    for (const sandbox of ids(observed)) if (!halts.all().has(sandbox)) parts.wake(sandbox)
+    for (const sandbox of ids(observed)) if (!this.#halts.all().has(sandbox)) wake(sandbox)
   }
 
   /** Resumes the sandboxes that filled the disk, if it has room; if not, ends the respites whose time is over. */
-  const holdWriters = async (disk: Disk): Promise<void> => {
-    const ended = respites.over()
+  async #holdWriters(disk: Disk): Promise<void> {
+    const ended = this.#respites.over()
     if (hasRoom(disk)) {
-      judged = undefined
-      for (const counts of Object.values(uncounted)) counts.clear()
-      for (const sandbox of halts.of("disk")) release(sandbox, "disk", "the disk has room again")
+      this.#judged = undefined
+      for (const counts of Object.values(this.#uncounted)) counts.clear()
+      for (const sandbox of this.#halts.of("disk"))
+        this.#release(sandbox, "disk", "the disk has room again")
       return
     }
-    judged &&= roomier(judged, disk)
-    for (const [sandbox, reason] of ended) await hold(sandbox, "disk", reason)
-  }
-
-  const hold = async (sandbox: SandboxId, cause: Cause, reason: string): Promise<void> => {
-    respites.end(sandbox)
-    halts.put(sandbox, cause, reason)
-    await rescue.hold(sandbox)
-    await announce(sandbox, reason)
-  }
-
-  const release = (sandbox: SandboxId, cause: Cause, why: string): void => {
-    if (!halts.drop(sandbox, cause)) return
-    log.warn({ op: "disk.release", sandbox }, `The sandbox goes on: ${why}.`)
-    isToLetGo = true
+    this.#judged &&= roomier(this.#judged, disk)
+    for (const [sandbox, reason] of ended) await this.#hold(sandbox, "disk", reason)
   }
 
   /** Halts the sandboxes that are over their limit, as far as that is known, and has the others measured. */
-  const holdLimits = async (disk: Disk): Promise<number> => {
-    const sandboxes = await parts.bounded()
-    meter.look(disk, sandboxes, new Set(halts.of("disk")))
-    for (const { sandbox, allowance } of sandboxes) await holdLimit(sandbox, allowance)
+  async #holdLimits(disk: Disk): Promise<number> {
+    const { bounded, meter } = this.#parts
+    const sandboxes = await bounded()
+    meter.look(disk, sandboxes, new Set(this.#halts.of("disk")))
+    for (const { sandbox, allowance } of sandboxes) await this.#holdLimit(sandbox, allowance)
     const times = sandboxes.map((each) => untilFullMs(meter.of(each.sandbox), each.allowance))
     return Math.min(...times, Number.POSITIVE_INFINITY)
   }
 
-  const holdLimit = async (sandbox: SandboxId, allowance: Allowance): Promise<void> => {
-    const measured = meter.of(sandbox)
+  async #holdLimit(sandbox: SandboxId, allowance: Allowance): Promise<void> {
+    const measured = this.#parts.meter.of(sandbox)
     if (measured === undefined) return
-    const reason = excessOf(measured, respites.widen(sandbox, allowance))
-    if (excessOf(measured, allowance) === undefined) respites.endOfLimit(sandbox)
+    const reason = excessOf(measured, this.#respites.widen(sandbox, allowance))
+    if (excessOf(measured, allowance) === undefined) this.#respites.endOfLimit(sandbox)
     if (reason === undefined)
-      return release(sandbox, "limit", "its files take no more than they may")
+      return this.#release(sandbox, "limit", "its files take no more than they may")
     // A later measurement may give another number, and so another reason.
-    if (halts.has(sandbox, "limit")) halts.put(sandbox, "limit", reason)
-    else await hold(sandbox, "limit", reason)
+    if (this.#halts.has(sandbox, "limit")) this.#halts.put(sandbox, "limit", reason)
+    else await this.#hold(sandbox, "limit", reason)
   }
 
-  const look = async (): Promise<{ readonly disk: Disk; readonly againInMs: number }> => {
-    const disk = await read(dataDir)
-    const what = shortOf(disk)
-    const wasHalted = rescue.isHalted
-    for (const sandbox of halts.all()) if (!(await parts.isThere(sandbox))) halts.forget(sandbox)
-    let againInMs = nextLookMs(disk)
-    try {
-      if (what !== undefined && (wasHalted || isWorse(disk, judged, what))) {
-        await judge(disk, what)
-        await giveRoom()
-      }
-      await holdWriters(disk)
-      againInMs = Math.min(againInMs, await holdLimits(disk))
-      // An engine, or the copier of its files, may have resumed a held sandbox.
-      for (const sandbox of halts.all()) await rescue.hold(sandbox)
-    } finally {
-      const isLettingGo = rescue.isHalted || isToLetGo
-      isToLetGo = false
-      if (isLettingGo) await letOthersGo()
-    }
-    return { disk, againInMs }
+  async #hold(sandbox: SandboxId, cause: Cause, reason: string): Promise<void> {
+    const { rescue, log, wake, tell } = this.#parts
+    this.#respites.end(sandbox)
+    this.#halts.put(sandbox, cause, reason)
+    await rescue.hold(sandbox)
+    log.error({ op: "disk.hold", sandbox }, `The sandbox is halted: ${reason}.`)
+    wake(sandbox)
+    await tell(sandbox, `it is halted: ${reason}`).catch(() => {})
   }
 
-  const failed = (err: unknown): undefined => {
-    if (!over.signal.aborted)
-      log.warn({ op: "disk.look", err }, "The free space of the disk cannot be read; trying again.")
-  }
-  const lookOn = async (): Promise<void> => {
-    const looked = await look().catch(failed)
-    looking = undefined
-    if (over.signal.aborted) return
-    // Filling the reserve is not awaited: it writes to the disk, and a starting server has other things to do.
-    if (looked !== undefined && hasRoom(looked.disk)) filling = reserve.fill().catch(failed)
-    timer = setTimeout(startAgain, looked?.againInMs ?? RETRY_MS).unref()
-  }
-  const start = (): Promise<void> => {
-    clearTimeout(timer)
-    if (over.signal.aborted) return Promise.resolve()
-    looking ??= lookOn()
-    return looking
-  }
-  const startAgain = () => void start()
-
-  return {
-    held: (sandbox) => halts.why(sandbox),
-    why: (sandbox) => halts.why(sandbox) ?? (rescue.isHalted ? UNJUDGED : undefined),
-    get isHolding() {
-      return halts.all().size > 0
-    },
-    relent: async (placed) => {
-      const { sandbox } = placed
-      await looking
-      if (halts.why(sandbox) === undefined) return
-      const disk = await read(dataDir)
-      // The sandbox may have written more before it stood still.
-      await meter.measure(placed, disk)
-      const diskReason = halts.of("disk").includes(sandbox) ? halts.why(sandbox) : undefined
-      respites.begin(sandbox, { used: meter.of(sandbox)?.used ?? {}, diskReason })
-      halts.forget(sandbox)
-      for (const counts of Object.values(uncounted)) counts.delete(sandbox)
-      // Growth from here on is noticed at the next look.
-      judged = disk
-      await rescue.clear(sandbox)
-      log.warn({ op: "disk.relent", sandbox }, "A person lets the sandbox go on, to make room.")
-      parts.wake(sandbox)
-    },
-    watch: () => {
-      rescue.onHalt = startAgain
-      return start()
-    },
-    look: async () => {
-      await looking
-      await start()
-    },
-    close: async () => {
-      over.abort()
-      rescue.onHalt = () => {}
-      clearTimeout(timer)
-      await meter.close()
-      await looking
-      await filling
-    },
+  #release(sandbox: SandboxId, cause: Cause, why: string): void {
+    if (!this.#halts.drop(sandbox, cause)) return
+    this.#parts.log.warn({ op: "disk.release", sandbox }, `The sandbox goes on: ${why}.`)
+    this.#isToLetGo = true
   }
 }
 

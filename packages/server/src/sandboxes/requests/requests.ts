@@ -68,10 +68,129 @@ export interface Requests {
   replaceWorkspace(spec: WorkspaceSpec): Promise<void>
 }
 
-export const openRequests = (parts: RequestsParts): Requests => {
-  const { rows, workspaces, records, leases, workers, files, links, at } = parts
+export const openRequests = (parts: RequestsParts): Requests => new PeoplesRequests(parts)
 
-  const beginStop = async (sandbox: SandboxId, reason: string, force: boolean): Promise<void> => {
+class PeoplesRequests implements Requests {
+  readonly #parts: RequestsParts
+
+  constructor(parts: RequestsParts) {
+    this.#parts = parts
+  }
+
+  async hold(...[asked, { holder, forMs }, signal]: Parameters<Requests["hold"]>): Promise<Lease> {
+    const { lease: take, workers, leases } = this.#parts
+    const time = forMs !== undefined && { ttlMs: forMs }
+    const claim = { kind: "hold", source: "person", holder, ...time } as const
+    const { sandbox, lease } = await take(asked, claim, signal)
+    // A paused sandbox is in use now, too.
+    workers.wake(sandbox)
+    const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
+    if (held === undefined) throw unknownSandbox(sandbox)
+    return held
+  }
+
+  async release(sandbox: SandboxId, lease: LeaseId): Promise<void> {
+    const { leases } = this.#parts
+    const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
+    if (held?.source !== "person")
+      throw new BerthError("not_found", `nobody holds ${sandbox} by ${lease}`, {
+        details: { sandbox, lease },
+      })
+    await leases.release(lease)
+  }
+
+  async adoptQuarantined(sandbox: SandboxId): Promise<void> {
+    const { rows } = this.#parts
+    const row = await this.#find(sandbox)
+    if (row.phase !== "quarantined") throw notQuarantined(row)
+    await this.#restoreWorkspace(row)
+    await rows.attach(sandbox)
+    const reason = "a person gave its files back to its workspace"
+    await rows.beginStop(sandbox, { cause: "ended", reason })
+    await this.#settle(sandbox)
+  }
+
+  async stop(sandbox: SandboxId, { force }: { force: boolean }): Promise<void> {
+    const { phase, workspace, isDetached } = await this.#find(sandbox, force)
+    if (isDetached && phase === "gone") throw detached(sandbox)
+    // A creation that runs right now ends first, and its caller gets the sandbox.
+    if (phase === "creating") await this.#parts.serially(workspace, async () => {})
+    await this.#end(sandbox, "a person stopped it", force)
+  }
+
+  async remove(sandbox: SandboxId, { force }: { force: boolean }): Promise<void> {
+    const { rows, serially } = this.#parts
+    const { workspace, phase: before, isDetached } = await this.#find(sandbox, force)
+    if (isDetached && before === "gone") throw detached(sandbox)
+    // The turn covers the end of the sandbox too, so that nobody who waits for the next one gets it in between.
+    await serially(workspace, async () => {
+      // The successor may have been made since: then that one is meant.
+      const current = (await rows.current(sandbox))?.id ?? sandbox
+      const { phase } = await this.#end(current, "a person removed it", force)
+      // A quarantined sandbox only claims its workspace, so removing it does not remove the workspace.
+      if (phase === "quarantined") return
+      if ((await rows.ofWorkspace(workspace)).length === 0) await this.#removeFiles(workspace)
+    })
+  }
+
+  removeWorkspace(workspace: Slug): Promise<void> {
+    const { rows, workspaces, serially } = this.#parts
+    return serially(workspace, async () => {
+      if ((await workspaces.get(workspace)) === undefined) throw unknownWorkspace(workspace)
+      const [sandbox] = await rows.ofWorkspace(workspace)
+      if (sandbox !== undefined) throw hasSandbox(sandbox)
+      await this.#removeFiles(workspace)
+    })
+  }
+
+  replaceWorkspace(spec: WorkspaceSpec): Promise<void> {
+    const { rows, workspaces, serially } = this.#parts
+    return serially(spec.slug, async () => {
+      // A concurrent request may have replaced the workspace since.
+      if ((await workspaces.put(spec)) === undefined) return
+      for (const { id } of await rows.ofWorkspace(spec.slug))
+        await this.#end(id, "a person replaced its workspace", false)
+      await this.#removeFiles(spec.slug)
+      await workspaces.put(spec)
+    })
+  }
+
+  /** Finds the row of a sandbox. A sandbox that the store does not know is looked at first. */
+  async #find(sandbox: SandboxId, force = false): Promise<SandboxRow> {
+    const { rows, workers, backend } = this.#parts
+    const row = await rows.get(sandbox)
+    if (row !== undefined) return row
+    await workers.settle(sandbox)
+    const now = (await rows.get(sandbox)) ?? (force ? await this.#takeOver(sandbox) : undefined)
+    if (now !== undefined) return now
+    if ((await backend.inspect(sandbox)) === undefined) throw unknownSandbox(sandbox)
+    throw unanswered(sandbox)
+  }
+
+  /**
+   * Makes an unknown sandbox known as quarantined, by a person's word: it has not said whether anything lives in it.
+   */
+  async #takeOver(sandbox: SandboxId): Promise<SandboxRow | undefined> {
+    const { rows, backend } = this.#parts
+    const observed = await backend.inspect(sandbox)
+    if (observed === undefined) return undefined
+    const { workspace, configHash } = observed.identity
+    const row = { id: sandbox, workspace, configHash, mode: "fresh" as const }
+    await rows.insert({ ...row, phase: "quarantined" })
+    return await rows.get(sandbox)
+  }
+
+  async #end(sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> {
+    const row = await this.#find(sandbox, force)
+    // After a restart the sandbox may not have been asked yet what lives in it.
+    if (!force) await this.#parts.workers.settle(sandbox)
+    await this.#beginStop(sandbox, reason, force)
+    await this.#settle(sandbox)
+    return row
+  }
+
+  async #beginStop(sandbox: SandboxId, reason: string, force: boolean): Promise<void> {
+    const { rows, leases } = this.#parts
     const begin = force ? rows.beginStopRegardless : rows.beginStopUnlessUsed
     const stop = { cause: "person", reason } as const
     for (let waitedMs = 0; ; waitedMs += ENDING_PAUSE_MS) {
@@ -83,54 +202,23 @@ export const openRequests = (parts: RequestsParts): Requests => {
     }
   }
 
-  /** Finds the row of a sandbox. A sandbox that the store does not know is looked at first. */
-  const find = async (sandbox: SandboxId, force = false): Promise<SandboxRow> => {
-    const row = await rows.get(sandbox)
-    if (row !== undefined) return row
-    await workers.settle(sandbox)
-    const now = (await rows.get(sandbox)) ?? (force ? await takeOver(sandbox) : undefined)
-    if (now !== undefined) return now
-    if ((await parts.backend.inspect(sandbox)) === undefined) throw unknownSandbox(sandbox)
-    throw unanswered(sandbox)
-  }
-
-  /**
-   * Makes an unknown sandbox known as quarantined, by a person's word: it has not said whether anything lives in it.
-   */
-  const takeOver = async (sandbox: SandboxId): Promise<SandboxRow | undefined> => {
-    const observed = await parts.backend.inspect(sandbox)
-    if (observed === undefined) return undefined
-    const { workspace, configHash } = observed.identity
-    const row = { id: sandbox, workspace, configHash, mode: "fresh" as const }
-    await rows.insert({ ...row, phase: "quarantined" })
-    return await rows.get(sandbox)
-  }
-
-  const settle = async (sandbox: SandboxId): Promise<void> => {
-    const { failure } = await workers.settle(sandbox)
+  async #settle(sandbox: SandboxId): Promise<void> {
+    const { failure } = await this.#parts.workers.settle(sandbox)
     if (failure !== undefined) throw failure
-  }
-
-  const end = async (sandbox: SandboxId, reason: string, force: boolean): Promise<SandboxRow> => {
-    const row = await find(sandbox, force)
-    // After a restart the sandbox may not have been asked yet what lives in it.
-    if (!force) await workers.settle(sandbox)
-    await beginStop(sandbox, reason, force)
-    await settle(sandbox)
-    return row
   }
 
   /**
    * Removes a workspace, its row last: what a crash leaves can be removed again, and boots anew if it is used instead.
    */
-  const removeWorkspace = async (workspace: Slug): Promise<void> => {
-    await parts.closeSessions(workspace)
+  async #removeFiles(workspace: Slug): Promise<void> {
+    const { closeSessions, workspaces, files, backend, rows, links, at } = this.#parts
+    await closeSessions(workspace)
     await at("removal.closed")
     await workspaces.unbooted(workspace)
     await at("removal.unbooted")
     await files.remove(workspace)
     await at("removal.files")
-    await removeCaches(parts.backend, workspace)
+    await removeCaches(backend, workspace)
     for (const gone of await rows.goneOf(workspace)) await links.remove(gone)
     await at("removal.links")
     await workspaces.remove(workspace)
@@ -139,85 +227,14 @@ export const openRequests = (parts: RequestsParts): Requests => {
   /**
    * Restores the workspace of a quarantined sandbox: a store that lost the sandbox may have lost its workspace, too.
    */
-  const restoreWorkspace = async ({ id: sandbox, workspace }: SandboxRow): Promise<void> => {
+  async #restoreWorkspace({ id: sandbox, workspace }: SandboxRow): Promise<void> {
+    const { workspaces, records, bootOf } = this.#parts
     if ((await workspaces.get(workspace)) !== undefined) return
     const record = await records.read(sandbox)
     if (record === undefined) throw nothingKnown(sandbox)
-    const boot = await parts.bootOf(sandbox)
+    const boot = await bootOf(sandbox)
     await workspaces.put(record.workspace)
     if (typeof boot?.readyAtMs === "number") await workspaces.booted(workspace)
-  }
-
-  return {
-    hold: async (asked, { holder, forMs }, signal) => {
-      const time = forMs !== undefined && { ttlMs: forMs }
-      const claim = { kind: "hold", source: "person", holder, ...time } as const
-      const { sandbox, lease } = await parts.lease(asked, claim, signal)
-      // A paused sandbox is in use now, too.
-      workers.wake(sandbox)
-      const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
-      if (held === undefined) throw unknownSandbox(sandbox)
-      return held
-    },
-
-    release: async (sandbox, lease) => {
-      const held = (await leases.of(sandbox)).find(({ id }) => id === lease)
-      if (held?.source !== "person")
-        throw new BerthError("not_found", `nobody holds ${sandbox} by ${lease}`, {
-          details: { sandbox, lease },
-        })
-      await leases.release(lease)
-    },
-
-    adoptQuarantined: async (sandbox) => {
-      const row = await find(sandbox)
-      if (row.phase !== "quarantined") throw notQuarantined(row)
-      await restoreWorkspace(row)
-      await rows.attach(sandbox)
-      const reason = "a person gave its files back to its workspace"
-      await rows.beginStop(sandbox, { cause: "ended", reason })
-      await settle(sandbox)
-    },
-
-    stop: async (sandbox, { force }) => {
-      const { phase, workspace, isDetached } = await find(sandbox, force)
-      if (isDetached && phase === "gone") throw detached(sandbox)
-      // A creation that runs right now ends first, and its caller gets the sandbox.
-      if (phase === "creating") await parts.serially(workspace, async () => {})
-      await end(sandbox, "a person stopped it", force)
-    },
-
-    remove: async (sandbox, { force }) => {
-      const { workspace, phase: before, isDetached } = await find(sandbox, force)
-      if (isDetached && before === "gone") throw detached(sandbox)
-      // The turn covers the end of the sandbox too, so that nobody who waits for the next one gets it in between.
-      await parts.serially(workspace, async () => {
-        // The successor may have been made since: then that one is meant.
-        const current = (await rows.current(sandbox))?.id ?? sandbox
-        const { phase } = await end(current, "a person removed it", force)
-        // A quarantined sandbox only claims its workspace, so removing it does not remove the workspace.
-        if (phase === "quarantined") return
-        if ((await rows.ofWorkspace(workspace)).length === 0) await removeWorkspace(workspace)
-      })
-    },
-
-    removeWorkspace: (workspace) =>
-      parts.serially(workspace, async () => {
-        if ((await workspaces.get(workspace)) === undefined) throw unknownWorkspace(workspace)
-        const [sandbox] = await rows.ofWorkspace(workspace)
-        if (sandbox !== undefined) throw hasSandbox(sandbox)
-        await removeWorkspace(workspace)
-      }),
-
-    replaceWorkspace: (spec) =>
-      parts.serially(spec.slug, async () => {
-        // A concurrent request may have replaced the workspace since.
-        if ((await workspaces.put(spec)) === undefined) return
-        for (const { id } of await rows.ofWorkspace(spec.slug))
-          await end(id, "a person replaced its workspace", false)
-        await removeWorkspace(spec.slug)
-        await workspaces.put(spec)
-      }),
   }
 }
 

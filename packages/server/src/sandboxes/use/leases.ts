@@ -67,19 +67,132 @@ export const LEASE_TICK_MS = 1_000
 export const LATE_TICK_MS = 5 * LEASE_TICK_MS
 
 /** Takes up the leases that the store has. Leases of calls ended with the server that had them. */
-export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Leases> => {
+export const openLeases = async (parts: LeasesParts): Promise<Leases> => {
+  const { db } = parts
+  await db.deleteFrom("leases").where("source", "in", ENDING_WITH_SERVER).execute()
+  const stored = await db.selectFrom("leases").select(["id", "ttl_ms"]).execute()
+  return new StoredLeases(parts, stored)
+}
+
+class StoredLeases implements Leases {
+  readonly #db: Kysely<Database>
+  readonly #clock: Clock
+  readonly #onFree: LeasesParts["onFree"]
   /** The deadlines, by the monotonic clock. */
-  const deadlines = new Map<LeaseId, { atMs: number; readonly ttlMs: number }>()
+  readonly #deadlines = new Map<LeaseId, { atMs: number; readonly ttlMs: number }>()
   /** Leases that have ended but are still in the store. */
-  const ending = new Set<LeaseId>()
-  let tickedMs = clock.monotonicMs()
+  readonly #ending = new Set<LeaseId>()
+  readonly #ticking: NodeJS.Timeout
+  #tickedMs: number
 
-  const expectRenewal = (lease: LeaseId, ttlMs: number) =>
-    deadlines.set(lease, { atMs: clock.monotonicMs() + ttlMs, ttlMs })
+  constructor(
+    { db, clock, onFree }: LeasesParts,
+    stored: readonly Pick<Selectable<LeasesTable>, "id" | "ttl_ms">[],
+  ) {
+    this.#db = db
+    this.#clock = clock
+    this.#onFree = onFree
+    this.#tickedMs = clock.monotonicMs()
+    for (const { id, ttl_ms } of stored) if (ttl_ms !== null) this.#expectRenewal(id, ttl_ms)
+    // If the store cannot be written at one tick, the next one tries again.
+    const tick = () => void this.expire().catch(() => {})
+    this.#ticking = setInterval(tick, LEASE_TICK_MS).unref()
+  }
 
-  const shownOf = (row: Selectable<LeasesTable>): Lease => {
-    const deadline = deadlines.get(row.id)
-    const leftMs = deadline && deadline.atMs - clock.monotonicMs()
+  async acquire(request: LeaseRequest): Promise<LeaseId> {
+    const { sandbox, kind, source, subject, yields = false, holder } = request
+    const id = newId.lease()
+    const ttlMs = expires(kind) ? request.ttlMs : undefined
+    // The statement is written out: it runs before every command, and building it takes longer than running it.
+    const { numAffectedRows } = await sql`
+        INSERT INTO leases (id, sandbox, kind, source, subject, yields, holder, acquired_at_ms, ttl_ms)
+        SELECT ${id}, sandboxes.id, ${kind}, ${source}, ${subject ?? null}, ${yields ? 1 : 0}, ${holder},
+          ${this.#clock.now()}, ${ttlMs ?? null}
+        FROM sandboxes
+        WHERE sandboxes.id = ${sandbox} AND sandboxes.phase IN (${sql.join(USABLE_PHASES)})`.execute(
+      this.#db,
+    )
+    if (numAffectedRows !== 1n) throw notUsable(sandbox)
+    if (ttlMs !== undefined) this.#expectRenewal(id, ttlMs)
+    return id
+  }
+
+  renew(lease: LeaseId): boolean {
+    const deadline = this.#deadlines.get(lease)
+    if (deadline === undefined) return false
+    deadline.atMs = this.#clock.monotonicMs() + deadline.ttlMs
+    return true
+  }
+
+  async retime(lease: LeaseId, ttlMs: number): Promise<void> {
+    const before = this.#deadlines.get(lease)?.ttlMs
+    if (before === undefined || before === ttlMs) return
+    this.#expectRenewal(lease, ttlMs)
+    await this.#db.updateTable("leases").set({ ttl_ms: ttlMs }).where("id", "=", lease).execute()
+  }
+
+  async release(lease: LeaseId): Promise<void> {
+    // The deadline goes first, so that nobody renews a lease that is about to end.
+    this.#deadlines.delete(lease)
+    await this.#end(lease).then(
+      () => this.#ending.delete(lease),
+      // The store cannot be written now: each tick tries again.
+      () => this.#ending.add(lease),
+    )
+  }
+
+  async of(sandbox: SandboxId): Promise<Lease[]> {
+    const rows = await this.#rows().where("sandbox", "=", sandbox).execute()
+    return rows.map((row) => this.#shown(row))
+  }
+
+  async by(sources: readonly LeaseSource[], subject?: string): Promise<Lease[]> {
+    const ofSources = this.#rows().where("source", "in", sources)
+    const wanted = subject === undefined ? ofSources : ofSources.where("subject", "=", subject)
+    return (await wanted.execute()).map((row) => this.#shown(row))
+  }
+
+  async all(): Promise<Map<SandboxId, Lease[]>> {
+    const leases = (await this.#rows().execute()).map((row) => this.#shown(row))
+    return Map.groupBy(leases, ({ sandbox }) => sandbox)
+  }
+
+  async expire(): Promise<void> {
+    const now = this.#clock.monotonicMs()
+    const lateMs = now - this.#tickedMs
+    this.#tickedMs = now
+    if (lateMs > LATE_TICK_MS)
+      for (const deadline of this.#deadlines.values()) deadline.atMs = now + deadline.ttlMs
+    for (const [lease, { atMs }] of this.#deadlines) if (atMs <= now) await this.release(lease)
+    for (const lease of this.#ending) await this.release(lease)
+  }
+
+  close(): void {
+    clearInterval(this.#ticking)
+  }
+
+  #expectRenewal(lease: LeaseId, ttlMs: number): void {
+    this.#deadlines.set(lease, { atMs: this.#clock.monotonicMs() + ttlMs, ttlMs })
+  }
+
+  async #end(lease: LeaseId): Promise<void> {
+    const { rows } = await sql<{ sandbox: SandboxId; others: number }>`
+      DELETE FROM leases WHERE id = ${lease}
+      RETURNING sandbox,
+        (SELECT count(*) FROM leases AS other
+          WHERE other.sandbox = leases.sandbox AND other.id <> ${lease} AND other.yields = 0) AS others`.execute(
+      this.#db,
+    )
+    for (const { sandbox, others } of rows) if (others === 0) this.#onFree(sandbox)
+  }
+
+  #rows() {
+    return this.#db.selectFrom("leases").selectAll().orderBy("acquired_at_ms")
+  }
+
+  #shown(row: Selectable<LeasesTable>): Lease {
+    const deadline = this.#deadlines.get(row.id)
+    const leftMs = deadline && deadline.atMs - this.#clock.monotonicMs()
     return {
       id: row.id,
       sandbox: row.sandbox,
@@ -89,97 +202,8 @@ export const openLeases = async ({ db, clock, onFree }: LeasesParts): Promise<Le
       yields: row.yields === 1,
       holder: row.holder,
       acquiredAt: new Date(row.acquired_at_ms).toISOString(),
-      expiresAt: leftMs === undefined ? null : new Date(clock.now() + leftMs).toISOString(),
+      expiresAt: leftMs === undefined ? null : new Date(this.#clock.now() + leftMs).toISOString(),
     }
-  }
-
-  const release = async (lease: LeaseId): Promise<void> => {
-    // The deadline goes first, so that nobody renews a lease that is about to end.
-    deadlines.delete(lease)
-    await end(lease).then(
-      () => ending.delete(lease),
-      // The store cannot be written now: each tick tries again.
-      () => ending.add(lease),
-    )
-  }
-
-  const end = async (lease: LeaseId): Promise<void> => {
-    const { rows } = await sql<{ sandbox: SandboxId; others: number }>`
-      DELETE FROM leases WHERE id = ${lease}
-      RETURNING sandbox,
-        (SELECT count(*) FROM leases AS other
-          WHERE other.sandbox = leases.sandbox AND other.id <> ${lease} AND other.yields = 0) AS others`.execute(
-      db,
-    )
-    for (const { sandbox, others } of rows) if (others === 0) onFree(sandbox)
-  }
-
-  const expire = async (): Promise<void> => {
-    const now = clock.monotonicMs()
-    const lateMs = now - tickedMs
-    tickedMs = now
-    if (lateMs > LATE_TICK_MS)
-      for (const deadline of deadlines.values()) deadline.atMs = now + deadline.ttlMs
-    for (const [lease, { atMs }] of deadlines) if (atMs <= now) await release(lease)
-    for (const lease of ending) await release(lease)
-  }
-
-  await db.deleteFrom("leases").where("source", "in", ENDING_WITH_SERVER).execute()
-  for (const { id, ttl_ms } of await db.selectFrom("leases").selectAll().execute())
-    if (ttl_ms !== null) expectRenewal(id, ttl_ms)
-  // If the store cannot be written at one tick, the next one tries again.
-  const ticking = setInterval(() => void expire().catch(() => {}), LEASE_TICK_MS).unref()
-
-  return {
-    acquire: async ({ sandbox, kind, source, subject, yields = false, holder, ...request }) => {
-      const id = newId.lease()
-      const ttlMs = expires(kind) ? request.ttlMs : undefined
-      // The statement is written out: it runs before every command, and building it takes longer than running it.
-      const { numAffectedRows } = await sql`
-        INSERT INTO leases (id, sandbox, kind, source, subject, yields, holder, acquired_at_ms, ttl_ms)
-        SELECT ${id}, sandboxes.id, ${kind}, ${source}, ${subject ?? null}, ${yields ? 1 : 0}, ${holder},
-          ${clock.now()}, ${ttlMs ?? null}
-        FROM sandboxes
-        WHERE sandboxes.id = ${sandbox} AND sandboxes.phase IN (${sql.join(USABLE_PHASES)})`.execute(
-        db,
-      )
-      if (numAffectedRows !== 1n) throw notUsable(sandbox)
-      if (ttlMs !== undefined) expectRenewal(id, ttlMs)
-      return id
-    },
-    renew: (lease) => {
-      const deadline = deadlines.get(lease)
-      if (deadline === undefined) return false
-      deadline.atMs = clock.monotonicMs() + deadline.ttlMs
-      return true
-    },
-    retime: async (lease, ttlMs) => {
-      const before = deadlines.get(lease)?.ttlMs
-      if (before === undefined || before === ttlMs) return
-      expectRenewal(lease, ttlMs)
-      await db.updateTable("leases").set({ ttl_ms: ttlMs }).where("id", "=", lease).execute()
-    },
-    release,
-    of: async (sandbox) => {
-      const rows = await db
-        .selectFrom("leases")
-        .selectAll()
-        .where("sandbox", "=", sandbox)
-        .orderBy("acquired_at_ms")
-        .execute()
-      return rows.map(shownOf)
-    },
-    by: async (sources, subject) => {
-      const ofSources = db.selectFrom("leases").selectAll().where("source", "in", sources)
-      const wanted = subject === undefined ? ofSources : ofSources.where("subject", "=", subject)
-      return (await wanted.orderBy("acquired_at_ms").execute()).map(shownOf)
-    },
-    all: async () => {
-      const rows = await db.selectFrom("leases").selectAll().orderBy("acquired_at_ms").execute()
-      return Map.groupBy(rows.map(shownOf), ({ sandbox }) => sandbox)
-    },
-    expire,
-    close: () => clearInterval(ticking),
   }
 }
 

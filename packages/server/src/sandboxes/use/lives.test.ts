@@ -28,7 +28,7 @@ let freed: SandboxId[]
 const start = async (): Promise<void> => {
   freed = []
   leases = await openLeases({ db: store.db, clock, onFree: (sandbox) => freed.push(sandbox) })
-  const { close } = leases
+  const opened = leases
   lives = openLives({
     onPrompts: () => {},
     clock,
@@ -38,7 +38,7 @@ const start = async (): Promise<void> => {
   const over = lives
   onTestFinished(() => {
     over.close()
-    close()
+    opened.close()
   })
 }
 

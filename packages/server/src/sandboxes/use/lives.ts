@@ -56,21 +56,97 @@ export interface Lives {
   close(): void
 }
 
-export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives => {
-  const over = new AbortController()
-  const lives = new Map<SandboxId, Life>()
-  const silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
-  const followed = new Map<SandboxId, AbortController>()
-  /** The version of each sandbox's last answer, and the subjects in it that have had a lease. */
-  const told = new Map<SandboxId, { readonly version: number; readonly had: Set<Subject> }>()
-  const serially = serialByKey()
+export const openLives = (parts: LivesParts): Lives => new ToldLives(parts)
 
-  const take = async (sandbox: SandboxId, activity: Activity): Promise<void> => {
-    const { version, had: before } = told.get(sandbox) ?? { version: 0, had: new Set<Subject>() }
+class ToldLives implements Lives {
+  readonly #parts: LivesParts
+  readonly #over = new AbortController()
+  readonly #lives = new Map<SandboxId, Life>()
+  readonly #silences = new Map<SandboxId, { readonly sinceMs: number; readonly askedMs: number }>()
+  readonly #followed = new Map<SandboxId, AbortController>()
+  /** The version of each sandbox's last answer, and the subjects in it that have had a lease. */
+  readonly #told = new Map<SandboxId, { readonly version: number; readonly had: Set<Subject> }>()
+  readonly #serially = serialByKey()
+
+  constructor(parts: LivesParts) {
+    this.#parts = parts
+  }
+
+  of(sandbox: SandboxId): Life {
+    const silence = this.#silences.get(sandbox)
+    const now = this.#parts.clock.monotonicMs()
+    if (silence !== undefined)
+      return { kind: "silent", forMs: now - silence.sinceMs, askedMs: now - silence.askedMs }
+    return this.#lives.get(sandbox) ?? { kind: "not asked" }
+  }
+
+  born(sandbox: SandboxId): void {
+    this.#lives.set(sandbox, { kind: "none" })
+  }
+
+  async ask(sandbox: SandboxId): Promise<Life> {
+    try {
+      await this.#askNow(sandbox)
+    } catch {
+      const askedMs = this.#parts.clock.monotonicMs()
+      const sinceMs = this.#silences.get(sandbox)?.sinceMs ?? askedMs
+      this.#silences.set(sandbox, { sinceMs, askedMs })
+    }
+    return this.of(sandbox)
+  }
+
+  async look(sandbox: SandboxId): Promise<void> {
+    try {
+      await this.#askNow(sandbox)
+    } catch {
+      // The answer is not known any more: the sandbox has to be asked again.
+      this.#lives.delete(sandbox)
+    }
+  }
+
+  forget(sandbox: SandboxId): void {
+    this.#unfollow(sandbox)
+    this.#told.delete(sandbox)
+    this.#lives.delete(sandbox)
+    this.#silences.delete(sandbox)
+  }
+
+  close(): void {
+    this.#over.abort()
+  }
+
+  async #askNow(sandbox: SandboxId): Promise<void> {
+    const signal = AbortSignal.any([this.#over.signal, AbortSignal.timeout(ANSWER_MS)])
+    await this.#sync(sandbox, await this.#parts.ask(sandbox, undefined, signal))
+  }
+
+  #sync(sandbox: SandboxId, activity: Activity): Promise<void> {
+    return this.#serially(sandbox, () => this.#take(sandbox, activity))
+  }
+
+  async #take(sandbox: SandboxId, activity: Activity): Promise<void> {
+    const none = { version: 0, had: new Set<Subject>() }
+    const { version, had: before } = this.#told.get(sandbox) ?? none
     // Answers may overtake each other. Where nothing newer is known, a lower version is a lie.
-    if (activity.version < version && lives.has(sandbox)) return
+    if (activity.version < version && this.#lives.has(sandbox)) return
     if (activity.version < version) throw backwards(sandbox)
     const living = claimsOf(activity)
+    const had = await this.#bringInLine(sandbox, living, before)
+    this.#told.set(sandbox, { version: activity.version, had })
+    this.#lives.set(sandbox, lifeOf(activity))
+    this.#silences.delete(sandbox)
+    if (activity.prompts.length > 0) this.#parts.onPrompts(sandbox, activity.prompts)
+    if (living.size > 0) this.#follow(sandbox, activity.version)
+    else this.#unfollow(sandbox)
+  }
+
+  /** Brings the leases of a sandbox in line with what lives in it. Returns the subjects that have, or have had, one. */
+  async #bringInLine(
+    sandbox: SandboxId,
+    living: ReadonlyMap<Subject, Claim>,
+    before: ReadonlySet<Subject>,
+  ): Promise<Set<Subject>> {
+    const { leases } = this.#parts
     const own = (await leases.of(sandbox)).filter(({ source }) => source === "sandbox")
     const had = new Set<Subject>()
     for (const { id, subject } of own) {
@@ -81,23 +157,18 @@ export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives 
       if (had.has(subject)) continue
       // A terminal whose lease has run out gets another when somebody looks at it again.
       const isLapsed = claim.isWatched === false && before.has(subject)
-      if (isLapsed || (await acquire(sandbox, subject, claim))) had.add(subject)
+      if (isLapsed || (await this.#acquire(sandbox, subject, claim))) had.add(subject)
     }
     // Leases are released last, so that there is no moment without any while one use follows another.
     for (const { id, subject } of own) if (!living.has(subject)) await leases.release(id)
-    told.set(sandbox, { version: activity.version, had })
-    lives.set(sandbox, lifeOf(activity))
-    silences.delete(sandbox)
-    if (activity.prompts.length > 0) onPrompts(sandbox, activity.prompts)
-    if (living.size > 0) follow(sandbox, activity.version)
-    else unfollow(sandbox)
+    return had
   }
 
   /** Returns false if the store does not know the sandbox, or it is stopping. What lives in it is true all the same. */
-  const acquire = async (sandbox: SandboxId, subject: Subject, claim: Claim) => {
+  async #acquire(sandbox: SandboxId, subject: Subject, claim: Claim): Promise<boolean> {
     const { kind, holder, ttlMs } = claim
     try {
-      await leases.acquire({
+      await this.#parts.leases.acquire({
         sandbox,
         kind,
         source: "sandbox",
@@ -112,81 +183,36 @@ export const openLives = ({ clock, leases, ask, onPrompts }: LivesParts): Lives 
     }
   }
 
-  const sync = (sandbox: SandboxId, activity: Activity): Promise<void> =>
-    serially(sandbox, () => take(sandbox, activity))
-
-  const follow = (sandbox: SandboxId, version: number): void => {
-    if (followed.has(sandbox) || over.signal.aborted) return
+  #follow(sandbox: SandboxId, version: number): void {
+    if (this.#followed.has(sandbox) || this.#over.signal.aborted) return
     const stop = new AbortController()
-    followed.set(sandbox, stop)
-    void followOn(sandbox, version, stop)
+    this.#followed.set(sandbox, stop)
+    void this.#followOn(sandbox, version, stop)
   }
 
-  const unfollow = (sandbox: SandboxId): void => {
-    followed.get(sandbox)?.abort()
-    followed.delete(sandbox)
+  #unfollow(sandbox: SandboxId): void {
+    this.#followed.get(sandbox)?.abort()
+    this.#followed.delete(sandbox)
   }
 
   /**
    * Follows the changes until nothing lives in the sandbox, or it does not answer: then it is asked again when that
    * matters.
    */
-  const followOn = async (sandbox: SandboxId, version: number, stop: AbortController) => {
-    const signal = AbortSignal.any([over.signal, stop.signal])
+  async #followOn(sandbox: SandboxId, version: number, stop: AbortController): Promise<void> {
+    const signal = AbortSignal.any([this.#over.signal, stop.signal])
     try {
       for (let after = version; !signal.aborted; ) {
-        const activity = await ask(sandbox, { after, waitMs: CHANGE_MS }, signal)
+        const activity = await this.#parts.ask(sandbox, { after, waitMs: CHANGE_MS }, signal)
         after = activity.version
-        await sync(sandbox, activity)
+        await this.#sync(sandbox, activity)
         await pause(BETWEEN_MS, undefined, { signal, ref: false })
       }
     } catch {
-      if (!signal.aborted) lives.delete(sandbox)
+      if (!signal.aborted) this.#lives.delete(sandbox)
     } finally {
-      if (followed.get(sandbox) === stop) followed.delete(sandbox)
+      if (this.#followed.get(sandbox) === stop) this.#followed.delete(sandbox)
     }
-  }
-
-  const askNow = async (sandbox: SandboxId): Promise<void> => {
-    const signal = AbortSignal.any([over.signal, AbortSignal.timeout(ANSWER_MS)])
-    await sync(sandbox, await ask(sandbox, undefined, signal))
-  }
-
-  const of = (sandbox: SandboxId): Life => {
-    const silence = silences.get(sandbox)
-    const now = clock.monotonicMs()
-    if (silence !== undefined)
-      return { kind: "silent", forMs: now - silence.sinceMs, askedMs: now - silence.askedMs }
-    return lives.get(sandbox) ?? { kind: "not asked" }
-  }
-
-  return {
-    of,
-    born: (sandbox) => lives.set(sandbox, { kind: "none" }),
-    ask: async (sandbox) => {
-      try {
-        await askNow(sandbox)
-      } catch {
-        const askedMs = clock.monotonicMs()
-        silences.set(sandbox, { sinceMs: silences.get(sandbox)?.sinceMs ?? askedMs, askedMs })
-      }
-      return of(sandbox)
-    },
-    look: async (sandbox) => {
-      try {
-        await askNow(sandbox)
-      } catch {
-        // The answer is not known any more: the sandbox has to be asked again.
-        lives.delete(sandbox)
-      }
-    },
-    forget: (sandbox) => {
-      unfollow(sandbox)
-      told.delete(sandbox)
-      lives.delete(sandbox)
-      silences.delete(sandbox)
-    },
-    close: () => over.abort(),
   }
 }
 
