@@ -80,7 +80,7 @@ describe("a plan", () => {
     }
   })
 
-  it("is refused where it says more than is understood", () => {
+  it("is refused where it has an unknown key", () => {
     const objects = valuesIn(PLAN).filter((path) => {
       const value = path.reduce((node: unknown, key) => (node as Node)[key], PLAN)
       return typeof value === "object" && !Array.isArray(value) && path.at(-1) !== "environment"
@@ -94,7 +94,7 @@ describe("a plan", () => {
     }
   })
 
-  it("is refused where something is missing, is not JSON, or is not there", () => {
+  it("is refused where a key is missing, where it is not JSON, and where its file is missing", () => {
     const { hostPorts: _, certificates: __, ...required } = PLAN
     for (const key of Object.keys(required)) {
       const { [key as keyof typeof PLAN]: _, ...rest } = PLAN
