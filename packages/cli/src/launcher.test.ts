@@ -75,7 +75,7 @@ describe("bin/berth", () => {
     }
   })
 
-  it("is found on the path, and in the directory where one stands", async () => {
+  it("is found on the path, and in the current directory", async () => {
     const { dir, root, launcher } = makeProject()
     const bin = join(dir, "links")
     mkdirSync(bin)
@@ -95,7 +95,7 @@ describe("bin/berth", () => {
     expect(await run(launcher, [], { path: `${dir}:/usr/bin:/bin` })).toEqual(reached())
   })
 
-  it("runs what the compiler has made since the bundle was", async () => {
+  it("runs the compiler's output where it is newer than the bundle", async () => {
     const { root, main, launcher } = makeProject()
     const compiled = join(root, "packages/server/dist/.tsbuildinfo")
     mkdirSync(join(root, "packages/server/dist"), { recursive: true })
