@@ -35,7 +35,7 @@ describe("BerthError", () => {
     })
   })
 
-  it("says nothing of a failure that nobody expected", () => {
+  it("sends no text of an unexpected failure", () => {
     expect(JSON.stringify(toWireError(new Error("the token is 123")))).not.toContain("123")
   })
 })
