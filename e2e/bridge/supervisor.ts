@@ -12,7 +12,7 @@ import { openJournal } from "@berth/supervisor/journal/journal"
 import { openLedger } from "@berth/supervisor/journal/ledger"
 
 const [, , directory = "", sandbox = ""] = process.argv
-/** Small, so that it is full now and then. */
+/** A small journal, so that it is full now and then. */
 const MAX_BYTES = 128 * 1024
 const BURST = 20
 

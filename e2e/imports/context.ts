@@ -2,7 +2,7 @@ import type { Home } from "./home.ts"
 import type { Rules } from "./rules.ts"
 import type { Tree } from "./tree.ts"
 
-/** What is known about the file whose import is judged. */
+/** The facts about the file whose import is judged. */
 export interface Context {
   readonly file: string
   readonly home: Home

@@ -6,7 +6,7 @@ export interface Home {
   readonly folder: string
   /** `server`; undefined outside of the packages. */
   readonly packageName: string | undefined
-  /** Path below `src`; undefined for what stands beside it, such as the settings of a tool. */
+  /** Path below `src`; undefined for files beside it, such as the settings of a tool. */
   readonly pathInSrc: string | undefined
   /** Tests, and what only they use, may import every place of their own package. */
   readonly forTests: boolean
@@ -27,6 +27,6 @@ export function homeOf(file: string, { outside }: Rules): Home {
 
 export const isTest = (file: string) => /\.test\.[^./]+$/.test(file)
 
-/** Besides tests: what stands in `testing/`, and the suites that the tests of siblings share. */
+/** Tells tests, files in `testing/`, and the suites that the tests of siblings share. */
 export const isForTests = (file: string) =>
   isTest(file) || file.includes("/testing/") || /\/(contract|isolation)\.ts$/.test(file)

@@ -1,5 +1,5 @@
 /**
- * Who may import whom. This is the whole rule: `check.ts` only applies it.
+ * Which package and which folder may import which. These are all rules: `check.ts` only applies them.
  *
  * ```
  * web ─► sdk ─► protocol ◄─ local ◄─ server      server: main ─► api ─► sessions ─► sandboxes ─► backends, layers, toolbox
@@ -195,7 +195,7 @@ const PACKAGES: Readonly<Record<string, PackageRule>> = {
 /** Folders beside the packages: they use every package from outside, by its name. */
 const OUTSIDE = ["e2e", "bench", "scripts"]
 
-/** What every package of this project is called: `@berth/server`. */
+/** The scope of this project's packages, such as `@berth/server`. */
 export const SCOPE = "@berth/"
 
 export interface Rules {

@@ -41,7 +41,7 @@ const soaked = new Soaked(() => server.client(), Number(values.sandboxes), rando
 const { installationId: installation } = await server.client().status()
 const resident = await soaked.openResident()
 const supervisor = supervisorOf(resident)
-/** Of each measure, the lives of all servers; what outlives them has one life. */
+/** The samples of each measure, by the server's life. A measure that outlives servers has one life. */
 const lives = new Map<MeasureName, Map<number, Sample[]>>()
 const problems: string[] = []
 let restarts = 0
