@@ -181,7 +181,7 @@ describe("a supervisor", () => {
   it("[R2.2] builds: clone and setup hook, then ends with nothing running, so that its files can be frozen", () =>
     builds({ isHeard: true }))
   // The supervisor waits three seconds for a client to take its last events.
-  furtherCases("builds that nobody hears", { inPart: true })(
+  furtherCases("builds without a client", { inPart: true })(
     "[R2.2] ends a build though no client takes its last events",
     () => builds({ isHeard: false }),
   )

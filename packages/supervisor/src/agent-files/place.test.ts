@@ -126,7 +126,7 @@ describe("where no links can be made", () => {
     expect(home.listing()).toEqual(copied("1.0.0"))
   })
 
-  it("[R2.7] nor copies, the boot fails with the reason and leaves only empty directories", async () => {
+  it("[R2.7] and no copies either, the boot fails with the reason and leaves only empty directories", async () => {
     const half = `case $* in *package.json*) echo 'No space left on device' >&2; exit 1;; esac; exec /bin/cp "$@"`
     const path = home.programs({ cp: half })
     await expect(home.place({ path, ...NO_LINKS })).rejects.toMatchObject({

@@ -30,7 +30,7 @@ const saidOf = async (keys: readonly string[], ...bodies: readonly EventBody[]) 
 const textOf = (said: readonly EventBody[]) =>
   said.map((body) => (body.type === "message.delta" ? body.text : "")).join("")
 
-describe("keys in what an agent says", () => {
+describe("keys in an agent's events", () => {
   it("are hidden in texts, outputs and plans", async () => {
     const said = await saidOf(
       [KEY],

@@ -50,17 +50,17 @@ describe("a command in the background", () => {
     ])
   })
 
-  it("gets signals, and is ended with all its processes and forgotten", async () => {
+  it("gets signals with its whole group, and is ended with all its processes and forgotten", async () => {
     const { path, family } = await stage()
     const script =
-      "trap 'echo got' USR1; (setsid sleep 1000 &); echo up; while :; do sleep 0.01; done"
+      "trap 'echo got' USR1; (setsid sleep 1000 &); (trap 'echo too' USR1; echo up; while :; do sleep 0.01; done) & while :; do sleep 0.01; done"
     const { id } = await begin(path, sh(script))
     const client = await attachTo(path, id)
     await client.until(() => client.stdout === "up\n")
     expect(await ask(path, "POST", `/commands/${id}/signal`, { signal: "SIGUSR1" })).toMatchObject({
       status: 204,
     })
-    await client.until(() => client.stdout.includes("got"))
+    await client.until(() => client.stdout.includes("got") && client.stdout.includes("too"))
     const removed = await ask(path, "DELETE", `/commands/${id}`)
     expect(removed).toMatchObject({ status: 200, body: { exit: { signal: "SIGTERM" } } })
     expect(await client.message("exit")).toMatchObject({ signal: "SIGTERM" })

@@ -45,7 +45,7 @@ describe("the journal", () => {
       expect(await readAll(journal, after)).toEqual(counted(40, after + 1))
   })
 
-  it("[R3.2] hands out what is appended while it is read, in batches that fit", async () => {
+  it("[R3.2] hands out events that are appended while it is read, in batches that fit", async () => {
     const journal = await reopened(temporaryDirectory())
     const reader = journal.readAfter(0)
     const read: number[] = []

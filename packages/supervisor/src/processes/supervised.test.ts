@@ -101,7 +101,7 @@ describe("SupervisedProcess", () => {
     expect(process.status()).toMatchObject({ phase: "ready", starts: 2, failures: 1 })
   })
 
-  it("[R2.11] ends what a crashed process left, before it starts again", async () => {
+  it("[R2.11] ends the processes that a crashed process left, before it starts again", async () => {
     const crashes = `setsid sh -c 'sleep 1000 &'; sleep 1001 & [ -e again ] && { echo up; exec sleep 1002; }; touch again; exit 3`
     const { process, heard } = start(crashes)
     await process.ready(never)
@@ -111,7 +111,7 @@ describe("SupervisedProcess", () => {
     expectNothingLeft()
   })
 
-  it("[R2.11] ends what a crashed process left without waiting for the grace of a stop", async () => {
+  it("[R2.11] ends the processes that a crashed process left without waiting for the grace of a stop", async () => {
     const crashes = `[ -e again ] && { echo up; exec sleep 1000; }; touch again
       (trap "" TERM; while :; do sleep 1000; done) & exit 3`
     const { process, heard } = start(crashes, { stopGraceMs: 3_600_000 })
@@ -341,7 +341,7 @@ describe("SupervisedProcess.stop", () => {
     expect(process.status()).toMatchObject({ phase: "stopped", starts: 1 })
   })
 
-  it("[R2.14] without a grace kills what a crashed process left", async () => {
+  it("[R2.14] without a grace kills the processes that a crashed process left", async () => {
     const { process } = start(`trap "" TERM; (while :; do sleep 1000; done) & echo up; exit 1`)
     const pid = await until(() => process.status().pid)
     await until(() => readProcess(pid) === undefined && family.running().length > 0)
@@ -349,7 +349,7 @@ describe("SupervisedProcess.stop", () => {
     expectNothingLeft()
   })
 
-  it("is not needed to end a wait for readiness, which ends with its caller's reason", async () => {
+  it("is not the only end of a wait for readiness, which its caller can give up with a reason", async () => {
     const { process } = start("sleep 1000")
     const cancel = new AbortController()
     const waiting = process.ready(cancel.signal)

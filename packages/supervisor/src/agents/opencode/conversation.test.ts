@@ -218,7 +218,7 @@ describe("a conversation", () => {
   })
 })
 
-describe("text that comes at once", () => {
+describe("text that comes together", () => {
   it("is one event up to the next message's text, and is cut where an event would be too large", () => {
     const say = (message: string, text: string) =>
       ({ type: "message.delta", prompt, message, text }) as const

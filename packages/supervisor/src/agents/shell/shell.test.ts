@@ -60,7 +60,7 @@ const open = async () => {
 }
 
 describe("the shell agent", () => {
-  it("[R3.6] runs a prompt as a command in the repo, and passes on what it says", async () => {
+  it("[R3.6] runs a prompt as a command in the repo, and passes on its output", async () => {
     const { ask, said, text } = await open()
     expect(await ask('echo "ünï" > file; echo out; echo err >&2; pwd')).toEqual({
       state: "succeeded",

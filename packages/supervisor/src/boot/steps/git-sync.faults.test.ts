@@ -5,12 +5,13 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
 } from "node:fs"
 import { createServer } from "node:net"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import type { PlannedRepo } from "@berth/protocol/boot-plan"
 import { MAX_SUBMODULE_DEPTH } from "@berth/protocol/bridge-limits"
 import { BerthError, ERRORS, type ErrorCode } from "@berth/protocol/errors"
@@ -366,12 +367,24 @@ describe("a repo of the host", () => {
     ])
   })
 
-  requires("root").it("is cloned by the sandbox's user", async () => {
-    const web = place.upstream("web")
-    const user = { uid: 1234, gid: 1234 }
-    execFileSync("chown", ["1234:1234", place.workspace])
-    const hostRepos = hostOf(web)
-    expect((await place.sync({ repos: [host()], hostRepos, user })).facts.did).toEqual(["cloned"])
-    expectNothingLeft()
-  })
+  requires("root").it(
+    "comes as a bundle that the sandbox's user can read, and cannot replace",
+    async () => {
+      const web = place.upstream("web")
+      const user = { uid: 1234, gid: 1234 }
+      execFileSync("chown", ["1234:1234", place.workspace])
+      const { fetch } = hostOf(web)
+      const owners: unknown[] = []
+      const hostRepos: HostRepos = {
+        fetch: async (wanted, signal) => {
+          const { uid, mode } = statSync(dirname(wanted.path))
+          owners.push([uid, mode & 0o777])
+          return await fetch(wanted, signal)
+        },
+      }
+      expect((await place.sync({ repos: [host()], hostRepos, user })).facts.did).toEqual(["cloned"])
+      expect(owners).toEqual([[0, 0o711]])
+      expectNothingLeft()
+    },
+  )
 })

@@ -164,7 +164,7 @@ const runFixture = async (prefix: string[], name: string): Promise<Record<string
 }
 
 requires("root").describe("a supervisor that may not trace", () => {
-  it("[R2.14] finds what its user's processes left behind, through a helper of that user", async () => {
+  it("[R2.14] finds processes that its user's processes left behind, through a helper of that user", async () => {
     // A sandbox's supervisor lacks these capabilities, too. Each of them would let it read other users' processes.
     const rights = "-sys_ptrace,-perfmon,-sys_admin"
     const dropped = ["setpriv", `--inh-caps=${rights}`, `--bounding-set=${rights}`]
@@ -178,7 +178,7 @@ requires("root").describe("a supervisor that may not trace", () => {
 
 // A machine that allows network namespaces allows pid namespaces as well.
 requires("root", "tini", "networkNamespaces").describe("a sandbox of its own", () => {
-  it("[R2.14] ends everything but the first process and itself, also what hid its origin", async () => {
+  it("[R2.14] ends everything but the first process and itself, also a process that hid its origin", async () => {
     const sandbox = ["unshare", "--pid", "--fork", "--mount-proc", "tini", "--"]
     expect(await runFixture(sandbox, "sandbox")).toEqual({
       hidden: true,
