@@ -19,7 +19,7 @@ describe("the error table", () => {
 })
 
 describe("BerthError", () => {
-  it("keeps its cause, and sends what the reader needs", () => {
+  it("keeps its cause, and sends its code, message, hint, retry and details", () => {
     const cause = new Error("EACCES")
     const error = new BerthError("store.read_only", "cannot write", {
       details: { path: "/x" },
