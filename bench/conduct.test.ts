@@ -89,7 +89,7 @@ describe("conduct", () => {
     expect(ended).toEqual(["cleaned"])
   })
 
-  it("cleans up at once what a preparation makes after it was given up", async () => {
+  it("cleans up after a preparation that ends after it was given up", async () => {
     const late = Promise.withResolvers<void>()
     const cleaned = Promise.withResolvers<void>()
     const prepare: typeof sound.prepare = async ({ onEnd }) => {

@@ -18,7 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 const BUILD_DEADLINE_MS = 180_000
 
 const base = mkdtempSync(join(tmpdir(), "berth-toolbox-e2e-"))
-// Nobody but its owner may look into a data directory, and sandboxes have their toolbox from there.
+// Sandboxes have their toolbox from the data directory, into which only its owner may look.
 const dataDir = join(base, "data")
 chmodSync(base, 0o711)
 afterAll(() => rmSync(base, { recursive: true, force: true }))

@@ -85,7 +85,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
         .flatMap((addresses) => addresses ?? [])
         .find(({ address }) => address.startsWith("10.215."))
       const port = Number(new URL(engine.tcp).port)
-      // As if the engine listened on all of its addresses.
+      // With this proxy, the engine seems to listen on all of its addresses.
       const exposing = createServer((outer) => {
         const inner = connect(port, "127.0.0.1")
         pipeline(outer, inner, outer, () => {})

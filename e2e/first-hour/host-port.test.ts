@@ -149,13 +149,16 @@ const suite = (
       },
     },
     {
-      title: "refuses the server's own port, and leaves no sandbox behind",
+      title: "refuses the server's own port, and leaves no sandbox and no workspace behind",
       work: async () => {
         const { port } = new URL(stage.access().url)
         const refused = await berth("up", "--name", "model", "--host-port", port)
         expect(refused.status).not.toBe(0)
         expect(refused.stderr).toContain(`port ${port} of the host is where this server listens`)
         expect(JSON.parse((await berth("ps", "--json")).stdout)).toEqual({ sandboxes: [] })
+        await expect(stage.client().workspaces.get("model")).rejects.toMatchObject({
+          code: "not_found",
+        })
       },
     },
   ]

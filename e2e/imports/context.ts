@@ -16,7 +16,7 @@ export interface Verdict {
   readonly target?: string | undefined
 }
 
-/** Where the rules stand, for messages. */
+/** The file of the rules, for messages. */
 export const WHERE = "e2e/imports/rules.ts"
 
 export const list = (names: readonly string[]) =>

@@ -1,6 +1,6 @@
 import type { Rules } from "./rules.ts"
 
-/** Where a file belongs. */
+/** The place of a file in the project. */
 export interface Home {
   /** `packages/server`, or `e2e`: relative imports stay inside. */
   readonly folder: string

@@ -15,12 +15,12 @@ export interface PackageRule {
   readonly imports: readonly string[]
   /** Single modules of other packages, loaded by `import()` only. */
   readonly onDemand?: readonly string[]
-  /** Of a package that runs in browsers too: the file that only Node loads, and what that may import besides. */
+  /** The file that only Node loads in a package that runs in browsers too, and the packages that it may import besides. */
   readonly onNode?: { readonly file: string; readonly imports: readonly string[] }
   /** Whether it runs in browsers too, and so never imports what only Node has. */
   readonly browser: boolean
   /**
-   * What each place may import besides itself. A place is a folder or a file directly in `src`;
+   * The places that each place may import besides itself. A place is a folder or a file directly in `src`;
    * `backends/*` stands for each folder in `backends` without a row of its own, which are strangers to each
    * other, and `backends` then for the files beside them; `*.ts` stands for the files directly in `src` that have
    * no row of their own. `"flat"` is a package without folders.

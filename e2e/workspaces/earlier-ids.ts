@@ -5,7 +5,7 @@ import type { setStage } from "../leases/stage.ts"
 type Stage = Awaited<ReturnType<typeof setStage>>
 
 export const earlierIds = (stage: () => Stage): void => {
-  it("leads to the current sandbox for all verbs that take an id but exec, cp and shell, which say so", async () => {
+  it("leads to the current sandbox for hold, why, boot, adopt, fork, stop and rm, and the API", async () => {
     const { make, told, access } = stage()
     const old = await make("moved")
     await old.files.write("kept", "still here\n")

@@ -112,7 +112,7 @@ export const inUse = (stage: () => Stage, { backend, few }: InUseOptions): void 
   const usersOf = async (box: Sandbox) => usesAmong((await box.why()).leases).map(userOf)
 
   it.concurrent.for(uses)(
-    "[R1.6] [R1.7] a sandbox in use by %s is refused to every verb, and drains when its workspace changes",
+    "[R1.6] [R1.7] a sandbox in use is neither stopped nor removed, and drains when its workspace changes (%s)",
     async ([name, user, begin], { expect }) => {
       const { make, told, create } = stage()
       const box = await make(name)
