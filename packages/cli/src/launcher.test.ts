@@ -15,7 +15,7 @@ import { exitOf, makeDir, startProcess } from "./testing/berth.ts"
 
 const LAUNCHER = fileURLToPath(new URL("../../../bin/berth", import.meta.url))
 
-/** An installed and built project whose command says on what it runs, and with what arguments. */
+/** Makes an installed and built project whose command prints its Node and its arguments. */
 const makeProject = () => {
   const dir = makeDir()
   const root = join(dir, "the project")

@@ -100,7 +100,7 @@ describe("a question to the server", () => {
   it("is not sent when its caller has already given up", async () => {
     const { asks, said, join } = play()
     join()
-    await expect(asks.ask(QUESTION, AbortSignal.abort())).rejects.toThrow()
+    await expect(asks.ask(QUESTION, AbortSignal.abort())).rejects.toThrow("aborted")
     expect(said).toEqual([])
   })
 

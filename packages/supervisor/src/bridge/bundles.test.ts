@@ -167,7 +167,7 @@ describe("a bundle that the server sends", () => {
   })
 
   requires("root").it(
-    "that does not fit on the disk fails its question with that code",
+    "that does not fit on the disk fails its question with the code of a full disk",
     async () => {
       const directory = temporaryDirectory()
       execFileSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", directory])

@@ -263,7 +263,7 @@ describe("a viewer that does not read", () => {
     await lazy.see(/up/)
     lazy.socket.pause()
     // The program stands still once kernel and sockets are full, and the viewer's time runs from then on. Two equal
-    // numbers alone do not tell that: on a busy machine nobody may have read in between.
+    // numbers alone do not tell that: on a busy machine there may have been no read in between.
     let before = -1
     await until(async () => {
       const { to } = (await info(id)).output

@@ -15,7 +15,7 @@ import { until } from "../../processes/testing/until.ts"
 import { ask, ignore, never } from "../testing/ask.ts"
 import { makeStage } from "./testing/stage.ts"
 
-/** A server in the place of OpenCode: says that it listens, then does what the script says with each request. */
+/** A server in the place of OpenCode: says that it listens, then runs the script at each request. */
 const serving = (onRequest: string): string => `
 exec ${process.execPath} -e '
   const { createServer } = require("node:http")

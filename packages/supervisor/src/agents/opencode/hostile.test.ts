@@ -12,7 +12,7 @@ import { Usage } from "./usage.ts"
 
 const MIB = 1024 * 1024
 
-/** In the place of OpenCode: takes every prompt, begins with it, and then says what the script says. */
+/** A server in the place of OpenCode: takes every prompt, and then runs the script. */
 const talking = (onPrompt: string): string => `
 exec ${process.execPath} -e '
   const { createServer } = require("node:http")

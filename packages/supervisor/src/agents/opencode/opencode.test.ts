@@ -309,7 +309,7 @@ describe("OpenCode", { timeout: TEST_LIMIT_MS }, () => {
         const again = await ask(agent, "again", { session })
         expect(again).toMatchObject({ result: { state: "succeeded" }, text: "Hello, world" })
         expect(stage.processes.get("opencode")?.status().pid).not.toBe(pid)
-        // The first question and its answer are still part of what the model is asked.
+        // The first question and its answer are still part of the request to the model.
         expect(stage.model.turns.at(-1)?.userTexts).toContain("remember me")
         // The other session's prompt has not failed: how far it got is unknown.
         const interrupted = await bystander

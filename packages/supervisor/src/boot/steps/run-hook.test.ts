@@ -132,7 +132,7 @@ describe("a process that a hook leaves running", () => {
   const SERVICE =
     "(trap '' HUP; echo on > up; exec sleep 1000) & setsid sleep 1001 & until [ -e up ]; do :; done"
 
-  it("is kept for a start hook, and ends with the sandbox", async () => {
+  it("is kept for a start hook, and ends with the process set", async () => {
     stage.put(START, SERVICE)
     const { step } = await bootWith(startHook)
     expect(step.facts).toMatchObject({ background: 2, ended: 0 })
@@ -142,7 +142,7 @@ describe("a process that a hook leaves running", () => {
     expect(stage.running()).toEqual([])
   })
 
-  it("[R2.9] is ended with the boot when the start hook fails", async () => {
+  it("[R2.9] ends with the process set when the start hook fails", async () => {
     stage.put(START, `${SERVICE}; exit 1`)
     expect((await bootWith(startHook)).trace.outcome).toBe("failed")
     await stage.processes.stop()

@@ -133,7 +133,7 @@ describe("a sidecar that keeps failing", () => {
     expect(trace.steps[1]?.error?.code).toBe("process.given_up")
   })
 
-  it("[R2.9] is ended when the boot is cancelled while the sidecar starts", async () => {
+  it("[R2.9] is cancelled with the boot while it starts, and ends with the process set", async () => {
     const cancel = new AbortController()
     const step = sidecar(spec("slow", "exec sleep 1000", { ready: { line: "never" } }), [])
     const run = stage.boot([step], stage.context(), cancel.signal)

@@ -17,7 +17,10 @@ const entry = (pid: number, more: Partial<ProcessEntry> = {}): ProcessEntry => (
   ...more,
 })
 
-/** One look: the listed processes, those that vanished before they were read, those with the mark, and those gone before their mark was read. */
+/**
+ * One look: the listed processes, those that vanished before they were read, those with the mark, and those gone
+ * before their mark was read.
+ */
 interface Scene {
   readonly entries: readonly ProcessEntry[]
   readonly vanished?: readonly number[]

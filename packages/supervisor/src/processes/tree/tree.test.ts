@@ -153,7 +153,7 @@ describe("endTree", () => {
   })
 })
 
-/** Runs a script of this folder in a process of its own, and parses what it prints. */
+/** Runs a script of this folder in a process of its own, and parses its output. */
 const runFixture = async (prefix: string[], name: string): Promise<Record<string, unknown>> => {
   const fixture = fileURLToPath(new URL(`./testing/${name}.ts`, import.meta.url))
   const [file, ...args] = [...prefix, process.execPath, "--conditions=source", fixture]
