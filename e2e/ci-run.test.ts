@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest"
 
 const script = fileURLToPath(new URL("../.ci/run", import.meta.url))
 
-/** A checkout with nothing but the script, and an npm that plays what a run would do. */
+/** A checkout with nothing but the script, and an npm that plays a run. */
 let checkout: string
 beforeEach(async () => {
   checkout = await mkdtemp(join(tmpdir(), "berth-ci-"))

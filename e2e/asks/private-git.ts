@@ -35,7 +35,10 @@ export interface Tls {
   readonly cert: string
 }
 
-/** Git over HTTP on loopback, with TLS where it gets a certificate, for clients that have the password. `onGranted` runs before each granted request. */
+/**
+ * Git over HTTP on loopback, with TLS where it gets a certificate, for clients that have the password. `onGranted`
+ * runs before each granted request.
+ */
 export const servePrivateGit = async (
   root: string,
   { username, password }: { username: string; password: string },

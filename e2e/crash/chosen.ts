@@ -1,7 +1,10 @@
 import { sampled } from "@berth/testing/sampled"
 import { seededFor } from "@berth/testing/seed"
 
-/** The number of rounds that `npm run test:crash` asks for. Unset, each suite takes a few, or in a whole run each round once. */
+/**
+ * The number of rounds that `npm run test:crash` asks for. Unset, each suite takes a few, or in a whole run each round
+ * once.
+ */
 export const WANTED = process.env.BERTH_CRASH_ROUNDS
 
 /** Chooses the rounds of a suite. `share` is the part of the wanted number that the suite takes. */

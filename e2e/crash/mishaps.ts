@@ -60,8 +60,8 @@ const insideOf = (sandbox: SandboxId | undefined): Inside | undefined =>
   sandbox && findInside(sandbox)
 
 /**
- * Opens a connection that takes the place of the server's, and ends it. It repeats the last number that the server has seen, so
- * that no event is forgotten. Returns false if it did not come up, and cut nothing.
+ * Opens a connection that takes the place of the server's, and ends it. It repeats the last number that the server has
+ * seen, so that no event is forgotten. Returns false if it did not come up, and cut nothing.
  */
 const cut = async ({ dataDir }: World, sandbox: SandboxId): Promise<boolean> => {
   const link = await findLinks(join(dataDir, "links")).find(sandbox)

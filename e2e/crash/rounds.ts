@@ -48,7 +48,7 @@ export const roundsWith = (
     steps.map((step) => ({ flow: flow as Flow, step })),
   )
 
-/** One workspace that lives through many deaths of its server. Each round adds a line to a file of it. */
+/** A workspace that lives through many deaths of its server. Each round adds a line to one of its files. */
 export class Story {
   readonly #world: World
   #lines: string[] = []

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util"
 import { namesOf } from "@berth/server/backends/embedded/network/names"
 import type { World } from "./world.ts"
 
-/** Everything on the host that leads back to a server and its sandboxes, in words that show what is too much. */
+/** Everything on the host that leads back to a server and its sandboxes, in words that name each leftover. */
 export interface Stock {
   readonly processes: readonly string[]
   readonly mounts: number

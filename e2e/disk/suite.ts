@@ -16,7 +16,7 @@ const STAGE_DEADLINE_MS = 180_000
 const DEADLINE_MS = 60_000
 const WAIT = { timeout: DEADLINE_MS, interval: 50 }
 
-/** Takes the disk in leaps that nobody can watch, then everything that becomes free again, for ever. */
+/** Takes the disk in leaps that are too fast to be watched, then everything that becomes free again, for ever. */
 const TAKE_BLOCKS = `
   for size in 1G 256M 64M 16M 4M 1M 256K 64K 16K 4K; do
     n=0; while fallocate -l $size fill-$size-$n; do n=$((n + 1)); done
@@ -29,7 +29,7 @@ const TAKE_INODES = `n=0; while :; do n=$((n + 1)); mkdir d$n; (cd d$n && seq 10
 const STEP_BYTES = 10_000_000
 const WRITE_ON = `while :; do head -c ${STEP_BYTES} /dev/zero >> zero; sleep 0.1; done`
 
-/** Writes so many megabytes, and lives on. */
+/** Writes that many megabytes, and lives on. */
 const writing = (megabytes: number, path = "zero"): string =>
   `head -c ${megabytes}000000 /dev/zero > ${path}; sleep 1000`
 

@@ -193,7 +193,7 @@ requires("root", "docker", "tini", "networkNamespaces").describe("an engine else
     })
   })
 
-  it("is named in the backend's description, and refuses mounts of the host's files and closed networks", async () => {
+  it("is named in the backend's description, and refuses mounts of the host's files and sandboxes without a network", async () => {
     const installation = newId.installation()
     const address = parseEngineAddress(engine.tcp)
     if (address === undefined) throw new Error("no address")

@@ -7,7 +7,7 @@ export type Meanwhile = (person: Person) => Promise<void>
 export interface Person {
   /** Types keys. */
   type(keys: string): void
-  /** Resolves when the screen shows it, after what was typed last. */
+  /** Resolves when the screen shows the pattern, after the line that was typed last. */
   see(pattern: RegExp): Promise<RegExpExecArray>
 }
 

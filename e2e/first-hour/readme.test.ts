@@ -52,7 +52,7 @@ const DRAWN = PROMPTS.filter((line) => !ofAgent(line) || AGENTS.includes(line))
 
 const CTRL_C = "\x03"
 
-/** Commands that last until the person ends them, and what the person does meanwhile. */
+/** Commands that last until the person ends them, and the person's acts meanwhile. */
 const MEANWHILE: readonly (readonly [RegExp, Meanwhile])[] = [
   [
     /^berth shell /,

@@ -8,7 +8,7 @@ export interface Home {
   readonly packageName: string | undefined
   /** Path below `src`; undefined for files beside it, such as the settings of a tool. */
   readonly pathInSrc: string | undefined
-  /** Tests, and what only they use, may import every place of their own package. */
+  /** Whether the file is a test, or is used by tests alone: it may import every place of its own package. */
   readonly forTests: boolean
 }
 

@@ -17,7 +17,7 @@ export interface PackageRule {
   readonly onDemand?: readonly string[]
   /** The file that only Node loads in a package that runs in browsers too, and the packages that it may import besides. */
   readonly onNode?: { readonly file: string; readonly imports: readonly string[] }
-  /** Whether it runs in browsers too, and so never imports what only Node has. */
+  /** Whether the package runs in browsers too, and so never imports Node's own modules. */
   readonly browser: boolean
   /**
    * The places that each place may import besides itself. A place is a folder or a file directly in `src`;

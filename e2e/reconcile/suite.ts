@@ -7,7 +7,10 @@ import { openWorld } from "./world.ts"
 export interface ReconcileHarness extends ContractHarness {
   /** Makes it impossible for the engine to remove a sandbox, until the returned function is called. */
   obstruct(sandbox: SandboxId): Promise<() => Promise<void>>
-  /** Makes things on the same engine that look like sandboxes and are not Berth's. The returned function removes them, and tells whether they were untouched. */
+  /**
+   * Makes things on the same engine that look like sandboxes and are not Berth's. The returned function removes them,
+   * and tells whether they were untouched.
+   */
   strangers(): Promise<() => Promise<boolean>>
 }
 

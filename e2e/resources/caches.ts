@@ -82,7 +82,10 @@ export const describeCaches = (staged: () => Stage) =>
     })
   })
 
-/** npm and pip put a package into their caches; the other tools are not there, so a file stands for theirs. No tool reaches a network. */
+/**
+ * npm and pip put a package into their caches; the other tools are not there, so a file stands for theirs. No tool
+ * reaches a network.
+ */
 const FILL = `
 set -e
 mkdir package

@@ -11,7 +11,7 @@ import { MEASURES, type MeasureName, measure, takeLeftovers } from "./watched.ts
  * `npm run soak`: a server with many sandboxes, used and changed and killed at random for a while. What it must hold
  * at the end: every file is there, nothing is left on the host, and nothing that is counted has grown for as long as a server
  * lived. Its status is 1 if one of these does not hold. A run of an hour or more has lives of half an hour; in a shorter one
- * they are shorter, and only what grows fast is found.
+ * they are shorter, and only fast growth is found.
  */
 
 const { values } = parseArgs({

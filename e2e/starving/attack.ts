@@ -135,7 +135,10 @@ const startHostile = async (
   return { begun, kill }
 }
 
-/** Opens streams until the server's code for them is compiled, so that the attack meets a server that has been up for a while. */
+/**
+ * Opens streams until the server's code for them is compiled, so that the attack meets a server that has been up for a
+ * while.
+ */
 const warmUp = async (server: Server, session: string): Promise<void> => {
   for (let count = 0; count < WARM_STREAMS; count++) {
     const socket = openUnread(server.access(), session)

@@ -4,7 +4,7 @@ import { expect } from "vitest"
 import type { Machine } from "../newcomer.ts"
 import { readmeBlocks } from "../readme-blocks.ts"
 
-/** The SDK, and what it needs of this project. */
+/** The SDK, and the packages of this project that it needs. */
 const PACKAGES = ["protocol", "local", "sdk"].map((name) => `--workspace=@berth/${name}`).join(" ")
 
 /** A program of a project that has nothing but the packed SDK. */
