@@ -294,7 +294,7 @@ describe("a stop over ACP", { timeout: TEST_LIMIT_MS }, () => {
     expect(stage.processes.get("acp")?.status().pid).toBe(pid)
   })
 
-  it("[R3.3] that the agent ignores ends its process with the processes that it ran, and the conversation goes on", async () => {
+  it("[R3.3] that the agent ignores ends its process within a second, with the processes that it ran, and the conversation goes on", async () => {
     const stage = makeStage()
     const agent = await started(stage)
     const session = newId.session()
