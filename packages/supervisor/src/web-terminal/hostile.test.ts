@@ -47,7 +47,7 @@ describe("a hostile viewer", () => {
     const viewer = await rawViewer(port)
     const pings = times(10_000, frame(PING, "x".repeat(125)))
     const before = program.residentBytes()
-    for (let n = 0; n < 8; n++) await pour(viewer, pings)
+    for (let n = 0; n < 12; n++) await pour(viewer, pings)
     await pour(viewer, frame(BINARY, "touch flooded\n"))
     await until(() => existsSync(join(program.directory, "flooded")))
     expect(program.residentBytes() - before).toBeLessThan(MAX_GROWTH_BYTES)
